@@ -25,17 +25,29 @@ typedef struct et_call {
     const char *command;
     int argc; /* arguments behind the command's name */
     char **argv;
+    void *options; /* the struct of the command's usage, filled in; NULL: it has no usage */
     struct et_description *description; /* the library's own: help is kept there; else NULL */
 } et_call;
 
 /* A row of a table of commands. */
 typedef struct et_command {
     const char *name; /* as typed */
-    /* Results go to standard output. With --help alone it says how it is used and does nothing
-     * else: man pages and completion are made by that. */
+    /* Results go to standard output. Without a usage it parses its words itself, and with --help
+     * alone prints how it is called and does nothing else. NULL: a group of commands. */
     int (*run)(const et_call *call, et_error *error);
-    const char *help; /* a line for `--help` */
+    const char *help;                  /* a line for `--help` */
+    const et_usage *usage;             /* its options; NULL: it has none that help can show */
+    const struct et_command *commands; /* of a group, ended by a row without a name */
 } et_command;
+
+#define ET_COMMAND(name_, run_, help_, usage_)                                                     \
+    {                                                                                              \
+        .name = (name_), .run = (run_), .help = (help_), .usage = (usage_)                         \
+    }
+#define ET_COMMAND_END                                                                             \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
 
 /* Runs the command that argv names: the exit code. 0 done, 1 failed, 2 usage, 3 settings or data,
  * 4 memory or disk, 5 diverged, 75 interrupted and saved. kinds: at least one. */

@@ -19,7 +19,7 @@
 
 #include <signal.h>
 
-#include <etude/fields.h>
+#include <etude/options.h>
 #include <etude/task.h>
 
 /* What a checkpoint belongs to: plain values that say with what its weights were made. */
@@ -100,28 +100,6 @@ struct et_task_kind;
 typedef et_run_file et_run_file_fn(const struct et_task_kind *self, int i,
                                    char buffer[ET_RUN_FILE_NAME]);
 
-/* A short form of settings on the command line: `--data a b` for two settings of a word each, or
- * for one of as many words as there are. An option that is given again counts as it stands last,
- * and all of a list. One that stands there with a value, "task.shared=false",
- * takes none. Where value is one word, "RATE", several settings take the same word: all that count
- * by then, not those of a model that is not chosen. One without settings is refused, and help says
- * why. Kinds of one program may have the same name; the
- * experiment says whose counts. */
-typedef struct et_short {
-    const char *name; /* without -- */
-    const char
-        *value; /* what its words are called, "SOURCE TARGET"; "TEXT...": of a list; "FILE,...":
-                   of one whose words are given one by one; NULL: it takes none */
-    const char *settings[3];
-    const char *help;
-    const char *alone; /* the setting that takes the word where one file of pairs, *.tsv, stands in
-                          place of two files; NULL: none does */
-    /* Of the option that names data, where no experiment is named: */
-    const char *experiment; /* what is trained on such data; NULL: it has to be named */
-    const char *endings;    /* what names of such files end in, ".csv .csv.gz"; NULL: anything that
-                               is no other kind's */
-} et_short;
-
 struct et_command;
 struct et_service_class;
 
@@ -164,8 +142,9 @@ typedef struct et_task_kind {
     const char *rate;    /* unit of the rate in the progress bar, "tok/s"; NULL: the batches' */
     const char *amount;  /* what batches are counted in, "tokens a side"; NULL: the batches' unit */
     const char *next;    /* the command that a trained model is for, and what it does: */
-    const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
-    const et_short *shorts; /* ended by a row without a name */
+    const char *next_help;    /* "translate", "translates lines"; NULL: evaluate */
+    const et_option *options; /* of `train`, short forms of settings: rows of ET_OPTION_SETS, ended
+                                 by ET_OPTION_END */
     /* A new run begins with the weights of another one (--init): settings that name no file for
      * what weights belong to (ET_RUN_COMPARED) name that of model_dir, which may be an export in
      * one file: that then has all texts of a run (train reads them there). *taken: what was, for

@@ -31,21 +31,23 @@
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
 static const et_command commands[] = {
-    { "train", et_cmd_train, "train a model, or resume where it was interrupted" },
-    { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
-    { "average", et_cmd_average, "average the weights of checkpoints" },
-    { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is intact" },
-    { "init", et_cmd_init, "write a file of settings to change" },
-    { "list", et_cmd_list, "list experiments, or all settings of one" },
-    { "launch", et_cmd_launch, "train with several processes on this machine" },
-    { "plot", et_cmd_plot, "draw curves of what runs have logged" },
-    { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
-    { "compare", et_cmd_compare, "show runs side by side" },
-    { "keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other" },
-    { "watch", et_cmd_watch, "a page that follows runs, in a browser" },
-    { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
-    { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
-    { NULL, NULL, NULL },
+    ET_COMMAND("train", et_cmd_train, "train a model, or resume where it was interrupted",
+               &et_usage_train),
+    ET_COMMAND("evaluate", et_cmd_evaluate, "measure a trained model on its validation data", NULL),
+    ET_COMMAND("average", et_cmd_average, "average the weights of checkpoints", NULL),
+    ET_COMMAND("inspect", et_cmd_inspect, "show a checkpoint and say whether it is intact", NULL),
+    ET_COMMAND("init", et_cmd_init, "write a file of settings to change", NULL),
+    ET_COMMAND("list", et_cmd_list, "list experiments, or all settings of one", NULL),
+    ET_COMMAND("launch", et_cmd_launch, "train with several processes on this machine", NULL),
+    ET_COMMAND("plot", et_cmd_plot, "draw curves of what runs have logged", NULL),
+    ET_COMMAND("runs", et_cmd_runs, "list runs: how far, how good, what differs", NULL),
+    ET_COMMAND("compare", et_cmd_compare, "show runs side by side", NULL),
+    ET_COMMAND("keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other",
+               NULL),
+    ET_COMMAND("watch", et_cmd_watch, "a page that follows runs, in a browser", NULL),
+    ET_COMMAND("serve", et_cmd_serve, "answer requests over HTTP with a trained model", NULL),
+    ET_COMMAND("completion", et_cmd_completion, "print the completion of bash, zsh or fish", NULL),
+    ET_COMMAND_END,
 };
 
 /* Help that was asked for is a result; help in place of a missing command is a message. */
@@ -174,7 +176,7 @@ static int help_on_others(const et_call *call, const et_command *row, et_error *
         if (told)
             continue;
         printf("\n%s of a %s model:\n\n", call->command, program->kinds[k]->name);
-        status = own->run(call, error);
+        status = et_command_run(own, call, error);
     }
     return status;
 }
@@ -183,14 +185,14 @@ static int help_on_others(const et_call *call, const et_command *row, et_error *
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
 {
-    const et_call call = { program, name, argc, argv, NULL };
+    const et_call call = { .program = program, .command = name, .argc = argc, .argv = argv };
     const et_commands all = et_commands_of(program);
     const et_command *row;
     if (asks_for_help(&call))
         et_ranks_let_first_speak();
     int status = choose(&row, &call, &all, error);
     if (!status)
-        status = row ? row->run(&call, error) : unknown_command(&call, &all, error);
+        status = row ? et_command_run(row, &call, error) : unknown_command(&call, &all, error);
     if (!status && row)
         status = help_on_others(&call, row, error);
     return tell_once(program, row, status, error);
@@ -200,7 +202,7 @@ static int run_command(const et_program *program, const char *name, int argc, ch
 static int print_man(const et_program *program, const char *name, et_error *error)
 {
     const et_commands all = et_commands_of(program);
-    const et_call call = { program, name, 0, NULL, NULL };
+    const et_call call = { .program = program, .command = name };
     const et_command *row = name ? et_commands_find(&all, name) : NULL;
     et_description description = ET_DESCRIPTION_INIT;
     if (!name) {

@@ -4,7 +4,7 @@
  *
  * Every command goes the same way, so that what is wrong is said as early as it can be known:
  *
- *   parse      a table of options (args.h); --help prints it and ends with success
+ *   parse      main's, by the command's table of options (options/options.h), which is help too
  *   check      what must be there, and that names are known: nothing is read or written yet
  *   read       files of lines, settings, the model
  *   work       the library's; results to standard output or to the file that was named
@@ -18,6 +18,8 @@
 #include <stdbool.h>
 
 #include <etude/command.h>
+
+extern const et_usage et_usage_train;
 
 int et_cmd_train(const et_call *call, et_error *error);
 int et_cmd_evaluate(const et_call *call, et_error *error);
@@ -50,6 +52,13 @@ const et_command *et_commands_find(const et_commands *all, const char *name);
 /* The command of a name for runs of a kind; NULL: they have none. */
 const et_command *et_command_of(const et_program *program, const et_task_kind *kind,
                                 const char *name);
+
+/* Runs the command of a row, or that of a group which the first word names: its words are parsed by
+ * its usage, whose struct is call->options then; help that they ask for is printed in its place. */
+int et_command_run(const et_command *row, const et_call *call, et_error *error);
+
+/* Whether the command has an option that is given in a way, such as ET_OPTION_WAY_TASK. */
+bool et_command_has(const et_command *row, et_option_way way);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75

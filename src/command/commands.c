@@ -1,8 +1,14 @@
 /* Which commands a program has: what every program has, which main.c lists, and what its kinds of
- * task add. */
+ * task add; and how one is run. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/text/strbuf.h"
 #include "command/command.h"
+#include "command/options/options.h"
 
 const et_command *et_commands_find(const et_commands *all, const char *name)
 {
@@ -49,4 +55,104 @@ const et_command *et_command_of(const et_program *program, const et_task_kind *k
 {
     const et_command *own = row_of(kind->commands, name);
     return own ? own : row_of(program->commands, name);
+}
+
+static bool has_way(const et_option *rows, et_option_way way)
+{
+    for (const et_option *row = rows; row && row->field.name; row++)
+        if (row->way == way || (row->way == ET_OPTION_WAY_GROUP && has_way(row->rows, way)))
+            return true;
+    return false;
+}
+
+bool et_command_has(const et_command *row, et_option_way way)
+{
+    return row->usage && has_way(row->usage->options, way);
+}
+
+/* ---- running ---- */
+
+static int run_with(const et_command *row, et_call *call, et_arena *arena, et_error *error)
+{
+    et_command_line line;
+    call->options = et_arena_alloc(arena, row->usage->size + 1);
+    if (!call->options)
+        return et_alloc_failed(error, row->usage->size, "options");
+    int status = et_command_line_open(&line, row->usage, call->options, call, arena, error);
+    if (!status)
+        status = et_command_line_parse(&line, error);
+    if (status)
+        return status;
+    if (!line.help)
+        return row->run(call, error);
+    et_command_line_help(stdout, &line, row->usage);
+    return ET_OK;
+}
+
+static void print_group(const et_command *row, const et_call *call, FILE *to)
+{
+    fprintf(to, "usage: %s %s COMMAND [OPTION]...\n\n%s.\n\n", call->program->name, row->name,
+            row->help);
+    for (const et_command *one = row->commands; one->name; one++)
+        fprintf(to, "    %-10s %s\n", one->name, one->help);
+}
+
+/* "train, predict or scaffold" */
+static int name_missing(const et_command *row, et_error *error)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    for (const et_command *one = row->commands; one->name; one++)
+        et_strbuf_printf(&names, "%s%s",
+                         one == row->commands ? ""
+                         : one[1].name        ? ", "
+                                              : " or ",
+                         one->name);
+    int status =
+        et_fail(error, ET_EUSAGE, "%s: no command given: %s", row->name, et_strbuf_text(&names));
+    et_strbuf_release(&names);
+    return status;
+}
+
+static int unknown_of_group(const et_command *row, const char *name, et_error *error)
+{
+    const char *names[ET_COMMANDS_MAX + 1] = { NULL };
+    for (int i = 0; i < ET_COMMANDS_MAX && row->commands[i].name; i++)
+        names[i] = row->commands[i].name;
+    return et_fail(error, ET_EUSAGE, "%s: no command %s%s", row->name, name,
+                   et_nearest_hint(name, names, "").text);
+}
+
+static int run_group(const et_command *row, const et_call *call, et_error *error)
+{
+    char whole[64];
+    if (!call->argc) {
+        print_group(row, call, stderr);
+        return name_missing(row, error);
+    }
+    const char *name = call->argv[0];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
+        print_group(row, call, stdout);
+        return ET_OK;
+    }
+    const et_command *one = row_of(row->commands, name);
+    if (!one)
+        return unknown_of_group(row, name, error);
+    snprintf(whole, sizeof whole, "%s %s", call->command, name);
+    const et_call inner = {
+        .program = call->program, .command = whole, .argc = call->argc - 1, .argv = call->argv + 1
+    };
+    return et_command_run(one, &inner, error);
+}
+
+int et_command_run(const et_command *row, const et_call *call, et_error *error)
+{
+    if (row->commands)
+        return run_group(row, call, error);
+    if (!row->usage)
+        return row->run(call, error);
+    et_arena arena = ET_ARENA_INIT;
+    et_call own = *call;
+    int status = run_with(row, &own, &arena, error);
+    et_arena_release(&arena);
+    return status;
 }

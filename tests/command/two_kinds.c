@@ -112,7 +112,8 @@ static const et_experiment_row experiments[] = { { "plain/five", "five", "task.s
 static const et_restriction restrictions[] = { { NULL, "task.size <= task.most" },
                                                { "plain/five", "task.size == 5" },
                                                { NULL, NULL } };
-static const et_command commands[] = { { "greet", greet, "say hello" }, { NULL, NULL, NULL } };
+static const et_command commands[] = { ET_COMMAND("greet", greet, "say hello", NULL),
+                                       ET_COMMAND_END };
 static const et_task_kind plain = { .name = "plain",
                                     .fields = &fields,
                                     .size = sizeof(plain_options),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "command/options/options.h"
 
 #define TEXT_MAX (1 << 20) /* of a command that prints help by itself */
 
@@ -106,13 +107,54 @@ static const char *turn_back(aside *a, et_arena *arena)
     return text;
 }
 
+/* Of a command with a table nothing is asked. */
+static int read_usage(et_description *to, const et_program *program, const et_command *row,
+                      et_error *error)
+{
+    static const et_arg_way ways[] = {
+        [ET_OPTION_WAY_FLAG] = ET_ARG_WAY_FLAG,   [ET_OPTION_WAY_WORD] = ET_ARG_WAY_WORD,
+        [ET_OPTION_WAY_REST] = ET_ARG_WAY_REST,   [ET_OPTION_WAY_PASSED] = ET_ARG_WAY_REST,
+        [ET_OPTION_WAY_WORDS] = ET_ARG_WAY_WORDS, [ET_OPTION_WAY_FILES] = ET_ARG_WAY_WORDS,
+        [ET_OPTION_WAY_TOLD] = ET_ARG_WAY_TOLD,   [ET_OPTION_WAY_SETS] = ET_ARG_WAY_WORDS
+    };
+    const et_call call = { .program = program, .command = row->name };
+    et_command_line line;
+    void *options = et_arena_alloc(&to->arena, row->usage->size + 1);
+    int status = options
+                     ? et_command_line_open(&line, row->usage, options, &call, &to->arena, error)
+                     : et_alloc_failed(error, 0, "help");
+    et_arg *rows = status ? NULL : et_arena_array(&to->arena, (size_t)line.count + 1, sizeof *rows);
+    if (!rows)
+        return status ? status : et_alloc_failed(error, 0, "help");
+    for (int i = 0; i < line.count; i++) {
+        const et_option *from = line.slots[i].row;
+        rows[i] =
+            (et_arg){ .field = from->field, .value = line.slots[i].value, .alias = from->alias };
+        rows[i].field.help = line.slots[i].help;
+        rows[i].way = ways[from->way];
+        if (from->way == ET_OPTION_WAY_SETS && !from->value)
+            rows[i].field.kind = ET_FIELD_KIND_BOOL;
+        if (from->field.kind == ET_FIELD_KIND_STRINGS && !rows[i].way)
+            rows[i].way = ET_ARG_WAY_LIST;
+    }
+    rows[line.count] = (et_arg)ET_ARG_END;
+    const et_call keeping = { .program = program, .command = row->name, .description = to };
+    et_description_add(to, &keeping, rows, row->usage->about,
+                       et_usage_example(row->usage, program, &to->arena));
+    return ET_OK;
+}
+
 static int ask(et_description *to, const et_program *program, const et_command *row,
                et_error *error)
 {
     char option[] = "--help", *words[] = { option, NULL };
-    const et_call call = { program, row->name, 1, words, to };
+    const et_call call = {
+        .program = program, .command = row->name, .argc = 1, .argv = words, .description = to
+    };
     const et_described *before = to->last;
     aside a;
+    if (row->usage)
+        return read_usage(to, program, row, error);
     int status = turn_aside(&a, error);
     if (status)
         return status;

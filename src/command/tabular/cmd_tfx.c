@@ -137,10 +137,10 @@ static int train(const et_call *call, et_error *error)
 /* ---- the three ---- */
 
 static const et_command commands[] = {
-    { "train", train, "run a program that trains" },
-    { "predict", et_predict_as_tfx, "predict rows with a trained model" },
-    { "scaffold", et_cmd_scaffold, "write a project that trains and predicts" },
-    { NULL, NULL, NULL },
+    ET_COMMAND("train", train, "run a program that trains", NULL),
+    ET_COMMAND("predict", et_predict_as_tfx, "predict rows with a trained model", NULL),
+    ET_COMMAND("scaffold", et_cmd_scaffold, "write a project that trains and predicts", NULL),
+    ET_COMMAND_END,
 };
 
 static void print_help(const et_call *call, FILE *to)
@@ -159,7 +159,11 @@ static int describe(const et_call *call, et_error *error)
     for (const et_command *row = commands; row->name && !status; row++) {
         char command[32];
         snprintf(command, sizeof command, "tfx %s", row->name);
-        const et_call inner = { call->program, command, 1, words, call->description };
+        const et_call inner = { .program = call->program,
+                                .command = command,
+                                .argc = 1,
+                                .argv = words,
+                                .description = call->description };
         status = row->run(&inner, error);
     }
     return status;
@@ -183,7 +187,10 @@ int et_cmd_tfx(const et_call *call, et_error *error)
         if (!strcmp(row->name, name)) {
             char command[32];
             snprintf(command, sizeof command, "tfx %s", name);
-            const et_call inner = { call->program, command, call->argc - 1, call->argv + 1, NULL };
+            const et_call inner = { .program = call->program,
+                                    .command = command,
+                                    .argc = call->argc - 1,
+                                    .argv = call->argv + 1 };
             return row->run(&inner, error);
         }
     return et_fail(error, ET_EUSAGE, "tfx: no command %s%s", name,

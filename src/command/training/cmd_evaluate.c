@@ -61,9 +61,9 @@ static int check_outputs(const et_experiment *experiment, const et_evaluate_args
 /* The setting that `train --valid` sets. */
 static const char *validation_setting(const et_task_kind *kind)
 {
-    for (const et_short *as = kind->shorts; as && as->name; as++)
-        if (!strcmp(as->name, "valid") && !as->settings[1])
-            return as->settings[0];
+    for (const et_option *row = kind->options; row && row->field.name; row++)
+        if (!strcmp(row->field.name, "valid") && !row->sets->settings[1])
+            return row->sets->settings[0];
     return NULL;
 }
 

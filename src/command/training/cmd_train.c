@@ -7,17 +7,17 @@
 
 int et_cmd_train(const et_call *call, et_error *error)
 {
-    et_train_args args = ET_TRAIN_ARGS_INIT;
-    int status = et_train_args_parse(&args, call, error);
-    if (status || args.help)
+    et_train_args *args = call->options;
+    int status = et_train_args_settle(args, call, error);
+    if (status)
         return status;
-    switch (args.mode) {
+    switch (args->mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:
-        return et_watch_run(call, &args, error);
+        return et_watch_run(call, args, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
-        return et_finetune(call, &args, error);
+        return et_finetune(call, args, error);
     default:
-        return et_roles_train(call, &args, error);
+        return et_roles_train(call, args, error);
     }
 }

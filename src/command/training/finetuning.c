@@ -204,17 +204,19 @@ static int train(const finetuning *f, const char *directory, const char *path, e
     et_train_args *args = et_arena_alloc(arena, sizeof *args);
     const char *settings = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
     const char *source = set_source(arena, path);
-    if (!args || !settings || !source)
+    const char **texts = et_arena_array(arena, 2, sizeof *texts);
+    if (!args || !settings || !source || !texts)
         return et_alloc_failed(error, 0, "settings");
     *args = *f->args;
     args->model_dir = directory;
     args->mode = ET_MODE_TRAIN_AND_EVAL;
     args->mode_name = "train_and_eval";
     args->experiment = NULL;
-    args->config.count = args->set.count = 1;
-    args->shorts.count = 0;
-    args->config.items[0] = settings;
-    args->set.items[0] = source;
+    args->settings.count = 0;
+    texts[0] = settings;
+    texts[1] = source;
+    args->config = (et_strings){ texts, 1 };
+    args->set = (et_strings){ texts + 1, 1 };
     int status = et_training_run_on(f->call, args, f->comm, error);
     wait_quietly(f);
     if (!status && et_flag_is_set(&et_stop_requested))

@@ -20,6 +20,14 @@
 #include "engine/exec/profile.h"
 #include "formats/events/trace_file.h"
 
+const et_option et_profiling_options[] = {
+    ET_OPTION_TEXT(et_profiling, path, "profile", "FILE",
+                   "where a trace of the work goes, for ui.perfetto.dev"),
+    ET_OPTION_TEXT(et_profiling, steps, "profile-steps", "A:B",
+                   "which steps it has, counted from this start"),
+    ET_OPTION_END,
+};
+
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };
 
@@ -28,9 +36,9 @@ enum { FIRST = 10, LAST = 20 };
 static int64_t step_number(const char *text, const char **end)
 {
     int64_t number = 0;
-    for (*end = text; **end >= '0' && **end <= '9' && number <= ET_ARG_COUNT_MAX; ++*end)
+    for (*end = text; **end >= '0' && **end <= '9' && number <= ET_OPTION_COUNT_MAX; ++*end)
         number = 10 * number + (**end - '0');
-    return number <= ET_ARG_COUNT_MAX ? number : 0;
+    return number <= ET_OPTION_COUNT_MAX ? number : 0;
 }
 
 /* A:B, both from 1 on, A <= B, nothing behind. */

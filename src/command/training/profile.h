@@ -14,6 +14,7 @@
 #define ETUDE_COMMAND_TRAINING_PROFILE_H
 
 #include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "engine/exec/device.h"
 #include "formats/events/progress.h"
@@ -42,6 +43,9 @@ typedef struct et_profiling {
                 "where a trace of the work goes, for ui.perfetto.dev"),                            \
         ET_ARG_TEXT("profile-steps", "A:B", &(profiling).steps,                                    \
                     "which steps it has, counted from this start")
+
+/* Rows of a table of options. */
+extern const et_option et_profiling_options[];
 
 /* ET_EUSAGE: steps are not A:B. Other errors: what et_outputs_check says of the file; outputs knows
  * what the command reads. */

@@ -13,8 +13,6 @@
 #include "base/clock.h"
 #include "base/fields/fields_scalar.h"
 #include "base/files/file.h"
-#include "base/text/strbuf.h"
-#include "command/options/amounts.h"
 #include "command/print.h"
 #include "command/training/processes/local_cluster.h"
 #include "engine/comm/comm.h"
@@ -37,19 +35,90 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 #define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
 #define NO_TPU "there is no TPU; training runs on the CPU"
 
-#define ROWS_MAX 40
+/* The short forms come first, as what people type most. Other names are Model Garden's. */
+static const et_option options[] = {
+    ET_OPTION_KINDS(et_train_args, settings),
+    ET_OPTION_TEXT(et_train_args, experiment, "experiment", "EXPERIMENT",
+                   "which set of settings to begin with (default: by the data); `list` shows all"),
+    ET_OPTION_TEXT(et_train_args, model_dir, "model-dir", "DIR",
+                   "where the run is kept (default: runs/NAME-1, or the next number); one that is "
+                   "there is resumed",
+                   .alias = "output-dir"),
+    ET_OPTION_TEXT(et_train_args, mode_name, "mode",
+                   "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
+                   "continuous_train_and_eval",
+                   "train_and_eval is the usual; eval and continuous_eval "
+                   "measure the run's newest checkpoint, or each as it comes; "
+                   "continuous_train_and_eval fine-tunes from each that comes in "
+                   "task.init_checkpoint"),
+    ET_OPTION_LIST(et_train_args, config, "config", "FILE",
+                   "YAML or JSON file of settings; may be given again, later ones win",
+                   .alias = "config-file"),
+    ET_OPTION_TEXT(et_train_args, init, "init", "RUN|FILE",
+                   "begin a new run with the weights of another (its best, or a checkpoint's) and "
+                   "the files that they belong to, unless others are named; its settings too, "
+                   "without --experiment"),
+    ET_OPTION_SET(et_train_args, set,
+                  "settings on top of all files: key=value with commas between, YAML, or a file's "
+                  "name; may be given again"),
+    ET_OPTION_FLAG(et_train_args, accept_changes, "accept-changes",
+                   "resume although optimizer, learning rate, dropout or label smoothing are not "
+                   "the run's; what another optimizer keeps begins anew"),
+    ET_OPTION_SWITCH(et_train_args, async, "enable-async-checkpointing", "BOOL",
+                     "save beside training, as is usual; false: training waits for each save",
+                     .field.default_number = true),
+    ET_OPTION_FLAG(et_train_args, dry_run, "dry-run",
+                   "read settings and data, make the plan, measure a few steps and say how long "
+                   "all would take; leaves nothing behind"),
+    ET_OPTION_FLAG(et_train_args, json, "json", "with --dry-run: print that as a JSON object"),
+    ET_OPTION_FLAG(et_train_args, verbose, "verbose",
+                   "show every summary and save, and what computes"),
+    ET_OPTION_QUIET(et_train_args, quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_COUNT(et_train_args, pretrain_steps, "pretrain-steps", "N", 0, ET_OPTION_COUNT_MAX,
+                    "of continuous_train_and_eval: the last step of the run that is fine-tuned; "
+                    "else what its settings say"),
+    ET_OPTION_TIME(et_train_args, time_limit, "time-limit", "TIME",
+                   "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h"),
+    ET_OPTION_FLAG(et_train_args, distributed, "distributed",
+                   "train by a master, workers and parameter servers, started on this machine"),
+    ET_OPTION_COUNT(et_train_args, workers, "workers", "N", 0, ET_ROLES_MAX,
+                    "with --distributed: so many workers (1)"),
+    ET_OPTION_COUNT(et_train_args, servers, "servers", "N", 0, ET_ROLES_MAX,
+                    "with --distributed: so many parameter servers (1)"),
+    ET_OPTION_TEXT(et_train_args, keys, "keys", "DIR",
+                   "folder with the keys of the cluster that TF_CONFIG names; needed beyond one "
+                   "host"),
+    ET_OPTION_SIZE(et_train_args, memory, "memory", "SIZE",
+                   "of a new run: the largest batch whose plan fits into so much, in place of the "
+                   "settings': 4G, 500M"),
+    ET_OPTION_GROUP(et_train_args, profiling, et_profiling_options),
+    ET_OPTION_NONE("gin-file", "FILE", NO_GIN),
+    ET_OPTION_NONE("gin-params", "BINDING", NO_GIN),
+    ET_OPTION_NONE("tpu", "ADDRESS", NO_TPU),
+    ET_OPTION_NONE("tpu-platform", "NAME", NO_TPU),
+    ET_OPTION_NONE("tf-data-service", "ADDRESS", "a run reads its data itself"),
+    ET_OPTION_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
+    ET_OPTION_NONE("tflex-output-uri", "URI", "a run is kept in --model-dir alone"),
+    ET_OPTION_TOLD("resume", "a run that is there is resumed: name its RUN"),
+    ET_OPTION_TOLD("overwrite",
+                   "a run is never overwritten: name another RUN, or remove the old one"),
+    ET_OPTION_TOLD("learning-rate", "it is --lr RATE"),
+    ET_OPTION_TOLD("optimizer", "it is --set trainer.optimizer_config.optimizer.type=NAME, such as "
+                                "adamw or sgd"),
+    ET_OPTION_TOLD("num-layers", "it is --layers N"),
+    ET_OPTION_TOLD("num-workers", "data is read by one thread; --threads N says with how many "
+                                  "threads the model is computed"),
+    ET_OPTION_RUN(et_train_args, model_dir),
+    ET_OPTION_END,
+};
 
-/* Rows of training by roles. */
-#define ROLES_ROWS(args)                                                                           \
-    ET_ARG_FLAG("distributed", &(args)->distributed,                                               \
-                "train by a master, workers and parameter servers, started on this machine"),      \
-        ET_ARG_COUNT("workers", "N", &(args)->workers, 0, ET_ROLES_MAX,                            \
-                     "with --distributed: so many workers (1)"),                                   \
-        ET_ARG_COUNT("servers", "N", &(args)->servers, 0, ET_ROLES_MAX,                            \
-                     "with --distributed: so many parameter servers (1)"),                         \
-        ET_ARG_TEXT(                                                                               \
-            "keys", "DIR", &(args)->keys,                                                          \
-            "folder with the keys of the cluster that TF_CONFIG names; needed beyond one host")
+const et_usage et_usage_train = {
+    options, sizeof(et_train_args),
+    "Trains a model. Ctrl-C saves; the same command resumes from there. "
+    "SIGUSR1\nsaves and continues.",
+    "--experiment EXPERIMENT --model-dir runs/a DATA"
+};
 
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
@@ -95,19 +164,6 @@ static int read_mode(et_train_args *args, et_error *error)
     return check_mode(args, error);
 }
 
-static void show_help(const et_arg *table, const et_call *call)
-{
-    const et_task_kind *kind = call->program->kinds[0];
-    et_strbuf example = ET_STRBUF_INIT;
-    et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
-                     kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
-    et_args_help(stdout, table, call,
-                 "Trains a model. Ctrl-C saves; the same command resumes from there. "
-                 "SIGUSR1\nsaves and continues.",
-                 et_strbuf_text(&example));
-    et_strbuf_release(&example);
-}
-
 /* The first thing that people type is the bare command. Messages are one line. An experiment that
  * is none is said first. */
 static int missing_run(const et_train_args *args, const et_call *call, et_error *error)
@@ -136,14 +192,14 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
 static const char *experiment_of(const et_train_args *args, const et_call *call, et_arena *arena)
 {
     const char *name = args->experiment;
-    for (int i = 0; !name && i < args->config.count; i++)
+    for (size_t i = 0; !name && i < args->config.count; i++)
         (void)et_experiment_named_in(&name, call->program, args->config.items[i], arena, NULL);
     if (name)
         return name;
     et_experiment from;
     if (args->init && !et_experiment_open_run(&from, call->program, args->init, arena, NULL))
         return from.name;
-    return et_shorts_experiment(&args->shorts, call->program);
+    return et_option_settings_experiment(&args->settings, call->program);
 }
 
 /* runs/NAME-1, or the next number that is free. Several processes would not agree on it. */
@@ -152,7 +208,7 @@ static int name_run(et_train_args *args, const et_call *call, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     const bool data = args->config.count || args->set.count || args->init ||
-                      et_shorts_experiment(&args->shorts, call->program);
+                      et_option_settings_experiment(&args->settings, call->program);
     const bool alone = !et_comm_by_launch() && !et_comm_by_mpi() && !args->distributed &&
                        !args->keys && !getenv(ET_JOB_CONFIG_VARIABLE);
     const char *name = data && alone && !args->mode_name ? experiment_of(args, call, &arena) : NULL;
@@ -168,62 +224,6 @@ static int name_run(et_train_args *args, const et_call *call, et_error *error)
     if (!status && args->model_dir && !args->quiet)
         et_print(stderr, "run          %s\n", args->model_dir);
     return status || args->model_dir ? status : missing_run(args, call, error);
-}
-
-/* Options of Model Garden that take nothing here, and what those of other programs are here. */
-static const et_arg refused[] = {
-    ET_ARG_NONE("gin-file", "FILE", NO_GIN),
-    ET_ARG_NONE("gin-params", "BINDING", NO_GIN),
-    ET_ARG_NONE("tpu", "ADDRESS", NO_TPU),
-    ET_ARG_NONE("tpu-platform", "NAME", NO_TPU),
-    ET_ARG_NONE("tf-data-service", "ADDRESS", "a run reads its data itself"),
-    ET_ARG_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
-    ET_ARG_NONE("tflex-output-uri", "URI", "a run is kept in --model-dir alone"),
-    ET_ARG_ROW("device", ONLY, "cpu", VALUE, void, NULL, "Etude computes on the CPU alone",
-               .field.default_string = "cpu"),
-    ET_ARG_TOLD("resume", "a run that is there is resumed: name its RUN"),
-    ET_ARG_TOLD("overwrite", "a run is never overwritten: name another RUN, or remove the old one"),
-    ET_ARG_TOLD("learning-rate", "it is --lr RATE"),
-    ET_ARG_TOLD("optimizer",
-                "it is --set trainer.optimizer_config.optimizer.type=NAME, such as adamw or sgd"),
-    ET_ARG_TOLD("num-layers", "it is --layers N"),
-    ET_ARG_TOLD("num-workers", "data is read by one thread; --threads N says with how many threads "
-                               "the model is computed"),
-};
-
-#define REFUSED (int)(sizeof refused / sizeof refused[0])
-
-/* The short forms first, as what people type most; then the rows that are given. */
-static int parse(et_train_args *args, const et_arg *rows, int count, const et_call *call,
-                 et_error *error)
-{
-    et_arg table[ROWS_MAX + ET_SHORTS_MAX + REFUSED + 2];
-    int before = et_shorts_list(&args->shorts, call, table);
-    et_assert(count <= ROWS_MAX);
-    memcpy(table + before, rows, (size_t)count * sizeof *rows);
-    memcpy(table + before + count, refused, sizeof refused);
-    et_arg *end = table + before + count + REFUSED;
-    end[0] = (et_arg)ET_ARG_RUN(args->model_dir);
-    end[1] = (et_arg)ET_ARG_END;
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        show_help(table, call);
-    return status;
-}
-
-/* time_limit, memory: as typed; NULL: not given. */
-static int read_amounts(et_train_args *args, const char *time_limit, const char *memory,
-                        et_error *error)
-{
-    int status = ET_OK;
-    double limit = 0;
-    if (time_limit)
-        status = et_amount_time(&limit, "time-limit", time_limit, error);
-    if (limit > 0)
-        args->ends = et_clock_monotonic() + limit;
-    if (!status && memory)
-        status = et_amount_bytes(&args->memory, "memory", memory, error);
-    return status;
 }
 
 static int check_together(const et_train_args *args, et_error *error)
@@ -242,74 +242,12 @@ static int check_together(const et_train_args *args, et_error *error)
     return ET_OK;
 }
 
-/* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
-int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error)
+int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error)
 {
-    char which[160];
-    snprintf(which, sizeof which,
-             "which set of settings to begin with (default: by the data); `%s list` shows all",
-             call->program->name);
-    const char *time_limit = NULL, *memory = NULL;
-    /* Other names are Model Garden's. */
-    const et_arg table[] = {
-        ET_ARG_TEXT("experiment", "EXPERIMENT", &args->experiment, which),
-        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir,
-                    "where the run is kept (default: runs/NAME-1, or the next number); one that is "
-                    "there is resumed",
-                    .alias = "output-dir"),
-        ET_ARG_TEXT(
-            "mode",
-            "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
-            "continuous_train_and_eval",
-            &args->mode_name,
-            "train_and_eval is the usual; eval and continuous_eval "
-            "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
-            "fine-tunes from each that comes in task.init_checkpoint"),
-        ET_ARG_LIST("config", "FILE", &args->config,
-                    "YAML or JSON file of settings; may be given again, later ones win",
-                    .alias = "config-file"),
-        ET_ARG_TEXT(
-            "init", "RUN|FILE", &args->init,
-            "begin a new run with the weights of another (its best, or a checkpoint's) and the "
-            "files that they belong to, unless others are named; its settings too, without "
-            "--experiment"),
-        ET_ARG_LIST(
-            "set", "KEY=VALUE", &args->set,
-            "settings on top of all files: key=value with commas between, YAML, or a file's name; "
-            "may be given again",
-            .alias = "params-override"),
-        ET_ARG_FLAG("accept-changes", &args->accept_changes,
-                    "resume although optimizer, learning rate, dropout or label smoothing are not "
-                    "the run's; what another optimizer keeps begins anew"),
-        ET_ARG_SWITCH("enable-async-checkpointing", "BOOL", &args->async,
-                      "save beside training, as is usual; false: training waits for each save"),
-        ET_ARG_FLAG(
-            "dry-run", &args->dry_run,
-            "read settings and data, make the plan, measure a few steps and say how long all would "
-            "take; leaves nothing behind"),
-        ET_ARG_FLAG("json", &args->json, "with --dry-run: print that as a JSON object"),
-        ET_ARG_FLAG("verbose", &args->verbose, "show every summary and save, and what computes"),
-        ET_ARG_QUIET(args->quiet),
-        ET_ARG_THREADS,
-        ET_ARG_COUNT(
-            "pretrain-steps", "N", &args->pretrain_steps, 0, ET_ARG_COUNT_MAX,
-            "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
-            "its settings say"),
-        ET_ARG_TEXT(
-            "time-limit", "TIME", &time_limit,
-            "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h"),
-        ROLES_ROWS(args),
-        ET_ARG_TEXT("memory", "SIZE", &memory,
-                    "of a new run: the largest batch whose plan fits into so much, in place of the "
-                    "settings': 4G, 500M"),
-        ET_PROFILING_ARGS(args->profiling),
-    };
-    int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
-    if (status || args->help)
-        return status;
-    status = read_amounts(args, time_limit, memory, error);
-    if (!status)
-        status = check_together(args, error);
+    args->mode = ET_MODE_TRAIN_AND_EVAL;
+    if (args->time_limit > 0)
+        args->ends = et_clock_monotonic() + args->time_limit;
+    int status = check_together(args, error);
     if (!status && !args->model_dir && !args->dry_run)
         status = name_run(args, call, error);
     return status ? status : read_mode(args, error);
@@ -340,7 +278,7 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
     const char *name = args->experiment;
     int status = ET_OK;
     /* A file may name its experiment: a run's own params.yaml does. */
-    for (int i = 0; i < args->config.count && !name && !status; i++)
+    for (size_t i = 0; i < args->config.count && !name && !status; i++)
         status = et_experiment_named_in(&name, program, args->config.items[i], arena, error);
     if (status)
         return status;
@@ -351,7 +289,7 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
         return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
     if (initial->from)
         return et_initial_begin(initial, experiment, program, arena, error);
-    name = et_shorts_experiment(&args->shorts, program);
+    name = et_option_settings_experiment(&args->settings, program);
     if (name)
         return et_experiment_begin(experiment, program, name, arena, error);
     return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
@@ -369,11 +307,11 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
         status = begin(experiment, initial, args, program, arena, error);
     if (!status)
         status = et_initial_apply(initial, experiment, arena, error);
-    for (int i = 0; i < args->config.count && !status; i++)
+    for (size_t i = 0; i < args->config.count && !status; i++)
         status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
     if (!status)
-        status = et_shorts_apply(&args->shorts, experiment, arena, error);
-    for (int i = 0; i < args->set.count && !status; i++)
+        status = et_option_settings_apply(&args->settings, experiment, arena, error);
+    for (size_t i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     return status ? status : et_initial_inherit(initial, experiment, arena, error);
 }

@@ -1,13 +1,12 @@
 /* What `train` is told on its command line, and the settings that come of it.
  *
- *     et_train_args args = ET_TRAIN_ARGS_INIT;
- *     et_train_args_parse(&args, call, &error);                     help asked: nothing else counts
- *     et_train_configure(&experiment, &initial, &args, call->program, &arena, &error); */
+ *     et_train_args *args = call->options;
+ *     et_train_args_settle(args, call, &error);
+ *     et_train_configure(&experiment, &initial, args, call->program, &arena, &error); */
 #ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 
-#include "command/options/args.h"
-#include "command/options/shorts.h"
+#include "command/options/sets.h"
 #include "command/training/initial.h"
 #include "command/training/profile.h"
 #include "systems/modelgarden/experiment.h"
@@ -29,25 +28,24 @@ typedef struct et_train_args {
     const char *mode_name;              /* NULL: not given */
     const char *init;                   /* whose weights it begins with; NULL: drawn */
     et_train_mode mode;
-    et_arg_list config, set; /* in the order given, which is the order applied */
-    et_shorts shorts;        /* between them */
-    bool accept_changes, verbose, quiet, dry_run, json, help;
+    et_strings config, set;      /* in the order given, which is the order applied */
+    et_option_settings settings; /* between them */
+    bool accept_changes, verbose, quiet, dry_run, json;
     bool async;               /* saves run beside training */
     bool distributed;         /* by the roles of a cluster that is started here: of so many */
     int64_t workers, servers; /* 0: not given */
     const char *keys;         /* of a cluster in TF_CONFIG */
+    double time_limit;        /* seconds; 0: none */
     double ends;              /* of monotonic time, when it saves and stops; 0: when it is done */
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
 } et_train_args;
 
-#define ET_TRAIN_ARGS_INIT                                                                         \
-    {                                                                                              \
-        .mode = ET_MODE_TRAIN_AND_EVAL, .async = true                                              \
-    }
+extern const et_usage et_usage_train;
 
-int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error);
+/* What parsing leaves open: the mode, the run's name, what does not go together. */
+int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error);
 
 /* Whether a run is there already. */
 bool et_train_finds_run(const et_train_args *args);

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "command/options/args.h"
 #include "command/outputs.h"
@@ -82,7 +81,7 @@ static int claim_directory(et_training *t, const char *directory, et_error *erro
 static int check_profile(et_training *t, const et_train_args *args, et_error *error)
 {
     et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
-    for (int i = 0; i < args->config.count; i++)
+    for (size_t i = 0; i < args->config.count; i++)
         et_outputs_read(&outputs, args->config.items[i]);
     et_outputs_read_settings(&outputs, t->experiment.kind, t->experiment.task);
     int status = et_profiling_check(&t->profiling, &outputs, error);
@@ -209,7 +208,6 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
  * may fail, while people still look at the bar. */
 static int train(et_training *t, const et_train_args *args, et_error *error)
 {
-    et_assert(!args->help);
     /* Settings first: a misspelt one is said before anything is made. */
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);

@@ -145,13 +145,16 @@ static const et_run_file files[] = {
 };
 
 static const et_command commands[] = {
-    { "evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text" },
-    { "translate", et_cmd_translate, "translate lines from standard input" },
-    { "export", et_cmd_export, "write what translating needs to a file or directory" },
-    { "score", et_cmd_score, "BLEU and chrF of lines from standard input" },
-    { NULL, NULL, NULL },
+    ET_COMMAND("evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text",
+               NULL),
+    ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input", NULL),
+    ET_COMMAND("export", et_cmd_export, "write what translating needs to a file or directory",
+               NULL),
+    ET_COMMAND("score", et_cmd_score, "BLEU and chrF of lines from standard input", NULL),
+    ET_COMMAND_END,
 };
 
+<<<<<<< ours
 static const et_short shorts[] = {
     { "data",
       "SOURCE TARGET",
@@ -196,6 +199,36 @@ static const et_short shorts[] = {
         "task.vocabulary.shared=false" },
       .help = "SentencePiece models of separate vocabularies" },
     { .name = NULL },
+=======
+static const et_option options[] = {
+    ET_OPTION_SETS("data", "SOURCE TARGET",
+                   "text to train on, one file per side, or one file of pairs, PAIRS.tsv",
+                   .settings = { "task.train_data.source_path", "task.train_data.target_path" },
+                   .pairs = "task.train_data.tsv_path", .experiment = "translation/tiny"),
+    ET_OPTION_SETS(
+        "valid", "SOURCE TARGET", "text to validate on, as --data",
+        .settings = { "task.validation_data.source_path", "task.validation_data.target_path" },
+        .pairs = "task.validation_data.tsv_path"),
+    ET_OPTION_SETS("batch-size", "N", "tokens of a batch, on each side",
+                   .settings = { "task.train_data.global_batch_size" }),
+    ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",
+                   .settings = { "task.model.dropout_rate", "task.model.encoder.dropout_rate",
+                                 "task.model.decoder.dropout_rate" }),
+    ET_OPTION_SETS(
+        "layers", "N", "layers of the encoder and of the decoder",
+        .settings = { "task.model.encoder.num_layers", "task.model.decoder.num_layers" }),
+    ET_OPTION_SETS("vocab-size", "N", "of a vocabulary that is trained, or auto",
+                   .settings = { "task.vocabulary.size" }),
+    ET_OPTION_SETS("separate-vocabularies", NULL, "a vocabulary and embeddings for each side",
+                   .settings = { "task.vocabulary.shared=false" }),
+    ET_OPTION_SETS("vocab-sizes", "SOURCE TARGET", "of separate vocabularies that are trained",
+                   .settings = { "task.vocabulary.source.size", "task.vocabulary.target.size",
+                                 "task.vocabulary.shared=false" }),
+    ET_OPTION_SETS("vocabs", "SOURCE TARGET", "SentencePiece models of separate vocabularies",
+                   .settings = { "task.vocabulary.source.path", "task.vocabulary.target.path",
+                                 "task.vocabulary.shared=false" }),
+    ET_OPTION_END,
+>>>>>>> theirs
 };
 
 const et_task_kind et_translation_kind = {
@@ -221,7 +254,7 @@ const et_task_kind et_translation_kind = {
     .next = "translate",
     .next_help = "translates lines",
     .service = &et_translation_service,
-    .shorts = shorts,
+    .options = options,
     .batch = "task.train_data.global_batch_size",
     .attention = et_attention_plot,
     .recipe = &et_translation_recipe,

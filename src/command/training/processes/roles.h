@@ -1,7 +1,7 @@
 /* Training by the roles of a cluster, from the command line: which process this is, by TF_CONFIG,
  * or one of those that --distributed starts on this machine.
  *
- *     et_train_args_parse(&args, call, &error);
+ *     et_train_args_settle(args, call, &error);
  *     return et_roles_train(call, &args, &error); */
 #ifndef ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
 #define ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H

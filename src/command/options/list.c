@@ -1,0 +1,273 @@
+/* A table of options, flat: rows of groups stand where the group does, and so do those of the
+ * program's kinds of task. A name that several kinds have is one slot, which takes as many words as
+ * any of them and says in its help what it is of each; if the line names an experiment, only its
+ * kind counts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields/fields_scalar.h"
+#include "command/options/options.h"
+#include "command/options/sets.h"
+#include "engine/exec/device.h"
+
+#define WORDS_MOST 1000 /* of a list */
+
+const char *const et_option_precisions[] = { "float32", "bfloat16", "int8", NULL };
+
+#define NO_GPU "Etude does not use a GPU"
+
+const et_option et_option_processors[] = {
+    { .field = { .name = "threads",
+                 .kind = ET_FIELD_KIND_INT,
+                 .minimum = 1,
+                 .maximum = ET_DEVICE_THREADS_MAX,
+                 .help = "compute with N threads (else all processors, or OMP_NUM_THREADS); "
+                         "results do not depend on it" },
+      .value = "N",
+      .way = ET_OPTION_WAY_THREADS },
+    { .field = ET_FIELD_ONLY("device", "cpu", NO_GPU), .value = "cpu" },
+    ET_OPTION_TOLD("gpu", NO_GPU),
+    ET_OPTION_TOLD("gpus", NO_GPU),
+    ET_OPTION_TOLD("num-gpus", NO_GPU),
+    ET_OPTION_TOLD("cuda", NO_GPU),
+    ET_OPTION_END,
+};
+
+et_option_name et_option_typed(const et_option *row)
+{
+    et_option_name name;
+    snprintf(name.text, sizeof name.text, "%s", row->field.name);
+    for (char *at = name.text; *at; at++)
+        *at = *at == '_' ? '-' : *at;
+    return name;
+}
+
+bool et_option_is_refused(const et_option *row)
+{
+    return row->field.kind == ET_FIELD_KIND_ONLY && row->field.default_string &&
+           !strcmp(row->field.default_string, "null");
+}
+
+int et_option_names(const char *value)
+{
+    int count = 0;
+    for (const char *at = value ? value : ""; *at; count++) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return count;
+}
+
+bool et_option_ends_in(const char *word, const char *endings)
+{
+    const size_t whole = strlen(word);
+    for (const char *at = endings; at && *at;) {
+        const size_t length = strcspn(at, " ");
+        if (whole > length && !strncmp(word + whole - length, at, length))
+            return true;
+        at += length;
+        at += strspn(at, " ");
+    }
+    return false;
+}
+
+et_option_slot *et_command_line_find(const et_command_line *line, const char *name, size_t length)
+{
+    for (int i = 0; i < line->count; i++) {
+        const et_option *row = line->slots[i].row;
+        if (!et_option_is_plain(row) &&
+            (et_same_name(name, length, row->field.name) || et_same_name(name, length, row->alias)))
+            return &line->slots[i];
+    }
+    return NULL;
+}
+
+/* What help calls a value: by its name, its choices or, where it has neither, its kind. */
+static const char *value_of(const et_option *row, et_arena *arena)
+{
+    static const char *const kinds[] = {
+        [ET_FIELD_KIND_INT] = "n", [ET_FIELD_KIND_FLOAT] = "x", [ET_FIELD_KIND_STRING] = "text"
+    };
+    const et_field_kind kind = row->field.kind;
+    const char *const *choice = row->field.choices;
+    if (row->value || row->way == ET_OPTION_WAY_SETS || kind == ET_FIELD_KIND_BOOL)
+        return row->value;
+    if (!choice)
+        return kind < sizeof kinds / sizeof kinds[0] && !et_option_is_plain(row) ? kinds[kind]
+                                                                                 : NULL;
+    const char *text = *choice++;
+    while (text && *choice)
+        text = et_arena_printf(arena, "%s|%s", text, *choice++);
+    return text;
+}
+
+/* ---- words ---- */
+
+/* Words that a value stands for, each time. */
+static int weight(const et_option *row)
+{
+    const char *dots = row->value ? strstr(row->value, "...") : NULL;
+    return dots && dots > row->value && dots[-1] != ',' ? WORDS_MOST : et_option_names(row->value);
+}
+
+/* What may stand behind the option, by one more row of its name. */
+static void allow(et_option_slot *slot, const et_option *row)
+{
+    const bool list = row->value && strstr(row->value, ",...");
+    const bool files = row->way == ET_OPTION_WAY_FILES || (list && !strncmp(row->value, "FILE", 4));
+    const int most = list && files ? WORDS_MOST : weight(row);
+    slot->most = most > slot->most ? most : slot->most;
+    slot->files |= files;
+    if (row->sets && row->sets->pairs)
+        slot->least = et_option_names(row->value);
+    if (row->sets && (row->sets->pairs || row->sets->endings))
+        slot->alone = ".csv .csv.gz .tsv .tsv.gz";
+}
+
+/* ---- rows ---- */
+
+static bool has_member(const et_option *row)
+{
+    return row->way != ET_OPTION_WAY_THREADS && row->way != ET_OPTION_WAY_TOLD &&
+           row->way != ET_OPTION_WAY_SETS && row->field.kind != ET_FIELD_KIND_ONLY;
+}
+
+static void reset(const et_option_slot *slot)
+{
+    switch (slot->row->way) {
+    case ET_OPTION_WAY_VALUE:
+    case ET_OPTION_WAY_FLAG:
+    case ET_OPTION_WAY_TIME:
+        if (slot->row->field.kind != ET_FIELD_KIND_ONLY)
+            et_field_reset(&slot->row->field, slot->base);
+        break;
+    default: /* zeros */
+        break;
+    }
+}
+
+static et_option_slot *add_row(et_command_line *line, const et_option *row, void *base)
+{
+    et_option_slot *slot = &line->slots[line->count++];
+    *slot = (et_option_slot){
+        .row = row, .base = base, .value = value_of(row, line->arena), .help = row->field.help
+    };
+    if (has_member(row))
+        slot->member = et_field_member(&row->field, base);
+    if (et_option_takes_words(row))
+        allow(slot, row);
+    reset(slot);
+    return slot;
+}
+
+/* One more row of a name: its help says what it is of each kind, and the row with most words stays.
+ * kind: whose row it is; NULL: all kinds'. */
+static void join(et_option_slot *slot, const et_option *row, const char *kind, et_arena *arena)
+{
+    const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");
+    if (kind && strcmp(slot->row->field.help, row->field.help) != 0)
+        slot->help = et_arena_printf(arena, "%s; of a %s task: %s%s%s", slot->help, kind,
+                                     same || !row->value ? "" : row->value, same ? "" : ", ",
+                                     row->field.help);
+    allow(slot, row);
+    slot->kind = NULL;
+    if (weight(row) > weight(slot->row)) {
+        slot->row = row;
+        slot->value = row->value;
+    }
+}
+
+static void add_sets(et_command_line *line, et_option_settings *settings, const et_option *rows,
+                     const char *kind)
+{
+    for (const et_option *row = rows; row && row->field.name; row++) {
+        const char *name = row->field.name;
+        et_option_slot *slot = et_command_line_find(line, name, strlen(name));
+        if (slot) {
+            join(slot, row, kind, line->arena);
+            continue;
+        }
+        et_assert(settings->count < ET_OPTION_SETTINGS_MAX);
+        slot = add_row(line, row, NULL);
+        slot->member = &settings->words[settings->count];
+        slot->kind = kind;
+        settings->names[settings->count++] = name;
+    }
+}
+
+/* Whose experiment the line names; NULL: it names none. */
+static const et_task_kind *kind_named(const et_call *call)
+{
+    static const char option[] = "--experiment";
+    const size_t length = sizeof option - 1;
+    const char *name = NULL;
+    for (int i = 0; i < call->argc; i++) {
+        const char *word = call->argv[i];
+        if (strncmp(word, option, length) != 0)
+            continue;
+        if (word[length] == '=')
+            name = word + length + 1;
+        else if (!word[length] && i + 1 < call->argc)
+            name = call->argv[i + 1];
+    }
+    for (int k = 0; name && k < call->program->count; k++)
+        for (const et_experiment_row *row = call->program->kinds[k]->experiments; row->name; row++)
+            if (!strcmp(row->name, name))
+                return call->program->kinds[k];
+    return NULL;
+}
+
+static void add_kinds(et_command_line *line, et_option_settings *settings)
+{
+    const et_program *program = line->call->program;
+    const et_task_kind *kind = kind_named(line->call);
+    for (int i = 0; i < program->count; i++)
+        if (!kind || kind == program->kinds[i])
+            add_sets(line, settings, program->kinds[i]->options, program->kinds[i]->name);
+    add_sets(line, settings, et_option_general, NULL);
+}
+
+static int count_rows(const et_option *rows, const et_program *program)
+{
+    int count = 0;
+    for (const et_option *row = rows; row && row->field.name; row++) {
+        count++;
+        if (row->way == ET_OPTION_WAY_GROUP)
+            count += count_rows(row->rows, program);
+        for (int i = 0; row->way == ET_OPTION_WAY_KINDS && i < program->count; i++)
+            count += count_rows(program->kinds[i]->options, program);
+        if (row->way == ET_OPTION_WAY_KINDS)
+            count += count_rows(et_option_general, program);
+    }
+    return count;
+}
+
+static void add_rows(et_command_line *line, const et_option *rows, void *base)
+{
+    for (const et_option *row = rows; row->field.name; row++) {
+        void *member = (char *)base + row->field.offset;
+        if (row->way == ET_OPTION_WAY_GROUP)
+            add_rows(line, row->rows, member);
+        else if (row->way == ET_OPTION_WAY_KINDS)
+            add_kinds(line, member);
+        else
+            add_row(line, row, base);
+    }
+}
+
+int et_command_line_open(et_command_line *out, const et_usage *usage, void *options,
+                         const et_call *call, et_arena *arena, et_error *error)
+{
+    const int count = count_rows(usage->options, call->program);
+    *out = (et_command_line){ .call = call, .arena = arena };
+    out->slots = et_arena_array(arena, (size_t)count + 1, sizeof *out->slots);
+    if (!out->slots)
+        return et_alloc_failed(error, (size_t)count * sizeof *out->slots, "options");
+    if (usage->size)
+        memset(options, 0, usage->size);
+    add_rows(out, usage->options, options);
+    et_assert(out->count <= count);
+    return arena->failed ? et_alloc_failed(error, 0, "options") : ET_OK;
+}

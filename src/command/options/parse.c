@@ -1,0 +1,619 @@
+/* The grammar of what follows a command's name:
+ *
+ *   line   = { option | word } [ "--" { word } ]
+ *   option = "--" name                      a flag or switch
+ *          | "--no" name                    a switch, off
+ *          | "--" name "=" value            anything, dashes too
+ *          | "--" name value { value }      of an option that takes words
+ *          | "--" name [ ":" N ] value      value: the next argument, which does not begin with --
+ *          | "-" letter [ value ]           the same as the option with that letter; -h: --help
+ *
+ * A name is one of the table, by its name or alias, `-` and `_` alike. What a value is read as is
+ * base/fields/fields_scalar.c's to say; texts stay where they are, in argv. Parsing stops at the
+ * first mistake, ET_EUSAGE; --help before that wins.
+ *
+ * A value must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and
+ * the current directory is not what was meant.
+ *
+ * A later value of an option that is no list replaces an earlier one, as people expect who
+ * repeat a command with one word more at its end. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <etude/arguments.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields/fields_scalar.h"
+#include "base/text/strbuf.h"
+#include "command/options/amounts.h"
+#include "command/options/options.h"
+#include "engine/exec/device.h"
+#include "train/checkpoint/artifact/model_member.h"
+
+/* A line that is being read. */
+typedef struct reading {
+    et_command_line *line;
+    char *const *argv;
+    int argc, at;
+    bool ended;                   /* "--" was read */
+    const et_option_slot *behind; /* a list of words that ends right before here; NULL: none */
+    const et_option_slot *plain_behind; /* the same, before the first plain word */
+    et_option_slot *waiting;            /* its value would be the next word, and words have ended */
+    et_option_slot *open;       /* the next word may be one more of it; how many there are: */
+    int open_words, rest_words; /* rest_words: of REST */
+} reading;
+
+/* ---- messages ---- */
+
+/* "train"; of a program without commands its name. */
+static const char *called(const et_command_line *line)
+{
+    return *line->call->command ? line->call->command : line->call->program->name;
+}
+
+/* "`etude train --help` shows all". */
+typedef struct cure {
+    char text[160];
+} cure;
+
+static cure shows_all(const et_command_line *line)
+{
+    const et_call *call = line->call;
+    cure c;
+    snprintf(c.text, sizeof c.text, "`%s%s%s --help` shows all", call->program->name,
+             *call->command ? " " : "", call->command);
+    return c;
+}
+
+/* The nearest is sought among names, aliases and "help", without what stands after "=". */
+static int unknown(const et_command_line *line, const char *word, et_error *error)
+{
+    const char **names = et_alloc((size_t)line->count * 2 + 2, sizeof *names);
+    et_option_name *typed = et_alloc((size_t)line->count + 1, sizeof *typed);
+    char plain[64];
+    int count = 0;
+    for (int i = 0; names && typed && i < line->count; i++) {
+        const et_option *row = line->slots[i].row;
+        typed[i] = et_option_typed(row);
+        if (et_option_is_shown(row))
+            names[count++] = typed[i].text;
+        if (row->alias)
+            names[count++] = row->alias;
+    }
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "=:"), word);
+    et_hint hint = { "" };
+    if (names && typed) {
+        names[count++] = "help";
+        names[count] = NULL;
+        hint = et_nearest_hint(plain, names, "--");
+    }
+    et_free(names);
+    et_free(typed);
+    if (!*hint.text && et_command_line_find(line, "set", 3))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: no option --%s; %s, and `%s list EXPERIMENT` the settings, which go as "
+                       "--set KEY=VALUE",
+                       called(line), plain, shows_all(line).text, line->call->program->name);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s; %s", called(line), plain, hint.text,
+                   shows_all(line).text);
+}
+
+static int empty(const et_option_slot *slot, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s",
+                   et_option_typed(slot->row).text, slot->value);
+}
+
+static int missing(reading *r, et_option_slot *slot, et_error *error)
+{
+    r->waiting = slot;
+    return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", called(r->line),
+                   et_option_typed(slot->row).text, slot->value);
+}
+
+/* "-e": the options that begin so, of which the first few are named. */
+static int one_dash(const et_command_line *line, const char *word, et_error *error)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    int count = 0;
+    for (int i = 0; i < line->count && count < 4; i++) {
+        const et_option *row = line->slots[i].row;
+        const char *name = row->alias && row->alias[0] == word[1] ? row->alias : row->field.name;
+        if (et_option_is_shown(row) && name[0] == word[1])
+            et_strbuf_printf(&names, "%s--%s", count++ ? ", " : ", such as ", name);
+    }
+    int status = et_fail(error, ET_EUSAGE, "%s: no option %s; options are whole words%s",
+                         called(line), word, count ? et_strbuf_text(&names) : "");
+    et_strbuf_release(&names);
+    return status;
+}
+
+/* "trainer.train_steps=100", for which --set would be the option, if there is one. */
+static bool is_setting(const et_command_line *line, const char *word)
+{
+    const size_t key = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_.");
+    return et_command_line_find(line, "set", 3) && key && word[key] == '=';
+}
+
+/* behind: the list whose last word stands right before the second one; NULL: none does. */
+static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
+                     const char *second, const et_option_slot *behind, et_error *error)
+{
+    const char *setting = is_setting(line, second)  ? second
+                          : is_setting(line, first) ? first
+                                                    : NULL;
+    char what[160] = "";
+    if (setting)
+        snprintf(what, sizeof what, "; write --set %.80s", setting);
+    else if (behind)
+        snprintf(what, sizeof what, "; if %.60s belongs to --%s, write --%s before it again",
+                 second, behind->row->field.name, behind->row->field.name);
+    return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s%s", called(line),
+                   slot->row->value, first, second, what);
+}
+
+/* ---- values ---- */
+
+/* A list of a line has at most as many items as the line has words. */
+static int add(const et_command_line *line, et_strings *list, const char *word, et_error *error)
+{
+    const size_t most = (size_t)line->call->argc + 1;
+    if (!list->items)
+        list->items = et_arena_array(line->arena, most, sizeof *list->items);
+    if (!list->items)
+        return et_alloc_failed(error, most * sizeof *list->items, "options");
+    et_assert(list->count < most);
+    ((const char **)(uintptr_t)list->items)[list->count++] = word;
+    return ET_OK;
+}
+
+static int use_threads(const et_command_line *line, const et_option *row, const char *word,
+                       const char *where, et_error *error)
+{
+    int64_t count;
+    int status = et_field_read_word(&row->field, &count, word, where, error);
+    if (!status && !line->looking)
+        et_device_use_threads((int)count);
+    return status;
+}
+
+/* suffix: what stands behind ":", [length]. As TensorFX: what is no number is the first. */
+static int read_index(size_t *at, const char *suffix, size_t length, const char *where,
+                      et_error *error)
+{
+    char *end = NULL;
+    long number = suffix ? strtol(suffix, &end, 10) : 1;
+    *at = 0;
+    if (!suffix || end == suffix || end != suffix + length)
+        return ET_OK;
+    if (number < 1 || number > ET_INTEGERS_MAX)
+        return et_fail(error, ET_EUSAGE, "%s: the number behind \":\" must be 1 to %d", where,
+                       ET_INTEGERS_MAX);
+    *at = (size_t)number - 1;
+    return ET_OK;
+}
+
+/* A list that is too short grows. */
+static int store_item(const et_command_line *line, const et_option_slot *slot, size_t at,
+                      const char *word, const char *where, et_error *error)
+{
+    et_integer_list *list = slot->member;
+    et_field item = slot->row->field;
+    item.offset = 0;
+    if (at >= list->count) {
+        int64_t *items = et_arena_array(line->arena, at + 1, sizeof *items);
+        if (!items)
+            return et_alloc_failed(error, (at + 1) * sizeof *items, "options");
+        for (size_t i = 0; i <= at; i++)
+            items[i] = i < list->count ? list->items[i] : (int64_t)item.default_number;
+        *list = (et_integer_list){ items, at + 1 };
+    }
+    return et_field_read_word(&item, &list->items[at], word, where, error);
+}
+
+/* where: "--name", for messages. The member is of the type that the row says; its macro has seen to
+ * that. */
+static int store(const et_command_line *line, const et_option_slot *slot, const char *word,
+                 const char *where, et_error *error)
+{
+    const et_option *row = slot->row;
+    if (!*word && row->field.kind != ET_FIELD_KIND_ONLY)
+        return empty(slot, error);
+    switch (row->way) {
+    case ET_OPTION_WAY_FLAG:
+        *(bool *)slot->member = true;
+        return ET_OK;
+    case ET_OPTION_WAY_SETS:
+        ((et_option_words *)slot->member)->times++;
+        return ET_OK;
+    case ET_OPTION_WAY_TASK:
+        ((et_option_task *)slot->member)->name = word;
+        return ET_OK;
+    case ET_OPTION_WAY_THREADS:
+        return use_threads(line, row, word, where, error);
+    case ET_OPTION_WAY_TIME:
+        return et_amount_time(slot->member, row->field.name, word, error);
+    case ET_OPTION_WAY_SIZE:
+        return et_amount_bytes(slot->member, row->field.name, word, error);
+    default:
+        return row->field.kind == ET_FIELD_KIND_STRINGS
+                   ? add(line, slot->member, word, error)
+                   : et_field_read_word(&row->field, slot->base, word, where, error);
+    }
+}
+
+/* ---- words of an option ---- */
+
+static bool ends_words(const char *word)
+{
+    return !strncmp(word, "--", 2) || !strcmp(word, "-q") || !strcmp(word, "-h");
+}
+
+/* Whether a word behind the first of several files is one more, and no RUN: a file that is there, a
+ * pattern of some, a name that ends alike, or the other half of a pair. */
+static bool is_one_more_file(const et_option_slot *slot, int count, const char *first,
+                             const char *word)
+{
+    if (count < slot->least && !et_option_ends_in(first, slot->alone))
+        return true;
+    const char *end = strrchr(first, '.');
+    const size_t length = end ? strlen(end) : 0;
+    struct stat about;
+    return strpbrk(word, "*?[") || (!stat(word, &about) && S_ISREG(about.st_mode)) ||
+           (length && strlen(word) > length && !strcmp(word + strlen(word) - length, end));
+}
+
+static int add_given(const et_command_line *line, et_option_words *words, char *const *items,
+                     int count, et_error *error)
+{
+    const size_t most = (size_t)line->call->argc;
+    if (!words->given)
+        words->given = et_arena_array(line->arena, most, sizeof *words->given);
+    if (!words->given)
+        return et_alloc_failed(error, most * sizeof *words->given, "options");
+    words->given[words->times++] = (struct et_option_given){ items, count };
+    return ET_OK;
+}
+
+/* Words from the next on, or the one behind "=". */
+static int store_words(reading *r, et_option_slot *slot, char *value, et_error *error)
+{
+    char *const *items = r->argv + r->at;
+    int count = 0;
+    if (value && !*value)
+        return empty(slot, error);
+    if (value) {
+        char **one = et_arena_array(r->line->arena, 1, sizeof *one);
+        if (!one)
+            return et_alloc_failed(error, sizeof *one, "options");
+        *one = value;
+        return add_given(r->line, slot->member, one, 1, error);
+    }
+    for (; r->at < r->argc && count < slot->most && !ends_words(r->argv[r->at]); r->at++, count++) {
+        const char *word = r->argv[r->at];
+        if (!*word)
+            return empty(slot, error);
+        if (slot->files && count && !is_one_more_file(slot, count, items[0], word))
+            break;
+    }
+    if (!count)
+        return missing(r, slot, error);
+    if (slot->value && strstr(slot->value, ",..."))
+        r->behind = slot;
+    r->open = r->at == r->argc && count < slot->most ? slot : NULL;
+    r->open_words = count;
+    return add_given(r->line, slot->member, items, count, error);
+}
+
+/* ---- options ---- */
+
+/* The switch that --noNAME or --no-NAME turns off; NULL: it is none. */
+static et_option_slot *find_off(const et_command_line *line, const char *word, size_t length)
+{
+    if (length < 3 || word[0] != 'n' || word[1] != 'o')
+        return NULL;
+    const size_t skipped = 2 + (word[2] == '-' || word[2] == '_');
+    et_option_slot *slot = et_command_line_find(line, word + skipped, length - skipped);
+    const bool is_switch = slot && slot->row->field.kind == ET_FIELD_KIND_BOOL &&
+                           slot->row->way == ET_OPTION_WAY_VALUE;
+    return is_switch ? slot : NULL;
+}
+
+/* Scripts for Model Garden write --params_override="${SETTINGS}" whether there are any or not. */
+static bool is_left_out(const et_option *row, const char *name, size_t length, const char *value)
+{
+    return !*value && row->field.kind == ET_FIELD_KIND_STRINGS &&
+           et_same_name(name, length, row->alias);
+}
+
+static int check_taken(const et_command_line *line, const et_option *row, const char *value,
+                       et_error *error)
+{
+    const char *name = et_option_typed(row).text;
+    if (row->way == ET_OPTION_WAY_TOLD)
+        return et_fail(error, ET_EUSAGE, "%s: no option --%s: %s", called(line), name,
+                       row->field.help);
+    if (row->job && !line->jobs)
+        return et_fail(error, ET_EUSAGE, "--%s: an argument of a job, and here a model's alone are",
+                       name);
+    const bool flag =
+        row->way == ET_OPTION_WAY_FLAG || (row->way == ET_OPTION_WAY_SETS && !row->value);
+    return flag && value ? et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s",
+                                   called(line), name, value)
+                         : ET_OK;
+}
+
+/* The value of an option that has none behind "=": the next word. "--set --x" is refused, since
+ * most often the value was forgotten. */
+static int next_value(reading *r, et_option_slot *slot, const char **value, et_error *error)
+{
+    const char *name = et_option_typed(slot->row).text;
+    if (r->at >= r->argc)
+        return missing(r, slot, error);
+    *value = r->argv[r->at++];
+    return strncmp(*value, "--", 2) != 0
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
+                         called(r->line), name, slot->value, *value, name, *value);
+}
+
+/* value: behind "="; NULL: nothing is. name: as typed, [length]; behind it ":N" of an indexed one.
+ */
+static int take(reading *r, et_option_slot *slot, const char *name, size_t length, char *value,
+                et_error *error)
+{
+    const et_option *row = slot->row;
+    const char *text = value, *suffix = name[length] == ':' ? name + length + 1 : NULL;
+    const size_t suffix_length = suffix ? strcspn(suffix, "=") : 0;
+    char where[96];
+    snprintf(where, sizeof where, "--%s%s%.*s", et_option_typed(row).text, suffix ? ":" : "",
+             (int)(suffix_length < 16 ? suffix_length : 16), suffix ? suffix : "");
+    int status = check_taken(r->line, row, value, error);
+    if (status)
+        return status;
+    if (et_option_takes_words(row))
+        return store_words(r, slot, value, error);
+    if (!text && !slot->value)
+        text = "true";
+    if (!text && row->field.kind == ET_FIELD_KIND_BOOL)
+        text = "true";
+    if (!text)
+        status = next_value(r, slot, &text, error);
+    if (status || is_left_out(row, name, length, text))
+        return status;
+    if (row->way != ET_OPTION_WAY_INDEXED)
+        return store(r->line, slot, text, where, error);
+    size_t at;
+    status = read_index(&at, suffix, suffix_length, where, error);
+    if (!status && !*text)
+        return empty(slot, error);
+    return status ? status : store_item(r->line, slot, at, text, where, error);
+}
+
+static const et_option_slot *passed_row(const et_command_line *line)
+{
+    for (int i = 0; i < line->count; i++)
+        if (line->slots[i].row->way == ET_OPTION_WAY_PASSED)
+            return &line->slots[i];
+    return NULL;
+}
+
+static int read_option(reading *r, et_error *error)
+{
+    char *word = r->argv[r->at] + 2, *equals = strchr(word, '=');
+    const size_t whole = equals ? (size_t)(equals - word) : strlen(word);
+    const char *colon = memchr(word, ':', whole);
+    size_t length = colon ? (size_t)(colon - word) : whole;
+    et_option_slot *slot = et_command_line_find(r->line, word, length);
+    if (colon && (!slot || slot->row->way != ET_OPTION_WAY_INDEXED))
+        slot = et_command_line_find(r->line, word, length = whole);
+    const et_option_slot *off = slot || equals ? NULL : find_off(r->line, word, length);
+    const et_option_slot *passed = slot || off ? NULL : passed_row(r->line);
+    r->at++;
+    if (off)
+        return store(r->line, off, "false", et_option_typed(off->row).text, error);
+    if (passed)
+        return add(r->line, passed->member, word - 2, error);
+    return slot ? take(r, slot, word, length, equals ? equals + 1 : NULL, error)
+                : unknown(r->line, word, error);
+}
+
+static et_option_slot *find_letter(const et_command_line *line, const char *word)
+{
+    for (int i = 0; word[0] == '-' && word[1] && !word[2] && i < line->count; i++)
+        if (line->slots[i].row->letter == word[1])
+            return &line->slots[i];
+    return NULL;
+}
+
+/* ---- words that are no option ---- */
+
+static bool has_one_dash(const char *word)
+{
+    return word[0] == '-' &&
+           ((word[1] >= 'a' && word[1] <= 'z') || (word[1] >= 'A' && word[1] <= 'Z'));
+}
+
+static et_option_slot *first_word_row(const et_command_line *line)
+{
+    for (int i = 0; i < line->count; i++)
+        if (line->slots[i].row->way == ET_OPTION_WAY_WORD)
+            return &line->slots[i];
+    return NULL;
+}
+
+/* The row that takes the next word: the first WORD that has none, else the last row. NULL: words
+ * are not taken. */
+static et_option_slot *row_of_word(const et_command_line *line)
+{
+    et_option_slot *last = NULL;
+    for (int i = 0; i < line->count; i++) {
+        et_option_slot *slot = &line->slots[i];
+        if (!et_option_is_plain(slot->row))
+            continue;
+        last = slot;
+        if (slot->row->way != ET_OPTION_WAY_WORD || !*(const char **)slot->member)
+            return slot;
+    }
+    return last;
+}
+
+/* A directory is no file but a second RUN. */
+static bool is_directory(const char *word)
+{
+    struct stat about;
+    return !stat(word, &about) && S_ISDIR(about.st_mode);
+}
+
+static int read_plain(reading *r, const char *word, const et_option_slot *behind, et_error *error)
+{
+    const et_command_line *line = r->line;
+    et_option_slot *slot = row_of_word(line), *run = first_word_row(line);
+    if (run && slot != run && *(const char **)run->member && is_directory(word))
+        return two_words(line, run, *(const char **)run->member, word, behind, error);
+    if (!slot)
+        return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
+                       called(line), *word ? word : "\"\"");
+    if (!*word && slot->row->way != ET_OPTION_WAY_PASSED)
+        return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", called(line),
+                       slot->row->field.name);
+    if (slot->row->way != ET_OPTION_WAY_WORD) {
+        r->rest_words++;
+        return add(line, slot->member, word, error);
+    }
+    const char **member = slot->member;
+    if (*member)
+        return two_words(line, slot, *member, word, behind, error);
+    *member = slot->plain = word;
+    if (slot == run)
+        r->plain_behind = behind;
+    return ET_OK;
+}
+
+/* ---- a line ---- */
+
+/* Help of a program that options are passed to is its own, once it is named. */
+static bool passes_help(const et_command_line *line)
+{
+    const et_option_slot *passed = passed_row(line);
+    return passed && *(const char **)line->slots[0].member;
+}
+
+/* A single - is a word; so is -1. */
+static int read_next(reading *r, et_error *error)
+{
+    const et_option_slot *behind = r->behind;
+    char *word = r->argv[r->at];
+    et_option_slot *letter = r->ended ? NULL : find_letter(r->line, word);
+    r->behind = r->open = r->waiting = NULL;
+    if (!r->ended && (!strcmp(word, "--help") || !strcmp(word, "-h")) && !passes_help(r->line)) {
+        r->line->help = true;
+        return ET_OK;
+    }
+    if (!r->ended && !strncmp(word, "--", 2) && word[2])
+        return read_option(r, error);
+    r->at++;
+    if (!r->ended && !strcmp(word, "--")) {
+        const et_option_slot *passed = passed_row(r->line);
+        r->ended = true;
+        return passed ? add(r->line, passed->member, word, error) : ET_OK;
+    }
+    if (letter)
+        return take(r, letter, letter->row->field.name, strlen(letter->row->field.name), NULL,
+                    error);
+    if (!r->ended && has_one_dash(word) && !passed_row(r->line))
+        return one_dash(r->line, word, error);
+    return read_plain(r, word, behind, error);
+}
+
+/* An option has taken the place of the first word, which is the second one then. */
+static int move_word(reading *r, et_error *error)
+{
+    et_option_slot *first = first_word_row(r->line);
+    if (!first || !first->plain || *(const char **)first->member == first->plain)
+        return ET_OK;
+    const et_option_slot *next = row_of_word(r->line);
+    const bool taken = next->row->way == ET_OPTION_WAY_WORD && *(const char **)next->member;
+    if (next == first || taken)
+        return two_words(r->line, first, *(const char **)first->member, first->plain,
+                         r->plain_behind, error);
+    return read_plain(r, first->plain, r->plain_behind, error);
+}
+
+static const et_option_slot *task_row(const et_command_line *line)
+{
+    for (int i = 0; i < line->count; i++)
+        if (line->slots[i].row->way == ET_OPTION_WAY_TASK)
+            return &line->slots[i];
+    return NULL;
+}
+
+/* Where no run is named the command says so. */
+static int use_task(const et_command_line *line, et_error *error)
+{
+    const et_option_slot *slot = task_row(line), *run = et_command_line_find(line, "model-dir", 9);
+    et_option_task *task = slot ? slot->member : NULL;
+    char *folder;
+    if (!task || !task->name || !run || !*(const char **)run->member)
+        return ET_OK;
+    int status = et_model_member_find(&folder, *(const char **)run->member, task->name, error);
+    if (status)
+        return et_fail_while(error, status, "%s: --%s", called(line), slot->row->field.name);
+    const size_t length = strlen(folder);
+    if (length < sizeof task->folder)
+        memcpy(task->folder, folder, length + 1);
+    else
+        status = et_fail(error, ET_EUSAGE, "%s: too long for a path", folder);
+    *(const char **)run->member = task->folder;
+    et_free(folder);
+    return status;
+}
+
+int et_command_line_parse(et_command_line *line, et_error *error)
+{
+    const et_call *call = line->call;
+    reading r = { .line = line, .argv = call->argv, .argc = call->argc };
+    et_assert(call->argc == 0 || call->argv);
+    int status = ET_OK;
+    while (!status && r.at < r.argc && !line->help)
+        status = read_next(&r, error);
+    if (status || line->help)
+        return status;
+    status = move_word(&r, error);
+    return status ? status : use_task(line, error);
+}
+
+/* ---- a line that is not finished ---- */
+
+void et_command_line_place(et_command_line *line, et_option_place *place)
+{
+    const et_call *call = line->call;
+    reading r = { .line = line, .argv = call->argv, .argc = call->argc - 1 };
+    et_assert(call->argc > 0);
+    const char *word = call->argv[call->argc - 1], *equals = strchr(word, '=');
+    line->looking = true;
+    while (r.at < r.argc) {
+        const int at = r.at;
+        (void)read_next(&r, NULL);
+        r.at += r.at == at; /* --help */
+    }
+    (void)move_word(&r, NULL);
+    *place = (et_option_place){ .text = word, .ended = r.ended };
+    place->slot = r.waiting ? r.waiting : r.open;
+    place->nth = r.open ? r.open_words : 0;
+    place->more = !r.waiting;
+    place->plain = row_of_word(line);
+    place->plain_nth = r.rest_words;
+    if (place->plain && place->plain->row->way == ET_OPTION_WAY_WORD &&
+        *(const char **)place->plain->member)
+        place->plain = NULL;
+    if (!r.waiting && !r.ended && equals && !strncmp(word, "--", 2)) {
+        place->slot = et_command_line_find(line, word + 2, (size_t)(equals - word) - 2);
+        place->text = equals + 1;
+        place->more = false;
+    }
+}

@@ -1,0 +1,37 @@
+/* Options that set settings: the general ones and those of the program's kinds of task
+ * (ET_OPTION_SETS). Which kind's count is known only when the settings have an experiment, so words
+ * are kept until then. A command's table has them in one row:
+ *
+ *     ET_OPTION_KINDS(train_options, settings)
+ *     ...
+ *     et_option_settings_apply(&o->settings, &experiment, &arena, &error); */
+#ifndef ETUDE_COMMAND_OPTIONS_SETS_H
+#define ETUDE_COMMAND_OPTIONS_SETS_H
+
+#include "command/options/options.h"
+#include "systems/modelgarden/experiment.h"
+
+#define ET_OPTION_SETTINGS_MAX 32
+
+typedef struct et_option_settings {
+    const char *names[ET_OPTION_SETTINGS_MAX];
+    et_option_words words[ET_OPTION_SETTINGS_MAX];
+    int count;
+} et_option_settings;
+
+#define ET_OPTION_KINDS(type, member)                                                              \
+    ET_OPTION_ROW(type, member, et_option_settings, ONLY, KINDS, "", NULL, "")
+
+/* Of every kind of task: --steps, --seed, ... */
+extern const et_option et_option_general[];
+
+/* The experiment for the data that is named: of the kind that has all options which are given and
+ * whose files are named so. NULL: no data is named, or its kind is not known. */
+const char *et_option_settings_experiment(const et_option_settings *settings,
+                                          const et_program *program);
+
+/* ET_EUSAGE: an option that tasks of this kind do not have, too many words. ET_ECONFIG: values. */
+int et_option_settings_apply(const et_option_settings *settings, et_experiment *experiment,
+                             et_arena *arena, et_error *error);
+
+#endif
