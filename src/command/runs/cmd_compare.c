@@ -9,11 +9,8 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/text/format.h"
-<<<<<<< ours
 #include "base/text/terminal.h"
-=======
 #include "base/values/value.h"
->>>>>>> theirs
 #include "base/vector.h"
 #include "command/command.h"
 #include "command/options/args.h"
@@ -245,8 +242,7 @@ static void add_metrics(et_grid *grid, const comparison *c, bool times)
 
 static void fill(et_grid *grid, const comparison *c)
 {
-<<<<<<< ours
-    *grid = (et_grid){ .columns = c->end - c->first + 1 };
+    *grid = (et_grid){ .columns = c->end - c->first + 1, .most = ET_GRID_CELL_MAX };
     et_grid_add(grid, NULL);
     for (size_t i = c->first; i < c->end; i++)
         et_grid_add(grid, c->runs.items[i]->model_dir);
@@ -264,17 +260,6 @@ static size_t count_fitting(const comparison *c)
         return c->runs.count;
     fill(&grid, c);
     const size_t fitting = et_grid_fitting(&grid, (size_t)et_terminal_width(STDOUT_FILENO));
-=======
-    et_grid grid = { .columns = c->runs.count + 1, .most = ET_GRID_CELL_MAX };
-    et_grid_add(&grid, NULL);
-    for (size_t i = 0; i < c->runs.count; i++)
-        et_grid_add(&grid, c->runs.items[i]->model_dir);
-    add_facts(&grid, c);
-    add_settings(&grid, c);
-    add_metrics(&grid, c, false);
-    add_metrics(&grid, c, true);
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
->>>>>>> theirs
     et_grid_release(&grid);
     return fitting > 2 ? fitting - 1 : 1;
 }

@@ -17,11 +17,8 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-<<<<<<< ours
 #include "base/text/strbuf.h"
-=======
 #include "base/values/value.h"
->>>>>>> theirs
 #include "command/command.h"
 #include "command/options/args.h"
 #include "command/outputs.h"

@@ -36,11 +36,7 @@
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 #include "tasks/translation/decoding/translator_device.h"
-<<<<<<< ours
-=======
 #include "tasks/translation/decoding/translator_private.h"
-#include "tasks/translation/translation_kind.h"
->>>>>>> theirs
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048

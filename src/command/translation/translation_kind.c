@@ -154,57 +154,11 @@ static const et_command commands[] = {
     ET_COMMAND_END,
 };
 
-<<<<<<< ours
-static const et_short shorts[] = {
-    { "data",
-      "SOURCE TARGET",
-      { "task.train_data.source_path", "task.train_data.target_path" },
-      .help = "text to train on, one file per side, or one file of pairs, PAIRS.tsv",
-      .alone = "task.train_data.tsv_path",
-      .experiment = ET_TRANSLATION_AUTO },
-    { "valid",
-      "SOURCE TARGET",
-      { "task.validation_data.source_path", "task.validation_data.target_path" },
-      .help = "text to validate on, as --data",
-      .alone = "task.validation_data.tsv_path" },
-    { "batch-size",
-      "N",
-      { "task.train_data.global_batch_size" },
-      .help = "tokens of a batch, on each side" },
-    { "dropout",
-      "RATE",
-      { "task.model.dropout_rate", "task.model.encoder.dropout_rate",
-        "task.model.decoder.dropout_rate" },
-      .help = "fraction of units dropped in training" },
-    { "layers",
-      "N",
-      { "task.model.encoder.num_layers", "task.model.decoder.num_layers" },
-      .help = "layers of the encoder and of the decoder" },
-    { "vocab-size",
-      "N",
-      { "task.vocabulary.size" },
-      .help = "of a vocabulary that is trained, or auto" },
-    { "separate-vocabularies",
-      NULL,
-      { "task.vocabulary.shared=false" },
-      .help = "a vocabulary and embeddings for each side" },
-    { "vocab-sizes",
-      "SOURCE TARGET",
-      { "task.vocabulary.source.size", "task.vocabulary.target.size",
-        "task.vocabulary.shared=false" },
-      .help = "of separate vocabularies that are trained" },
-    { "vocabs",
-      "SOURCE TARGET",
-      { "task.vocabulary.source.path", "task.vocabulary.target.path",
-        "task.vocabulary.shared=false" },
-      .help = "SentencePiece models of separate vocabularies" },
-    { .name = NULL },
-=======
 static const et_option options[] = {
     ET_OPTION_SETS("data", "SOURCE TARGET",
                    "text to train on, one file per side, or one file of pairs, PAIRS.tsv",
                    .settings = { "task.train_data.source_path", "task.train_data.target_path" },
-                   .pairs = "task.train_data.tsv_path", .experiment = "translation/tiny"),
+                   .pairs = "task.train_data.tsv_path", .experiment = ET_TRANSLATION_AUTO),
     ET_OPTION_SETS(
         "valid", "SOURCE TARGET", "text to validate on, as --data",
         .settings = { "task.validation_data.source_path", "task.validation_data.target_path" },
@@ -228,7 +182,6 @@ static const et_option options[] = {
                    .settings = { "task.vocabulary.source.path", "task.vocabulary.target.path",
                                  "task.vocabulary.shared=false" }),
     ET_OPTION_END,
->>>>>>> theirs
 };
 
 const et_task_kind et_translation_kind = {

@@ -6,11 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-<<<<<<< ours
-=======
-#include "data/batches/source.h"
 #include "engine/tensor/tensor.h"
->>>>>>> theirs
 
 #define ROWS_MAX INT32_MAX /* offsets of a batch are int32 */
 

@@ -11,11 +11,8 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
-<<<<<<< ours
 #include "base/values/value.h"
-=======
 #include "formats/grid.h"
->>>>>>> theirs
 
 #define VALUES     "result.json"
 #define VALUES_MAX ((size_t)64 << 20)

@@ -19,19 +19,12 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
-<<<<<<< ours
-=======
 #include "base/values/value.h"
-#include "data/batches/source.h"
->>>>>>> theirs
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
-<<<<<<< ours
 #include "engine/tensor/layout.h"
-=======
 #include "engine/tensor/params.h"
->>>>>>> theirs
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
 #include "systems/modelgarden/task_trainer_private.h"

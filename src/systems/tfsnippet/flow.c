@@ -9,11 +9,8 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-<<<<<<< ours
-#include "base/values/value.h"
-=======
 #include "base/assert.h"
->>>>>>> theirs
+#include "base/values/value.h"
 #include "base/vector.h"
 
 void et_flows_release(et_flows *flows)
