@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     options.max_epoch = argc > 3 ? atoi(argv[3]) : 12;
     if (!open_all(&p, argv[2], &options, &error) && !et_loop_begin(p.loop, &error) &&
         !et_loop_trainer_run(p.trainer, &error) && !et_loop_end(p.loop, &error) &&
-        !et_outputs_average(&accuracy, p.judge, p.test, &name, 1, 0, &error))
+        !et_outputs_average(&accuracy, NULL, p.judge, p.test, &name, 1, 0, &error))
         printf("test accuracy: %.2f %%\n", 100 * accuracy);
     et_loop_trainer_close(p.trainer), et_loop_evaluator_close(p.evaluator), et_loop_close(p.loop);
     et_optimizer_free(p.optimizer), et_pass_close(p.learn), et_pass_close(p.judge);

@@ -53,6 +53,7 @@ typedef struct et_layout {
     const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 
+ET_API et_shape et_layout_shape(const et_layout *layout, int field);   /* no field: a scalar */
 ET_API int et_layout_find(const et_layout *layout, const char *field); /* -1: none */
 
 typedef struct et_batch {

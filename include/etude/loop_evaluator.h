@@ -80,24 +80,18 @@ ET_API et_event_source *et_loop_evaluator_events(et_loop_evaluator *evaluator);
 typedef struct et_outputs et_outputs;
 
 /* Runs a pass on the rest of a source's pass and keeps outputs (et_output) behind one another along
- * dimension axis, which counts a batch's rows; rows that are not filled are left out. ET_ECONFIG:
- * an output that there is not, or one without such a dimension. ET_EDATA: there is no batch. */
-ET_API int et_outputs_collect(et_outputs **out, et_pass *pass, et_source *source,
+ * dimension axis, which counts a batch's rows; rows that are not filled are left out. comm: ranks,
+ * which all call it alike: each runs the pass on its share of the batches, and all have the outputs
+ * of one process; NULL: this process alone. ET_ECONFIG: an output that there is not, or one without
+ * such a dimension. ET_EDATA: there is no batch. */
+ET_API int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
                               const char *const *names, int count, int axis, uint64_t seed,
                               et_error *error);
-/* The same by ranks, all of which call it alike: each runs the pass on its share of the batches,
- * and all have the outputs of one process. comm NULL: this process alone. */
-ET_API int et_outputs_collect_on_ranks(et_outputs **out, et_comm *comm, et_pass *pass,
-                                       et_source *source, const char *const *names, int count,
-                                       int axis, uint64_t seed, et_error *error);
 ET_API et_tensor et_outputs_tensor(const et_outputs *outputs, const char *name); /* data NULL: no */
 ET_API void et_outputs_free(et_outputs *outputs);                                /* NULL allowed */
 
 /* The same of outputs that are one number: averages[count], weighted by rows. */
-ET_API int et_outputs_average(double *averages, et_pass *pass, et_source *source,
+ET_API int et_outputs_average(double *averages, et_comm *comm, et_pass *pass, et_source *source,
                               const char *const *names, int count, uint64_t seed, et_error *error);
-ET_API int et_outputs_average_on_ranks(double *averages, et_comm *comm, et_pass *pass,
-                                       et_source *source, const char *const *names, int count,
-                                       uint64_t seed, et_error *error);
 
 #endif

@@ -68,7 +68,6 @@ ET_API void et_loop_trainer_close(et_loop_trainer *trainer);
  * loop. The first failure, of the loop too, which keeps it. ET_EUSAGE: it runs already. */
 ET_API int et_loop_trainer_run(et_loop_trainer *trainer, et_error *error);
 
-ET_API et_loop *et_loop_trainer_loop(const et_loop_trainer *trainer);
 ET_API et_event_source *et_loop_trainer_events(et_loop_trainer *trainer);
 
 /* ---- hooks ---- */

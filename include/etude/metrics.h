@@ -20,8 +20,6 @@
 #include <etude/state.h>
 #include <etude/value.h>
 
-#define ET_METRIC_VALUES_MAX 8
-
 typedef struct et_metric_class et_metric_class; /* the library's own */
 
 typedef struct et_metric {

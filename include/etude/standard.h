@@ -91,7 +91,6 @@ ET_API int et_standard_trainer_init(et_standard_trainer *self,
                                     const et_standard_trainer_options *options, et_error *error);
 ET_API void et_standard_trainer_release(et_standard_trainer *self);
 
-ET_API const et_dataset *et_standard_trainer_dataset(const et_standard_trainer *self);
 /* Between steps. On failure the one before stays. */
 ET_API int et_standard_trainer_set_dataset(et_standard_trainer *self,
                                            const et_dataset *train_dataset, et_error *error);
@@ -134,7 +133,6 @@ ET_API int et_standard_evaluator_init(et_standard_evaluator *self,
                                       et_error *error);
 ET_API void et_standard_evaluator_release(et_standard_evaluator *self);
 
-ET_API const et_dataset *et_standard_evaluator_dataset(const et_standard_evaluator *self);
 ET_API int et_standard_evaluator_set_dataset(et_standard_evaluator *self,
                                              const et_dataset *eval_dataset, et_error *error);
 

@@ -112,15 +112,6 @@ static void value(const et_metric *metric, const et_exact_sum *sums, const int64
     values[3] = f1 / seen;
 }
 
-double et_confusion_at(const et_confusion *confusion, const void *state, int64_t target,
-                       int64_t value)
-{
-    const int64_t *counts = state;
-    et_assert(target >= 0 && target < confusion->classes);
-    et_assert(value >= 0 && value < confusion->classes);
-    return (double)counts[target * confusion->classes + value] / UNITS;
-}
-
 const et_metric_class et_confusion_class = { .name = "confusion",
                                              .values = value_names,
                                              .sums = no_sums,

@@ -38,11 +38,6 @@ size_t et_metric_size(const et_metric *metric)
     return sums_size(metric) + (size_t)counts_of(metric) * sizeof(int64_t);
 }
 
-void et_metric_clear(const et_metric *metric, void *state)
-{
-    memset(state, 0, et_metric_size(metric));
-}
-
 void et_metric_add(const et_metric *metric, void *state, const et_sample *sample)
 {
     et_assert(metric->class->add);

@@ -9,6 +9,8 @@
 
 #include "metric/exact_sum.h"
 
+#define ET_METRIC_VALUES_MAX 8 /* that one metric gives */
+
 /* sums and count say how the state is laid out: et_exact_sum [sums], then int64_t [count]. */
 struct et_metric_class {
     const char *name;          /* in checkpoints, so it must not change */
@@ -51,7 +53,6 @@ void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes);
 /* ---- states, which the caller owns: et_metric_size bytes, zeros: nothing was added ---- */
 
 size_t et_metric_size(const et_metric *metric);
-void et_metric_clear(const et_metric *metric, void *state);
 void et_metric_add(const et_metric *metric, void *state, const et_sample *sample);
 void et_metric_merge(const et_metric *metric, void *state, const void *other);
 
@@ -63,9 +64,5 @@ int et_metric_value(const et_metric *metric, const void *state,
 /* Bit for bit, as class, sums by name and "counts". ET_EFORMAT: another class, another size. */
 int et_metric_save(const et_metric *metric, const void *state, et_value *dict, et_error *error);
 int et_metric_restore(const et_metric *metric, void *state, const et_value *dict, et_error *error);
-
-/* Weight of samples of class target that were taken for class value. */
-double et_confusion_at(const et_confusion *confusion, const void *state, int64_t target,
-                       int64_t value);
 
 #endif

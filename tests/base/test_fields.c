@@ -10,6 +10,7 @@
 #include "base/fields/fields.h"
 #include "base/main.h"
 #include "base/scarce.h"
+#include "base/set_field.h"
 #include "base/values/yaml.h"
 
 /* Options as a translation task has them: groups in groups, every kind of member. */
@@ -113,7 +114,7 @@ static int read_text(const char *text, const char *path)
 
 static int set(const char *path, const char *text)
 {
-    return et_fields_set(&table, &given, path, text, &arena, &error);
+    return set_field(&table, &given, path, text, &arena, &error);
 }
 
 static void test_fields__defaults(void **state)
@@ -243,30 +244,28 @@ static void test_fields__epochs(void **state)
                   { "0.001ep", "0.001ep", 1 },
                   { "1e3ep", "1000ep", 250000 } };
     for (size_t i = 0; i < COUNT(right); i++) {
-        assert_int_equal(et_fields_set(&steps, &given, "seed", right[i].text, &arena, &error),
-                         ET_OK);
+        assert_int_equal(set_field(&steps, &given, "seed", right[i].text, &arena, &error), ET_OK);
         assert_true(et_field_steps(given.seed, 250) == right[i].steps);
         const et_value *echo = et_fields_echo(&steps, &given, &arena);
         assert_string_equal(et_value_get(echo, "seed")->string, right[i].echo);
     }
-    assert_int_equal(et_fields_set(&steps, &given, "seed", "7", &arena, &error), ET_OK);
+    assert_int_equal(set_field(&steps, &given, "seed", "7", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 250) == 7);
     /* By its other name; the later one counts, and what is saved is the member's row. */
-    assert_int_equal(et_fields_set(&steps, &given, "passes", "2.5", &arena, &error), ET_OK);
+    assert_int_equal(set_field(&steps, &given, "passes", "2.5", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 100) == 250);
-    assert_int_equal(et_fields_set(&steps, &given, "passes", "null", &arena, &error), ET_OK);
+    assert_int_equal(set_field(&steps, &given, "passes", "null", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 100) == 250);
     const et_value *saved = et_fields_effective(&steps, &given, &arena);
     assert_string_equal(et_value_get(saved, "seed")->string, "2.5ep");
     assert_null(et_value_get(saved, "passes"));
-    assert_int_equal(et_fields_set(&steps, &given, "passes", "-1", &arena, &error), ET_ECONFIG);
+    assert_int_equal(set_field(&steps, &given, "passes", "-1", &arena, &error), ET_ECONFIG);
     assert_non_null(strstr(error.text, "a positive number of epochs"));
-    assert_int_equal(et_fields_set(&steps, &given, "seed", "7", &arena, &error), ET_OK);
+    assert_int_equal(set_field(&steps, &given, "seed", "7", &arena, &error), ET_OK);
     static const char *const wrong[] = { "ep",    "0ep", "-1ep",   "nanep",
                                          "2 eps", "ep2", "1e30ep", ".infep" };
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        assert_int_equal(et_fields_set(&steps, &given, "seed", wrong[i], &arena, &error),
-                         ET_ECONFIG);
+        assert_int_equal(set_field(&steps, &given, "seed", wrong[i], &arena, &error), ET_ECONFIG);
         assert_non_null(strstr(error.text, "is not an integer, or epochs such as 2ep"));
         assert_true(given.seed == 7);
     }
@@ -432,14 +431,14 @@ static void test_fields__texts_of_choices(void **state)
     named n;
     et_fields_defaults(&of, &n);
     assert_string_equal(n.name, "gelu");
-    assert_int_equal(et_fields_set(&of, &n, "name", "swish", &arena, &error), ET_OK);
+    assert_int_equal(set_field(&of, &n, "name", "swish", &arena, &error), ET_OK);
     assert_string_equal(n.name, "swish");
-    assert_int_equal(et_fields_set(&of, &n, "names", "[relu, gelu]", &arena, &error), ET_OK);
+    assert_int_equal(set_field(&of, &n, "names", "[relu, gelu]", &arena, &error), ET_OK);
     assert_int_equal(n.names.count, 2);
-    assert_int_equal(et_fields_set(&of, &n, "name", "swich", &arena, &error), ET_ECONFIG);
+    assert_int_equal(set_field(&of, &n, "name", "swich", &arena, &error), ET_ECONFIG);
     assert_string_equal(error.text, "--set name: no such choice as swich. Nearest: swish "
                                     "(allowed: relu, gelu, swish)");
-    assert_int_equal(et_fields_set(&of, &n, "names", "[relu, 7]", &arena, &error), ET_ECONFIG);
+    assert_int_equal(set_field(&of, &n, "names", "[relu, 7]", &arena, &error), ET_ECONFIG);
     assert_non_null(strstr(error.text, "no such choice as 7 (allowed: relu,"));
     assert_string_equal(n.name, "swish");
     et_strbuf help = ET_STRBUF_INIT;
@@ -584,7 +583,7 @@ static int read_scarcely(const et_value *dict, et_arena *scarce)
 {
     int status = et_fields_read(&table, &given, dict, scarce, "f.yaml", "", &error);
     if (!status)
-        status = et_fields_set(&table, &given, "source_path", "[a, b]", scarce, &error);
+        status = set_field(&table, &given, "source_path", "[a, b]", scarce, &error);
     return status;
 }
 
@@ -637,7 +636,7 @@ static void test_fields__message_out_of_memory(void **state)
     for (long calls = 0; status == ET_ENOMEM; calls++) {
         scarce_begin(calls);
         et_arena scarce = ET_ARENA_INIT;
-        status = et_fields_set(&table, &given, "model.encoder.num_heads", "4", &scarce, &error);
+        status = set_field(&table, &given, "model.encoder.num_heads", "4", &scarce, &error);
         et_arena_release(&scarce);
         scarce_end();
         assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_ECONFIG);
@@ -690,19 +689,17 @@ static void test_fields__group_that_may_be_missing(void **state)
     et_fields_defaults(&with_extra_table, &has);
     assert_false(has.extra.there);
     for (size_t i = 0; i < COUNT(steps); i++) {
-        if (et_fields_set(&with_extra_table, &has, steps[i].path, steps[i].text, &arena, &error))
+        if (set_field(&with_extra_table, &has, steps[i].path, steps[i].text, &arena, &error))
             fail_msg("%s", error.text);
         if (has.extra.there != steps[i].there || has.extra.size != steps[i].size)
             fail_msg("%s=%s: there %d, size %d", steps[i].path, steps[i].text, has.extra.there,
                      (int)has.extra.size);
     }
-    assert_int_equal(et_fields_set(&with_extra_table, &has, "extra.name", "[x]", &arena, &error),
+    assert_int_equal(set_field(&with_extra_table, &has, "extra.name", "[x]", &arena, &error),
                      ET_ECONFIG);
-    assert_int_equal(et_fields_set(&with_extra_table, &has, "extra", "2", &arena, &error),
-                     ET_ECONFIG);
+    assert_int_equal(set_field(&with_extra_table, &has, "extra", "2", &arena, &error), ET_ECONFIG);
     assert_false(has.extra.there);
-    assert_int_equal(et_fields_set(&with_extra_table, &has, "name", "x", &arena, &error),
-                     ET_ECONFIG);
+    assert_int_equal(set_field(&with_extra_table, &has, "name", "x", &arena, &error), ET_ECONFIG);
     assert_non_null(strstr(error.text, "There is extra.name"));
     const et_value *all = et_fields_echo(&with_extra_table, &has, &arena);
     assert_int_equal(et_value_path(all, "extra.name")->kind, ET_VALUE_NULL);
@@ -750,8 +747,8 @@ static void test_fields__null_for_a_group(void **state)
     has.always.weight = 3;
     has.maybe.weight = 4;
     for (size_t i = 0; i < COUNT(steps); i++) {
-        assert_int_equal(
-            et_fields_set(&two_table, &has, steps[i].path, steps[i].text, &arena, &error), ET_OK);
+        assert_int_equal(set_field(&two_table, &has, steps[i].path, steps[i].text, &arena, &error),
+                         ET_OK);
         assert_true(has.always.weight == steps[i].always && has.maybe.weight == steps[i].maybe);
         assert_int_equal(warnings, steps[i].warnings);
     }

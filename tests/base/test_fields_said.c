@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/main.h"
+#include "base/set_field.h"
 #include "base/values/yaml.h"
 
 typedef struct cosine {
@@ -231,9 +232,9 @@ static void test_fields_said__other_forms(void **state)
     assert_string_equal(w.options.weights.items[0], "yes: 3");
     assert_string_equal(w.options.weights.items[1], "a: b: 0.5");
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_fields_set(&table, &w.options, "weights", "{yes: [3]}", &w.arena, &error),
+    assert_int_equal(set_field(&table, &w.options, "weights", "{yes: [3]}", &w.arena, &error),
                      ET_ECONFIG);
-    assert_int_equal(et_fields_set(&table, &w.options, "rate", "11", &w.arena, &error), ET_ECONFIG);
+    assert_int_equal(set_field(&table, &w.options, "rate", "11", &w.arena, &error), ET_ECONFIG);
     et_value *kept = et_fields_effective(&table, &w.options, &w.arena);
     assert_non_null(kept);
     assert_null(et_value_path(kept, "rate.peak"));

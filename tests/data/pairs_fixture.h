@@ -5,7 +5,6 @@
 #include "data/batches/source.h"
 #include "data/fixture.h"
 #include "data/text/pairs.h"
-#include "engine/tensor/layout.h"
 
 /* pairs pairs whose lengths are spread like those of captions: 5 to 40 tokens, 14 in the
  * mean, sides alike. Token k of side s of pair i is a function of the three. */

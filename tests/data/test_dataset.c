@@ -13,6 +13,7 @@
 #include "calls.h"
 #include "data/fixture.h"
 #include "data/table/dataset.h"
+#include "data/table/features/encoder.h"
 #include "data/table_fixture.h"
 
 static const char *const schema = "fields:\n"
@@ -97,7 +98,7 @@ static void test_dataset__csv(void **state)
     assert_int_equal(et_schema_count(et_data_set_schema(set)), 3);
     assert_int_equal(et_metadata_find(et_data_set_metadata(set), "species")->entry_count, 2);
     assert_int_equal(et_feature_set_count(et_data_set_features(set)), 2);
-    assert_int_equal(et_layout_find(et_data_set_layout(set), "Y"), 1);
+    assert_int_equal(et_layout_find(et_encoder_layout(et_data_set_encoder(set)), "Y"), 1);
     et_samples *samples = NULL;
     assert_ok(et_data_source_samples(&samples, train, NULL, error));
     assert_int_equal(samples->count, 3);
@@ -206,7 +207,7 @@ static void test_dataset__no_features(void **state)
     et_data_set *set = NULL;
     et_samples *samples = NULL;
     assert_ok(et_csv_data_set_open(&set, &path, 1, NULL, &options, error));
-    const et_layout *layout = et_data_set_layout(set);
+    const et_layout *layout = et_encoder_layout(et_data_set_encoder(set));
     assert_int_equal(layout->fields, 4);
     assert_true(layout->field[0].dtype == ET_I32 && layout->field[1].dtype == ET_F32);
     assert_string_equal(layout->field[2].name, "count");

@@ -1,7 +1,5 @@
 #include "data/flows_fixture.h"
 
-#include "engine/tensor/layout.h"
-
 /* ---- samples ---- */
 
 static void test_sequence__values(void **state)

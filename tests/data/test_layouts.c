@@ -11,8 +11,6 @@
 
 #include <etude/data.h>
 
-#include "engine/tensor/layout.h"
-
 enum { COUNT = 6 };
 
 static float x[COUNT][3];

@@ -13,7 +13,6 @@
 #include "calls.h"
 #include "data/batches/source.h"
 #include "data/fixture.h"
-#include "engine/tensor/layout.h"
 
 #define GOLDEN       ET_TEST_SOURCE "/tests/data/records/"
 #define COUNT(array) (sizeof(array) / sizeof *(array))

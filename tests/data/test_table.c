@@ -9,7 +9,6 @@
 
 #include "base/scarce.h"
 #include "data/table_rows.h"
-#include "engine/tensor/layout.h"
 
 /* Headers in any order with other columns beside, none at all, other delimiters, comments: the
  * same rows, and the same fingerprint. */

@@ -528,17 +528,6 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
     return status ? status : set(&place, table, options, path, text ? parsed : value);
 }
 
-/* "--set" for a file's name is how locate knows that there is no line to tell. */
-int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
-                  et_arena *arena, et_error *error)
-{
-    const et_fields_origin from = { .name = ET_SETTINGS_SET, .arena = arena };
-    if (!path || !text)
-        return et_fail(error, ET_ECONFIG, "%s: NULL is no %s of a setting",
-                       path ? path : ET_SETTINGS_SET, path ? "value" : "name");
-    return et_fields_set_from(&from, table, options, path, NULL, text, error);
-}
-
 /* The row that selects stands before the groups, and so does its value in the echo. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
 {

@@ -17,7 +17,7 @@ typedef struct et_fields_origin {
     struct et_fields_said *said; /* what is set is added there (fields_said.h); NULL: nowhere */
 } et_fields_origin;
 
-/* et_fields_read and et_fields_set with an origin. The latter takes a value, or (value NULL) its
+/* et_fields_read with an origin; and one member by dotted path, from a value or (value NULL) its
  * YAML text. */
 int et_fields_read_from(const et_fields_origin *from, const et_fields *table, void *options,
                         const et_value *dict, const char *path, et_error *error);
@@ -62,9 +62,5 @@ et_value *et_fields_effective(const et_fields *table, const void *options, et_ar
  * path: dotted prefix, "" at the top. On an error some members may be set already. */
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
                    const char *name, const char *path, et_error *error);
-
-/* Sets one member by dotted path from YAML text, as `--set path=text` does. */
-int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
-                  et_arena *arena, et_error *error);
 
 #endif

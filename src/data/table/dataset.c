@@ -371,11 +371,6 @@ const et_feature_set *et_data_set_features(const et_data_set *dataset)
     return dataset->features;
 }
 
-const et_layout *et_data_set_layout(const et_data_set *dataset)
-{
-    return et_encoder_layout(dataset->encoder);
-}
-
 const et_encoder *et_data_set_encoder(const et_data_set *set)
 {
     return set->encoder;

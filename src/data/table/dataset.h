@@ -61,7 +61,5 @@ int et_data_set_open(et_data_set **out, const et_data_set_part *sources, int cou
 int et_data_set_count(const et_data_set *dataset); /* of sources */
 /* By position, from 0. Borrowed; NULL: no such source. */
 et_data_source *et_data_set_at(const et_data_set *dataset, int position);
-/* Of samples: what batches have, without a capacity. */
-const et_layout *et_data_set_layout(const et_data_set *dataset);
 
 #endif

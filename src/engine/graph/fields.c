@@ -4,7 +4,6 @@
 #include "base/dtype.h"
 #include "base/text/strbuf.h"
 #include "engine/graph/node.h"
-#include "engine/tensor/layout.h"
 
 et_node *et_graph_no_field(et_graph *graph, const char *field)
 {

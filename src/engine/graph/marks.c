@@ -13,7 +13,6 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/labels.h"
 #include "engine/graph/node.h"
-#include "engine/tensor/layout.h"
 
 const et_layout *et_scope_layout(const et_scope *scope)
 {

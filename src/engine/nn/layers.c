@@ -10,7 +10,6 @@
 
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "engine/tensor/layout.h"
 #include "engine/tensor/tensor.h"
 
 /* The scope that a layer has entered, which names its nodes. */

@@ -35,6 +35,4 @@ bool et_layout_fits(const et_layout *left, const et_layout *right);
 /* Of a field's array, in a batch. */
 size_t et_layout_bytes(const et_layout *layout, int field);
 
-et_shape et_layout_shape(const et_layout *layout, int field); /* no field: a scalar */
-
 #endif

@@ -192,11 +192,6 @@ void et_standard_trainer_release(et_standard_trainer *self)
     self->trainer.module = NULL;
 }
 
-const et_dataset *et_standard_trainer_dataset(const et_standard_trainer *self)
-{
-    return et_feed_dataset(self->data->feed);
-}
-
 int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_dataset *train_dataset,
                                     et_error *error)
 {
@@ -325,11 +320,6 @@ void et_standard_evaluator_release(et_standard_evaluator *self)
     data_free(self->data);
     self->data = NULL;
     self->evaluator = (et_evaluator){ 0 };
-}
-
-const et_dataset *et_standard_evaluator_dataset(const et_standard_evaluator *self)
-{
-    return et_feed_dataset(self->data->feed);
 }
 
 int et_standard_evaluator_set_dataset(et_standard_evaluator *self, const et_dataset *eval_dataset,

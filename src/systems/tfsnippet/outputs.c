@@ -280,9 +280,9 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
     return ET_OK;
 }
 
-int et_outputs_collect_on_ranks(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
-                                const char *const *names, int count, int axis, uint64_t seed,
-                                et_error *error)
+int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
+                       const char *const *names, int count, int axis, uint64_t seed,
+                       et_error *error)
 {
     et_outputs *all = NULL;
     job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
@@ -301,12 +301,6 @@ int et_outputs_collect_on_ranks(et_outputs **out, et_comm *comm, et_pass *pass, 
     }
     *out = all;
     return ET_OK;
-}
-
-int et_outputs_collect(et_outputs **out, et_pass *pass, et_source *source, const char *const *names,
-                       int count, int axis, uint64_t seed, et_error *error)
-{
-    return et_outputs_collect_on_ranks(out, NULL, pass, source, names, count, axis, seed, error);
 }
 
 /* ---- averages ---- */
@@ -362,8 +356,8 @@ static void average(const averages *all, const job *j, double *out)
         out[i] /= rows;
 }
 
-int et_outputs_average_on_ranks(double *out, et_comm *comm, et_pass *pass, et_source *source,
-                                const char *const *names, int count, uint64_t seed, et_error *error)
+int et_outputs_average(double *out, et_comm *comm, et_pass *pass, et_source *source,
+                       const char *const *names, int count, uint64_t seed, et_error *error)
 {
     averages all = { .names = names, .count = count };
     job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
@@ -380,10 +374,4 @@ int et_outputs_average_on_ranks(double *out, et_comm *comm, et_pass *pass, et_so
     et_free(all.values);
     et_free(j.rows);
     return status;
-}
-
-int et_outputs_average(double *out, et_pass *pass, et_source *source, const char *const *names,
-                       int count, uint64_t seed, et_error *error)
-{
-    return et_outputs_average_on_ranks(out, NULL, pass, source, names, count, seed, error);
 }

@@ -162,11 +162,6 @@ void et_loop_trainer_close(et_loop_trainer *t)
     et_free(t);
 }
 
-et_loop *et_loop_trainer_loop(const et_loop_trainer *t)
-{
-    return t->loop;
-}
-
 et_event_source *et_loop_trainer_events(et_loop_trainer *t)
 {
     return t->events;

@@ -15,7 +15,6 @@ typedef struct leaf {
 } leaf;
 
 struct et_feed {
-    const et_dataset *dataset;
     leaf *leaves; /* [count] */
     int count;
     bool lives, marked_alive;
@@ -97,7 +96,6 @@ int et_feed_new(et_feed **out, const et_dataset *dataset, et_error *error)
         return et_alloc_failed(error, sizeof *feed, "a data set");
     }
     et_strbuf path = ET_STRBUF_INIT;
-    feed->dataset = dataset;
     int status = add_leaves(feed, dataset, &path, error);
     et_strbuf_release(&path);
     if (status)
@@ -117,11 +115,6 @@ void et_feed_free(et_feed *feed)
     }
     et_free(feed->leaves);
     et_free(feed);
-}
-
-const et_dataset *et_feed_dataset(const et_feed *feed)
-{
-    return feed->dataset;
 }
 
 /* ---- reading ---- */

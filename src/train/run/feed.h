@@ -12,8 +12,6 @@
 int et_feed_new(et_feed **out, const et_dataset *dataset, et_error *error);
 void et_feed_free(et_feed *feed); /* NULL allowed; not the sources */
 
-const et_dataset *et_feed_dataset(const et_feed *feed);
-
 /* All sources at their beginning; begin: unless it lives. */
 int et_feed_rewind(et_feed *feed, et_error *error);
 int et_feed_begin(et_feed *feed, et_error *error);

@@ -19,7 +19,6 @@
 #include "engine/exec/pass.h"
 #include "engine/graph/build.h"
 #include "engine/onnx/onnx.pb-c.h"
-#include "engine/tensor/layout.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -1,3 +1,4 @@
+#include "base/set_field.h"
 #include "engine/optim/options.h"
 
 #include <setjmp.h>
@@ -151,12 +152,11 @@ static void test_options__ema(void **state)
             fail_msg("%s: enabled is %d", cases[i].text, o.ema.enabled);
     }
     et_optimization_options o = default_options();
-    assert_ok(
-        et_fields_set(&et_optimization_fields, &o, "ema.average_decay", "0.5", &arena, error));
+    assert_ok(set_field(&et_optimization_fields, &o, "ema.average_decay", "0.5", &arena, error));
     assert_false(o.ema.enabled);
-    assert_ok(et_fields_set(&et_optimization_fields, &o, "ema", "{start_step: 3}", &arena, error));
+    assert_ok(set_field(&et_optimization_fields, &o, "ema", "{start_step: 3}", &arena, error));
     assert_true(o.ema.enabled && o.ema.average_decay == 0.5 && o.ema.start_step == 3);
-    assert_ok(et_fields_set(&et_optimization_fields, &o, "ema", "null", &arena, error));
+    assert_ok(set_field(&et_optimization_fields, &o, "ema", "null", &arena, error));
     assert_false(o.ema.enabled);
     assert_fails(read_options(&o, "ema: {clipnorm: 1}", &arena, error), ET_ECONFIG,
                  "clipped by the optimizer's settings");

@@ -365,8 +365,8 @@ static int collect_outputs(const work *w, small_pass *s, FILE *to, et_error *err
         et_source *held;
         status = held_source(&held, error);
         if (!status)
-            status = et_outputs_collect_on_ranks(&outputs, w->comm, s->pass, held, &names[axis], 1,
-                                                 axis, 7, error);
+            status = et_outputs_collect(&outputs, w->comm, s->pass, held, &names[axis], 1, axis, 7,
+                                        error);
         if (!status)
             status = write_outputs(outputs, names[axis], to);
         et_outputs_free(status ? NULL : outputs);
@@ -378,8 +378,7 @@ static int collect_outputs(const work *w, small_pass *s, FILE *to, et_error *err
         et_source *few = NULL;
         status = pass ? small_source(&few, SAMPLES, error) : held_source(&few, error);
         if (!status)
-            status =
-                et_outputs_average_on_ranks(&sum, w->comm, s->pass, few, &names[2], 1, 7, error);
+            status = et_outputs_average(&sum, w->comm, s->pass, few, &names[2], 1, 7, error);
         if (!status)
             fprintf(to, "%a\n", sum);
         et_source_close(few);
@@ -451,13 +450,13 @@ static int rank_outputs(et_comm *comm, const char *word)
     small_pass s;
     (void)word;
     small_open(&s, build_outputs, HELD_ROWS, &predicting);
-    rank_assert(et_outputs_collect_on_ranks(&outputs, comm, s.pass, s.source, names, 2, 0, 1,
-                                            &error) == ET_ECONFIG);
+    rank_assert(et_outputs_collect(&outputs, comm, s.pass, s.source, names, 2, 0, 1, &error) ==
+                ET_ECONFIG);
     rank_assert(strstr(error.text, "no output none") && !outputs);
     et_comm_resume(comm);
     bool last = et_comm_rank(comm) == et_comm_size(comm) - 1;
-    rank_assert(et_outputs_collect_on_ranks(&outputs, comm, s.pass, s.source, &names[last], 1, 0, 1,
-                                            &error) == ET_ECONFIG);
+    rank_assert(et_outputs_collect(&outputs, comm, s.pass, s.source, &names[last], 1, 0, 1,
+                                   &error) == ET_ECONFIG);
     rank_assert(strstr(error.text, "no output none"));
     small_close(&s);
     return 0;

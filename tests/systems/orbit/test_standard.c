@@ -167,13 +167,11 @@ static void test_standard__train(void **state)
     words[0] = 0;
     assert_ok(et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, error));
     assert_string_equal(et_module_name(a.standard.trainer.module), "my_adder");
-    assert_ptr_equal(et_standard_trainer_dataset(&a.standard), &data);
     assert_int_equal(train(&a, 3), 3);
     assert_int_equal(train(&a, 2), 10);
     assert_int_equal(train(&a, 0), 10);
     assert_int_equal(a.standard.trainer.step, 5);
     assert_ok(et_standard_trainer_set_dataset(&a.standard, &another, error));
-    assert_ptr_equal(et_standard_trainer_dataset(&a.standard), &another);
     train(&a, 2);
     assert_ok(et_standard_trainer_set_dataset(&a.standard, &data, error));
     train(&a, 2);
@@ -276,7 +274,9 @@ static void test_standard__refused(void **state)
     assert_fails(et_trainer_train(&a.standard.trainer, -1, NULL, error), ET_ECONFIG, "at least 0");
     assert_fails(et_standard_trainer_set_dataset(&a.standard, &nothing, error), ET_EUSAGE,
                  "without a source");
-    assert_ptr_equal(et_standard_trainer_dataset(&a.standard), &data);
+    words[0] = 0; /* the one before stays */
+    train(&a, 1);
+    assert_string_equal(words, "( 2 ) ");
     et_arena_release(&arena);
     et_standard_trainer_release(&a.standard);
     et_source_close(source);
@@ -333,7 +333,6 @@ static void test_standard__recreate(void **state)
             for (int k = 0; k < 3; k++)
                 assert_int_equal(evaluate(&s.standard, cases[i].limit), cases[i].sums[k]);
             assert_ok(et_standard_evaluator_set_dataset(&s.standard, &data, error));
-            assert_ptr_equal(et_standard_evaluator_dataset(&s.standard), &data);
             assert_int_equal(evaluate(&s.standard, cases[i].limit), cases[i].sums[0]);
             et_standard_evaluator_release(&s.standard);
             et_source_close(source);

@@ -15,7 +15,7 @@ static void test_outputs__collect(void **state)
     world_open(&w);
     const char *names[] = { "doubled" };
     et_outputs *outputs = NULL;
-    assert_ok(et_outputs_collect(&outputs, w.test, w.held_out, names, 1, 0, 1, error));
+    assert_ok(et_outputs_collect(&outputs, NULL, w.test, w.held_out, names, 1, 0, 1, error));
     et_tensor doubled = et_outputs_tensor(outputs, "doubled");
     assert_true(et_shape_equal(doubled.shape, et_shape_2(6, 1)) && doubled.dtype == ET_F32);
     for (int i = 0; i < 6; i++)
@@ -32,7 +32,7 @@ static void test_outputs__axis(void **state)
     world_open(&w);
     const char *names[] = { "turned" };
     et_outputs *outputs = NULL;
-    assert_ok(et_outputs_collect(&outputs, w.test, w.held_out, names, 1, 1, 1, error));
+    assert_ok(et_outputs_collect(&outputs, NULL, w.test, w.held_out, names, 1, 1, 1, error));
     et_tensor turned = et_outputs_tensor(outputs, "turned");
     assert_true(et_shape_equal(turned.shape, et_shape_2(2, 6)));
     for (int i = 0; i < 12; i++)
@@ -49,7 +49,7 @@ static void test_outputs__endless(void **state)
     world_open(&w);
     const char *names[] = { "doubled" };
     et_outputs *outputs = NULL;
-    assert_ok(et_outputs_collect(&outputs, w.test, w.training, names, 1, 0, 1, error));
+    assert_ok(et_outputs_collect(&outputs, NULL, w.test, w.training, names, 1, 0, 1, error));
     const float *doubled = et_outputs_tensor(outputs, "doubled").data;
     double sum = 0;
     for (int i = 0; i < WORLD_ROWS; i++)
@@ -77,7 +77,7 @@ static void test_outputs__average(void **state)
     world_open(&w);
     const char *names[] = { "total" };
     double average;
-    assert_ok(et_outputs_average(&average, w.test, w.held_out, names, 1, 1, error));
+    assert_ok(et_outputs_average(&average, NULL, w.test, w.held_out, names, 1, 1, error));
     assert_true(fabs(average - (4 * 10.0 + 2 * 11.0) / 6) < 1e-12);
     world_close(&w);
 }
@@ -93,38 +93,38 @@ static void test_outputs__mistakes(void **state)
                *doubled[] = { "doubled" };
     et_position begin;
     et_source_position(w.held_out, &begin);
-    assert_fails(et_outputs_collect(&out, w.test, w.held_out, none, 1, 0, 0, error), ET_ECONFIG,
-                 "no output none");
-    assert_fails(et_outputs_collect(&out, w.test, w.held_out, total, 1, 0, 0, error), ET_ECONFIG,
-                 "does not count");
+    assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, none, 1, 0, 0, error),
+                 ET_ECONFIG, "no output none");
+    assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, total, 1, 0, 0, error),
+                 ET_ECONFIG, "does not count");
     assert_ok(et_source_seek(w.held_out, &begin, error));
-    assert_fails(et_outputs_collect(&out, w.test, w.held_out, doubled, 1, 1, 0, error), ET_ECONFIG,
-                 "dimension 1");
-    assert_fails(et_outputs_collect(&out, w.test, w.held_out, doubled, 0, 0, 0, error), ET_ECONFIG,
-                 "0 outputs");
-    assert_fails(et_outputs_collect(&out, w.test, w.held_out, unnamed, 2, 0, 0, error), ET_ECONFIG,
-                 "output 1 to collect has no name");
-    assert_fails(et_outputs_collect(&out, w.test, w.held_out, NULL, 1, 0, 0, error), ET_ECONFIG,
-                 "output 0 to collect has no name");
-    assert_fails(et_outputs_average(&average, w.test, w.held_out, unnamed, 2, 0, error), ET_ECONFIG,
-                 "output 1 to average has no name");
+    assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, doubled, 1, 1, 0, error),
+                 ET_ECONFIG, "dimension 1");
+    assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, doubled, 0, 0, 0, error),
+                 ET_ECONFIG, "0 outputs");
+    assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, unnamed, 2, 0, 0, error),
+                 ET_ECONFIG, "output 1 to collect has no name");
+    assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, NULL, 1, 0, 0, error),
+                 ET_ECONFIG, "output 0 to collect has no name");
+    assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, unnamed, 2, 0, error),
+                 ET_ECONFIG, "output 1 to average has no name");
     assert_ok(et_source_seek(w.held_out, &begin, error));
-    assert_ok(et_outputs_collect(&out, w.test, w.held_out, doubled, 1, 0, 0, error));
+    assert_ok(et_outputs_collect(&out, NULL, w.test, w.held_out, doubled, 1, 0, 0, error));
     assert_null(et_outputs_tensor(out, NULL).data);
     et_outputs_free(out);
     assert_ok(et_source_seek(w.held_out, &begin, error));
-    assert_fails(et_outputs_average(&average, w.test, w.held_out, doubled, 1, 0, error), ET_ECONFIG,
-                 "one float32");
-    assert_fails(et_outputs_average(&average, w.test, w.held_out, doubled, 0, 0, error), ET_ECONFIG,
-                 "0 outputs");
+    assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, doubled, 1, 0, error),
+                 ET_ECONFIG, "one float32");
+    assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, doubled, 0, 0, error),
+                 ET_ECONFIG, "0 outputs");
     et_batch *batch = NULL;
     assert_ok(et_batch_new(&batch, &w.held_out->layout, error));
     do
         assert_ok(et_source_next(w.held_out, batch, error));
     while (batch->filled[0]);
     et_batch_free(batch);
-    assert_fails(et_outputs_average(&average, w.test, w.held_out, total, 1, 0, error), ET_EDATA,
-                 "no batch");
+    assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, total, 1, 0, error),
+                 ET_EDATA, "no batch");
     world_close(&w);
 }
 
