@@ -22,7 +22,7 @@
  * far is not slow, its worker is gone. */
 #define SLOWER 10
 
-static void check_worker(const et_chief *c, int index)
+static void sane_worker(const et_chief *c, int index)
 {
     const et_chief_worker *w = &c->worker[index];
     et_assert(w->session <= c->session && w->ticket <= c->ticket);
@@ -33,7 +33,7 @@ static void check_worker(const et_chief *c, int index)
 }
 
 /* What the head of this file says, where no call is under way. */
-static void check(const et_chief *c)
+static void sane(const et_chief *c)
 {
     const et_chief_setup *s = &c->setup;
     const bool updating = c->asked == ET_MESSAGE_ADD || c->asked == ET_MESSAGE_APPLY;
@@ -47,7 +47,7 @@ static void check(const et_chief *c)
     et_assert(c->version >= s->version && c->ticket >= s->version * s->gradients);
     et_assert(!c->status || c->phase == ET_CHIEF_FAILED);
     for (int i = 0; i < s->workers; i++)
-        check_worker(c, i);
+        sane_worker(c, i);
     for (int k = 0; k < c->parts; k++)
         et_assert(c->part[k] >= 0 && c->part[k] < s->workers);
 }
@@ -400,7 +400,7 @@ static void receive_worker(et_chief *c, double now, const et_message *message)
 
 void et_chief_receive(et_chief *chief, double now, const et_message *message)
 {
-    check(chief);
+    sane(chief);
     if (chief->phase == ET_CHIEF_FAILED || message->from == ET_TASK_MASTER)
         return;
     if (message->from <= chief->setup.servers)
@@ -581,7 +581,7 @@ static void look_at_servers(et_chief *c, double now)
 
 void et_chief_start(et_chief *chief, double now)
 {
-    check(chief);
+    sane(chief);
     chief->phase = ET_CHIEF_OPENS;
     ask_all(chief, now,
             (et_message){ .kind = ET_MESSAGE_OPEN,
@@ -603,7 +603,7 @@ static void tell_ended(et_chief *c, double now)
 
 void et_chief_tick(et_chief *c, double now)
 {
-    check(c);
+    sane(c);
     if (c->phase == ET_CHIEF_ENDED)
         tell_ended(c, now);
     if (c->phase == ET_CHIEF_FAILED || c->phase == ET_CHIEF_ENDED)

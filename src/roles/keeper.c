@@ -15,7 +15,7 @@
 
 #define PREDICTED_MAX 8.0 /* updates: further no straight line leads */
 
-static void check(const et_keeper *s)
+static void sane(const et_keeper *s)
 {
     et_assert(s->index >= 0 && s->index < s->servers);
     et_assert(s->version >= 0 && s->store.state >= s->store.weights);
@@ -303,7 +303,7 @@ static void receive_master(et_keeper *s, const et_message *message)
 
 void et_keeper_receive(et_keeper *keeper, const et_message *message)
 {
-    check(keeper);
+    sane(keeper);
     if (message->from == ET_TASK_MASTER)
         receive_master(keeper, message);
     else

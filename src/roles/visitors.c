@@ -40,7 +40,7 @@ struct et_visitors {
 };
 
 /* Which descriptors are open, where no call is under way. */
-static void check(const et_visitors *v)
+static void sane(const et_visitors *v)
 {
     et_assert(v->end >= 0 && v->end <= v->count);
     et_assert(v->setup.places > 0 && v->setup.most > 0 && v->setup.all >= v->setup.most);
@@ -91,7 +91,7 @@ static void end(int descriptor)
 
 void et_visitors_came(et_visitors *v, int descriptor, double now)
 {
-    check(v);
+    sane(v);
     if (descriptor < 0)
         return;
     if (descriptor >= v->count) {
@@ -110,7 +110,7 @@ void et_visitors_came(et_visitors *v, int descriptor, double now)
 
 void et_visitors_left(et_visitors *v, int descriptor)
 {
-    check(v);
+    sane(v);
     if (descriptor >= 0 && descriptor < v->count)
         v->visitor[descriptor].open = false;
     while (v->end > 0 && !v->visitor[v->end - 1].open)
@@ -249,7 +249,7 @@ static void add_up(const et_visitors *v, double until, int64_t *held, int *stay,
 
 void et_visitors_look(et_visitors *v, double now)
 {
-    check(v);
+    sane(v);
     int64_t held;
     int stay, open;
     double until = now - v->setup.handshake;

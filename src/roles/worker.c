@@ -9,7 +9,7 @@
 
 /* Servers owe answers while values are pulled or a gradient is pushed, and the master while it is
  * asked. */
-static void check(const et_worker *w)
+static void sane(const et_worker *w)
 {
     const bool talks = w->phase == ET_WORKER_PULLS || w->phase == ET_WORKER_PUSHES;
     et_assert(w->phase <= ET_WORKER_ENDED);
@@ -184,7 +184,7 @@ static bool is_ours(const et_worker *w, const et_message *message)
 
 void et_worker_receive(et_worker *w, double now, const et_message *message)
 {
-    check(w);
+    sane(w);
     if (w->phase == ET_WORKER_ENDED || !is_ours(w, message))
         return;
     if (message->from == ET_TASK_MASTER)
@@ -218,7 +218,7 @@ static void ask_again(et_worker *w, et_asking *asking, double now)
  * answer to is asked again for ever, and whether it lives is for the transport to know. */
 void et_worker_tick(et_worker *w, double now)
 {
-    check(w);
+    sane(w);
     if (w->phase == ET_WORKER_JOINS)
         ask_again(w, &w->master, now);
     else if (w->phase == ET_WORKER_ASKS)
@@ -230,7 +230,7 @@ void et_worker_tick(et_worker *w, double now)
 
 void et_worker_computed(et_worker *w, double now, const float *const *gradients, const void *report)
 {
-    check(w);
+    sane(w);
     et_assert(w->phase == ET_WORKER_COMPUTES);
     memcpy(w->report, report, w->setup.report_size);
     w->left = w->setup.servers;

@@ -11,11 +11,14 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/aborts.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/values/value.h"
 #include "formats/files.h"
+#include "skip.h"
 #include "train/logged.h"
+#include "train/run/controller_private.h"
 #include "train/said.h"
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
@@ -739,6 +742,36 @@ static void test_controller__validation_steps(void **state)
     }
 }
 
+static void train(void *controller)
+{
+    et_controller_train(controller, NULL);
+}
+
+/* What holds before a call is looked at where the call begins. */
+static void test_controller__asserts(void **state)
+{
+#ifdef NDEBUG
+    test_skip("assertions are off");
+#endif
+    toy t = { .trainer.class = &trainer_class };
+    et_controller *c;
+    et_controller_options options = { .trainer = &t.trainer,
+                                      .run.model_dir = in(state, "asserts"),
+                                      .train_steps = 1 };
+    assert_ok(et_controller_open(&c, &options, error));
+    const int next = c->next;
+    c->next = -1;
+    assert_asserts(train, c, "c->next >= 0 && c->next <= c->count");
+    c->next = 0;
+    assert_asserts(train, c, "c->next == c->count || c->at_boundary");
+    c->next = next;
+    c->own[ET_OWN_SAVE].controller = NULL;
+    assert_asserts(train, c, "c->own[i].controller == c");
+    c->own[ET_OWN_SAVE].controller = c;
+    assert_ok(et_controller_train(c, error));
+    assert_ok(et_controller_close(c, error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -756,6 +789,7 @@ int main(void)
         cmocka_unit_test(test_controller__refused_options),
         cmocka_unit_test(test_controller__evaluate),
         cmocka_unit_test(test_controller__validation_steps),
+        cmocka_unit_test(test_controller__asserts),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

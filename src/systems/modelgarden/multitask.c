@@ -13,6 +13,7 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers/philox.h"
 #include "base/reserved.h"
 #include "base/values/value.h"
@@ -40,6 +41,24 @@ static et_multitask *evaluator_of(et_evaluator *evaluator)
 /* ---- which task ---- */
 
 /* Epochs are counted from 1, and the last one stays. */
+/* What holds where a trainer's or an evaluator's method begins. */
+static void sane(const et_multitask *m)
+{
+    const bool joint = m->order == ET_MULTITASK_JOINT;
+    et_assert(m->count > 0 && m->parts && m->params);
+    et_assert(m->last >= -1 && m->last < m->count);
+    et_assert(m->evaluated >= 0 && m->evaluated <= m->count);
+    et_assert(m->evaluated == m->count || m->results);
+    et_assert(joint || !m->gradient);
+    et_assert(m->eval_done >= 0);
+    for (int i = 0; i < m->count; i++) {
+        const et_multitask_member *part = &m->parts[i];
+        et_assert(part->trainer && part->trainer->params == part->params);
+        et_assert(part->steps >= 0 && part->eval_steps >= 0 && part->epoch >= 0);
+        et_assert(!joint || !part->group);
+    }
+}
+
 static double alpha_at(const et_multitask *m, int64_t step)
 {
     if (m->order != ET_MULTITASK_ANNEALING)
@@ -290,6 +309,7 @@ static int joint_step(et_multitask *m, et_error *error)
 static int step(et_trainer *trainer, et_error *error)
 {
     et_multitask *m = of(trainer);
+    sane(m);
     if (m->options.use == ET_EVALUATE_ONLY)
         return et_fail(error, ET_EUSAGE, "these tasks were opened to evaluate only");
     return m->order == ET_MULTITASK_JOINT ? joint_step(m, error) : interleaved_step(m, error);
@@ -399,6 +419,7 @@ static int begin_task(et_multitask *m, int i, et_error *error)
 static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
 {
     et_multitask *m = evaluator_of(evaluator);
+    sane(m);
     et_arena_release(&m->arena);
     m->results = et_value_dict(&m->arena);
     m->at = at;
@@ -425,6 +446,8 @@ static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_multitask *m = evaluator_of(evaluator);
     et_evaluator *one = evaluated(m);
+    sane(m);
+    et_assert(m->evaluated < m->count);
     int status = et_evaluator_step(one, et_multitask_name(m, m->evaluated), more, error);
     evaluator->done = m->eval_done + one->done;
     if (!status && !*more)

@@ -20,7 +20,11 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+<<<<<<< ours
 #include "base/values/value.h"
+=======
+#include "base/assert.h"
+>>>>>>> theirs
 #include "data/batches/source.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
@@ -272,6 +276,7 @@ static void reset(et_validation *v)
 static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
 {
     et_validation *v = &t->validation;
+    et_assert(at >= 0 && at < (v->sets ? v->sets : 1));
     v->at = at;
     v->source = v->sets ? v->set[at].source : v->source;
     if (v->sets && t->task->class->use_validation_set)
@@ -305,6 +310,7 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
 static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
 {
     et_validation *v = &t->validation;
+    et_task_trainer_sane(t);
     int status = v->batch ? ET_OK : prepare(t, error);
     et_arena_release(&v->arena);
     v->results = NULL;
@@ -335,6 +341,7 @@ static int take(et_task_trainer *t, et_source *iterator, et_error *error)
 {
     et_validation *v = &t->validation;
     et_source *source = iterator ? iterator : v->source;
+    et_task_trainer_sane(t);
     int status = check_begun(t, error);
     if (status || v->taken)
         return status;
@@ -389,6 +396,7 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
     et_value *model = own ? et_value_dict(&v->step_arena) : outputs;
     if (own && !model)
         return et_alloc_failed(error, sizeof *model, "a step's logs");
+    et_assert(v->begun && v->taken && has_batch(v));
     v->taken = false;
     v->now.inputs = v->batch;
     v->now.step = v->step;

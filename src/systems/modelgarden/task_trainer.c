@@ -40,6 +40,26 @@ static et_task_trainer *trainer_of(et_trainer *trainer)
 /* ---- the trainer's methods ---- */
 
 /* "metrics", or "digits/metrics". */
+static void sane_validation(const et_validation *v)
+{
+    et_assert(v->sets >= 0 && v->sets <= ET_VALIDATION_SETS_MAX);
+    et_assert(v->at >= 0 && v->at < (v->sets ? v->sets : 1));
+    et_assert(!v->begun || (v->source && v->batch && v->pass));
+    et_assert(v->begun || (!v->taken && !v->took_own && !v->results));
+    et_assert(v->steps >= 0);
+}
+
+void et_task_trainer_sane(const et_task_trainer *t)
+{
+    et_assert(t->task && t->device && t->params && t->driver);
+    et_assert(!t->coordinator || t->close_coordinator);
+    et_assert(!t->source == !t->pass);
+    et_assert(t->metrics && t->own && t->pending);
+    et_assert(!t->stepped || t->source);
+    et_assert(!t->shares || t->optimizer);
+    sane_validation(&t->validation);
+}
+
 static int attach_part(et_state *state, const char *name, const char *key,
                        const et_part_class *kind, void *self, et_error *error)
 {
@@ -168,6 +188,7 @@ static int train_step(et_task_trainer *t, et_error *error)
 static int run_step(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
+    et_task_trainer_sane(t);
     if (!t->source)
         return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
     int status = et_task_trainer_check_idle(t, error);
@@ -186,6 +207,7 @@ static int run_step(et_trainer *trainer, et_error *error)
 int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
 {
     bool left_out;
+    et_task_trainer_sane(t);
     t->step.count = t->trainer.step;
     int status = et_step_take(&t->step, error);
     if (status)
@@ -200,6 +222,8 @@ int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
 
 int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_error *error)
 {
+    et_task_trainer_sane(t);
+    et_assert(!t->step.taken && update->finite);
     t->stepped = true;
     t->step.update = *update;
     et_step_updated(&t->step);
@@ -212,6 +236,7 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
     bool *inside = &t->in_given[ET_GIVEN_TRAIN_LOOP_END];
+    et_task_trainer_sane(t);
     int status = et_task_trainer_begin_loop(t, error); /* of no steps */
     t->in_loop = false;
     if (status || !t->given.train_loop_end)

@@ -73,7 +73,7 @@ struct et_task_trainer {
     et_privacy_options privacy;           /* where there is some */
     bool private;
     et_task_trainer_given given;
-    et_source *source; /* NULL: there is no training, and no pass, metrics, step */
+    et_source *source; /* NULL: there is no training, and no pass and step */
     et_position begin; /* of source */
     et_pass *pass;
     et_optimizer *optimizer;
@@ -92,6 +92,9 @@ struct et_task_trainer {
     et_task_step now;
     et_validation validation;
 };
+
+/* task_trainer.c: asserts what holds where a method begins. */
+void et_task_trainer_sane(const et_task_trainer *trainer);
 
 extern const et_evaluator_class et_task_evaluator_class;
 

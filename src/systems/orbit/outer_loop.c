@@ -20,6 +20,7 @@
 static int need(const et_controller *c, bool there, const char *what, const char *call,
                 et_error *error)
 {
+    et_controller_sane(c);
     et_comm_resume(c->options.run.comm);
     if (!c->by_call)
         return et_fail(error, ET_EUSAGE,

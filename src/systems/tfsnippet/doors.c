@@ -11,7 +11,7 @@
 #define FIRING_MOST 16
 
 /* What holds at every door, whatever a handler or a restored state has done. */
-static void check(const et_loop *l)
+static void sane(const et_loop *l)
 {
     const bool runs = l->phase == ET_LOOP_RUNNING || l->phase == ET_LOOP_ENDING;
     et_assert(l->params && l->group && l->state && l->events);
@@ -30,7 +30,7 @@ static void check(const et_loop *l)
 
 int et_loop_ready(et_loop *loop)
 {
-    check(loop);
+    sane(loop);
     if (loop->error.status)
         return loop->error.status;
     if (loop->phase == ET_LOOP_RUNNING || loop->phase == ET_LOOP_ENDING)

@@ -64,7 +64,7 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     return ET_OK;
 }
 
-static void check(const et_flow *flow)
+static void sane(const et_flow *flow)
 {
     et_assert(flow->source && flow->name && flow->batch);
     et_assert(!flow->waits || flow->begun);
@@ -135,7 +135,7 @@ static int rewind_flow(et_flow *flow, et_error *error)
 
 int et_flow_next(et_flow *flow, bool *over, et_error *error)
 {
-    check(flow);
+    sane(flow);
     *over = flow->pass_over > 0;
     if (*over) {
         flow->pass_over--;
@@ -154,7 +154,7 @@ int et_flow_next(et_flow *flow, bool *over, et_error *error)
     if (ended)
         return rewind_flow(flow, error);
     flow->empty = false;
-    check(flow);
+    sane(flow);
     return ET_OK;
 }
 

@@ -713,6 +713,18 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
     pthread_mutex_unlock(&checkpoints->mutex);
 }
 
+/* What the caller may look at: while a thread runs, job and manifest are its own. */
+static void sane(const et_checkpoints *self)
+{
+    et_assert(self->state && self->directory && self->best_directory);
+    et_assert(self->running || !self->joined);
+    et_assert(self->newest_step >= -1 && self->line >= -1 && self->best_before >= -1);
+    et_assert(self->running || self->taken_up <= self->manifest.count);
+    et_assert(self->running || !self->reading);
+    et_assert(self->begun >= 0);
+    et_assert_equal(self->item_count, et_state_tensor_count(self->state));
+}
+
 bool et_checkpoints_saving(const et_checkpoints *checkpoints)
 {
     return checkpoints->running;
@@ -758,7 +770,7 @@ static int check_step(int64_t step, et_error *error)
 /* A failed save before this one is reported in its place and this one is not begun. */
 static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
 {
-    et_assert_equal(checkpoints->item_count, et_state_tensor_count(checkpoints->state));
+    sane(checkpoints);
     int status = check_step(step, error);
     if (!status)
         status = et_checkpoints_wait(checkpoints, error);
@@ -792,6 +804,7 @@ static int start_best(et_checkpoints *self, int64_t step, et_error *error)
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error)
 {
+    sane(checkpoints);
     int status = check_step(step, error);
     if (!status && (!metrics || metrics->kind != ET_VALUE_DICT))
         status = et_fail(error, ET_EUSAGE, "the best of step %lld: no dict of its metrics",

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -208,6 +209,8 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
 {
     int64_t step = c->trainer->step;
     et_evaluator *evaluator = c->options.evaluator;
+    et_controller_sane(c);
+    et_assert(evaluator && limit >= -1);
     limit = limit < 0 ? 0 : limit;
     et_arena_release(&c->arena);
     c->values = c->last = NULL;

@@ -82,6 +82,23 @@ static int list_actions(et_controller *c, et_error *error)
     return check_actions(c, error);
 }
 
+void et_controller_sane(const et_controller *c)
+{
+    et_assert(c->trainer && c->state && c->run && c->track && c->actions);
+    et_assert(c->count >= ET_OWN_ACTIONS && c->next >= 0 && c->next <= c->count);
+    et_assert(c->stopper >= 0 && c->stopper <= c->count);
+    et_assert(c->next == c->count || c->at_boundary);
+    et_assert(c->by_call || c->trainer != &c->nobody);
+    et_assert(!c->by_call || !c->finished);
+    et_assert(c->trainer->step >= 0 && c->loop_began >= 0);
+    et_assert(c->meter.window_steps >= 0);
+    for (int i = 0; i < ET_OWN_ACTIONS; i++)
+        et_assert(c->own[i].controller == c && c->own[i].every >= 0);
+    for (int i = 0; i < c->count; i++)
+        et_assert(c->actions[i].acts >= ET_ACTS_WHEN_DUE &&
+                  c->actions[i].acts <= ET_ACTS_AFTER_EVALUATION);
+}
+
 int64_t et_controller_best(const et_controller *c, double *value)
 {
     return et_run_best_step(c->run, value);
@@ -455,6 +472,7 @@ static int loop_end(const et_controller *c, int64_t *until, et_error *error)
 static int next_boundary(const et_controller *c, int64_t *until, et_error *error)
 {
     int64_t step = c->trainer->step, most = c->options.steps_per_loop;
+    et_assert(step < c->goal.target && c->next == c->count);
     if (c->by_call)
         return loop_end(c, until, error);
     *until = c->goal.target;
@@ -540,6 +558,7 @@ static int act_one(et_controller *c, const et_listed_action *listed, bool *stops
                             .stop = stops,
                             .rank = et_comm_rank(c->options.run.comm) };
     et_run_touch(c->run);
+    et_assert(c->at_boundary && !c->miscounted.status);
     et_track_begin(c->track, &action_activities[own_number(c, action)], step);
     int status = et_run_check(c->run, error);
     if (!status && c->trainer->class->gather)
@@ -598,6 +617,7 @@ static int save_and_stop(et_controller *c, et_error *error)
 
 static void begin_boundary(et_controller *c)
 {
+    et_assert(c->at_boundary && c->next == c->count);
     c->next = 0;
     c->values = NULL;
 }
@@ -652,6 +672,8 @@ static int run_loops(et_controller *c, et_error *error)
 /* An error leaves the newest checkpoint as the place to go on from. */
 int et_controller_run(et_controller *c, const et_controller_goal *goal, et_error *error)
 {
+    et_controller_sane(c);
+    et_assert(goal->target >= 0 && goal->eval_interval >= 0 && goal->eval_steps >= -1);
     c->goal = *goal;
     c->own[ET_OWN_VALIDATE].every = goal->eval_interval;
     c->own[ET_OWN_VALIDATE].present = goal->evaluates;

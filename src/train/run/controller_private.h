@@ -80,6 +80,9 @@ struct et_controller {
                             and nothing is trained or saved until a restore. Status 0: none did */
 };
 
+/* controller.c: asserts what holds where a call begins. */
+void et_controller_sane(const et_controller *controller);
+
 /* controller.c: lets the loop run. */
 int et_controller_run(et_controller *controller, const et_controller_goal *goal, et_error *error);
 /* What a trainer's wrong count failed with, until a restore. */

@@ -64,6 +64,19 @@ static int settle_best(et_run *run, const et_error *failure, et_error *error)
     return end_or_warn(run, failure, "the best checkpoint is not saved", error);
 }
 
+void et_run_sane(const et_run *run)
+{
+    const et_run_saves *saves = &run->saves;
+    et_assert(run->options.state);
+    et_assert(!run->checkpoints || run->options.model_dir);
+    et_assert(saves->failed >= 0 && (!saves->again || saves->failed == 1));
+    et_assert(!saves->failed || saves->failure.status);
+    et_assert(!saves->is_best || run->checkpoints);
+    et_assert(saves->best_saved >= -1);
+    et_assert(run->in_parts || !run->saves_again);
+    et_assert(!run->in_parts || !run->alone);
+}
+
 /* A failure of a save; ET_OK: the run goes on. */
 static int settle(et_run *run, const et_error *failure, et_error *error)
 {
@@ -138,6 +151,7 @@ static int try_again(et_run *run, int64_t step, et_error *error)
 
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error)
 {
+    et_run_sane(run);
     const et_state *state = run->options.state;
     bool others = et_comm_rank(run->options.comm) != 0;
     int status = run->in_parts ? et_parts_begin(state, ET_OK, error) : ET_OK;
@@ -160,6 +174,7 @@ static int save_request(void *self, et_error *error)
 {
     const request *r = self;
     et_run *run = r->run;
+    et_assert(r->step >= 0);
     if (!run->checkpoints || (r->unsaved && !run->unsaved))
         return ET_OK;
     if (run->options.verbose && !r->transient)
@@ -183,9 +198,11 @@ int et_run_save_unsaved(et_run *run, int64_t step, bool transient, et_error *err
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
+    et_assert(best->known && best->step >= 0 && best->since >= 0);
     int status = settle_last(run, error);
     if (status)
         return status;
+    et_assert(!run->saves.is_best);
     run->saves.best_before = run->best;
     run->saves.is_best = run->checkpoints != NULL;
     run->best = *best;

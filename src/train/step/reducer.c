@@ -53,6 +53,23 @@ static bool top_are_siblings(const tree *self)
                                                self->stack[self->depth - 1]);
 }
 
+/* Nodes on the stack are neighbours up to the shard to come, no two of them siblings, and each has
+ * a slot; the others are free. */
+static void sane(const tree *self)
+{
+    const et_reducer *r = &self->reducer;
+    et_assert(r->first >= 0 && r->first < r->end && r->end <= r->shards);
+    et_assert(self->next >= r->first && self->next <= r->end);
+    et_assert(self->depth >= 0 && self->depth <= ET_TREE_DEPTH);
+    et_assert_equal(self->depth + self->free_count, self->slot_count);
+    for (int i = 0; i < self->depth; i++) {
+        const et_tree_node *node = &self->stack[i];
+        et_assert(node->count > 0 && node->slot >= 0 && node->slot < self->slot_count);
+        et_assert(!i || node->first == node[-1].first + node[-1].count);
+    }
+    et_assert(!top_are_siblings(self));
+}
+
 static void tree_begin(et_reducer *reducer)
 {
     tree *self = (tree *)reducer;
@@ -60,6 +77,7 @@ static void tree_begin(et_reducer *reducer)
     self->free_count = self->depth = 0;
     for (int i = 0; i < self->slot_count; i++)
         self->free[self->free_count++] = i;
+    sane(self);
 }
 
 static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t end)
@@ -144,6 +162,7 @@ void et_tree_push(tree *self, int shard, et_tree_moves *moves)
     self->next++;
     bool joins = append_shard(self, shard);
     et_tree_node *top = &self->stack[self->depth - 1];
+    et_assert(joins || self->free_count > 0);
     if (!joins)
         top->slot = self->free[--self->free_count];
     moves->count = 1;
@@ -154,6 +173,7 @@ void et_tree_push(tree *self, int shard, et_tree_moves *moves)
             (et_tree_move){ self->stack[self->depth - 1].slot, from, true };
         self->free[self->free_count++] = from;
     }
+    sane(self);
 }
 
 void et_tree_move_gradients(const tree *self, const et_tree_moves *moves, int64_t first,
@@ -202,6 +222,7 @@ static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_erro
 
 void et_tree_give(tree *self, int place, et_reduced *out)
 {
+    et_assert(place >= 0 && place < self->slot_count);
     const slot *sum = &self->slots[place];
     float *means = sum->array + self->trained;
     for (int64_t i = 0; i < self->means; i++)
@@ -219,6 +240,7 @@ static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
     tree *self = (tree *)reducer;
     (void)error;
     et_assert_equal(self->next, reducer->shards);
+    et_assert_equal(self->depth, 1);
     et_tree_give(self, self->stack[0].slot, out);
     return ET_OK;
 }

@@ -116,6 +116,16 @@ void et_step_release(et_step *step)
     *step = (et_step){ 0 };
 }
 
+static void sane(const et_step *step)
+{
+    et_assert(step->source && step->pass && step->optimizer && step->overflow && step->metrics);
+    et_assert(step->reducer && step->batch && step->metric);
+    et_assert(step->reducer->shards >= 1 && step->reducer->first < step->reducer->end);
+    et_assert(step->drawn >= 0 && step->drawn <= step->reducer->shards);
+    et_assert(!step->taken || step->drawn == 1);
+    et_assert(step->count >= 0 && step->units >= 0);
+}
+
 static const et_activity data_activity = { .name = "next batch", .kind = "waiting for data" };
 static const et_activity update_activity = { .name = "update", .kind = "update" };
 
@@ -204,6 +214,7 @@ static int not_finite(et_step *step, int shard, et_error *error)
 
 int et_step_take(et_step *step, et_error *error)
 {
+    sane(step);
     if (step->taken)
         return ET_OK;
     step->units = 0;
@@ -250,6 +261,7 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     if (status)
         return status;
     step->taken = false;
+    et_assert(step->overflow->scale > 0);
     et_pass_set_scale(step->pass, (float)step->overflow->scale);
     step->reducer->seed = step->seed;
     step->reducer->step = step->count;
@@ -267,6 +279,8 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
 
 void et_step_updated(et_step *step)
 {
+    et_assert(!step->taken);
+    et_assert(!step->tracks || step->sum.means);
     if (step->tracks)
         et_pass_move_means(step->pass, step->sum.means);
     step->count++;
