@@ -464,16 +464,20 @@ static void check_same(fixture *f, const char *text, size_t length, char comment
                        const char *expected, unsigned *seed)
 {
     static const char *const words[] = { "", "?", "NA", NULL };
-    static const char *const ways[] = { "file", "stream", "blocks" };
+    static const char *const ways[] = { "file", "stream", "blocks", "text" };
     const et_csv_options options = { .delimiter = ',', .comment = comment, .missing = words };
-    for (int way = 0; way < 3; way++) {
+    char *copy = malloc(length + 1);
+    assert_non_null(copy);
+    for (int way = 0; way < 4; way++) {
         et_strbuf rows = ET_STRBUF_INIT;
         et_csv *csv;
         bool stream = way == 1 || (way == 2 && roll(seed, 2));
         int descriptor = stream ? pieces_of(text, length, seed) : -1;
-        int status =
-            stream ? et_csv_open_stream(&csv, descriptor, "pieces", &options, NULL)
-                   : et_csv_open(&csv, write_bytes(f, "random.csv", text, length), &options, NULL);
+        memcpy(copy, text, length);
+        int status = way == 3 ? et_csv_open_text(&csv, copy, length, "text", &options, NULL)
+                     : stream ? et_csv_open_stream(&csv, descriptor, "pieces", &options, NULL)
+                              : et_csv_open(&csv, write_bytes(f, "random.csv", text, length),
+                                            &options, NULL);
         assert_int_equal(status, ET_OK);
         if (way == 2)
             read_blocks(csv, &rows, seed);
@@ -487,6 +491,7 @@ static void check_same(fixture *f, const char *text, size_t length, char comment
                      expected);
         et_strbuf_release(&rows);
     }
+    free(copy);
 }
 
 /* Random text of at most room - 2 bytes: single characters, odd ones among usual ones; or whole
@@ -666,7 +671,9 @@ static void test_csv__stream(void **state)
     assert_int_equal(et_csv_delimiter(csv), 0);
     for (size_t i = 0; i < COUNT(lines); i++) {
         et_strbuf out = ET_STRBUF_INIT;
+        assert_true(et_csv_waits(csv));
         assert_int_equal(write(ends[1], lines[i], strlen(lines[i])), strlen(lines[i]));
+        assert_false(et_csv_waits(csv));
         if (i == 3)
             close(ends[1]);
         assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);

@@ -9,11 +9,8 @@
 #ifndef ETUDE_COMMAND_TABULAR_ROW_READER_H
 #define ETUDE_COMMAND_TABULAR_ROW_READER_H
 
-#include <etude/value.h>
-
 #include "base/arena.h"
-#include "data/table/analysis/columns.h"
-#include "data/table/rows/csv.h"
+#include "data/table/rows/rows.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
 typedef enum et_row_format {
@@ -38,8 +35,8 @@ typedef struct et_row_reader_options {
 /* A row: its cells, as an encoder has them, or what is wrong with it. */
 typedef struct et_block_row {
     int64_t line;
-    et_cell *cells;      /* NULL: text, or failure */
-    const char *text;    /* an object of JSON, to be read by et_row_block_parse */
+    et_cell *cells;      /* NULL: JSON, or failure */
+    et_bytes json;       /* to be read by et_row_block_parse */
     const char *failure; /* NULL: none */
 } et_block_row;
 
@@ -68,16 +65,9 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
                       et_error *error);
 void et_row_block_release(et_row_block *block);
 
-/* The cells of a row of JSON. ET_EDATA: it is none, or has a column or a value that cannot be. Of
- * model: the encoder, the metadata, and the texts that mean that there is no value, as of CSV. */
+/* The cells of a row of JSON, with what the model knows (et_row_cells). ET_EDATA: it is no object,
+ * or has a column or a value that cannot be. */
 int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t row,
                        et_error *error);
-
-/* The same of an object that is parsed (et_json_parse_written): cells [et_encoder_cells], their
- * texts in its memory. A number is the text that it is written as. A truth value is the column's
- * level "true", else "True", else "TRUE". A column that the row does not have is missing. Names
- * that the schema does not have are left alone, unless one is near to a column that the row lacks,
- * or none is the schema's: misspelt, all would be missing. */
-int et_row_cells(et_cell *cells, const et_table_model *model, const et_value *row, et_error *error);
 
 #endif

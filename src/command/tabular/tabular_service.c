@@ -7,17 +7,19 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/tabular/prediction_lines.h"
+<<<<<<< ours
 #include "command/tabular/row_reader.h"
 #include "data/table/analysis/columns.h"
 #include "data/table/features/schema.h"
+=======
+>>>>>>> theirs
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
-
-#define GUESS_ROWS 100
+#include "data/table/rows/rows.h"
+#include "tasks/tabular/tensorfx/predictor_private.h"
 
 typedef enum form { LIST, LINES, CSV } form;
 
@@ -217,6 +219,8 @@ static int check_names(const predictions *all, const et_value *row, et_error *er
 static int read_row(const predictions *all, et_service_request *request, asked *what,
                     const et_value *row, et_error *error)
 {
+    const et_table_model *model = all->predictor->model;
+    const et_json_columns columns = { model->encoder, model->metadata, model->csv.missing };
     char where[48];
     int status = ET_OK;
     snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);
@@ -225,8 +229,7 @@ static int read_row(const predictions *all, et_service_request *request, asked *
                        where, et_json_kind_name(row->kind));
     status = check_names(all, row, error);
     if (!status)
-        status =
-            et_row_cells(cells_of(all, what, request->items), all->predictor->model, row, error);
+        status = et_row_cells(cells_of(all, what, request->items), &columns, row, error);
     if (status)
         return et_fail_while(error, status, "%s", where);
     request->items++;
@@ -283,80 +286,20 @@ static int read_json(const predictions *all, et_service_request *request, asked 
 
 /* ---- CSV ---- */
 
-typedef struct scan {
-    et_csv_scanner scanner;
-    et_columns columns;
-    bool found; /* columns are known */
-    char *at, *end;
-    unsigned contents;
-    int64_t line;
-} scan;
-
-/* The next row; *count 0: the end. */
-static int next_row(scan *s, et_csv_row *row, et_error *error)
-{
-    *row = (et_csv_row){ .line = s->line };
-    while (s->at < s->end) {
-        et_csv_found found = et_csv_scan(&s->scanner, s->at, s->end, s->contents);
-        if (found == ET_CSV_MORE) {
-            s->scanner.fault = ET_CSV_FAULT_QUOTE;
-            found = ET_CSV_BAD;
-        }
-        if (found == ET_CSV_BAD)
-            return et_csv_fault_fail(&s->scanner, "the body", s->line, error);
-        *row = (et_csv_row){ .line = s->line };
-        s->line += s->scanner.lines;
-        s->at = s->scanner.next;
-        if (found != ET_CSV_ROW)
-            continue;
-        row->count = s->scanner.count;
-        row->cell = s->scanner.cell;
-        if (!s->scanner.columns) {
-            s->scanner.columns = row->count;
-            s->scanner.columns_line = row->line;
-        }
-        return ET_OK;
-    }
-    return ET_OK;
-}
-
-/* *skip: the row is a header. */
-static int find_columns(const predictions *all, scan *s, const et_csv_row *row, bool *skip,
-                        et_error *error)
-{
-    *skip = false;
-    if (s->found)
-        return ET_OK;
-    int status = et_columns_find(&s->columns, encoder_of(all), row, ET_HEADER_FOUND, false,
-                                 "the body", error);
-    s->found = !status;
-    *skip = s->found && s->columns.header;
-    if (!*skip)
-        et_csv_scanner_take_missing(&s->scanner);
-    s->scanner.names = false;
-    return status;
-}
-
-static int read_scanned(const predictions *all, et_service_request *request, asked *what, scan *s,
-                        et_error *error)
+static int read_rows(const predictions *all, et_service_request *request, asked *what,
+                     et_rows *rows, et_error *error)
 {
     const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
-    while (request->items <= all->items_max) {
-        et_csv_row row;
-        bool skip;
-        int status = next_row(s, &row, error);
-        if (status || !row.count)
-            return status;
-        status = find_columns(all, s, &row, &skip, error);
-        if (status)
-            return status;
-        if (skip)
-            continue;
-        memcpy(cells_of(all, what, request->items), et_columns_take(&s->columns, &row),
-               cells * sizeof *what->cells);
-        what->line[request->items++] = row.line;
+    et_row row;
+    int status = ET_OK;
+    while (!status && request->items <= all->items_max) {
+        status = et_rows_next(rows, &row, error);
+        if (status || row.end)
+            break;
+        memcpy(cells_of(all, what, request->items), row.cells, cells * sizeof *what->cells);
+        what->line[request->items++] = row.number;
     }
-    return ET_OK;
+    return status;
 }
 
 /* Cells lie in the body. The last row may lack its line end: the body's 0 makes room for it. Of a
@@ -364,29 +307,28 @@ static int read_scanned(const predictions *all, et_service_request *request, ask
 static int read_csv(const predictions *all, et_service_request *request, asked *what,
                     et_error *error)
 {
-    et_csv_options options = all->predictor->model->csv;
-    options.names = true;
-    scan s = { .at = request->text, .end = request->text + request->length, .line = 1 };
-    s.at += et_utf8_mark(s.at, request->length);
-    if (s.at < s.end && s.end[-1] != '\n')
-        *s.end++ = '\n';
-    const size_t lines = (size_t)et_csv_count_lines(s.at, s.end);
-    const size_t most = (size_t)all->items_max + 1, rows = lines < most ? lines : most;
-    what->line = et_arena_array(request->arena, rows + 1, sizeof *what->line);
+    static const char *const body = "the body";
+    et_rows_options options = { .csv = all->predictor->model->csv,
+                                .no_targets = true,
+                                .optional = true };
+    char *text = request->text;
+    const size_t lines = (size_t)et_csv_count_lines(text, text + request->length) + 1;
+    const size_t most = (size_t)all->items_max + 1, count = lines < most ? lines : most;
+    et_rows *rows = NULL;
+    options.csv.names = true;
+    what->line = et_arena_array(request->arena, count + 1, sizeof *what->line);
     if (!what->line)
-        return et_alloc_failed(error, rows * sizeof *what->line, "rows");
-    int status = make_cells(all, request, what, rows + 1, error);
-    if (status)
-        return status;
-    et_csv_scanner_init(&s.scanner, &options);
-    s.contents = et_csv_contents(s.at, (size_t)(s.end - s.at));
-    char delimiter =
-        options.delimiter ? options.delimiter : et_csv_guess(&s.scanner, s.at, s.end, GUESS_ROWS);
-    if (delimiter)
-        s.scanner.delimiter = delimiter;
-    status = read_scanned(all, request, what, &s, error);
-    et_csv_scanner_release(&s.scanner);
-    et_columns_release(&s.columns);
+        return et_alloc_failed(error, count * sizeof *what->line, "rows");
+    int status = make_cells(all, request, what, count + 1, error);
+    if (!status)
+        status =
+            et_csv_open_text(&options.reader, text, request->length, body, &options.csv, error);
+    if (!status)
+        status =
+            et_rows_open_csv(&rows, encoder_of(all), &(et_strings){ &body, 1 }, &options, error);
+    if (!status)
+        status = read_rows(all, request, what, rows, error);
+    et_rows_close(rows);
     return status;
 }
 

@@ -420,7 +420,9 @@ int et_table_read(et_samples **out, et_rows *rows, const et_table_options *optio
 static int read_files(table *self, const et_encoder *encoder, const et_table_options *options,
                       et_table_cache *cache, et_error *error)
 {
-    const et_rows_options how = { options->csv, options->header, options->keep_unlabelled };
+    const et_rows_options how = { .csv = options->csv,
+                                  .header = options->header,
+                                  .no_targets = options->keep_unlabelled };
     et_rows *rows = NULL;
     int status = options->examples
                      ? et_rows_open_examples(&rows, encoder, &options->paths, &how, error)

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,8 +45,8 @@
 struct et_csv {
     et_csv_scanner scanner;
     char *name;
-    et_packed_reader *bytes; /* NULL: a stream */
-    int descriptor;          /* of bytes, or the stream's */
+    et_packed_reader *bytes; /* NULL: a stream, or a text */
+    int descriptor;          /* of bytes, or the stream's; -1: a text's */
     struct stat before;      /* of a file, as it was opened */
     bool guess;              /* the delimiter is not known */
     bool started;            /* the first bytes were looked at */
@@ -54,7 +55,7 @@ struct et_csv {
     bool skipping;           /* to the next line's begin: the row was too long */
     int64_t line;            /* of begin, from 1 */
     int64_t row_line;        /* of the row given last; 0: none */
-    char *buffer;            /* [capacity] */
+    char *buffer;            /* [capacity]; a text's is borrowed */
     size_t capacity, begin, end;
     unsigned contents;
     uint64_t came; /* bytes, unpacked */
@@ -62,6 +63,11 @@ struct et_csv {
     char *kept;    /* [kept_capacity] */
     size_t kept_length, kept_capacity;
 };
+
+static bool is_stream(const et_csv *csv)
+{
+    return !csv->bytes && csv->descriptor >= 0;
+}
 
 /* ---- bytes ---- */
 
@@ -254,7 +260,7 @@ static int start(et_csv *csv, et_error *error)
         read_separator(csv);
     while (!status && csv->guess) {
         char found = et_csv_guess(&csv->scanner, csv->buffer + csv->begin, csv->buffer + csv->end,
-                                  csv->bytes ? GUESS_ROWS : 1);
+                                  is_stream(csv) ? 1 : GUESS_ROWS);
         if (found)
             csv->scanner.delimiter = found;
         csv->guess = !found && !csv->drained && csv->end - csv->begin < ET_CSV_ROW_MAX;
@@ -356,13 +362,32 @@ int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
     return status ? status : open_reader(out, descriptor, false, name, options, error);
 }
 
+/* All of it is there from the begin, so nothing is read, moved or kept. */
+int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
+                     const et_csv_options *options, et_error *error)
+{
+    int status = check_options(options, error);
+    if (!status)
+        status = open_reader(out, -1, false, name, options, error);
+    if (status)
+        return status;
+    (*out)->buffer = text;
+    (*out)->end = length;
+    (*out)->capacity = length + 1;
+    (*out)->drained = true;
+    end_last_line(*out);
+    note_contents(*out, (*out)->end);
+    return ET_OK;
+}
+
 void et_csv_close(et_csv *csv)
 {
     if (!csv)
         return;
     et_packed_reader_close(csv->bytes);
     et_csv_scanner_release(&csv->scanner);
-    et_free(csv->buffer);
+    if (csv->bytes || is_stream(csv))
+        et_free(csv->buffer);
     et_free(csv->kept);
     et_free(csv->name);
     et_free(csv);
@@ -372,7 +397,7 @@ void et_csv_close(et_csv *csv)
 
 void et_csv_keep(et_csv *csv)
 {
-    et_assert(!csv->started);
+    et_assert(!csv->started && !csv->drained);
     csv->keeps = true;
 }
 
@@ -598,8 +623,11 @@ char et_csv_delimiter(const et_csv *csv)
     return csv->started ? csv->scanner.delimiter : 0;
 }
 
-bool et_csv_has_line(const et_csv *csv)
+bool et_csv_waits(const et_csv *csv)
 {
-    return csv->begin < csv->end &&
-           memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin) != NULL;
+    struct pollfd input = { .fd = csv->descriptor, .events = POLLIN };
+    if (!is_stream(csv) || csv->drained ||
+        (csv->begin < csv->end && memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin)))
+        return false;
+    return poll(&input, 1, 0) == 0;
 }

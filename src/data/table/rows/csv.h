@@ -87,6 +87,10 @@ int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *optio
  * messages. */
 int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
                        const et_csv_options *options, et_error *error);
+/* Of text [length] in memory, which is borrowed, changed (cells lie in it as long as it does) and
+ * has room for one byte more. */
+int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
+                     const et_csv_options *options, et_error *error);
 void et_csv_close(et_csv *csv); /* NULL allowed */
 
 /* Before the first row: what is read is kept, until et_csv_again goes back to the begin, with other
@@ -105,8 +109,8 @@ void et_csv_take_missing(et_csv *csv);
 /* "train.csv:17" of the row that was read last, for messages. */
 void et_csv_describe(const et_csv *csv, char *text, size_t size);
 char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */
-/* Whether a line's end has been read behind the last row: the next row comes without waiting for
- * input, unless the line ends inside quotes. */
-bool et_csv_has_line(const et_csv *csv);
+/* Of a stream: whether the next row would have to wait for input. A row whose first line is there
+ * does not, unless that line ends inside quotes. */
+bool et_csv_waits(const et_csv *csv);
 
 #endif

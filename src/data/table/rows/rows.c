@@ -19,9 +19,14 @@ int et_rows_next(et_rows *rows, et_row *row, et_error *error)
     return rows->class->next(rows, row, error);
 }
 
+bool et_rows_wait(et_rows *rows)
+{
+    return rows->class->waits && rows->class->waits(rows);
+}
+
 int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error)
 {
-    et_assert(!row->end);
+    et_assert(!row->end && !row->json.data);
     int status = row->cells ? et_encoder_row(rows->encoder, row->cells, to, NULL, error)
                             : et_encoder_values(rows->encoder, row->values, to, NULL, error);
     return status ? et_fail_while(error, status, "%s:%lld", rows->paths.items[row->file],
@@ -36,7 +41,7 @@ typedef struct csv_rows {
     et_rows_options options;
     et_csv *csv;         /* NULL: no file is open */
     size_t file, begun;  /* which one it is, and how many were opened */
-    et_columns columns;  /* of it; count 0: it has given no row */
+    et_columns columns;  /* of it; count 0: not known, and a row that fails is the last */
     et_columns first;    /* of the first file, where it has a header */
     et_same_header same; /* that; count 0: it has none, or was not read */
     et_csv_known known;  /* of the files behind it */
@@ -108,20 +113,48 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
     return status;
 }
 
+/* The first row of what is no CSV at all fails somehow or other. */
+static int fail_first(const csv_rows *self, int status, et_error *error)
+{
+    const et_error reason = *error;
+    if (status != ET_EDATA || self->columns.count || !self->options.jsonl)
+        return status;
+    return et_fail(error, status, "%s; if these are JSON lines, %s", reason.text,
+                   self->options.jsonl);
+}
+
+static bool looks_like_json(const et_csv_row *row)
+{
+    return row->cell[0].text && row->cell[0].length && row->cell[0].text[0] == '{';
+}
+
 /* *row is the first row of values, or has count 0. */
 static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
 {
     const char *path = self->rows.paths.items[self->file];
     if (!row->count)
-        return et_fail(error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+        return self->options.optional
+                   ? ET_OK
+                   : et_fail(error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+    if (self->options.jsonl && looks_like_json(row))
+        return et_fail(error, ET_EDATA, "%s:%lld: this looks like JSON lines; %s", path,
+                       (long long)row->line, self->options.jsonl);
     int status = find_columns(self, row, error);
     if (!status && self->columns.header && self->begun == 1 && self->rows.paths.count > 1)
         status = keep_header(self, row, error);
-    if (!status && self->columns.header)
+    if (status)
+        et_columns_release(&self->columns);
+    else if (self->columns.header)
         return et_csv_next(self->csv, row, error);
-    if (!status)
+    else
         et_csv_take_missing(self->csv);
     return status;
+}
+
+static int open_next(csv_rows *self, et_error *error)
+{
+    self->file = self->begun++;
+    return et_csv_open(&self->csv, self->rows.paths.items[self->file], &self->options.csv, error);
 }
 
 static int csv_next(et_rows *rows, et_row *out, et_error *error)
@@ -133,12 +166,10 @@ static int csv_next(et_rows *rows, et_row *out, et_error *error)
         if (!self->csv) {
             if (self->begun == rows->paths.count)
                 return ET_OK;
-            self->file = self->begun++;
-            status =
-                et_csv_open(&self->csv, rows->paths.items[self->file], &self->options.csv, error);
+            status = open_next(self, error);
         }
         if (!status)
-            status = et_csv_next(self->csv, &row, error);
+            status = fail_first(self, et_csv_next(self->csv, &row, error), error);
         if (!status && !self->columns.count)
             status = read_first(self, &row, error);
         if (!status && !row.count)
@@ -148,22 +179,34 @@ static int csv_next(et_rows *rows, et_row *out, et_error *error)
         *out = (et_row){ .cells = et_columns_take(&self->columns, &row),
                          .file = self->file,
                          .number = row.line };
+    else if (self->columns.count)
+        out->number = row.line;
     return status;
 }
 
-static const et_rows_class csv_rows_class = { "CSV", csv_next, csv_close };
+static bool csv_waits(et_rows *rows)
+{
+    const et_csv *csv = ((const csv_rows *)rows)->csv;
+    return csv && et_csv_waits(csv);
+}
+
+static const et_rows_class csv_rows_class = { "CSV", csv_next, csv_waits, csv_close };
 
 int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
                      const et_rows_options *options, et_error *error)
 {
     et_assert(paths->count > 0);
     csv_rows *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
+    if (!self) {
+        et_csv_close(options ? options->reader : NULL);
         return et_alloc_failed(error, sizeof *self, "rows");
+    }
     self->rows = (et_rows){ &csv_rows_class, encoder, *paths };
     if (options)
         self->options = *options;
     self->options.csv.names = self->options.header != ET_HEADER_ABSENT;
+    self->csv = self->options.reader;
+    self->begun = self->csv != NULL;
     *out = &self->rows;
     return ET_OK;
 }

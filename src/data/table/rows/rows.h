@@ -1,6 +1,6 @@
-/* Rows of a table, wherever they come from, one after another: CSV files, tf.Examples in record
- * files, arrays in memory, instances of a program. A row is values in the order of an encoder's
- * schema, for the encoder.
+/* Rows of a table, wherever they come from, one after another: CSV files and streams, JSON lines,
+ * tf.Examples in record files, arrays in memory, instances of a program. A row is values in the
+ * order of an encoder's schema, for the encoder.
  *
  *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
  *         status = et_row_encode(rows, &row, to, &error);
@@ -18,8 +18,9 @@
 
 typedef struct et_row {
     bool end;                 /* there is no row: the rest says nothing */
-    const et_cell *cells;     /* texts; NULL: values */
+    const et_cell *cells;     /* texts; NULL: values, or JSON */
     const et_reading *values; /* others */
+    et_bytes json;            /* one line, for et_row_parse; data NULL: cells or values */
     size_t file;              /* which of the paths it is from; 0 */
     int64_t number;           /* there: its line or record, from 1 */
 } et_row;
@@ -29,6 +30,7 @@ typedef struct et_rows et_rows;
 typedef struct et_rows_class {
     const char *name;
     int (*next)(et_rows *self, et_row *row, et_error *error);
+    bool (*waits)(et_rows *self); /* NULL: it never does */
     void (*close)(et_rows *self);
 } et_rows_class;
 
@@ -41,12 +43,21 @@ struct et_rows {
 typedef struct et_rows_options {
     et_csv_options csv;
     et_header header;
-    bool no_targets; /* what only targets are made of may be absent */
+    bool no_targets;   /* what only targets are made of may be absent */
+    bool optional;     /* of CSV: there may be no row at all */
+    const char *jsonl; /* of CSV: what to do if it is JSON lines, "say --jsonl"; NULL: nothing */
+    et_csv *reader;    /* of CSV: reads the rows, named as the one path, and is closed with them, or
+                          where opening fails; NULL: paths are files */
 } et_rows_options;
 
 /* paths: as et_paths_match gave them. options may be NULL. */
 int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
                      const et_rows_options *options, et_error *error);
+/* A file with an object of JSON in each line, UTF-8; lines of blanks are skipped. Its rows are
+ * JSON. stream: a descriptor, which stays the caller's, and path names it in messages; -1: the
+ * file. */
+int et_rows_open_jsonl(et_rows **out, const et_encoder *encoder, const et_strings *path, int stream,
+                       et_error *error);
 /* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
  * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
  * text and a NaN are missing. */
@@ -61,14 +72,36 @@ int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_by
                            et_error *error);
 void et_rows_close(et_rows *rows); /* NULL allowed */
 
+/* After a failure only close is allowed, unless it is ET_EDATA and row->number is not 0: then
+ * reading may continue behind that row. */
 int et_rows_next(et_rows *rows, et_row *row, et_error *error);
+/* Whether the next row would have to wait for more of a stream. */
+bool et_rows_wait(et_rows *rows);
 
-/* As et_encoder_row; messages begin with the row's place, "train.csv:17". */
+/* As et_encoder_row, not of JSON; messages begin with the row's place, "train.csv:17". */
 int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error);
 
 /* A serialized tf.Example as values [cells of the encoder]. arena is emptied first, then
  * texts and lists lie in it. ET_EDATA, ET_EFORMAT: without a place. */
 int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
                    et_arena *arena, et_error *error);
+
+/* What an object of JSON is read by; all is borrowed. */
+typedef struct et_json_columns {
+    const et_encoder *encoder;
+    const et_metadata *metadata;
+    const char *const *missing; /* as of et_csv_options, quoted in JSON as unquoted in CSV */
+} et_json_columns;
+
+/* Cells of an object (et_json_parse_written), for et_encoder_row: cells [et_encoder_cells], their
+ * texts in its memory. A number is the text that it is written as. A truth value is the column's
+ * level "true", else "True", else "TRUE". A column that the row does not have is missing. Names
+ * that the schema does not have are ignored, unless one is near to a column that the row lacks, or
+ * none is the schema's: misspelt, all would be missing. ET_EDATA without a place. */
+int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
+                 et_error *error);
+/* The same of a row's line, which is parsed into the arena. */
+int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
+                 et_arena *arena, et_error *error);
 
 #endif

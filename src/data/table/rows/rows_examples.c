@@ -168,7 +168,8 @@ static int example_next(et_rows *rows, et_row *row, et_error *error)
     return ET_OK;
 }
 
-static const et_rows_class example_rows_class = { "tf.Examples", example_next, example_close };
+static const et_rows_class example_rows_class = { "tf.Examples", example_next, NULL,
+                                                  example_close };
 
 int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
                           const et_rows_options *options, et_error *error)

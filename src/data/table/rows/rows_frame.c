@@ -108,7 +108,7 @@ static int frame_next(et_rows *rows, et_row *row, et_error *error)
     return ET_OK;
 }
 
-static const et_rows_class frame_rows_class = { "a frame", frame_next, frame_close };
+static const et_rows_class frame_rows_class = { "a frame", frame_next, NULL, frame_close };
 
 static const et_frame_column *find(const et_frame *frame, const char *name)
 {

@@ -134,7 +134,8 @@ static int instance_next(et_rows *rows, et_row *row, et_error *error)
     return self->at == self->count ? ET_OK : next_csv(self, row, &header, error);
 }
 
-static const et_rows_class instance_rows_class = { "instances", instance_next, instance_close };
+static const et_rows_class instance_rows_class = { "instances", instance_next, NULL,
+                                                   instance_close };
 
 int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_bytes *instances,
                            size_t count, bool examples, const et_rows_options *options,

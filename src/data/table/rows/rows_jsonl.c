@@ -1,0 +1,327 @@
+/* JSON lines: an object in each line. Lines are given where they lie in a buffer; whoever parses
+ * them may be another thread. A line that cannot be is skipped when the next one is read. */
+#include "data/table/rows/rows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/unicode.h"
+#include "base/values/json.h"
+#include "base/vector.h"
+
+#define READ_BYTES ((size_t)1 << 16)
+
+typedef struct json_rows {
+    et_rows rows;
+    int descriptor;
+    bool stream; /* the descriptor is the caller's, and may have to be waited for */
+    bool ended;
+    char *bytes; /* [room] */
+    size_t begin, end, room;
+    int64_t line;  /* that begins at begin */
+    bool skipping; /* begin is within a line that is too long */
+} json_rows;
+
+static const char *name_of(const json_rows *self)
+{
+    return self->rows.paths.items[0];
+}
+
+static void json_close(et_rows *rows)
+{
+    json_rows *self = (json_rows *)rows;
+    if (!self->stream && self->descriptor >= 0)
+        close(self->descriptor);
+    et_free(self->bytes);
+    et_free(self);
+}
+
+/* ---- lines ---- */
+
+/* More bytes behind what is left, which is moved to the front. */
+static int fill(json_rows *self, et_error *error)
+{
+    if (self->begin) {
+        memmove(self->bytes, self->bytes + self->begin, self->end - self->begin);
+        self->end -= self->begin;
+        self->begin = 0;
+    }
+    char *bytes =
+        et_vector_grow(self->bytes, &self->room, self->end + READ_BYTES, 1, 4 * READ_BYTES);
+    if (!bytes)
+        return et_alloc_failed(error, self->end + READ_BYTES, "a line");
+    self->bytes = bytes;
+    ssize_t got;
+    do
+        got = read(self->descriptor, self->bytes + self->end, READ_BYTES);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return et_fail_errno(error, "cannot read %s", name_of(self));
+    self->end += (size_t)got;
+    self->ended = !got;
+    return ET_OK;
+}
+
+/* The end of the line that begins at begin, NULL: it has not been read. */
+static const char *line_end(const json_rows *self)
+{
+    const size_t there = self->end - self->begin;
+    return there ? memchr(self->bytes + self->begin, '\n', there) : NULL;
+}
+
+static int skip_line(json_rows *self, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && self->skipping) {
+        const char *end = line_end(self);
+        self->begin = end ? (size_t)(end - self->bytes) + 1 : self->end;
+        self->skipping = !end && !self->ended;
+        if (self->skipping)
+            status = fill(self, error);
+        else
+            self->line++;
+    }
+    return status;
+}
+
+static bool has_line(const json_rows *self)
+{
+    return self->ended || line_end(self) || self->end - self->begin > ET_CSV_ROW_MAX;
+}
+
+/* What fails here fails again in next, which reports it. */
+static bool json_waits(et_rows *rows)
+{
+    json_rows *self = (json_rows *)rows;
+    struct pollfd input = { .fd = self->descriptor, .events = POLLIN };
+    while (self->stream && !has_line(self)) {
+        if (poll(&input, 1, 0) == 0)
+            return true;
+        if (fill(self, NULL))
+            break;
+    }
+    return false;
+}
+
+static int check_line(const json_rows *self, const char *text, size_t length, et_error *error)
+{
+    size_t bad;
+    if (memchr(text, 0, length))
+        return et_fail(error, ET_EDATA, "%s:%" PRId64 ": a byte is NUL: save the text as UTF-8",
+                       name_of(self), self->line);
+    if (!et_utf8_valid(text, length, &bad))
+        return et_fail(error, ET_EDATA,
+                       "%s:%" PRId64 ": byte %zu of the line is not UTF-8: save the text as UTF-8",
+                       name_of(self), self->line, bad + 1);
+    return ET_OK;
+}
+
+static bool is_blank(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+            return false;
+    return true;
+}
+
+/* Of at most ET_CSV_ROW_MAX bytes. *row stays without JSON if the line is blank. */
+static int take_line(json_rows *self, const char *text, size_t length, et_row *row, et_error *error)
+{
+    const size_t mark = self->line == 1 ? et_utf8_mark(text, length) : 0;
+    row->number = self->line;
+    if (is_blank(text + mark, length - mark))
+        return ET_OK;
+    row->json = (et_bytes){ text + mark, length - mark };
+    row->end = false;
+    return check_line(self, row->json.data, row->json.length, error);
+}
+
+static int json_next(et_rows *rows, et_row *row, et_error *error)
+{
+    json_rows *self = (json_rows *)rows;
+    int status = ET_OK;
+    while (!status && row->end) {
+        status = skip_line(self, error);
+        while (!status && !has_line(self))
+            status = fill(self, error);
+        if (status || self->begin == self->end)
+            return status;
+        const char *text = self->bytes + self->begin, *end = line_end(self);
+        const size_t length = end ? (size_t)(end - text) : self->end - self->begin;
+        if (length > ET_CSV_ROW_MAX) {
+            self->skipping = true;
+            row->number = self->line;
+            return et_fail(error, ET_EDATA, "%s:%" PRId64 ": a line of more than %zu bytes",
+                           name_of(self), self->line, ET_CSV_ROW_MAX);
+        }
+        status = take_line(self, text, length, row, error);
+        self->begin += length + (end != NULL);
+        self->line++;
+    }
+    return status;
+}
+
+static const et_rows_class json_rows_class = { "JSON lines", json_next, json_waits, json_close };
+
+int et_rows_open_jsonl(et_rows **out, const et_encoder *encoder, const et_strings *path, int stream,
+                       et_error *error)
+{
+    et_assert(path->count == 1);
+    json_rows *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "rows");
+    self->rows = (et_rows){ &json_rows_class, encoder, *path };
+    self->line = 1;
+    self->descriptor = stream;
+    self->stream = stream >= 0;
+    const int status =
+        self->stream ? ET_OK : et_file_open(&self->descriptor, path->items[0], error);
+    if (status)
+        json_close(&self->rows);
+    else
+        *out = &self->rows;
+    return status;
+}
+
+/* ---- objects ---- */
+
+/* In a column of texts the usual ones are values: JSON has quotes around all texts, and where CSV
+ * has some it takes them as such too. */
+static bool is_missing(const char *text, const char *const *missing, et_schema_type type)
+{
+    if (!*text)
+        return true;
+    return et_csv_missing_place(missing, text, strlen(text)) >= 0 &&
+           (type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing));
+}
+
+/* A truth value is what the column has: programs that write CSV spell it in other ways than JSON.
+ */
+static const char *truth_text(const et_metadata *metadata, const char *column, bool truth)
+{
+    static const char *const spellings[][3] = { { "false", "False", "FALSE" },
+                                                { "true", "True", "TRUE" } };
+    for (int i = 0; i < 3; i++)
+        if (et_metadata_entry(metadata, column, spellings[truth][i], strlen(spellings[truth][i])) >=
+            0)
+            return spellings[truth][i];
+    return spellings[truth][0];
+}
+
+static int set_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
+                    const et_value *value, et_error *error)
+{
+    const char *text = NULL;
+    switch (value->kind) {
+    case ET_VALUE_NULL:
+        *cell = (et_cell){ NULL, 0 };
+        return ET_OK;
+    case ET_VALUE_STRING:
+        text = value->string;
+        break;
+    case ET_VALUE_BOOL:
+        text = truth_text(columns->metadata, field->name, value->boolean);
+        break;
+    case ET_VALUE_INT:
+    case ET_VALUE_FLOAT:
+        text = value->text;
+        break;
+    default:
+        return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", field->name,
+                       et_json_kind_name(value->kind));
+    }
+    et_assert(text != NULL);
+    *cell = is_missing(text, columns->missing, field->type) ? (et_cell){ NULL, 0 }
+                                                            : (et_cell){ text, strlen(text) };
+    return ET_OK;
+}
+
+/* A column of several values is a list of so many. */
+static int set_column(et_cell *cells, const et_json_columns *columns, int field,
+                      const et_value *value, et_error *error)
+{
+    const et_schema_field *f = et_schema_at(et_encoder_schema(columns->encoder), field);
+    et_cell *cell = cells + et_encoder_cell(columns->encoder, field);
+    if (f->length == 1)
+        return set_cell(cell, columns, f, value, error);
+    if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
+        return et_fail(error, ET_EDATA, "column %s needs a list of %lld values", f->name,
+                       (long long)f->length);
+    int status = ET_OK;
+    for (const et_value *v = value->first; v && !status; v = v->next)
+        status = set_cell(cell++, columns, f, v, error);
+    return status;
+}
+
+#define NAMES_MAX 256
+
+/* Columns that predictions need and the row does not have, ended by NULL. */
+static void find_absent(const char *names[NAMES_MAX + 1], const et_encoder *encoder,
+                        const et_value *row)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    int count = 0;
+    for (int i = 0; i < et_schema_count(schema) && count < NAMES_MAX; i++)
+        if (et_encoder_reads(encoder, i, false) &&
+            !et_value_get(row, et_schema_at(schema, i)->name))
+            names[count++] = et_schema_at(schema, i)->name;
+    names[count] = NULL;
+}
+
+/* Of a row with names that the schema does not have; known: with others that it has. */
+static int check_names(const et_encoder *encoder, const et_value *row, bool known, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    const char *absent[NAMES_MAX + 1];
+    find_absent(absent, encoder, row);
+    for (const et_value *v = row->first; v; v = v->next) {
+        const char *nearest =
+            et_schema_position(schema, v->key) < 0 ? et_nearest(v->key, absent) : NULL;
+        if (nearest)
+            return et_fail(
+                error, ET_EDATA,
+                "the model knows no column %.64s. Nearest: %.64s, which the row does not "
+                "have; give it, null where there is no value",
+                v->key, nearest);
+    }
+    if (known || !absent[0])
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "the model knows none of the row's columns; %.64s is one of its", absent[0]);
+}
+
+int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
+                 et_error *error)
+{
+    const et_encoder *encoder = columns->encoder;
+    int status = ET_OK;
+    bool known = false, unknown = false;
+    memset(cells, 0, (size_t)et_encoder_cells(encoder) * sizeof *cells);
+    for (const et_value *v = object->first; v && !status; v = v->next) {
+        int field = et_schema_position(et_encoder_schema(encoder), v->key);
+        known |= field >= 0;
+        unknown |= field < 0;
+        if (field >= 0)
+            status = set_column(cells, columns, field, v, error);
+    }
+    return status || !unknown ? status : check_names(encoder, object, known, error);
+}
+
+int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
+                 et_arena *arena, et_error *error)
+{
+    et_value *value;
+    int status = et_json_parse_written(&value, arena, json->data, json->length, "the line", error);
+    if (status == ET_EFORMAT)
+        return et_fail_while(error, ET_EDATA, "no JSON");
+    if (!status && value->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EDATA, "%s is no row: an object, {\"column\": value}, is",
+                       et_json_kind_name(value->kind));
+    return status ? status : et_row_cells(cells, columns, value, error);
+}
