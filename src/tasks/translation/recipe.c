@@ -122,15 +122,15 @@ static void set(et_recipe_value *values, int row, double number)
 
 typedef struct model_size {
     double pairs, tokens; /* at least so many, the latter in the whole run */
-    double width, layers, heads, inner;
+    double width, layers, heads, inner, rate;
 } model_size;
 
 /* A larger model needs more text, and more time for each token of it. The first are those of
  * translation/tiny, the last those of translation/base. */
 static const model_size sizes[] = {
-    { 0, 0, 128, 4, 4, 256 },
-    { 6e4, 6e7, 256, 4, 4, 1024 },
-    { 5e5, 1e9, 512, 6, 8, 2048 },
+    { 0, 0, 128, 4, 4, 256, 0.005 },
+    { 6e4, 6e7, 256, 4, 4, 1024, 0.003 },
+    { 5e5, 1e9, 512, 6, 8, 2048, 0.002 },
 };
 
 static const model_size *size_of(double pairs, double tokens)
@@ -140,6 +140,16 @@ static const model_size *size_of(double pairs, double tokens)
         if (pairs >= sizes[i].pairs && tokens >= sizes[i].tokens)
             size = &sizes[i];
     return size;
+}
+
+/* Wider models learn at lower rates. */
+static double rate_of(double width)
+{
+    const model_size *size = sizes;
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++)
+        if (width >= sizes[i].width)
+            size = &sizes[i];
+    return size->rate;
 }
 
 static void choose_size(et_recipe_value *values, const model_size *size)
@@ -169,16 +179,16 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
 
     choose_size(values, size_of(pairs, steps * batch));
     set(values, VOCABULARY, to_multiple(clamp(46 * sqrt(pairs), 1000, 32000), 500));
-    const double dropout = to_multiple(clamp(0.1 + 0.05 * log2(epochs / 8), 0.05, 0.3), 0.05);
+    const double dropout = to_multiple(clamp(0.1 + 0.07 * log2(epochs / 6), 0.05, 0.3), 0.05);
     set(values, DROPOUT, dropout);
     set(values, ENCODER_DROPOUT, values[DROPOUT].number);
     set(values, DECODER_DROPOUT, values[DROPOUT].number);
     set(values, SMOOTHING, 0.1);
     set(values, SAMPLED, options->model.r_drop > 0 ? 0 : fmax(2048, batch));
-    set(values, PEAK, 0.005);
+    set(values, PEAK, rate_of(values[WIDTH].number));
     set(values, DECAY, amounts->steps ? steps : -round(1000 * amounts->epochs));
     set(values, WARMUP, to_multiple(clamp(0.1 * steps, 1, 1000), steps > 200 ? 10 : 1));
-    set(values, AVERAGE, 0.998);
+    set(values, AVERAGE, steps > 8000 ? 0.999 : 0.998);
 
     const double one = fmax(amounts->validation, 1);
     const double validations =
