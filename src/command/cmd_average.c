@@ -10,22 +10,44 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/results.h"
 #include "train/checkpoint/checkpoint.h"
 
-typedef struct average_args {
+#define LAST_MAX 256
+
+typedef struct average_options {
     const char *output;
-    et_arg_list paths;
-    char *owned[ET_ARG_LIST_MAX]; /* those of paths that --last found */
-    int64_t last;                 /* newest of a run; 0: paths are files */
-    bool live_weights, quiet, json, help;
-} average_args;
+    et_strings paths;
+    int64_t last; /* newest of a run; 0: paths are files */
+    bool live_weights, quiet, json;
+    char *found[LAST_MAX];          /* by --last; owned */
+    const char *in_order[LAST_MAX]; /* the same, which paths are then */
+} average_options;
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(average_options, output, "output", "FILE", "where the averaged weights go"),
+    ET_OPTION_COUNT(average_options, last, "last", "N", 1, LAST_MAX,
+                    "the N newest of a run, which is named in place of checkpoints"),
+    ET_OPTION_FLAG(average_options, live_weights, "live-weights",
+                   "average the weights, not the averages that a run kept of them"),
+    ET_OPTION_JSON(average_options, json),
+    ET_OPTION_QUIET(average_options, quiet),
+    ET_OPTION_REST(average_options, paths, "CHECKPOINT...|RUN"),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_average = {
+    options, sizeof(average_options),
+    "Writes the mean of the weights of checkpoints of one model, for commands "
+    "that\ntake --checkpoint.",
+    "--output average.safetensors --last 5 runs/a"
+};
 
 /* The run's newest in place of its directory. */
-static int find_last(average_args *args, et_error *error)
+static int find_last(average_options *args, et_error *error)
 {
     const char *model_dir = args->paths.items[0];
     int64_t step = -1;
@@ -39,8 +61,8 @@ static int find_last(average_args *args, et_error *error)
             return status;
         if (!path)
             break;
-        et_free(args->owned[found % kept]);
-        args->owned[found++ % kept] = path;
+        et_free(args->found[found % kept]);
+        args->found[found++ % kept] = path;
     }
     if (found < kept)
         return et_fail(error, ET_ENOTFOUND,
@@ -48,19 +70,19 @@ static int find_last(average_args *args, et_error *error)
                        "run keeps",
                        model_dir, et_format_many(found, "checkpoint").text, kept);
     for (int i = 0; i < kept; i++)
-        args->paths.items[i] = args->owned[(found + i) % kept];
-    args->paths.count = kept;
+        args->in_order[i] = args->found[(found + i) % kept];
+    args->paths = (et_strings){ args->in_order, (size_t)kept };
     return ET_OK;
 }
 
-static int check(average_args *args, et_error *error)
+static int check(average_options *args, et_error *error)
 {
     if (!args->output)
         return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!args->paths.count)
         return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
     if (args->last && args->paths.count != 1)
-        return et_fail(error, ET_EUSAGE, "--last: takes one run, found %d", args->paths.count);
+        return et_fail(error, ET_EUSAGE, "--last: takes one run, found %zu", args->paths.count);
     if (!args->last && args->paths.count == 1 && et_directory_exists(args->paths.items[0]))
         return et_fail(error, ET_EUSAGE,
                        "average: %s is a directory: say --last N for the N newest checkpoints of a "
@@ -69,13 +91,13 @@ static int check(average_args *args, et_error *error)
     return args->last ? find_last(args, error) : ET_OK;
 }
 
-static int print_json(const average_args *args, bool averages, et_error *error)
+static int print_json(const average_options *args, bool averages, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *results = et_value_dict(&arena);
     et_value_set_string(results, "output", args->output);
     et_value *list = et_value_set_list(results, "checkpoints");
-    for (int i = 0; i < args->paths.count; i++)
+    for (size_t i = 0; i < args->paths.count; i++)
         et_value_add_string(list, args->paths.items[i]);
     et_value_set_bool(results, "averaged_weights", averages);
     int status = et_results_print(results, error);
@@ -83,22 +105,23 @@ static int print_json(const average_args *args, bool averages, et_error *error)
     return status;
 }
 
-static int average(const average_args *args, const et_call *call, et_error *error)
+static int average(const average_options *args, const et_call *call, et_error *error)
 {
-    const et_arg_list *paths = &args->paths;
+    const et_strings *paths = &args->paths;
     bool averages;
     et_outputs outputs = { .program = call->program };
-    for (int i = 0; i < paths->count; i++)
+    for (size_t i = 0; i < paths->count; i++)
         et_outputs_read(&outputs, paths->items[i]);
     int status = et_outputs_check(&outputs, "--output", args->output, error);
     et_outputs_release(&outputs);
     if (!status)
-        status = et_checkpoint_average(paths->items, (size_t)paths->count, args->live_weights,
-                                       args->output, &averages, error);
+        status = et_checkpoint_average(paths->items, paths->count, args->live_weights, args->output,
+                                       &averages, error);
     if (!status && args->json)
         return print_json(args, averages, error);
     if (!status && !args->quiet)
-        et_print(stderr, "averaged %s%s: %s\n", et_format_many(paths->count, "checkpoint").text,
+        et_print(stderr, "averaged %s%s: %s\n",
+                 et_format_many((int64_t)paths->count, "checkpoint").text,
                  averages ? ", their averaged weights" : "", args->output);
     return status;
 }
@@ -106,32 +129,11 @@ static int average(const average_args *args, const et_call *call, et_error *erro
 /* At least one file; one alone gives its weights as they are. */
 int et_cmd_average(const et_call *call, et_error *error)
 {
-    average_args args = { .output = NULL };
-    const et_arg table[] = {
-        ET_ARG_TEXT("output", "FILE", &args.output, "where the averaged weights go"),
-        ET_ARG_COUNT("last", "N", &args.last, 1, ET_ARG_LIST_MAX,
-                     "the N newest of a run, which is named in place of checkpoints"),
-        ET_ARG_FLAG("live-weights", &args.live_weights,
-                    "average the weights, not the averages that a run kept of them"),
-        ET_ARG_JSON(args.json),
-        ET_ARG_QUIET(args.quiet),
-        ET_ARG_REST("CHECKPOINT...|RUN", &args.paths),
-        ET_ARG_END
-    };
-    int status = et_args_parse(table, call, &args.help, error);
-    if (status)
-        return status;
-    if (args.help) {
-        et_args_help(stdout, table, call,
-                     "Writes the mean of the weights of checkpoints of one model, for commands "
-                     "that\ntake --checkpoint.",
-                     "--output average.safetensors --last 5 runs/a");
-        return ET_OK;
-    }
-    status = check(&args, error);
+    average_options *args = call->options;
+    int status = check(args, error);
     if (!status)
-        status = average(&args, call, error);
-    for (int i = 0; i < ET_ARG_LIST_MAX; i++)
-        et_free(args.owned[i]);
+        status = average(args, call, error);
+    for (int i = 0; i < LAST_MAX; i++)
+        et_free(args->found[i]);
     return status;
 }

@@ -21,7 +21,7 @@
 #include "base/files/file.h"
 #include "base/values/yaml.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "systems/modelgarden/experiment.h"
@@ -30,26 +30,25 @@
 #define FILE_USUAL    "etude.yaml"
 #define SETTING_WIDTH 44 /* columns of a setting with its value */
 
-typedef struct init_args {
+typedef struct init_options {
     const char *experiment, *file;
-    bool force, quiet, help;
-} init_args;
+    bool force, quiet;
+} init_options;
 
-static int parse(init_args *args, const et_call *call, et_error *error)
-{
-    const et_arg table[] = { ET_ARG_TEXT("experiment", "EXPERIMENT", &args->experiment,
-                                         "whose settings (the first that `list` shows)"),
-                             ET_ARG_FLAG("force", &args->force, "replace a file that is there"),
-                             ET_ARG_QUIET(args->quiet), ET_ARG_WORD("[FILE]", "file", &args->file),
-                             ET_ARG_END };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Writes a file of settings with a comment for each, for `train --config`.\n"
-                     "FILE: " FILE_USUAL " if none is named, - for standard output.",
-                     "mine.yaml");
-    return status;
-}
+static const et_option options[] = {
+    ET_OPTION_TEXT(init_options, experiment, "experiment", "EXPERIMENT",
+                   "whose settings (the first that `list` shows)"),
+    ET_OPTION_FLAG(init_options, force, "force", "replace a file that is there"),
+    ET_OPTION_QUIET(init_options, quiet), ET_OPTION_WORD(init_options, file, "[FILE]", "file"),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_init = {
+    options, sizeof(init_options),
+    "Writes a file of settings with a comment for each, for `train --config`.\n"
+    "FILE: " FILE_USUAL " if none is named, - for standard output.",
+    "mine.yaml"
+};
 
 /* ---- the text ---- */
 
@@ -165,7 +164,7 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
 
 /* ---- the file ---- */
 
-static int write_file(const init_args *args, const char *file, const et_strbuf *text,
+static int write_file(const init_options *args, const char *file, const et_strbuf *text,
                       const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
@@ -192,26 +191,23 @@ static int write_file(const init_args *args, const char *file, const et_strbuf *
 
 int et_cmd_init(const et_call *call, et_error *error)
 {
-    init_args args = { .experiment = NULL };
-    int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
+    const init_options *args = call->options;
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_experiment experiment;
-    const char *file = args.file ? args.file : FILE_USUAL;
+    const char *file = args->file ? args->file : FILE_USUAL;
     const char *ending = strrchr(file, '.');
     if (ending && !strcmp(ending, ".json"))
         return et_fail(error, ET_EUSAGE,
                        "init: %s: the file is YAML, with comments; name it %.*s.yaml", file,
                        (int)(ending - file), file);
-    if (!args.experiment)
-        args.experiment = call->program->kinds[0]->experiments->name;
-    status = et_experiment_begin(&experiment, call->program, args.experiment, &arena, error);
+    const char *name =
+        args->experiment ? args->experiment : call->program->kinds[0]->experiments->name;
+    int status = et_experiment_begin(&experiment, call->program, name, &arena, error);
     if (!status)
         status = print_file(&text, &experiment, file, &arena, error);
     if (!status)
-        status = write_file(&args, file, &text, call, error);
+        status = write_file(args, file, &text, call, error);
     et_strbuf_release(&text);
     et_arena_release(&arena);
     return status;

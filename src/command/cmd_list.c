@@ -20,7 +20,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/pages/settings_page.h"
 #include "command/print.h"
 #include "command/results.h"
@@ -28,6 +28,36 @@
 #include "train/run/recipe.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
+
+/* What is shown of an experiment. */
+typedef struct listing {
+    const char *experiment;
+    et_strings words; /* only settings with all of them in path or help */
+    bool all, yaml;   /* groups that are not selected too; as a file that --config takes */
+    bool json;
+    size_t shown;       /* settings, so far */
+    et_value *settings; /* of json: a list that they are added to */
+    bool markdown;      /* a page of all settings of all experiments */
+} listing;
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(listing, experiment, "experiment", "EXPERIMENT",
+                   "show the settings of this experiment"),
+    ET_OPTION_FLAG(listing, all, "all",
+                   "also groups that are not selected, and settings that mean nothing here"),
+    ET_OPTION_FLAG(listing, yaml, "yaml", "as a file that `train --config` takes"),
+    ET_OPTION_JSON(listing, json),
+    ET_OPTION_FLAG(listing, markdown, "markdown", "all settings of all experiments as a page"),
+    ET_OPTION_REST(listing, words, "[EXPERIMENT] [WORD]..."),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_list = {
+    options, sizeof(listing),
+    "Lists experiments, or the settings of one with their values: all that count, "
+    "or\nthose with every WORD in name or help.",
+    "EXPERIMENT"
+};
 
 /* One line for programs; on a terminal what does not fit follows on lines of its own. */
 static void print_commented(const char *setting, const char *text)
@@ -66,17 +96,6 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_strbuf_release(&range);
 }
 
-/* What is shown of an experiment. */
-typedef struct listing {
-    const char *experiment;
-    et_arg_list words; /* only settings with all of them in path or help */
-    bool all, yaml;    /* groups that are not selected too; as a file that --config takes */
-    bool json;
-    size_t shown;       /* settings, so far */
-    et_value *settings; /* of json: a list that they are added to */
-    bool markdown;      /* a page of all settings of all experiments */
-} listing;
-
 /* Case and - _ aside. */
 static bool begins(const char *text, const char *word)
 {
@@ -112,7 +131,7 @@ static bool is_initials(const char *name, const char *word)
 
 static bool is_wanted(const listing *l, const et_field *field, const char *path)
 {
-    for (int i = 1; i < l->words.count; i++)
+    for (size_t i = 1; i < l->words.count; i++)
         if (!contains(path, l->words.items[i]) && !contains(field->help, l->words.items[i]) &&
             !is_initials(field->name, l->words.items[i]))
             return false;
@@ -240,49 +259,27 @@ static int list_experiments(const et_program *program, bool json, et_error *erro
 /* `etude list`, `etude list NAME [WORD]...`, `etude list --experiment NAME`. */
 int et_cmd_list(const et_call *call, et_error *error)
 {
-    listing shown = { .experiment = NULL };
-    const et_arg table[] = {
-        ET_ARG_TEXT("experiment", "EXPERIMENT", &shown.experiment,
-                    "show the settings of this experiment"),
-        ET_ARG_FLAG("all", &shown.all,
-                    "also groups that are not selected, and settings that mean nothing here"),
-        ET_ARG_FLAG("yaml", &shown.yaml, "as a file that `train --config` takes"),
-        ET_ARG_JSON(shown.json),
-        ET_ARG_FLAG("markdown", &shown.markdown, "all settings of all experiments as a page"),
-        ET_ARG_REST("[EXPERIMENT] [WORD]...", &shown.words),
-        ET_ARG_END
-    };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (status)
-        return status;
-    if (help) {
-        et_args_help(stdout, table, call,
-                     "Lists experiments, or the settings of one with their values: all that count, "
-                     "or\nthose with every WORD in name or help.",
-                     call->program->kinds[0]->experiments->name);
-        return ET_OK;
-    }
+    listing *shown = call->options;
     /* Both ways of naming it are taken, one at a time. */
-    if (shown.words.count && shown.experiment)
+    if (shown->words.count && shown->experiment)
         return et_fail(error, ET_EUSAGE, "list: one experiment at a time");
-    if (shown.words.count)
-        shown.experiment = shown.words.items[0];
-    if (shown.yaml && shown.json)
+    if (shown->words.count)
+        shown->experiment = shown->words.items[0];
+    if (shown->yaml && shown->json)
         return et_fail(error, ET_EUSAGE, "list: either --yaml or --json");
-    if (shown.yaml && (!shown.experiment || shown.words.count > 1))
+    if (shown->yaml && (!shown->experiment || shown->words.count > 1))
         return et_fail(error, ET_EUSAGE, "list: --yaml shows all settings of one experiment");
-    if (shown.all && (shown.yaml || shown.markdown))
+    if (shown->all && (shown->yaml || shown->markdown))
         return et_fail(error, ET_EUSAGE, "list: --all does not go with --%s, which shows all",
-                       shown.yaml ? "yaml" : "markdown");
-    if (shown.markdown && shown.json)
+                       shown->yaml ? "yaml" : "markdown");
+    if (shown->markdown && shown->json)
         return et_fail(error, ET_EUSAGE, "list: either --markdown or --json");
-    if (shown.markdown && shown.experiment)
+    if (shown->markdown && shown->experiment)
         return et_fail(error, ET_EUSAGE, "list: --markdown shows all experiments; leave out %s",
-                       shown.experiment);
-    if (shown.markdown)
+                       shown->experiment);
+    if (shown->markdown)
         return et_settings_page(stdout, call->program, error);
-    if (shown.experiment)
-        return list_settings(&shown, call->program, error);
-    return list_experiments(call->program, shown.json, error);
+    if (shown->experiment)
+        return list_settings(shown, call->program, error);
+    return list_experiments(call->program, shown->json, error);
 }

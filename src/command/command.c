@@ -30,23 +30,23 @@
 
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
+#define ROW(name, help) ET_COMMAND(#name, et_cmd_##name, help, &et_usage_##name)
+
 static const et_command commands[] = {
-    ET_COMMAND("train", et_cmd_train, "train a model, or resume where it was interrupted",
-               &et_usage_train),
-    ET_COMMAND("evaluate", et_cmd_evaluate, "measure a trained model on its validation data", NULL),
-    ET_COMMAND("average", et_cmd_average, "average the weights of checkpoints", NULL),
-    ET_COMMAND("inspect", et_cmd_inspect, "show a checkpoint and say whether it is intact", NULL),
-    ET_COMMAND("init", et_cmd_init, "write a file of settings to change", NULL),
-    ET_COMMAND("list", et_cmd_list, "list experiments, or all settings of one", NULL),
-    ET_COMMAND("launch", et_cmd_launch, "train with several processes on this machine", NULL),
-    ET_COMMAND("plot", et_cmd_plot, "draw curves of what runs have logged", NULL),
-    ET_COMMAND("runs", et_cmd_runs, "list runs: how far, how good, what differs", NULL),
-    ET_COMMAND("compare", et_cmd_compare, "show runs side by side", NULL),
-    ET_COMMAND("keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other",
-               NULL),
-    ET_COMMAND("watch", et_cmd_watch, "a page that follows runs, in a browser", NULL),
-    ET_COMMAND("serve", et_cmd_serve, "answer requests over HTTP with a trained model", NULL),
-    ET_COMMAND("completion", et_cmd_completion, "print the completion of bash, zsh or fish", NULL),
+    ROW(train, "train a model, or resume where it was interrupted"),
+    ROW(evaluate, "measure a trained model on its validation data"),
+    ROW(average, "average the weights of checkpoints"),
+    ROW(inspect, "show a checkpoint and say whether it is intact"),
+    ROW(init, "write a file of settings to change"),
+    ROW(list, "list experiments, or all settings of one"),
+    ROW(launch, "train with several processes on this machine"),
+    ROW(plot, "draw curves of what runs have logged"),
+    ROW(runs, "list runs: how far, how good, what differs"),
+    ROW(compare, "show runs side by side"),
+    ROW(keys, "make the keys by which tasks of a cluster know each other"),
+    ROW(watch, "a page that follows runs, in a browser"),
+    ROW(serve, "answer requests over HTTP with a trained model"),
+    ROW(completion, "print the completion of bash, zsh or fish"),
     ET_COMMAND_END,
 };
 

@@ -19,22 +19,25 @@
 
 #include <etude/command.h>
 
-extern const et_usage et_usage_train;
+/* A command, and its options and help. */
+#define ET_COMMAND_NAMED(name)                                                                     \
+    int et_cmd_##name(const et_call *call, et_error *error);                                       \
+    extern const et_usage et_usage_##name
 
-int et_cmd_train(const et_call *call, et_error *error);
-int et_cmd_evaluate(const et_call *call, et_error *error);
-int et_cmd_average(const et_call *call, et_error *error);
-int et_cmd_keys(const et_call *call, et_error *error);
-int et_cmd_init(const et_call *call, et_error *error);
-int et_cmd_inspect(const et_call *call, et_error *error);
-int et_cmd_list(const et_call *call, et_error *error);
-int et_cmd_launch(const et_call *call, et_error *error);
-int et_cmd_serve(const et_call *call, et_error *error);
-int et_cmd_watch(const et_call *call, et_error *error);
-int et_cmd_plot(const et_call *call, et_error *error);
-int et_cmd_compare(const et_call *call, et_error *error);
-int et_cmd_runs(const et_call *call, et_error *error);
-int et_cmd_completion(const et_call *call, et_error *error);
+ET_COMMAND_NAMED(train);
+ET_COMMAND_NAMED(evaluate);
+ET_COMMAND_NAMED(average);
+ET_COMMAND_NAMED(keys);
+ET_COMMAND_NAMED(init);
+ET_COMMAND_NAMED(inspect);
+ET_COMMAND_NAMED(list);
+ET_COMMAND_NAMED(launch);
+ET_COMMAND_NAMED(serve);
+ET_COMMAND_NAMED(watch);
+ET_COMMAND_NAMED(plot);
+ET_COMMAND_NAMED(compare);
+ET_COMMAND_NAMED(runs);
+ET_COMMAND_NAMED(completion);
 
 #define ET_COMMANDS_MAX 64
 

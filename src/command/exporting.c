@@ -11,16 +11,6 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/artifact/model_export.h"
 
-static void print_help(const et_arg *table, const et_exporting *kind, const et_call *call)
-{
-    char about[512];
-    snprintf(about, sizeof about,
-             "Writes what %s needs, and no more: to one file, or to a directory where --output "
-             "does\nnot end in " ET_SAFETENSORS_SUFFIX ". Either is a RUN for %s.",
-             kind->doing, kind->command);
-    et_args_help(stdout, table, call, about, "runs/a --output a" ET_SAFETENSORS_SUFFIX);
-}
-
 int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,
                        et_error *error)
 {
@@ -54,35 +44,17 @@ static int choose_format(et_exporting_args *args, const et_exporting *kind, et_e
 
 int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *error)
 {
-    et_exporting_args args = { .model_dir = NULL };
+    et_exporting_args *args = call->options;
     et_exported exported = { .checkpoint = NULL };
-    const et_arg table[] = {
-        ET_ARG_MODEL_DIR(args.model_dir),
-        ET_ARG_TASK(args.task),
-        ET_EXPORTING_OUTPUT(args),
-        ET_ARG_CHECKPOINT(args.checkpoint),
-        ET_ARG_TEXT("format", NULL, &args.options.format, kind->formats_help,
-                    .field.choices = kind->formats),
-        ET_EXPORTING_PRECISION(args),
-        ET_ARG_LIVE_WEIGHTS(args.live_weights),
-        ET_ARG_RUN(args.model_dir),
-        ET_ARG_END,
-    };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (!status && help)
-        print_help(table, kind, call);
-    if (status || help)
-        return status;
-    status = choose_format(&args, kind, error);
+    int status = choose_format(args, kind, error);
     if (status)
         return status;
-    status = et_exporting_check(&args, args.options.format && kind->format_is_file, call, error);
+    status = et_exporting_check(args, args->options.format && kind->format_is_file, call, error);
     if (!status)
-        status = kind->write(&args, &exported, error);
+        status = kind->write(args, &exported, error);
     if (!status)
         et_print(stderr, "exported %s, step %lld: %s\n", exported.checkpoint,
-                 (long long)exported.step, args.output);
+                 (long long)exported.step, args->output);
     et_free(exported.checkpoint);
     return status;
 }

@@ -1,9 +1,9 @@
-/* `export` of any kind of task: its words, where it may write, what it says; the kind opens its
+/* `export` of any kind of task: its options, where it may write, what it says; the kind opens its
  * model and writes it.
  *
  *     static const char *const formats[] = { "onnx", NULL };
- *     static const et_exporting kind = { "predicting", "predict", formats, "a file", true,
- *                                        write_export };
+ *     static const et_option options[] = { ET_EXPORTING_OPTIONS(formats, "a file") };
+ *     static const et_exporting kind = { formats, true, write_export };
  *     return et_exporting_run(&kind, call, &error);
  */
 #ifndef ETUDE_COMMAND_EXPORTING_H
@@ -15,29 +15,38 @@
 #include <etude/command.h>
 #include <etude/model_export.h>
 
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/artifact/model_export.h"
 
 /* What was asked for; all borrowed. */
 typedef struct et_exporting_args {
     const char *model_dir, *output, *checkpoint; /* checkpoint NULL: not given */
-    et_arg_member task;
+    et_option_task task;
     bool live_weights;
     et_export_options options;
 } et_exporting_args;
 
-/* Rows of a table of options. */
-#define ET_EXPORTING_OUTPUT(args)                                                                  \
-    ET_ARG_TEXT("output", "PATH", &(args).output,                                                  \
-                "the file, NAME" ET_SAFETENSORS_SUFFIX                                             \
-                " or, of a table, NAME.onnx, or a directory "                                      \
-                "to make")
+/* The options of all kinds; formats: that --format may be, ended by NULL; help: what they give. */
+#define ET_EXPORTING_OPTIONS(formats, help)                                                        \
+    ET_OPTION_MODEL_DIR(et_exporting_args, model_dir), ET_OPTION_TASK(et_exporting_args, task),    \
+        ET_OPTION_TEXT(et_exporting_args, output, "output", "PATH",                                \
+                       "the file, NAME" ET_SAFETENSORS_SUFFIX                                      \
+                       " or, of a table, NAME.onnx, or a directory to make"),                      \
+        ET_OPTION_CHECKPOINT(et_exporting_args, checkpoint),                                       \
+        ET_OPTION_TEXT(et_exporting_args, options.format, "format", NULL, help,                    \
+                       .field.choices = (formats)),                                                \
+        ET_OPTION_TEXT(et_exporting_args, options.precision, "precision", NULL,                    \
+                       "how weights are stored: whole, half, a quarter",                           \
+                       .field.choices = et_option_precisions),                                     \
+        ET_OPTION_LIVE_WEIGHTS(et_exporting_args, live_weights),                                   \
+        ET_OPTION_RUN(et_exporting_args, model_dir), ET_OPTION_END
 
-#define ET_EXPORTING_PRECISION(args)                                                               \
-    ET_ARG_TEXT("precision", NULL, &(args).options.precision,                                      \
-                "how weights are stored: whole, half, a quarter",                                  \
-                .field.choices = et_arg_precisions)
+/* What the command does, for help. doing: "predicting"; command: "`predict`". */
+#define ET_EXPORTING_ABOUT(doing, command)                                                         \
+    "Writes what " doing " needs, and no more: to one file, or to a directory where --output "     \
+    "does\nnot end in " ET_SAFETENSORS_SUFFIX ". Either is a RUN for " command "."
+#define ET_EXPORTING_EXAMPLE "runs/a --output a" ET_SAFETENSORS_SUFFIX
 
 /* What must be given, and whether output may be written. is_file: it is a file, in place of one
  * that may be there. A directory is made, or has none of the files: nothing is written over. */
@@ -51,10 +60,8 @@ typedef struct et_exported {
 } et_exported;
 
 typedef struct et_exporting {
-    const char *doing, *command; /* "predicting", "predict" */
-    const char *const *formats;  /* that --format may be, ended by NULL */
-    const char *formats_help;    /* what they give */
-    bool format_is_file;         /* what --format makes: a file or a directory */
+    const char *const *formats; /* that --format may be, ended by NULL */
+    bool format_is_file;        /* what --format makes: a file or a directory */
     int (*write)(const et_exporting_args *args, et_exported *exported, et_error *error);
 } et_exporting;
 

@@ -21,7 +21,9 @@
 
 #include <etude/value.h>
 
-/* Row of a table of options. */
+/* Rows of a table of options. */
+#define ET_OPTION_JSON(type, member)                                                               \
+    ET_OPTION_FLAG(type, member, "json", "print the results as a JSON object")
 #define ET_ARG_JSON(flag) ET_ARG_FLAG("json", &(flag), "print the results as a JSON object")
 
 /* Flushed. ET_ENOMEM also where it is not whole. */

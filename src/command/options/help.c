@@ -84,7 +84,7 @@ void et_command_line_help(FILE *to, const et_command_line *line, const et_usage 
     const char *example = et_usage_example(usage, call->program, line->arena);
     fprintf(to, "usage: %s%s%s", call->program->name, *call->command ? " " : "", call->command);
     for (int i = 0; i < line->count; i++)
-        if (et_option_is_plain(line->slots[i].row))
+        if (et_option_is_plain(line->slots[i].row) && *line->slots[i].row->field.name)
             fprintf(to, " %s", line->slots[i].row->field.name);
     fputs(" [OPTION]...\n", to);
     if (usage->about)

@@ -7,6 +7,23 @@
 
 #include "base/alloc.h"
 #include "base/fields/fields.h"
+#include "command/options/options.h"
+
+typedef struct completion_options {
+    const char *shell;
+} completion_options;
+
+static const et_option options[] = {
+    ET_OPTION_WORD(completion_options, shell, "bash|zsh|fish", "shell"),
+    ET_OPTION_END,
+};
+
+const et_usage et_usage_completion = {
+    options, sizeof(completion_options),
+    "Prints what makes a shell complete commands, options and their values. "
+    "Installed\npackages have it already.",
+    "bash >~/.local/share/bash-completion/completions/etude"
+};
 
 static const struct {
     const char *name;
@@ -70,20 +87,7 @@ static int print(const et_call *call, size_t shell, et_error *error)
 
 int et_cmd_completion(const et_call *call, et_error *error)
 {
-    const char *shell = NULL;
-    const et_arg table[] = {
-        ET_ARG_WORD("bash|zsh|fish", "shell", &shell),
-        ET_ARG_END,
-    };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (!status && help)
-        et_args_help(stdout, table, call,
-                     "Prints what makes a shell complete commands, options and their values. "
-                     "Installed\npackages have it already.",
-                     "bash >~/.local/share/bash-completion/completions/etude");
-    if (status || help)
-        return status;
+    const char *shell = ((const completion_options *)call->options)->shell;
     if (!shell)
         return et_fail(error, ET_EUSAGE, "completion: which shell is missing: bash, zsh or fish");
     size_t at = 0;

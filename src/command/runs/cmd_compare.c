@@ -13,7 +13,7 @@
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/results.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
@@ -24,7 +24,7 @@
 #define RUNS_MAX 16
 
 typedef struct comparison {
-    et_arg_list words;
+    et_strings words;
     bool json, all; /* all: settings and values that are the same, too */
     et_histories runs;
     et_run_settings settings;
@@ -34,6 +34,16 @@ typedef struct comparison {
     size_t first, end; /* runs of the grid that is being made */
     bool brief;        /* names without what stands before the last dot, where that says enough */
 } comparison;
+
+static const et_option options[] = {
+    ET_OPTION_FLAG(comparison, all, "all", "settings that are the same, too"),
+    ET_OPTION_JSON(comparison, json), ET_OPTION_REST(comparison, words, "RUN RUN..."), ET_OPTION_END
+};
+
+const et_usage et_usage_compare = {
+    options, sizeof(comparison),
+    "Shows runs side by side: settings that differ, last and best values, speed.", "runs/a runs/b"
+};
 
 /* ---- metrics ---- */
 
@@ -377,6 +387,7 @@ static int compare(comparison *c, et_error *error)
 
 int et_cmd_compare(const et_call *call, et_error *error)
 {
+<<<<<<< ours
     comparison c = { .index = ET_MAP_INIT, .settings = { .index = ET_MAP_INIT } };
     const et_arg table[] = {
         ET_ARG_FLAG("all", &c.all, "also settings that are the same, and each metric"),
@@ -391,4 +402,7 @@ int et_cmd_compare(const et_call *call, et_error *error)
                      "Shows runs side by side: settings that differ, last and best values, speed.",
                      "runs/a runs/b");
     return status || help ? status : compare(&c, error);
+=======
+    return compare(call->options, error);
+>>>>>>> theirs
 }

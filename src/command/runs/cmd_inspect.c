@@ -20,7 +20,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/results.h"
@@ -36,9 +36,26 @@
 /* What is asked for, and where the answer goes. */
 typedef struct inquiry {
     const et_program *program;
+    const char *model_dir;
+    et_strings paths;
     bool tensors, json;
     et_value *list; /* of what has been inspected, for --json */
 } inquiry;
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(inquiry, model_dir, "model-dir", "DIR", "a run, as a plain word"),
+    ET_OPTION_FLAG(inquiry, tensors, "tensors", "every tensor with its verdict, and the state"),
+    ET_OPTION_JSON(inquiry, json), ET_OPTION_REST(inquiry, paths, "RUN|CHECKPOINT..."),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_inspect = {
+    options, sizeof(inquiry),
+    "Shows what a run or a checkpoint is, checks every checksum, and says whether "
+    "it is\nintact; of a run the newest, and whether settings and files are its "
+    "own.",
+    "runs/a"
+};
 
 /* ---- whose it is ---- */
 
@@ -274,11 +291,11 @@ static int inspect_one(const char *path, const inquiry *ask, et_error *error)
 }
 
 /* Stops at the first that is not sound. */
-static int inspect_all(const inquiry *ask, const char *model_dir, const et_arg_list *paths,
-                       et_error *error)
+static int inspect_all(const inquiry *ask, et_error *error)
 {
-    int status = model_dir ? inspect_one(model_dir, ask, error) : ET_OK;
-    for (int i = 0; i < paths->count && !status; i++)
+    const et_strings *paths = &ask->paths;
+    int status = ask->model_dir ? inspect_one(ask->model_dir, ask, error) : ET_OK;
+    for (size_t i = 0; i < paths->count && !status; i++)
         status = et_directory_exists(paths->items[i])
                      ? inspect_directory(paths->items[i], ask, error)
                      : inspect_file(paths->items[i], ask, NULL, error);
@@ -295,17 +312,17 @@ static int print_json(const et_value *list, et_error *error)
     return list->count ? et_results_print(all, error) : ET_OK;
 }
 
-static int inspect(inquiry *ask, const char *model_dir, const et_arg_list *paths, et_error *error)
+static int inspect(inquiry *ask, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_outputs outputs = { .program = ask->program };
-    for (int i = 0; i < paths->count; i++)
-        et_outputs_read(&outputs, paths->items[i]);
+    for (size_t i = 0; i < ask->paths.count; i++)
+        et_outputs_read(&outputs, ask->paths.items[i]);
     int status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
     ask->list = et_value_list(&arena);
     if (!status)
-        status = inspect_all(ask, model_dir, paths, error);
+        status = inspect_all(ask, error);
     int printed = ET_OK;
     if (ask->json && ask->list)
         printed = print_json(ask->list, status ? NULL : error);
@@ -315,28 +332,9 @@ static int inspect(inquiry *ask, const char *model_dir, const et_arg_list *paths
 
 int et_cmd_inspect(const et_call *call, et_error *error)
 {
-    et_arg_list paths = { .count = 0 };
-    const char *model_dir = NULL;
-    inquiry ask = { .program = call->program };
-    const et_arg table[] = {
-        ET_ARG_TEXT("model-dir", "DIR", &model_dir, "a run, as a plain word"),
-        ET_ARG_FLAG("tensors", &ask.tensors, "every tensor with its verdict, and the state"),
-        ET_ARG_JSON(ask.json),
-        ET_ARG_REST("RUN|CHECKPOINT...", &paths),
-        ET_ARG_END,
-    };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (!status && help)
-        et_args_help(stdout, table, call,
-                     "Shows what a run or a checkpoint is, checks every checksum, and says whether "
-                     "it is\nintact; of a run the newest, and whether settings and files are its "
-                     "own.",
-                     "runs/a");
-    if (status || help)
-        return status;
-    et_assert(paths.count <= ET_ARG_LIST_MAX);
-    if (!paths.count && !model_dir)
+    inquiry *ask = call->options;
+    ask->program = call->program;
+    if (!ask->paths.count && !ask->model_dir)
         return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
-    return inspect(&ask, model_dir, &paths, error);
+    return inspect(ask, error);
 }

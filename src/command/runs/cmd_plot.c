@@ -17,7 +17,7 @@
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/runs/chart.h"
 #include "command/runs/histories.h"
@@ -36,7 +36,7 @@ enum { BY_STEP, BY_EPOCH, BY_TIME };
 static const char *const by_names[] = { "step", "epoch", "time", NULL };
 
 typedef struct plot {
-    et_arg_list runs, metrics;
+    et_strings runs, metrics;
     const char *output;
     const char *attention; /* a text; NULL: curves */
     int64_t width, height; /* 0: as it fits */
@@ -49,6 +49,32 @@ typedef struct plot {
     const char *only; /* the metric of all curves so far; NULL: several */
     char *title;      /* owned */
 } plot;
+
+static const et_option options[] = {
+    ET_OPTION_LIST(plot, metrics, "metric", "NAME",
+                   "what to draw, may be given again; else what the best is chosen by"),
+    ET_OPTION_TEXT(plot, output, "output", "FILE",
+                   "a picture, FILE.svg or FILE.png; without it, characters on standard output"),
+    ET_OPTION_CHOICE(plot, x, "x", NULL, by_names, "step (the usual), epoch or time",
+                     .field.default_number = -1),
+    ET_OPTION_FLAG(plot, log, "log", "logarithmic values"),
+    ET_OPTION_REAL(plot, smooth, "smooth", "W", 0, DBL_MAX,
+                   "exponential average; W: weight of what was before, such as 0.9"),
+    ET_OPTION_COUNT(plot, width, "width", "N", 0, ET_OPTION_COUNT_MAX,
+                    "characters, or pixels of a picture"),
+    ET_OPTION_COUNT(plot, height, "height", "N", 0, ET_OPTION_COUNT_MAX,
+                    "lines of the plot, or pixels of a picture"),
+    ET_OPTION_TEXT(plot, attention, "attention", "TEXT",
+                   "not curves: what a model looks at in a line of text, to --output"),
+    ET_OPTION_REST(plot, runs, "RUN..."),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_plot = {
+    options, sizeof(plot),
+    "Draws curves of what runs have logged; of a directory, all runs below it.",
+    "runs/a runs/b --metric loss --output loss.svg"
+};
 
 /* ---- curves ---- */
 
@@ -130,7 +156,7 @@ static int each_named(plot *p, const et_history *h, take_fn *take, et_error *err
 {
     const et_history_series *found[MATCHES_MAX];
     int status = ET_OK;
-    for (int m = 0; m < p->metrics.count && !status; m++) {
+    for (size_t m = 0; m < p->metrics.count && !status; m++) {
         size_t count = et_history_match(h, p->metrics.items[m], found, MATCHES_MAX);
         count = count > MATCHES_MAX ? MATCHES_MAX : count;
         for (size_t i = 0; i < count && !status; i++)
@@ -177,7 +203,7 @@ static int make_curves(plot *p, et_error *error)
 static int check_names(const plot *p, et_error *error)
 {
     int status = ET_OK;
-    for (int m = 0; m < p->metrics.count && !status; m++)
+    for (size_t m = 0; m < p->metrics.count && !status; m++)
         status = et_histories_check_metric(&p->histories, p->metrics.items[m], error);
     for (size_t i = 0; i < p->histories.count && !status && p->by == BY_EPOCH; i++)
         if (isnan(et_history_steps_per_epoch(p->histories.items[i])))
@@ -367,38 +393,12 @@ static int draw_attention(const plot *p, const et_call *call, et_error *error)
 
 int et_cmd_plot(const et_call *call, et_error *error)
 {
-    plot p = { .x = -1 };
-    const et_arg table[] = {
-        ET_ARG_LIST("metric", "NAME", &p.metrics,
-                    "what to draw, may be given again; else what the best is chosen by"),
-        ET_ARG_TEXT("output", "FILE", &p.output,
-                    "a picture, FILE.svg or FILE.png; without it, characters on standard output"),
-        ET_ARG_CHOICE("x", NULL, &p.x, by_names, "step (the usual), epoch or time"),
-        ET_ARG_FLAG("log", &p.log, "logarithmic values"),
-        ET_ARG_REAL("smooth", "W", &p.smooth, 0, DBL_MAX,
-                    "exponential average; W: weight of what was before, such as 0.9"),
-        ET_ARG_COUNT("width", "N", &p.width, 0, ET_ARG_COUNT_MAX,
-                     "characters, or pixels of a picture"),
-        ET_ARG_COUNT("height", "N", &p.height, 0, ET_ARG_COUNT_MAX,
-                     "lines of the plot, or pixels of a picture"),
-        ET_ARG_TEXT("attention", "TEXT", &p.attention,
-                    "not curves: what a model looks at in a line of text, to --output"),
-        ET_ARG_REST("RUN...", &p.runs),
-        ET_ARG_END,
-    };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (!status && help)
-        et_args_help(stdout, table, call,
-                     "Draws curves of what runs have logged; of a directory, all runs below it.",
-                     "runs/a runs/b --metric loss --output loss.svg");
-    if (status || help)
-        return status;
-    status = check_options(&p, error);
+    plot *p = call->options;
+    int status = check_options(p, error);
     if (!status)
-        status = p.attention ? draw_attention(&p, call, error) : draw(&p, call, error);
-    forget_curves(&p);
-    et_free(p.title);
-    et_histories_close(&p.histories);
+        status = p->attention ? draw_attention(p, call, error) : draw(p, call, error);
+    forget_curves(p);
+    et_free(p->title);
+    et_histories_close(&p->histories);
     return status;
 }

@@ -17,8 +17,12 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
+<<<<<<< ours
 #include "command/options/args.h"
 #include "command/print.h"
+=======
+#include "command/options/options.h"
+>>>>>>> theirs
 #include "command/results.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
@@ -42,7 +46,7 @@ typedef struct row {
 } row;
 
 typedef struct table {
-    et_arg_list directories;
+    et_strings directories;
     const char *metric, *sort;
     bool json, csv;
     et_histories histories;
@@ -50,6 +54,24 @@ typedef struct table {
     row *rows;                     /* [histories.count], owned */
     size_t *columns, column_count; /* settings that differ, those that all runs have first; owned */
 } table;
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(table, metric, "metric", "NAME",
+                   "the best of that, not of what each run chooses by"),
+    ET_OPTION_TEXT(table, sort, "sort", "KEY",
+                   "run, state, step, best, time, parameters or a setting"),
+    ET_OPTION_JSON(table, json),
+    ET_OPTION_FLAG(table, csv, "csv", "all settings that differ as well, as CSV"),
+    ET_OPTION_REST(table, directories, "DIR..."),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_runs = {
+    options, sizeof(table),
+    "Lists the runs below directories: how far, how good, how long, and the "
+    "settings\nthat differ.",
+    "runs --sort best"
+};
 
 /* ---- rows ---- */
 
@@ -500,29 +522,10 @@ static int show(table *t, et_error *error)
 
 int et_cmd_runs(const et_call *call, et_error *error)
 {
-    table t = { .settings = { .index = ET_MAP_INIT } };
-    const et_arg rows[] = {
-        ET_ARG_TEXT("metric", "NAME", &t.metric,
-                    "the best of that, not of what each run chooses by"),
-        ET_ARG_TEXT("sort", "KEY", &t.sort,
-                    "run, state, step, best, time, parameters or a setting"),
-        ET_ARG_JSON(t.json),
-        ET_ARG_FLAG("csv", &t.csv, "all settings that differ as well, as CSV"),
-        ET_ARG_REST("DIR...", &t.directories),
-        ET_ARG_END,
-    };
-    bool help;
-    int status = et_args_parse(rows, call, &help, error);
-    if (!status && help)
-        et_args_help(stdout, rows, call,
-                     "Lists the runs below directories: how far, how good, how long, and the "
-                     "settings\nthat differ.",
-                     "runs --sort best");
-    if (status || help)
-        return status;
-    if (!t.directories.count)
+    table *t = call->options;
+    if (!t->directories.count)
         return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or runs");
-    if (t.json && t.csv)
+    if (t->json && t->csv)
         return et_fail(error, ET_EUSAGE, "runs: --json or --csv, not both");
-    return show(&t, error);
+    return show(t, error);
 }

@@ -109,10 +109,10 @@ static bool choose_alike(const et_histories *all)
     return first != NULL;
 }
 
-int et_histories_open(et_histories *all, const et_arg_list *words, et_error *error)
+int et_histories_open(et_histories *all, const et_strings *words, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; i < words->count && !status; i++)
+    for (size_t i = 0; i < words->count && !status; i++)
         status = add_word(all, words->items[i], error);
     all->alike = !status && choose_alike(all);
     return status;

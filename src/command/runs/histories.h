@@ -7,7 +7,8 @@
 #ifndef ETUDE_COMMAND_RUNS_HISTORIES_H
 #define ETUDE_COMMAND_RUNS_HISTORIES_H
 
-#include "command/options/args.h"
+#include <etude/fields.h>
+
 #include "command/runs/history.h"
 
 typedef struct et_histories {
@@ -22,7 +23,7 @@ typedef struct et_histories {
 /* Those of the runs that words name, in that order; of a directory that is none, all runs below it.
  * A run named twice is there once. Faults in a run's files are warnings. ET_ENOTFOUND: a word names
  * no run. */
-int et_histories_open(et_histories *all, const et_arg_list *words, et_error *error);
+int et_histories_open(et_histories *all, const et_strings *words, et_error *error);
 
 void et_histories_close(et_histories *all); /* zeros are fine */
 

@@ -18,7 +18,7 @@
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/tabular/data_report.h"
@@ -31,57 +31,55 @@
 #include "formats/events/progress.h"
 #include "tasks/tabular/table_names.h"
 
-typedef struct data_args {
-    et_arg_list words; /* "analyze", then files */
+typedef struct data_options {
+    et_strings words; /* "analyze", then files */
     const char *delimiter, *comment, *schema, *output;
-    et_arg_list missing;
+    et_strings missing;
     int64_t entries, quantiles;
     int header; /* its place among headers */
-    bool force, dry_run, json, quiet, help;
+    bool force, dry_run, json, quiet;
     et_analyze_options options;
     const char **markers; /* of missing values, ended by NULL; owned */
-} data_args;
+} data_options;
 
 /* ORDER et_analyze_header, the last two once more. */
 static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
 
-static int parse(data_args *args, const et_call *call, et_error *error)
-{
-    const et_arg table[] = {
-        ET_ARG_TEXT("target", "NAME", &args->options.target, "the column that is to be predicted"),
-        ET_ARG_TEXT("delimiter", "C", &args->delimiter,
-                    "between values: , ; | tab (found by itself)"),
-        ET_ARG_CHOICE("header", "auto|yes|no", &args->header, headers,
-                      "whether the first row has names; true and false too"),
-        ET_ARG_TEXT("comment", "C", &args->comment, "lines that begin with it are skipped"),
-        ET_ARG_LIST("missing", "TEXT", &args->missing,
-                    "means that there is no value, beside the usual; may be given again"),
-        ET_ARG_TEXT("schema", "FILE", &args->schema, "take names and types from it"),
-        ET_ARG_COUNT("entries", "N", &args->entries, 0, ET_ARG_COUNT_MAX,
-                     "values kept of a discrete column (100,000)"),
-        ET_ARG_COUNT("quantiles", "N", &args->quantiles, 0, 100001,
-                     "kept of a numeric column (257)"),
-        ET_ARG_TEXT("output", "DIR", &args->output,
-                    "write " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA
-                    " there (default: write no file)"),
-        ET_ARG_FLAG("force", &args->force, "replace those that are there"),
-        ET_ARG_FLAG("dry-run", &args->dry_run, "write no file"),
-        ET_ARG_FLAG("json", &args->json, "the report as JSON"),
-        ET_ARG_QUIET(args->quiet),
-        ET_ARG_THREADS,
-        ET_ARG_REST("analyze FILE...", &args->words),
-        ET_ARG_END
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
-                     "ranges,\ndistributions, what is suspicious. With --output DIR, writes schema "
-                     "and metadata "
-                     "for training.",
-                     "analyze train.csv --target income --output .");
-    return status;
-}
+static const et_option options[] = {
+    ET_OPTION_TEXT(data_options, options.target, "target", "NAME",
+                   "the column that is to be predicted"),
+    ET_OPTION_TEXT(data_options, delimiter, "delimiter", "C",
+                   "between values: , ; | tab (found by itself)"),
+    ET_OPTION_CHOICE(data_options, header, "header", "auto|yes|no", headers,
+                     "whether the first row has names; true and false too"),
+    ET_OPTION_TEXT(data_options, comment, "comment", "C", "lines that begin with it are skipped"),
+    ET_OPTION_LIST(data_options, missing, "missing", "TEXT",
+                   "means that there is no value, beside the usual; may be given again"),
+    ET_OPTION_TEXT(data_options, schema, "schema", "FILE", "take names and types from it"),
+    ET_OPTION_COUNT(data_options, entries, "entries", "N", 0, ET_OPTION_COUNT_MAX,
+                    "values kept of a discrete column (100,000)"),
+    ET_OPTION_COUNT(data_options, quantiles, "quantiles", "N", 0, 100001,
+                    "kept of a numeric column (257)"),
+    ET_OPTION_TEXT(data_options, output, "output", "DIR",
+                   "write " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA
+                   " there (default: write no file)"),
+    ET_OPTION_FLAG(data_options, force, "force", "replace those that are there"),
+    ET_OPTION_FLAG(data_options, dry_run, "dry-run", "write no file"),
+    ET_OPTION_FLAG(data_options, json, "json", "the report as JSON"),
+    ET_OPTION_QUIET(data_options, quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_REST(data_options, words, "analyze FILE..."),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_data = {
+    options, sizeof(data_options),
+    "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
+    "ranges,\ndistributions, what is suspicious. With --output DIR, writes schema "
+    "and metadata "
+    "for training.",
+    "analyze train.csv --target income --output ."
+};
 
 /* ---- options ---- */
 
@@ -92,9 +90,9 @@ static int take_character(char *out, const char *option, const char *text, et_er
                : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
 }
 
-static int take_missing(data_args *args, et_error *error)
+static int take_missing(data_options *args, et_error *error)
 {
-    size_t count = (size_t)args->missing.count;
+    const size_t count = args->missing.count;
     if (!count)
         return ET_OK;
     args->markers = et_csv_missing_with(args->missing.items, count);
@@ -104,7 +102,7 @@ static int take_missing(data_args *args, et_error *error)
     return ET_OK;
 }
 
-static int check(data_args *args, et_error *error)
+static int check(data_options *args, et_error *error)
 {
     if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0)
         return et_fail(error, ET_EUSAGE, "data: say what is to be done: data analyze FILE...%s%s",
@@ -137,7 +135,7 @@ typedef struct result {
     char *made;    /* the directory, if it was made for them; owned */
 } result;
 
-static int open_result(result *r, const data_args *args, const et_call *call,
+static int open_result(result *r, const data_options *args, const et_call *call,
                        const et_strings *paths, et_error *error)
 {
     static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA };
@@ -193,7 +191,7 @@ static int look_at(bool *same, const char *path, const char *text, bool force, e
 }
 
 /* Either both are written or none. */
-static int write_result(result *r, const et_analysis *analysis, const data_args *args,
+static int write_result(result *r, const et_analysis *analysis, const data_options *args,
                         et_error *error)
 {
     bool same[2];
@@ -270,17 +268,17 @@ static int print(const et_analysis *analysis, bool json, const char *target, et_
     return status;
 }
 
-static int analyze(const data_args *args, const et_strings *paths, et_analysis *analysis,
+static int analyze(const data_options *args, const et_strings *paths, et_analysis *analysis,
                    et_error *error)
 {
     et_schema *schema = NULL;
     watch w = { NULL, et_clock_monotonic() };
-    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    et_progress_options bar = ET_PROGRESS_OPTIONS_INIT;
     et_analyze_options how = args->options;
-    options.fd = args->quiet ? -1 : STDERR_FILENO;
+    bar.fd = args->quiet ? -1 : STDERR_FILENO;
     int status = args->schema ? et_schema_load(&schema, args->schema, error) : ET_OK;
     if (!status)
-        status = et_progress_open(&w.progress, &options, error);
+        status = et_progress_open(&w.progress, &bar, error);
     how.schema = schema;
     how.progress = show;
     how.payload = &w;
@@ -310,10 +308,10 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
                      : et_fail(error, ET_EUSAGE, "data analyze: standard input (-) is there once");
 }
 
-static int run(const data_args *args, const et_call *call, et_error *error)
+static int run(const data_options *args, const et_call *call, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strings given = { args->words.items + 1, (size_t)args->words.count - 1 }, paths;
+    et_strings given = { args->words.items + 1, args->words.count - 1 }, paths;
     et_analysis analysis = { .arena = ET_ARENA_INIT };
     result r = { { NULL }, { NULL }, NULL };
     int status = name_input(&given, &arena, error);
@@ -336,12 +334,10 @@ static int run(const data_args *args, const et_call *call, et_error *error)
 
 int et_cmd_data(const et_call *call, et_error *error)
 {
-    data_args args = { .words = { .count = 0 } };
-    int status = parse(&args, call, error);
-    if (!status && !args.help)
-        status = check(&args, error);
-    if (!status && !args.help)
-        status = run(&args, call, error);
-    et_free(args.markers);
+    data_options *args = call->options;
+    int status = check(args, error);
+    if (!status)
+        status = run(args, call, error);
+    et_free(args->markers);
     return status;
 }

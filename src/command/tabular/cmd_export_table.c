@@ -6,12 +6,21 @@
 #include "command/exporting.h"
 #include "command/tabular/tabular_commands.h"
 
+static const char *const formats[] = { "onnx", NULL };
+
+static const et_option options[] = { ET_EXPORTING_OPTIONS(
+    formats, "of other programs: a file that takes encoded rows") };
+
+const et_usage et_usage_export_table = { options, sizeof(et_exporting_args),
+                                         ET_EXPORTING_ABOUT("predicting", "predict"),
+                                         ET_EXPORTING_EXAMPLE };
+
 static int write_export(const et_exporting_args *args, et_exported *exported, et_error *error)
 {
     et_predictor *predictor;
-    const et_predictor_options options = { .checkpoint = args->checkpoint,
-                                           .live_weights = args->live_weights };
-    int status = et_predictor_open(&predictor, args->model_dir, &options, error);
+    const et_predictor_options how = { .checkpoint = args->checkpoint,
+                                       .live_weights = args->live_weights };
+    int status = et_predictor_open(&predictor, args->model_dir, &how, error);
     if (status)
         return status;
     status = et_predictor_export_as(predictor, args->output, &args->options, error);
@@ -23,10 +32,6 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export_table(const et_call *call, et_error *error)
 {
-    static const char *const formats[] = { "onnx", NULL };
-    static const et_exporting kind = {
-        "predicting", "predict",   formats, "of other programs: a file that takes encoded rows",
-        true,         write_export
-    };
+    static const et_exporting kind = { formats, true, write_export };
     return et_exporting_run(&kind, call, error);
 }

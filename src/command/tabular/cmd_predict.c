@@ -18,7 +18,7 @@
 #include "base/files/file.h"
 #include "base/threads/thread.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/tabular/prediction_lines.h"
@@ -29,81 +29,77 @@
 
 #define THREADS_MAX 64
 
-typedef struct predict_args {
+typedef struct predict_options {
     const char *model_dir, *output;
-    et_arg_member task;
+    et_option_task task;
     const char *delimiter;
     int64_t batch_size;
-    bool full, numbers, help;
+    bool full, numbers;
     bool quiet; /* warnings are all that is said anyway */
     et_predictor_options options;
     et_row_reader_options rows;
     int csv;  /* out: 1, else JSON */
     int skip; /* bad rows: 1, else they end it */
-} predict_args;
+} predict_options;
 
-/* ---- the command line ---- */
+static const char *const input_formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
+static const char *const output_formats[] = { "jsonl", "csv", NULL };
+static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
+static const char *const invalid[] = { "stop", "skip", NULL };
 
-static int parse(predict_args *args, const et_call *call, et_error *error)
-{
-    static const char *const formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
-    static const char *const outputs[] = { "jsonl", "csv", NULL };
-    static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
-    static const char *const invalid[] = { "stop", "skip", NULL };
-    const et_arg table[] = {
-        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir,
-                    "the run, job or export that has the model"),
-        ET_ARG_TASK(args->task),
-        ET_ARG_CHECKPOINT(args->options.checkpoint),
-        ET_ARG_TEXT("input", "FILE", &args->rows.path, "rows (default: standard input)"),
-        ET_ARG_TEXT("output", "FILE", &args->output, "predictions (default: standard output)"),
-        ET_ARG_CHOICE("input-format", "csv|tsv|jsonl", &args->rows.format, formats,
-                      "else by the file's name, or csv"),
-        ET_ARG_CHOICE("output-format", NULL, &args->csv, outputs, "default: jsonl"),
-        ET_ARG_TEXT("delimiter", "C", &args->delimiter,
-                    "between values (default: found in the first row)"),
-        ET_ARG_CHOICE("header", "auto|yes|no", &args->rows.header, headers,
-                      "whether the first row has names"),
-        ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
-                     "rows that are computed together (default: 256)"),
-        ET_ARG_CHOICE("invalid", NULL, &args->skip, invalid, "what a bad row does; default: stop"),
-        ET_ARG_FLAG("full", &args->full, "numbers in full, not five decimals"),
-        ET_ARG_FLAG("line-numbers", &args->numbers, "the line of each row beside its prediction"),
-        ET_ARG_LIVE_WEIGHTS(args->options.live_weights),
-        ET_ARG_QUIET(args->quiet),
-        ET_ARG_THREADS,
-        ET_ARG_RUN(args->model_dir),
-        ET_ARG_FILE(args->rows.path),
-        ET_ARG_END,
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Predicts rows of CSV, TSV or JSON lines; a line of JSON for each.",
-                     "runs/adult < rows.csv > predictions.jsonl");
-    return status;
-}
+static const et_option options[] = {
+    ET_OPTION_TEXT(predict_options, model_dir, "model-dir", "DIR",
+                   "the run, job or export that has the model"),
+    ET_OPTION_TASK(predict_options, task),
+    ET_OPTION_CHECKPOINT(predict_options, options.checkpoint),
+    ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
+    ET_OPTION_TEXT(predict_options, output, "output", "FILE",
+                   "predictions (default: standard output)"),
+    ET_OPTION_CHOICE(predict_options, rows.format, "input-format", "csv|tsv|jsonl", input_formats,
+                     "else by the file's name, or csv"),
+    ET_OPTION_CHOICE(predict_options, csv, "output-format", NULL, output_formats, "default: jsonl"),
+    ET_OPTION_TEXT(predict_options, delimiter, "delimiter", "C",
+                   "between values (default: found in the first row)"),
+    ET_OPTION_CHOICE(predict_options, rows.header, "header", "auto|yes|no", headers,
+                     "whether the first row has names"),
+    ET_OPTION_COUNT(predict_options, batch_size, "batch-size", "N", 1, ET_PREDICTOR_BATCH_MAX,
+                    "rows that are computed together (default: 256)",
+                    .field.default_number = ET_PREDICTOR_BATCH),
+    ET_OPTION_CHOICE(predict_options, skip, "invalid", NULL, invalid,
+                     "what a bad row does; default: stop"),
+    ET_OPTION_FLAG(predict_options, full, "full", "numbers in full, not five decimals"),
+    ET_OPTION_FLAG(predict_options, numbers, "line-numbers",
+                   "the line of each row beside its prediction"),
+    ET_OPTION_LIVE_WEIGHTS(predict_options, options.live_weights),
+    ET_OPTION_QUIET(predict_options, quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(predict_options, model_dir),
+    ET_OPTION_FILE(predict_options, rows.path),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_predict = {
+    options, sizeof(predict_options),
+    "Predicts rows of CSV, TSV or JSON lines; a line of JSON for each.",
+    "runs/adult < rows.csv > predictions.jsonl"
+};
 
 /* TensorFX's names and defaults: a few rows at a time. */
-static int parse_tfx(predict_args *args, const et_call *call, et_error *error)
-{
-    const et_arg table[] = {
-        ET_ARG_TEXT("model", "DIR", &args->model_dir, "the job or model to predict with"),
-        ET_ARG_TEXT("input", "FILE", &args->rows.path, "rows (default: standard input)"),
-        ET_ARG_TEXT("output", "FILE", &args->output, "predictions (default: standard output)"),
-        ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
-                     "rows that are computed together (default: 10)"),
-        ET_ARG_END,
-    };
-    args->batch_size = 10;
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call, "Predicts rows of CSV; a line of JSON for each.",
-                     "--model jobs/iris/model --input rows.csv");
-    return status;
-}
+static const et_option options_of_tfx[] = {
+    ET_OPTION_TEXT(predict_options, model_dir, "model", "DIR", "the job or model to predict with"),
+    ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
+    ET_OPTION_TEXT(predict_options, output, "output", "FILE",
+                   "predictions (default: standard output)"),
+    ET_OPTION_COUNT(predict_options, batch_size, "batch-size", "N", 1, ET_PREDICTOR_BATCH_MAX,
+                    "rows that are computed together (default: 10)", .field.default_number = 10),
+    ET_OPTION_END
+};
 
-static int check(predict_args *args, const et_call *call, et_error *error)
+const et_usage et_usage_tfx_predict = { options_of_tfx, sizeof(predict_options),
+                                        "Predicts rows of CSV; a line of JSON for each.",
+                                        "--model jobs/iris/model --input rows.csv" };
+
+static int check(predict_options *args, const et_call *call, et_error *error)
 {
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "%s: --model%s is missing: which model", call->command,
@@ -117,7 +113,7 @@ static int check(predict_args *args, const et_call *call, et_error *error)
     return ET_OK;
 }
 
-static int check_outputs(const predict_args *args, const et_call *call, et_error *error)
+static int check_outputs(const predict_options *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read_input(&outputs, args->rows.path);
@@ -142,7 +138,7 @@ typedef struct work {
 } work;
 
 typedef struct pool {
-    const predict_args *args;
+    const predict_options *args;
     et_row_reader *reader;
     et_prediction_lines lines;
     et_predictor *predictor[THREADS_MAX];
@@ -391,16 +387,16 @@ static void tell_unseen(const et_unseen *unseen)
 /* Each thread has one of its own, for one thread; they share the first one's model. */
 static int open_predictors(pool *all, et_error *error)
 {
-    const predict_args *args = all->args;
+    const predict_options *args = all->args;
     int wanted = omp_get_max_threads(), status = ET_OK;
     wanted = wanted < 1 ? 1 : wanted > THREADS_MAX ? THREADS_MAX : wanted;
     omp_set_num_threads(1);
     for (int i = 0; i < wanted && !status; i++) {
-        et_predictor_options options = args->options;
+        et_predictor_options how = args->options;
         if (i)
-            options = (et_predictor_options){ .batch_size = args->batch_size,
-                                              .shares = all->predictor[0] };
-        status = et_predictor_open(&all->predictor[i], i ? NULL : args->model_dir, &options, error);
+            how = (et_predictor_options){ .batch_size = args->batch_size,
+                                          .shares = all->predictor[0] };
+        status = et_predictor_open(&all->predictor[i], i ? NULL : args->model_dir, &how, error);
         all->predictors += !status;
     }
     omp_set_num_threads(wanted);
@@ -426,7 +422,7 @@ static int open_work(pool *all, et_error *error)
 
 static int open_all(pool *all, et_error *error)
 {
-    const predict_args *args = all->args;
+    const predict_options *args = all->args;
     int status = open_predictors(all, error);
     if (!status)
         status = et_prediction_lines_open(&all->lines, all->predictor[0], args->csv, args->full,
@@ -463,7 +459,7 @@ static void close_all(pool *all)
     pthread_mutex_destroy(&all->lock);
 }
 
-static int predict(predict_args *args, const et_call *call, et_error *error)
+static int predict(predict_options *args, const et_call *call, et_error *error)
 {
     pool all = { .args = args,
                  .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -497,14 +493,5 @@ static int predict(predict_args *args, const et_call *call, et_error *error)
 
 int et_cmd_predict(const et_call *call, et_error *error)
 {
-    predict_args args = { .batch_size = ET_PREDICTOR_BATCH };
-    int status = parse(&args, call, error);
-    return status || args.help ? status : predict(&args, call, error);
-}
-
-int et_predict_as_tfx(const et_call *call, et_error *error)
-{
-    predict_args args = { .batch_size = ET_PREDICTOR_BATCH };
-    int status = parse_tfx(&args, call, error);
-    return status || args.help ? status : predict(&args, call, error);
+    return predict(call->options, call, error);
 }

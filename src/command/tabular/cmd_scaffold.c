@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/print.h"
 #include "command/tabular/scaffold_files.h"
 #include "command/tabular/tabular_commands.h"
@@ -16,29 +16,28 @@
 
 #define NAME_MAX_LENGTH 64
 
-typedef struct scaffold_args {
+typedef struct scaffold_options {
     const char *name, *directory, *model;
     bool help;
-} scaffold_args;
+} scaffold_options;
 
-static int parse(scaffold_args *args, const et_call *call, et_error *error)
-{
-    static const char *const models[] = { "custom", "feed_forward", NULL };
-    const et_arg table[] = {
-        ET_ARG_TEXT("name", "NAME", &args->name, "of the project: letters, digits and _"),
-        ET_ARG_TEXT("dir", "DIR", &args->directory,
-                    "where the project's directory goes (default: here)"),
-        ET_ARG_TEXT("model", NULL, &args->model, "custom (default): with layers of its own",
-                    .field.choices = models),
-        ET_ARG_END,
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Writes a C project that trains and predicts with the installed library.",
-                     "--name iris");
-    return status;
-}
+static const char *const models[] = { "custom", "feed_forward", NULL };
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(scaffold_options, name, "name", "NAME", "of the project: letters, digits and _"),
+    ET_OPTION_TEXT(scaffold_options, directory, "dir", "DIR",
+                   "where the project's directory goes (default: here)",
+                   .field.default_string = "."),
+    ET_OPTION_TEXT(scaffold_options, model, "model", NULL,
+                   "custom (default): with layers of its own", .field.choices = models,
+                   .field.default_string = "custom"),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_scaffold = {
+    options, sizeof(scaffold_options),
+    "Writes a C project that trains and predicts with the installed library.", "--name iris"
+};
 
 /* It becomes a name of C, of CMake and of a directory. */
 static bool is_name(const char *name)
@@ -52,7 +51,7 @@ static bool is_name(const char *name)
     return true;
 }
 
-static int check(const scaffold_args *args, const et_call *call, et_error *error)
+static int check(const scaffold_options *args, const et_call *call, et_error *error)
 {
     if (!args->name)
         return et_fail(error, ET_EUSAGE, "%s: --name is missing: what the project is called",
@@ -109,7 +108,7 @@ static int write_file(void *self, int which, const char *path, et_error *error)
     return status;
 }
 
-static project project_of(const scaffold_args *args)
+static project project_of(const scaffold_options *args)
 {
     project p = { .name = args->name };
     for (const et_scaffold_file *file = et_scaffold_files; file->name; file++) {
@@ -122,7 +121,7 @@ static project project_of(const scaffold_args *args)
     return p;
 }
 
-static int scaffold(const scaffold_args *args, et_error *error)
+static int scaffold(const scaffold_options *args, et_error *error)
 {
     project p = project_of(args);
     char *directory = et_path_join(args->directory, args->name);
@@ -141,9 +140,7 @@ static int scaffold(const scaffold_args *args, et_error *error)
 
 int et_cmd_scaffold(const et_call *call, et_error *error)
 {
-    scaffold_args args = { .directory = ".", .model = "custom" };
-    int status = parse(&args, call, error);
-    if (!status && !args.help)
-        status = check(&args, call, error);
-    return status || args.help ? status : scaffold(&args, error);
+    const scaffold_options *args = call->options;
+    int status = check(args, call, error);
+    return status ? status : scaffold(args, error);
 }

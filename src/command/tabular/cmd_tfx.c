@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/tabular/tfx_distributed.h"
 
@@ -27,75 +27,29 @@
 
 /* ---- train ---- */
 
-typedef struct train_args {
+typedef struct train_options {
     const char *module, *output;
-    bool distributed, help;
-    const char **passed; /* [count + 3]: argv of the program, in arena */
-    int count;
-} train_args;
+    bool distributed;
+    et_strings passed; /* to the program */
+} train_options;
 
-static const et_arg *train_table(et_arg table[4], train_args *args)
-{
-    const et_arg rows[] = {
-        ET_ARG_TEXT("module", "PROGRAM", &args->module,
-                    "the program that trains: a path, or a name on PATH"),
-        ET_ARG_TEXT("output", "DIR", &args->output, "where the job writes (default: output)"),
-        ET_ARG_FLAG("distributed", &args->distributed,
-                    "one as master, one as parameter server, one as worker"),
-        ET_ARG_END,
-    };
-    memcpy(table, rows, sizeof rows);
-    return table;
-}
+static const et_option options[] = {
+    ET_OPTION_TEXT(train_options, module, "module", "PROGRAM",
+                   "the program that trains: a path, or a name on PATH"),
+    ET_OPTION_TEXT(train_options, output, "output", "DIR", "where the job writes (default: output)",
+                   .field.default_string = "output"),
+    ET_OPTION_FLAG(train_options, distributed, "distributed",
+                   "one as master, one as parameter server, one as worker"),
+    ET_OPTION_ROW(train_options, passed, et_strings, STRINGS, PASSED, "", NULL, ""),
+    ET_OPTION_END,
+};
 
-/* Whether a word is an option of the table, with its value behind "=" or in the next word. */
-static bool is_own(const et_arg *table, const char *word, bool *takes_next)
-{
-    if (strncmp(word, "--", 2))
-        return false;
-    size_t length = strcspn(word + 2, "=");
-    for (; table->field.name; table++)
-        if (strlen(table->field.name) == length && !strncmp(word + 2, table->field.name, length)) {
-            *takes_next = table->way != ET_ARG_WAY_FLAG && !word[2 + length];
-            return true;
-        }
-    return false;
-}
-
-/* Own options are parsed as any command's; the rest is the program's, in its order. --help is ours
- * before --module, the program's behind it. */
-static int parse_train(train_args *args, const et_call *call, et_arena *arena, et_error *error)
-{
-    et_arg rows[4];
-    const et_arg *table = train_table(rows, args);
-    et_call own = *call;
-    char **words = et_arena_array(arena, (size_t)call->argc + 1, sizeof *words);
-    args->passed = et_arena_array(arena, (size_t)call->argc + 4, sizeof *args->passed);
-    if (!words || !args->passed)
-        return et_alloc_failed(error, (size_t)call->argc * sizeof *words, "arguments");
-    own.argv = words;
-    own.argc = 0;
-    args->count = 1; /* the program's name */
-    bool named = false;
-    for (int i = 0; i < call->argc; i++) {
-        bool next = false, help = !strcmp(call->argv[i], "--help") || !strcmp(call->argv[i], "-h");
-        if (!is_own(table, call->argv[i], &next) && (!help || named)) {
-            args->passed[args->count++] = call->argv[i];
-            continue;
-        }
-        named |= !strncmp(call->argv[i], "--module", 8);
-        words[own.argc++] = call->argv[i];
-        if (next && i + 1 < call->argc)
-            words[own.argc++] = call->argv[++i];
-    }
-    int status = et_args_parse(table, &own, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Runs a program that trains; what is not an option of this command is the "
-                     "program's.",
-                     "--module ./iris --output jobs/iris --max-steps 2000");
-    return status;
-}
+static const et_usage usage = {
+    options, sizeof(train_options),
+    "Runs a program that trains; what is not an option of this command is the "
+    "program's.",
+    "--module ./iris --output jobs/iris --max-steps 2000"
+};
 
 /* Absolute, as TensorFX hands it on: the program may change its directory. */
 static const char *absolute(et_arena *arena, const char *path)
@@ -108,91 +62,49 @@ static const char *absolute(et_arena *arena, const char *path)
     return et_arena_printf(arena, "%s/%s", here, path);
 }
 
+/* argv of the program, in arena. */
+static const char **command_line(const train_options *o, const char *output, et_arena *arena)
+{
+    const char **argv = et_arena_array(arena, o->passed.count + 4, sizeof *argv);
+    if (!argv || !output)
+        return NULL;
+    argv[0] = o->module;
+    for (size_t i = 0; i < o->passed.count; i++)
+        argv[i + 1] = o->passed.items[i];
+    argv[o->passed.count + 1] = "--job-dir";
+    argv[o->passed.count + 2] = output;
+    argv[o->passed.count + 3] = NULL;
+    return argv;
+}
+
 static int train(const et_call *call, et_error *error)
 {
+    const train_options *o = call->options;
     et_arena arena = ET_ARENA_INIT;
-    train_args args = { .output = "output" };
-    int status = parse_train(&args, call, &arena, error);
-    if (!status && !args.help && !args.module)
-        status = et_fail(error, ET_EUSAGE, "tfx train: --module is missing: which program trains");
-    if (!status && !args.help) {
-        const char *output = absolute(&arena, args.output);
-        args.passed[0] = args.module;
-        args.passed[args.count++] = "--job-dir";
-        args.passed[args.count++] = output;
-        args.passed[args.count] = NULL;
-        fflush(stdout);
-        if (output && args.distributed) {
-            status = et_tfx_distributed(args.passed, error);
-        } else {
-            if (output && !setenv(ET_JOB_CONFIG_VARIABLE, SINGLE_NODE, 1))
-                execvp(args.module, (char *const *)args.passed);
-            status = et_fail_errno(error, "%s", output ? args.module : "the current directory");
-        }
+    if (!o->module)
+        return et_fail(error, ET_EUSAGE, "tfx train: --module is missing: which program trains");
+    const char *output = absolute(&arena, o->output);
+    const char **argv = command_line(o, output, &arena);
+    int status = argv           ? ET_OK
+                 : arena.failed ? et_alloc_failed(error, o->passed.count, "arguments")
+                                : et_fail_errno(error, "the current directory");
+    fflush(stdout);
+    if (!status && o->distributed) {
+        status = et_tfx_distributed(argv, error);
+    } else if (!status) {
+        if (!setenv(ET_JOB_CONFIG_VARIABLE, SINGLE_NODE, 1))
+            execvp(o->module, (char *const *)argv);
+        status = et_fail_errno(error, "%s", o->module);
     }
     et_arena_release(&arena);
     return status;
 }
 
-/* ---- the three ---- */
-
-static const et_command commands[] = {
-    ET_COMMAND("train", train, "run a program that trains", NULL),
-    ET_COMMAND("predict", et_predict_as_tfx, "predict rows with a trained model", NULL),
-    ET_COMMAND("scaffold", et_cmd_scaffold, "write a project that trains and predicts", NULL),
+const et_command et_tfx_commands[] = {
+    ET_COMMAND("train", train, "run a program that trains", &usage),
+    ET_COMMAND("predict", et_cmd_predict, "predict rows with a trained model",
+               &et_usage_tfx_predict),
+    ET_COMMAND("scaffold", et_cmd_scaffold, "write a project that trains and predicts",
+               &et_usage_scaffold),
     ET_COMMAND_END,
 };
-
-static void print_help(const et_call *call, FILE *to)
-{
-    fprintf(to, "usage: %s tfx COMMAND [OPTION]...\n\nTensorFX's commands by their names.\n\n",
-            call->program->name);
-    for (const et_command *row = commands; row->name; row++)
-        fprintf(to, "    %-10s %s\n", row->name, row->help);
-}
-
-/* All three are described, in place of their list. */
-static int describe(const et_call *call, et_error *error)
-{
-    char option[] = "--help", *words[] = { option, NULL };
-    int status = ET_OK;
-    for (const et_command *row = commands; row->name && !status; row++) {
-        char command[32];
-        snprintf(command, sizeof command, "tfx %s", row->name);
-        const et_call inner = { .program = call->program,
-                                .command = command,
-                                .argc = 1,
-                                .argv = words,
-                                .description = call->description };
-        status = row->run(&inner, error);
-    }
-    return status;
-}
-
-int et_cmd_tfx(const et_call *call, et_error *error)
-{
-    const char *names[] = { "train", "predict", "scaffold", NULL };
-    if (!call->argc) {
-        print_help(call, stderr);
-        return et_fail(error, ET_EUSAGE, "tfx: no command given: train, predict or scaffold");
-    }
-    const char *name = call->argv[0];
-    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
-        if (call->description)
-            return describe(call, error);
-        print_help(call, stdout);
-        return ET_OK;
-    }
-    for (const et_command *row = commands; row->name; row++)
-        if (!strcmp(row->name, name)) {
-            char command[32];
-            snprintf(command, sizeof command, "tfx %s", name);
-            const et_call inner = { .program = call->program,
-                                    .command = command,
-                                    .argc = call->argc - 1,
-                                    .argv = call->argv + 1 };
-            return row->run(&inner, error);
-        }
-    return et_fail(error, ET_EUSAGE, "tfx: no command %s%s", name,
-                   et_nearest_hint(name, names, "").text);
-}

@@ -258,12 +258,13 @@ static const et_option options[] = {
 };
 
 static const et_command commands[] = {
-    ET_COMMAND("predict", et_cmd_predict, "predict rows from standard input", NULL),
-    ET_COMMAND("data", et_cmd_data, "say what is in a table", NULL),
+    ET_COMMAND("predict", et_cmd_predict, "predict rows from standard input", &et_usage_predict),
+    ET_COMMAND("data", et_cmd_data, "say what is in a table", &et_usage_data),
     ET_COMMAND("export", et_cmd_export_table, "write what predicting needs to a file or directory",
-               NULL),
-    ET_COMMAND("scaffold", et_cmd_scaffold, "write a C project that trains and predicts", NULL),
-    ET_COMMAND("tfx", et_cmd_tfx, "TensorFX's commands by their names", NULL),
+               &et_usage_export_table),
+    ET_COMMAND("scaffold", et_cmd_scaffold, "write a C project that trains and predicts",
+               &et_usage_scaffold),
+    { .name = "tfx", .help = "TensorFX's commands by their names", .commands = et_tfx_commands },
     ET_COMMAND_END,
 };
 

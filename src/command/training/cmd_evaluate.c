@@ -11,40 +11,34 @@
 #include "base/arena.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/results.h"
 #include "command/session.h"
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 
-static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
-{
-    const et_arg table[] = { ET_ARG_MODEL_DIR(args->model_dir),
-                             ET_ARG_TASK(args->task),
-                             ET_ARG_LIST("data", "FILE", &args->data,
-                                         "measure on these files, not on the run's validation "
-                                         "data; may be given again"),
-                             ET_ARG_CHECKPOINT(args->checkpoint),
-                             ET_ARG_LIST("set", "KEY=VALUE", &args->set,
-                                         "settings on top of the run's; may be given again",
-                                         .alias = "params-override"),
-                             ET_ARG_LIVE_WEIGHTS(args->live_weights),
-                             ET_ARG_JSON(args->json),
-                             ET_ARG_QUIET(args->quiet),
-                             ET_ARG_THREADS,
-                             ET_ARG_RUN(args->model_dir),
-                             ET_ARG_REST("[FILE]...", &args->data),
-                             ET_ARG_END };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Measures a trained model on files, or on its validation data.",
-                     "runs/a new.csv");
-    if (!status && !args->help && !args->model_dir)
-        status = et_fail(error, ET_EUSAGE, "%s: --model-dir is missing: which run", call->command);
-    return status;
-}
+static const et_option options[] = {
+    ET_OPTION_MODEL_DIR(et_evaluate_args, model_dir),
+    ET_OPTION_TASK(et_evaluate_args, task),
+    ET_OPTION_LIST(et_evaluate_args, data, "data", "FILE",
+                   "measure on these files, not on the run's validation "
+                   "data; may be given again"),
+    ET_OPTION_CHECKPOINT(et_evaluate_args, checkpoint),
+    ET_OPTION_SET(et_evaluate_args, set, "settings on top of the run's; may be given again"),
+    ET_OPTION_LIVE_WEIGHTS(et_evaluate_args, live_weights),
+    ET_OPTION_JSON(et_evaluate_args, json),
+    ET_OPTION_QUIET(et_evaluate_args, quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(et_evaluate_args, model_dir),
+    ET_OPTION_REST(et_evaluate_args, data, "[FILE]..."),
+    ET_OPTION_END,
+};
+
+const et_usage et_usage_evaluate = {
+    options, sizeof(et_evaluate_args),
+    "Measures a trained model on files, or on its validation data.", "runs/a new.csv"
+};
 
 /* Standard output may be a file, but none of the run's or of those that are read. */
 static int check_outputs(const et_experiment *experiment, const et_evaluate_args *args,
@@ -68,7 +62,7 @@ static const char *validation_setting(const et_task_kind *kind)
 }
 
 /* Files in place of all that the run says of its validation data. */
-static int use_files(et_experiment *experiment, const et_arg_list *files, et_arena *arena,
+static int use_files(et_experiment *experiment, const et_strings *files, et_arena *arena,
                      et_error *error)
 {
     const char *path = validation_setting(experiment->kind);
@@ -81,7 +75,7 @@ static int use_files(et_experiment *experiment, const et_arg_list *files, et_are
                        experiment->kind->file ? "; name one of its tasks with --task" : "");
     const char *group = et_arena_printf(arena, "%.*s", (int)(strrchr(path, '.') - path), path);
     et_value *nothing = et_value_new(arena, ET_VALUE_NULL), *list = et_value_list(arena);
-    for (int i = 0; list && i < files->count; i++)
+    for (size_t i = 0; list && i < files->count; i++)
         et_value_add_string(list, files->items[i]);
     if (!group || !nothing || !list || et_value_failed(list))
         return et_alloc_failed(error, 0, "settings");
@@ -95,7 +89,7 @@ static int configure(et_experiment *experiment, const et_evaluate_args *args, co
     int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
     if (!status)
         status = use_files(experiment, &args->data, arena, error);
-    for (int i = 0; i < args->set.count && !status; i++)
+    for (size_t i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     if (!status)
         status = et_experiment_check(experiment, error);
@@ -144,7 +138,8 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
 
 int et_cmd_evaluate(const et_call *call, et_error *error)
 {
-    et_evaluate_args args = { .model_dir = NULL };
-    int status = parse(&args, call, error);
-    return status || args.help ? status : et_evaluate_own_data(call, &args, error);
+    const et_evaluate_args *args = call->options;
+    return args->model_dir
+               ? et_evaluate_own_data(call, args, error)
+               : et_fail(error, ET_EUSAGE, "%s: --model-dir is missing: which run", call->command);
 }

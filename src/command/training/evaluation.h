@@ -9,7 +9,7 @@
 #ifndef ETUDE_COMMAND_TRAINING_EVALUATION_H
 #define ETUDE_COMMAND_TRAINING_EVALUATION_H
 
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
 #include "train/checkpoint/artifact/model_place.h"
@@ -69,10 +69,10 @@ void et_evaluation_close(et_evaluation *evaluation);
 
 typedef struct et_evaluate_args {
     const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
-    et_arg_member task;
-    et_arg_list set;  /* settings on top of the run's */
-    et_arg_list data; /* files in place of its validation data */
-    bool live_weights, json, help;
+    et_option_task task;
+    et_strings set;  /* settings on top of the run's */
+    et_strings data; /* files in place of its validation data */
+    bool live_weights, json;
     bool quiet; /* of what a task says of its data on standard error */
 } et_evaluate_args;
 

@@ -25,7 +25,7 @@
 #include "base/flag.h"
 #include "base/text/strbuf.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/results.h"
@@ -36,17 +36,52 @@
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 
-typedef struct evaluate_args {
+typedef struct evaluate_options {
     et_translating work;
     const char *source, *reference; /* as given; NULL: not given */
-    et_arg_words data;              /* both, or one file of pairs, which becomes source */
+    et_option_words data;           /* both, or one file of pairs, which becomes source */
     bool pairs;                     /* the latter */
     et_score_options score;
-    et_arg_list set;
+    et_strings set;
     bool json;
     et_value *results; /* of json: a dict */
-    bool help;         /* it was printed: nothing else is to be done */
-} evaluate_args;
+} evaluate_options;
+
+static const et_option options[] = {
+    ET_OPTION_MODEL_DIR(evaluate_options, work.model_dir),
+    ET_OPTION_TASK(evaluate_options, work.task),
+    ET_OPTION_ROW(evaluate_options, data, et_option_words, STRING, FILES, "data", "SOURCE TARGET",
+                  "text to score on, one file per side, or one file of pairs, PAIRS.tsv "
+                  "(default: the run's validation data)"),
+    ET_OPTION_TEXT(evaluate_options, source, "source", "FILE", "lines to translate, plain or .gz"),
+    ET_OPTION_TEXT(evaluate_options, reference, "reference", "FILE", "their translations"),
+    ET_OPTION_TEXT(evaluate_options, work.output, "output", "FILE",
+                   "where the translations go, if they are wanted"),
+    ET_OPTION_CHECKPOINT(evaluate_options, work.options.checkpoint),
+    ET_OPTION_GROUP(evaluate_options, work, et_translating_search_options),
+    ET_OPTION_PRECISION(evaluate_options, work.options.precision),
+    ET_OPTION_LIVE_WEIGHTS(evaluate_options, work.options.live_weights),
+    ET_OPTION_CHOICE(evaluate_options, score.tokenize, "tokenize", NULL, et_score_tokens,
+                     "none: for tokenized text", .field.default_number = -1),
+    ET_OPTION_FLAG(evaluate_options, score.lowercase, "lowercase", "compare without case"),
+    ET_OPTION_SET(evaluate_options, set,
+                  "without --source: settings on top of the run's; may be given again"),
+    ET_OPTION_GROUP(evaluate_options, work.profiling, et_profiling_options),
+    ET_OPTION_JSON(evaluate_options, json),
+    ET_OPTION_QUIET(evaluate_options, work.quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(evaluate_options, work.model_dir),
+    ET_OPTION_WORD(evaluate_options, source, "[SOURCE]", "source file"),
+    ET_OPTION_WORD(evaluate_options, reference, "[TARGET]", "file of translations"),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_evaluate_translation = {
+    options, sizeof(evaluate_options),
+    "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
+    "BLEU.",
+    "runs/a test.en test.de"
+};
 
 /* "PAIRS.tsv", "PAIRS.tsv.gz" */
 static bool is_of_pairs(const char *path)
@@ -55,67 +90,20 @@ static bool is_of_pairs(const char *path)
 }
 
 /* Both files of --data, or one of pairs, as if they stood behind RUN. */
-static int take_data(evaluate_args *args, et_error *error)
+static int take_data(evaluate_options *args, et_error *error)
 {
-    const et_arg_words *data = &args->data;
+    const et_option_words *data = &args->data;
     if (data->times && (args->source || args->reference))
         return et_fail(error, ET_EUSAGE, "evaluate: --data and %s: give the files once",
                        args->source ? args->source : args->reference);
     if (data->times) {
         const int last = data->times - 1;
         char *const *items = data->given[last].items;
-        args->source = items ? items[0] : data->given[last].one;
+        args->source = items[0];
         args->reference = data->given[last].count > 1 ? items[1] : NULL;
     }
     args->pairs = !args->reference && is_of_pairs(args->source);
     return ET_OK;
-}
-
-/* Help is printed here, where the table is. */
-static int parse(evaluate_args *args, const et_call *call, et_error *error)
-{
-    et_translating *work = &args->work;
-    const et_arg table[] = {
-        ET_ARG_MODEL_DIR(work->model_dir),
-        ET_ARG_TASK(work->task),
-        ET_ARG_WORDS("data", "SOURCE TARGET", &args->data,
-                     "text to score on, one file per side, or one file of pairs, PAIRS.tsv "
-                     "(default: the run's validation data)"),
-        ET_ARG_TEXT("source", "FILE", &args->source, "lines to translate, plain or .gz"),
-        ET_ARG_TEXT("reference", "FILE", &args->reference, "their translations"),
-        ET_ARG_TEXT("output", "FILE", &work->output,
-                    "where the translations go, if they are wanted"),
-        ET_ARG_CHECKPOINT(work->options.checkpoint),
-        ET_TRANSLATING_SEARCH_ARGS(*work),
-        ET_ARG_PRECISION(work->options.precision),
-        ET_ARG_LIVE_WEIGHTS(work->options.live_weights),
-        ET_ARG_CHOICE("tokenize", NULL, &args->score.tokenize, et_score_tokens,
-                      "none: for tokenized text"),
-        ET_ARG_FLAG("lowercase", &args->score.lowercase, "compare without case"),
-        ET_ARG_LIST("set", "KEY=VALUE", &args->set,
-                    "without --source: settings on top of the run's; may be given again",
-                    .alias = "params-override"),
-        ET_PROFILING_ARGS(work->profiling),
-        ET_ARG_JSON(args->json),
-        ET_ARG_QUIET(work->quiet),
-        ET_ARG_THREADS,
-        ET_ARG_RUN(work->model_dir),
-        ET_ARG_WORD("[SOURCE]", "source file", &args->source),
-        ET_ARG_WORD("[TARGET]", "file of translations", &args->reference),
-        ET_ARG_END
-    };
-    args->data.most = 2;
-    args->data.files = true;
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && !args->help)
-        status = take_data(args, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
-                     "BLEU.",
-                     "runs/a test.en test.de");
-    et_translating_take_args(work);
-    return status;
 }
 
 /* Every option that must be there says what it is for. */
@@ -125,7 +113,7 @@ static int missing(const char *option, const char *what, et_error *error)
 }
 
 /* --output and --profile, before minutes of decoding. */
-static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
+static int check_outputs(evaluate_options *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
@@ -141,7 +129,7 @@ static int check_outputs(evaluate_args *args, const et_call *call, et_error *err
 }
 
 /* In the order in which help shows them. */
-static int check(const evaluate_args *args, et_error *error)
+static int check(const evaluate_options *args, et_error *error)
 {
     /* Three things have no default: whose model, which lines, and what they should become. */
     if (!args->work.model_dir)
@@ -181,7 +169,8 @@ static bool tell_progress(void *payload, size_t done, size_t count)
 
 /* results: [lines], each owned by the caller when this succeeds. The checkpoint is named on
  * standard output, above the scores that it got. */
-static int translate(evaluate_args *args, const et_lines *sources, char **results, et_error *error)
+static int translate(evaluate_options *args, const et_lines *sources, char **results,
+                     et_error *error)
 {
     et_assert(sources->count > 0);
     et_translating *work = &args->work;
@@ -224,8 +213,8 @@ static int write_results(const char *path, char *const *results, size_t count, e
 
 /* Translations are written before they are scored: scoring fails on text that is not UTF-8. A disk
  * that is full by then costs the file and not the scores. */
-static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
-                          et_error *error)
+static int evaluate_lines(evaluate_options *args, const et_lines *sources,
+                          const et_lines *references, et_error *error)
 {
     et_assert_equal(sources->count, references->count);
     /* All in memory: the references are too, and both are what the scores read. */
@@ -245,7 +234,7 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
     return written ? written : status;
 }
 
-static int evaluate_files(evaluate_args *args, et_error *error)
+static int evaluate_files(evaluate_options *args, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
@@ -270,7 +259,7 @@ static int evaluate_files(evaluate_args *args, et_error *error)
     return status;
 }
 
-static int evaluate_together(evaluate_args *args, const et_call *call, et_error *error)
+static int evaluate_together(evaluate_options *args, const et_call *call, et_error *error)
 {
     int status = et_translating_join(&args->work, error);
     if (!status)
@@ -281,12 +270,11 @@ static int evaluate_together(evaluate_args *args, const et_call *call, et_error 
 }
 
 /* What the options say of decoding and scores are settings of validation. */
-static int evaluate_own(const evaluate_args *args, const et_call *call, et_error *error)
+static int evaluate_own(const evaluate_options *args, const et_call *call, et_error *error)
 {
     const et_translating *work = &args->work;
     et_arena arena = ET_ARENA_INIT;
     et_evaluate_args own = { .model_dir = work->model_dir,
-                             .set = args->set,
                              .checkpoint = work->options.checkpoint,
                              .live_weights = work->options.live_weights,
                              .json = args->json,
@@ -301,17 +289,17 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
                                   : "",
         args->score.lowercase ? "task.score_lowercase=true" : "",
     };
-    int status = ET_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && !status; i++) {
-        if (!texts[i])
-            status = et_alloc_failed(error, 0, "settings");
-        else if (*texts[i] && own.set.count == ET_ARG_LIST_MAX)
-            status = et_fail(error, ET_EUSAGE, "--set: given more than %d times", ET_ARG_LIST_MAX);
-        else if (*texts[i])
-            own.set.items[own.set.count++] = texts[i];
-    }
-    if (!status)
-        status = et_evaluate_own_data(call, &own, error);
+    enum { TEXTS = sizeof texts / sizeof *texts };
+    const char **set = et_arena_array(&arena, args->set.count + TEXTS, sizeof *set);
+    size_t count = 0;
+    for (; set && count < args->set.count; count++)
+        set[count] = args->set.items[count];
+    for (int i = 0; set && i < TEXTS; i++)
+        if (texts[i] && *texts[i])
+            set[count++] = texts[i];
+    own.set = (et_strings){ set, count };
+    int status = arena.failed ? et_alloc_failed(error, 0, "settings")
+                              : et_evaluate_own_data(call, &own, error);
     et_arena_release(&arena);
     return status;
 }
@@ -319,13 +307,14 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
 /* In this order so that every mistake that can be seen without the model is said first. */
 int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
-    evaluate_args args = { .work = { .alpha = -1, .profiling = ET_PROFILING_INIT },
-                           .score = { .tokenize = -1, .model_garden = true, .width = 2 } };
-    int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
-    status = check(&args, error);
-    if (!status && !args.source)
-        return evaluate_own(&args, call, error);
-    return status ? status : evaluate_together(&args, call, error);
+    evaluate_options *args = call->options;
+    args->score.model_garden = true;
+    args->score.width = 2;
+    et_translating_take_options(&args->work);
+    int status = take_data(args, error);
+    if (!status)
+        status = check(args, error);
+    if (!status && !args->source)
+        return evaluate_own(args, call, error);
+    return status ? status : evaluate_together(args, call, error);
 }

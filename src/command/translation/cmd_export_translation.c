@@ -5,12 +5,21 @@
 #include "command/exporting.h"
 #include "command/translation/translation_commands.h"
 
+static const char *const formats[] = { "onnx", "ctranslate2", NULL };
+
+static const et_option options[] = { ET_EXPORTING_OPTIONS(
+    formats, "of another program: a directory, float32") };
+
+const et_usage et_usage_export = { options, sizeof(et_exporting_args),
+                                   ET_EXPORTING_ABOUT("translating", "translate"),
+                                   ET_EXPORTING_EXAMPLE };
+
 static int write_export(const et_exporting_args *args, et_exported *exported, et_error *error)
 {
     et_translator *translator;
-    const et_translator_options options = { .checkpoint = args->checkpoint,
-                                            .live_weights = args->live_weights };
-    int status = et_translator_open(&translator, args->model_dir, &options, error);
+    const et_translator_options how = { .checkpoint = args->checkpoint,
+                                        .live_weights = args->live_weights };
+    int status = et_translator_open(&translator, args->model_dir, &how, error);
     if (status)
         return status;
     status = et_translator_export_as(translator, args->output, &args->options, error);
@@ -22,9 +31,6 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export(const et_call *call, et_error *error)
 {
-    static const char *const formats[] = { "onnx", "ctranslate2", NULL };
-    static const et_exporting kind = { "translating", "translate",
-                                       formats,       "of another program: a directory, float32",
-                                       false,         write_export };
+    static const et_exporting kind = { formats, false, write_export };
     return et_exporting_run(&kind, call, error);
 }

@@ -16,12 +16,40 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/results.h"
 #include "command/translation/lines.h"
 #include "command/translation/scores.h"
 #include "command/translation/translation_commands.h"
+
+typedef struct score_command {
+    et_score_options score;
+    int64_t width; /* decimals; more than 17 of a double say nothing */
+    et_strings paths;
+    bool json;
+} score_command;
+
+/* sacrebleu's own default of --width. */
+static const et_option options[] = {
+    ET_OPTION_CHOICE(score_command, score.tokenize, "tokenize", NULL, et_score_tokens,
+                     "none: for tokenized text", .field.default_number = -1),
+    ET_OPTION_FLAG(score_command, score.lowercase, "lowercase", "compare without case"),
+    ET_OPTION_FLAG(score_command, score.model_garden, "model-garden",
+                   "also Model Garden's own uncased BLEU"),
+    ET_OPTION_COUNT(score_command, width, "width", "N", 0, 17, "decimals of scores",
+                    .field.default_number = 1),
+    ET_OPTION_JSON(score_command, json),
+    ET_OPTION_REST(score_command, paths, "REFERENCE [TRANSLATIONS]"),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_score = {
+    options, sizeof(score_command),
+    "Scores translations, a file or standard input, against a file of references: "
+    "BLEU and\nchrF2 as sacrebleu prints them.",
+    "test.de test.hyp"
+};
 
 /* What is appended to the references, or to the translations, would be scored as one of them. */
 static int check_output(const et_call *call, const char *reference_path, const char *path,
@@ -37,10 +65,10 @@ static int check_output(const et_call *call, const char *reference_path, const c
 
 /* References first: their path may be wrong, and standard input can be read once only. */
 static int score(const et_call *call, const char *reference_path, const char *path,
-                 const et_score_options *options, et_value *results, et_error *error)
+                 const et_score_options *how, et_value *results, et_error *error)
 {
     const char *name = path ? path : "standard input";
-    et_assert(reference_path && options);
+    et_assert(reference_path && how);
     et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
     et_line_reader input = { .fd = -1 };
     int status = check_output(call, reference_path, path, error);
@@ -56,7 +84,7 @@ static int score(const et_call *call, const char *reference_path, const char *pa
         status = et_lines_check_pairs(&hypotheses, name, &references, reference_path, error);
     if (!status)
         status = et_scores_print((const char *const *)hypotheses.items,
-                                 (const char *const *)references.items, references.count, options,
+                                 (const char *const *)references.items, references.count, how,
                                  results, error);
     et_line_reader_close(&input);
     et_lines_release(&references);
@@ -64,46 +92,23 @@ static int score(const et_call *call, const char *reference_path, const char *pa
     return status;
 }
 
-/* More than 17 decimals of a double say nothing. */
 int et_cmd_score(const et_call *call, et_error *error)
 {
-    et_score_options options = { .tokenize = -1, .width = 1 };
-    /* sacrebleu's own default of --width. */
-    int64_t width = 1;
-    et_arg_list paths = { .count = 0 };
-    bool json = false;
-    const et_arg table[] = { ET_ARG_CHOICE("tokenize", NULL, &options.tokenize, et_score_tokens,
-                                           "none: for tokenized text"),
-                             ET_ARG_FLAG("lowercase", &options.lowercase, "compare without case"),
-                             ET_ARG_FLAG("model-garden", &options.model_garden,
-                                         "also Model Garden's own uncased BLEU"),
-                             ET_ARG_COUNT("width", "N", &width, 0, 17, "decimals of scores"),
-                             ET_ARG_JSON(json),
-                             ET_ARG_REST("REFERENCE [TRANSLATIONS]", &paths),
-                             ET_ARG_END };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (status)
-        return status;
-    if (help) {
-        et_args_help(stdout, table, call,
-                     "Scores translations, a file or standard input, against a file of references: "
-                     "BLEU and\nchrF2 as sacrebleu prints them.",
-                     "test.de test.hyp");
-        return ET_OK;
-    }
-    if (paths.count != 1 && paths.count != 2)
+    score_command *o = call->options;
+    const et_strings *paths = &o->paths;
+    if (paths->count != 1 && paths->count != 2)
         return et_fail(error, ET_EUSAGE,
-                       "score: found %d files; give one of references, and one of translations "
+                       "score: found %zu files; give one of references, and one of translations "
                        "unless they come from standard input",
-                       paths.count);
-    options.width = (int)width;
+                       paths->count);
+    o->score.width = (int)o->width;
     et_arena arena = ET_ARENA_INIT;
-    et_value *results = json ? et_value_dict(&arena) : NULL;
-    status = json && !results ? et_alloc_failed(error, 0, "scores")
-                              : score(call, paths.items[0], paths.count > 1 ? paths.items[1] : NULL,
-                                      &options, results, error);
-    if (!status && json)
+    et_value *results = o->json ? et_value_dict(&arena) : NULL;
+    int status = o->json && !results
+                     ? et_alloc_failed(error, 0, "scores")
+                     : score(call, paths->items[0], paths->count > 1 ? paths->items[1] : NULL,
+                             &o->score, results, error);
+    if (!status && o->json)
         status = et_results_print(results, error);
     et_arena_release(&arena);
     return status;

@@ -26,7 +26,7 @@
 #include "base/flag.h"
 #include "base/text/format.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/training/processes/ranks.h"
 #include "command/translation/attention.h"
@@ -41,7 +41,7 @@
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048
 
-typedef struct translate_args {
+typedef struct translate_options {
     et_translating work;
     int64_t max_length, sentences; /* max_length 0: the run's */
     int64_t results, seed;
@@ -55,11 +55,70 @@ typedef struct translate_args {
     const char *score_targets; /* a file of them, NULL: translate */
     et_lines targets;          /* what is in it */
     et_decoding_options decoding;
-    bool help; /* it was printed: nothing else is to be done */
-} translate_args;
+} translate_options;
+
+static const char *const invalid[] = { "stop", "replace", NULL };
+
+/* What is not given is as the run says. */
+static const et_option options[] = {
+    ET_OPTION_MODEL_DIR(translate_options, work.model_dir),
+    ET_OPTION_TASK(translate_options, work.task),
+    ET_OPTION_CHECKPOINT(translate_options, work.options.checkpoint),
+    ET_OPTION_TEXT(translate_options, input, "input", "FILE",
+                   "lines to translate, plain or .gz (else standard input)"),
+    ET_OPTION_TEXT(translate_options, work.output, "output", "FILE",
+                   "where translations go, when all are done (else standard output)"),
+    ET_OPTION_CHOICE(translate_options, replace, "invalid", NULL, invalid,
+                     "stop (the usual) or replace: what bytes that are no UTF-8 do"),
+    ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
+    ET_OPTION_COUNT(translate_options, max_length, "max-length", "N", 0, ET_OPTION_COUNT_MAX,
+                    "most tokens of a translation"),
+    ET_OPTION_COUNT(translate_options, sentences, "batch", "N", 1, ET_OPTION_COUNT_MAX,
+                    "sentences a thread decodes together", .field.default_number = 32),
+    ET_OPTION_COUNT(translate_options, results, "n-best", "N", 1, 64,
+                    "print the N best of each line", .alias = "nbest", .field.default_number = 1),
+    ET_OPTION_FLAG(translate_options, scores, "scores", "print log-probability and score as well"),
+    ET_OPTION_FLAG(
+        translate_options, alignments, "alignments",
+        "print which word each word comes from as well, by the decoder's attention: 0-0 1-2"),
+    ET_OPTION_TEXT(translate_options, attention, "attention", "FILE",
+                   "draw it as SVG: of one line and its translation"),
+    ET_OPTION_COUNT(translate_options, alignment_layer, "alignment-layer", "N", 0,
+                    ET_OPTION_COUNT_MAX,
+                    "of --alignments, --attention: which decoder layer (else the last)",
+                    .field.default_number = -1),
+    ET_OPTION_TEXT(translate_options, score_targets, "score-targets", "FILE",
+                   "score these translations instead of searching for some"),
+    ET_OPTION_FLAG(translate_options, decoding.sampling, "sampling",
+                   "draw each token by its probability"),
+    ET_OPTION_COUNT(translate_options, top_k, "top-k", "K", 0, ET_OPTION_COUNT_MAX,
+                    "draw from the K likeliest tokens", .field.default_number = -1),
+    ET_OPTION_REAL(translate_options, top_p, "top-p", "P", 0, 1,
+                   "draw from as few as reach probability P", .field.default_number = -1),
+    ET_OPTION_REAL(translate_options, temperature, "temperature", "T", 0, DBL_MAX,
+                   "draw by log-probabilities over T", .field.default_number = -1),
+    ET_OPTION_REAL(translate_options, decoding.noise, "noise", "X", 0, DBL_MAX,
+                   "add X times Gumbel noise to logits"),
+    ET_OPTION_COUNT(translate_options, seed, "seed", "N", 0, ET_OPTION_COUNT_MAX,
+                    "of what is drawn"),
+    ET_OPTION_PRECISION(translate_options, work.options.precision),
+    ET_OPTION_LIVE_WEIGHTS(translate_options, work.options.live_weights),
+    ET_OPTION_GROUP(translate_options, work.profiling, et_profiling_options),
+    ET_OPTION_FLAG(translate_options, json, "json",
+                   "print a JSON object for each line: all results, scores"),
+    ET_OPTION_QUIET(translate_options, work.quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(translate_options, work.model_dir),
+    ET_OPTION_FILE(translate_options, input),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_translate = { options, sizeof(translate_options),
+                                      "Translates standard input, or a file, line by line.",
+                                      "runs/a < test.en > test.hyp" };
 
 /* What only sampling has says that there is sampling. */
-static void set_decoding(translate_args *args)
+static void set_decoding(translate_options *args)
 {
     et_decoding_options *decoding = &args->decoding;
     decoding->results = (int)args->results;
@@ -74,74 +133,17 @@ static void set_decoding(translate_args *args)
     args->work.options.decoding = decoding;
 }
 
-/* Defaults of options that are not given were put into args before. */
-static int parse(translate_args *args, const et_call *call, et_error *error)
+/* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
+static void take_options(translate_options *args)
 {
-    /* Numbers go by way of args, since options has other types for them; texts and flags go
-     * straight into options. */
-    et_translating *work = &args->work;
-    et_translator_options *options = &work->options;
-    static const char *const invalid[] = { "stop", "replace", NULL };
-    const et_arg table[] = {
-        ET_ARG_MODEL_DIR(work->model_dir),
-        ET_ARG_TASK(work->task),
-        ET_ARG_CHECKPOINT(options->checkpoint),
-        ET_ARG_TEXT("input", "FILE", &args->input,
-                    "lines to translate, plain or .gz (else standard input)"),
-        ET_ARG_TEXT("output", "FILE", &work->output,
-                    "where translations go, when all are done (else standard output)"),
-        ET_ARG_CHOICE("invalid", NULL, &args->replace, invalid,
-                      "stop (the usual) or replace: what bytes that are no UTF-8 do"),
-        ET_TRANSLATING_SEARCH_ARGS(*work),
-        ET_ARG_COUNT("max-length", "N", &args->max_length, 0, ET_ARG_COUNT_MAX,
-                     "most tokens of a translation"),
-        ET_ARG_COUNT("batch", "N", &args->sentences, 1, ET_ARG_COUNT_MAX,
-                     "sentences a thread decodes together"),
-        ET_ARG_COUNT("n-best", "N", &args->results, 1, 64, "print the N best of each line",
-                     .alias = "nbest"),
-        ET_ARG_FLAG("scores", &args->scores, "print log-probability and score as well"),
-        ET_ARG_FLAG(
-            "alignments", &args->alignments,
-            "print which word each word comes from as well, by the decoder's attention: 0-0 1-2"),
-        ET_ARG_TEXT("attention", "FILE", &args->attention,
-                    "draw it as SVG: of one line and its translation"),
-        ET_ARG_COUNT("alignment-layer", "N", &args->alignment_layer, 0, ET_ARG_COUNT_MAX,
-                     "of --alignments, --attention: which decoder layer (else the last)"),
-        ET_ARG_TEXT("score-targets", "FILE", &args->score_targets,
-                    "score these translations instead of searching for some"),
-        ET_ARG_FLAG("sampling", &args->decoding.sampling, "draw each token by its probability"),
-        ET_ARG_COUNT("top-k", "K", &args->top_k, 0, ET_ARG_COUNT_MAX,
-                     "draw from the K likeliest tokens"),
-        ET_ARG_REAL("top-p", "P", &args->top_p, 0, 1, "draw from as few as reach probability P"),
-        ET_ARG_REAL("temperature", "T", &args->temperature, 0, DBL_MAX,
-                    "draw by log-probabilities over T"),
-        ET_ARG_REAL("noise", "X", &args->decoding.noise, 0, DBL_MAX,
-                    "add X times Gumbel noise to logits"),
-        ET_ARG_COUNT("seed", "N", &args->seed, 0, ET_ARG_COUNT_MAX, "of what is drawn"),
-        ET_ARG_PRECISION(options->precision),
-        ET_ARG_LIVE_WEIGHTS(options->live_weights),
-        ET_PROFILING_ARGS(work->profiling),
-        ET_ARG_FLAG("json", &args->json, "print a JSON object for each line: all results, scores"),
-        ET_ARG_QUIET(work->quiet),
-        ET_ARG_THREADS,
-        ET_ARG_RUN(work->model_dir),
-        ET_ARG_FILE(args->input),
-        ET_ARG_END
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call, "Translates standard input, or a file, line by line.",
-                     "runs/a < test.en > test.hyp");
-    /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
-    et_translating_take_args(work);
-    options->max_length = args->max_length;
-    options->sentences = (int)args->sentences;
+    et_translating_take_options(&args->work);
+    args->work.options.max_length = args->max_length;
+    args->work.options.sentences = (int)args->sentences;
     set_decoding(args);
-    return status;
 }
 
 /* Sizes that would make no sense; the rest is the translator's to check. */
-static int check(const translate_args *args, et_error *error)
+static int check(const translate_options *args, et_error *error)
 {
     if (!args->work.model_dir)
         return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
@@ -174,7 +176,7 @@ static int check(const translate_args *args, et_error *error)
 }
 
 /* Standard output that is appended to standard input's file would be read again, without an end. */
-static int check_outputs(translate_args *args, const et_call *call, et_error *error)
+static int check_outputs(translate_options *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read_input(&outputs, args->input);
@@ -210,7 +212,7 @@ static bool tell_progress(void *payload, size_t done, size_t count)
 }
 
 /* before: lines of earlier batches. */
-static int search_batch(et_translator *translator, const translate_args *args,
+static int search_batch(et_translator *translator, const translate_options *args,
                         const et_lines *lines, size_t before, et_hypotheses **found,
                         et_error *error)
 {
@@ -242,7 +244,7 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
     return ET_OK;
 }
 
-static int draw(const translate_args *args, const et_lines *lines, size_t before,
+static int draw(const translate_options *args, const et_lines *lines, size_t before,
                 const et_hypotheses *found, et_error *error)
 {
     if (before || lines->count > 1)
@@ -255,7 +257,7 @@ static int draw(const translate_args *args, const et_lines *lines, size_t before
 
 /* Results are written and flushed before the next lines are read, so that whoever reads the
  * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
-static int translate_batch(const translate_args *args, const et_lines *lines, size_t before,
+static int translate_batch(const translate_options *args, const et_lines *lines, size_t before,
                            et_line_output *output, et_error *error)
 {
     et_translator *translator = args->work.translator;
@@ -287,7 +289,7 @@ static int translate_batch(const translate_args *args, const et_lines *lines, si
 
 static const et_activity read_activity = { .name = "read lines", .kind = "reading" };
 
-static int translate_lines(const translate_args *args, et_line_reader *input, size_t most,
+static int translate_lines(const translate_options *args, et_line_reader *input, size_t most,
                            et_line_output *output, et_error *error)
 {
     et_translator *translator = args->work.translator;
@@ -317,7 +319,7 @@ static int translate_lines(const translate_args *args, et_line_reader *input, si
     return status;
 }
 
-static int open_input(const translate_args *args, et_line_reader *input, et_error *error)
+static int open_input(const translate_options *args, et_line_reader *input, et_error *error)
 {
     int status = ET_OK;
     *input = (et_line_reader){ .name = args->input, .number = 1 };
@@ -333,7 +335,7 @@ static int open_input(const translate_args *args, et_line_reader *input, et_erro
 
 /* Ends at the end of input, or at the first line that is no text; what was translated before it
  * is out by then, unless it goes to a file. */
-static int translate_input(const translate_args *args, et_line_output *output, et_error *error)
+static int translate_input(const translate_options *args, et_line_output *output, et_error *error)
 {
     et_line_reader input;
     /* A terminal as input is a person; the hint is shown where they can see it. */
@@ -352,20 +354,21 @@ static int translate_input(const translate_args *args, et_line_output *output, e
 
 /* The bar is only for people who look on while a file is translated: not where the input is
  * typed, and not where standard error goes to a file. */
-static int translate(translate_args *args, et_error *error)
+static int translate(translate_options *args, et_error *error)
 {
     et_translating *work = &args->work;
-    et_comm *comm = work->options.comm;
+    et_comm *comm = args->work.options.comm;
     et_line_output output = { .open = false };
-    bool shown = !work->quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
+    bool shown =
+        !args->work.quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
     int status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
     if (!status && args->score_targets)
         status = et_lines_read_file(&args->targets, args->score_targets, comm, error);
     /* A file is whole or not there: a signal ends the work, and takes back what was begun. */
-    if (!status && work->output)
+    if (!status && args->work.output)
         et_watch_signals_and_input();
     if (!status)
-        status = et_line_output_open(&output, work->output, comm, error);
+        status = et_line_output_open(&output, args->work.output, comm, error);
     if (!status)
         status = translate_input(args, &output, error);
     status = et_comm_agree(comm, status, NULL, error);
@@ -374,7 +377,7 @@ static int translate(translate_args *args, et_error *error)
     return et_translating_close(work, status, error);
 }
 
-static int translate_together(translate_args *args, const et_call *call, et_error *error)
+static int translate_together(translate_options *args, const et_call *call, et_error *error)
 {
     int status = et_translating_join(&args->work, error);
     if (!status)
@@ -384,20 +387,10 @@ static int translate_together(translate_args *args, const et_call *call, et_erro
     return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }
 
-/* alpha: negative until the command line says another. */
 int et_cmd_translate(const et_call *call, et_error *error)
 {
-    translate_args args = { .work = { .alpha = -1, .profiling = ET_PROFILING_INIT },
-                            .sentences = 32,
-                            .results = 1,
-                            .alignment_layer = -1,
-                            .top_k = -1,
-                            .top_p = -1,
-                            .temperature = -1,
-                            .targets = ET_LINES_INIT };
-    int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
-    status = check(&args, error);
-    return status ? status : translate_together(&args, call, error);
+    translate_options *args = call->options;
+    take_options(args);
+    int status = check(args, error);
+    return status ? status : translate_together(args, call, error);
 }

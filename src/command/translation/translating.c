@@ -5,8 +5,16 @@
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/translator_device.h"
 
-/* Counts fit: ET_ARG_COUNT_MAX. */
-void et_translating_take_args(et_translating *work)
+const et_option et_translating_search_options[] = {
+    ET_OPTION_COUNT(et_translating, beam_size, "beam-size", "N", 0, ET_OPTION_COUNT_MAX,
+                    "hypotheses in the beam; 1: greedy"),
+    ET_OPTION_REAL(et_translating, alpha, "alpha", "A", 0, DBL_MAX,
+                   "length penalty ((5 + length) / 6)^A", .field.default_number = -1),
+    ET_OPTION_END,
+};
+
+/* Counts fit: ET_OPTION_COUNT_MAX. */
+void et_translating_take_options(et_translating *work)
 {
     work->options.beam_size = (int)work->beam_size;
     work->options.alpha = work->alpha > 0 ? work->alpha : 0;

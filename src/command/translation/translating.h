@@ -1,10 +1,8 @@
 /* What commands that translate have in common: a translator with its bar and its profile, by as
  * many ranks as were started. Rank 0 alone shows, and writes what options name.
  *
- *     et_translating work = { .model_dir = "runs/a", .alpha = -1, .profiling = ET_PROFILING_INIT };
- *     ... ET_TRANSLATING_SEARCH_ARGS(work) in the command's table of options ...
- *     et_translating_take_args(&work);
- *     int status = et_translating_join(&work, &error);
+ *     ... ET_OPTION_GROUP(own_options, work, et_translating_search_options) in the command's table
+ * ... et_translating_take_options(&work); int status = et_translating_join(&work, &error);
  *     ... outputs are checked, files are read ...
  *     if (!status)
  *         status = et_translating_open(&work, STDERR_FILENO, &error);
@@ -22,7 +20,7 @@
 
 typedef struct et_translating {
     const char *model_dir;         /* NULL: not given */
-    et_arg_member task;            /* of a run of several */
+    et_option_task task;           /* of a run of several */
     const char *output;            /* a file; NULL: none */
     int64_t beam_size;             /* 0: as in the run's settings */
     double alpha;                  /* of the length penalty; negative: as in the run's settings */
@@ -35,14 +33,10 @@ typedef struct et_translating {
 } et_translating;
 
 /* Rows of a table of options: of the search. */
-#define ET_TRANSLATING_SEARCH_ARGS(work)                                                           \
-    ET_ARG_COUNT("beam-size", "N", &(work).beam_size, 0, ET_ARG_COUNT_MAX,                         \
-                 "hypotheses in the beam; 1: greedy"),                                             \
-        ET_ARG_REAL("alpha", "A", &(work).alpha, 0, DBL_MAX,                                       \
-                    "length penalty ((5 + length) / 6)^A")
+extern const et_option et_translating_search_options[];
 
 /* Those rows into options. */
-void et_translating_take_args(et_translating *work);
+void et_translating_take_options(et_translating *work);
 
 /* Sets options.comm, to be left with et_ranks_leave in any case. A rank but the first shows and
  * writes nothing from here on. */

@@ -146,11 +146,13 @@ static const et_run_file files[] = {
 
 static const et_command commands[] = {
     ET_COMMAND("evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text",
-               NULL),
-    ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input", NULL),
+               &et_usage_evaluate_translation),
+    ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input",
+               &et_usage_translate),
     ET_COMMAND("export", et_cmd_export, "write what translating needs to a file or directory",
-               NULL),
-    ET_COMMAND("score", et_cmd_score, "BLEU and chrF of lines from standard input", NULL),
+               &et_usage_export),
+    ET_COMMAND("score", et_cmd_score, "BLEU and chrF of lines from standard input",
+               &et_usage_score),
     ET_COMMAND_END,
 };
 

@@ -9,8 +9,7 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "command/command.h"
-#include "command/options/amounts.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/web/serving.h"
 #include "command/web/web.h"
@@ -24,49 +23,46 @@
 #define BODY_MAX    ((size_t)1 << 20)
 #define DEADLINE    10
 
-typedef struct serve_args {
-    const char *model_dir, *deadline;
-    et_arg_member task;
+typedef struct serve_options {
+    const char *model_dir;
+    double deadline; /* seconds */
+    et_option_task task;
     et_web_args web;
     int64_t batch, queue;
     et_service_options service;
-    double seconds; /* of deadline */
-    bool help;
-} serve_args;
+} serve_options;
 
-static int parse(serve_args *args, const et_call *call, et_error *error)
-{
-    const et_arg table[] = {
-        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir, "the run, or export, that has the model"),
-        ET_ARG_TASK(args->task),
-        ET_WEB_ARGS(args->web, PORT),
-        ET_ARG_THREADS,
-        ET_ARG_COUNT("batch", "N", &args->batch, 1, 65536,
-                     "most lines or rows of a request, and computed together (default: 1024)"),
-        ET_ARG_COUNT("queue", "N", &args->queue, 1, ET_ARG_COUNT_MAX,
-                     "most that wait; beyond it requests get 503 (default: 4096, or --batch where "
-                     "that is more)"),
-        ET_ARG_TEXT("deadline", "TIME", &args->deadline,
-                    "what takes longer gets 504 (default: 10s)"),
-        ET_ARG_CHECKPOINT(args->service.checkpoint),
-        ET_ARG_PRECISION(args->service.precision),
-        ET_ARG_LIVE_WEIGHTS(args->service.live_weights),
-        ET_ARG_RUN(args->model_dir),
-        ET_ARG_END,
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Answers requests over HTTP with a trained model: POST JSON to the path that "
-                     "GET / names.\nPrints its address, and ends with SIGTERM or Ctrl-C once all "
-                     "that it accepted is answered.",
-                     "runs/a --port 8080");
-    return status;
-}
+static const et_option options[] = {
+    ET_OPTION_TEXT(serve_options, model_dir, "model-dir", "DIR",
+                   "the run, or export, that has the model"),
+    ET_OPTION_TASK(serve_options, task),
+    ET_WEB_OPTIONS(serve_options, web, PORT),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_COUNT(serve_options, batch, "batch", "N", 1, 65536,
+                    "most lines or rows of a request, and computed together (default: 1024)",
+                    .field.default_number = BATCH),
+    ET_OPTION_COUNT(serve_options, queue, "queue", "N", 1, ET_OPTION_COUNT_MAX,
+                    "most that wait; beyond it requests get 503 (default: 4096, or --batch where "
+                    "that is more)"),
+    ET_OPTION_TIME(serve_options, deadline, "deadline", "TIME",
+                   "what takes longer gets 504 (default: 10s)", .field.default_number = DEADLINE),
+    ET_OPTION_CHECKPOINT(serve_options, service.checkpoint),
+    ET_OPTION_PRECISION(serve_options, service.precision),
+    ET_OPTION_LIVE_WEIGHTS(serve_options, service.live_weights),
+    ET_OPTION_RUN(serve_options, model_dir),
+    ET_OPTION_END
+};
 
-static int check(serve_args *args, et_error *error)
+const et_usage et_usage_serve = {
+    options, sizeof(serve_options),
+    "Answers requests over HTTP with a trained model: POST JSON to the path that "
+    "GET / names.\nPrints its address, and ends with SIGTERM or Ctrl-C once all "
+    "that it accepted is answered.",
+    "runs/a --port 8080"
+};
+
+static int check(serve_options *args, et_error *error)
 {
-    args->seconds = DEADLINE;
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "serve: --model-dir is missing: which run");
     if (!args->queue)
@@ -78,12 +74,11 @@ static int check(serve_args *args, et_error *error)
             "--queue out",
             (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
-    return args->deadline ? et_amount_time(&args->seconds, "deadline", args->deadline, error)
-                          : ET_OK;
+    return ET_OK;
 }
 
 /* Standard output has the address alone, but it may be a file that is read. */
-static int check_outputs(const serve_args *args, const et_call *call, et_error *error)
+static int check_outputs(const serve_options *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, args->service.checkpoint);
@@ -93,8 +88,8 @@ static int check_outputs(const serve_args *args, const et_call *call, et_error *
     return status;
 }
 
-static int find_service(const serve_args *args, const et_call *call, const et_service_class **class,
-                        et_error *error)
+static int find_service(const serve_options *args, const et_call *call,
+                        const et_service_class **class, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment = { .kind = NULL };
@@ -146,7 +141,7 @@ static int run(et_serving *serving, const et_service_class *class, const et_web 
                 : ET_OK;
 }
 
-static int serve(serve_args *args, const et_call *call, et_error *error)
+static int serve(serve_options *args, const et_call *call, et_error *error)
 {
     const et_service_class *class;
     et_serving *serving = NULL;
@@ -157,19 +152,19 @@ static int serve(serve_args *args, const et_call *call, et_error *error)
     if (status)
         return status;
     et_leave_on_signals("interrupted before the model was open: nothing was served");
-    const et_serving_options options = {
+    const et_serving_options how = {
         .batcher = { .class = class,
                      .model_dir = args->model_dir,
                      .service = args->service,
                      .queue = args->queue,
                      .threads = omp_get_max_threads(),
-                     .patience = args->seconds },
+                     .patience = args->deadline },
         .guard = web.guard,
         .connections_max = CONNECTIONS,
         .body_max = BODY_MAX,
         .run = args->model_dir,
     };
-    status = et_serving_open(&serving, &web.listener, &options, error);
+    status = et_serving_open(&serving, &web.listener, &how, error);
     if (!status)
         status = run(serving, class, &web, error);
     et_serving_close(serving);
@@ -179,12 +174,9 @@ static int serve(serve_args *args, const et_call *call, et_error *error)
 
 int et_cmd_serve(const et_call *call, et_error *error)
 {
-    serve_args args = { .web = { .port = PORT }, .batch = BATCH };
-    int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
-    status = check(&args, error);
+    serve_options *args = call->options;
+    int status = check(args, error);
     if (!status)
-        status = check_outputs(&args, call, error);
-    return status ? status : serve(&args, call, error);
+        status = check_outputs(args, call, error);
+    return status ? status : serve(args, call, error);
 }

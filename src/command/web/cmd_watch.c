@@ -15,7 +15,7 @@
 #include "base/text/format.h"
 #include "base/values/json.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/web/board.h"
 #include "command/web/pages.h"
@@ -29,11 +29,23 @@
 #define IDLE        0.5
 #define LEAVING     5
 
-typedef struct watch_args {
+typedef struct watch_options {
     const char *directory;
     et_web_args web;
-    bool help;
-} watch_args;
+} watch_options;
+
+static const et_option options[] = { ET_OPTION_TEXT(watch_options, directory, "model-dir", "DIR",
+                                                    "a run, or a directory with runs below it"),
+                                     ET_WEB_OPTIONS(watch_options, web, PORT),
+                                     ET_OPTION_WORD(watch_options, directory, "[DIR]", "run"),
+                                     ET_OPTION_END };
+
+const et_usage et_usage_watch = {
+    options, sizeof(watch_options),
+    "Shows the runs below a directory on a page that follows them. Prints the "
+    "page's\naddress; Ctrl-C ends it. Changes nothing in a run.",
+    "runs --port 8090"
+};
 
 /* ---- what is asked ---- */
 
@@ -146,27 +158,6 @@ static const et_http_route routes[] = {
 
 /* ---- the command ---- */
 
-static int parse(watch_args *args, const et_call *call, et_error *error)
-{
-    const et_arg table[] = {
-        ET_ARG_TEXT("model-dir", "DIR", &args->directory,
-                    "a run, or a directory with runs below it"),
-        ET_WEB_ARGS(args->web, PORT),
-        ET_ARG_WORD("[DIR]", "run", &args->directory),
-        ET_ARG_END,
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Shows the runs below a directory on a page that follows them. Prints the "
-                     "page's\naddress; Ctrl-C ends it. Changes nothing in a run.",
-                     "runs --port 8090");
-    if (!status && !args->help && !args->directory)
-        return et_fail(error, ET_EUSAGE, "watch: which directory; `%s watch runs`",
-                       call->program->name);
-    return status;
-}
-
 /* A token stands behind #, which browsers send nobody. */
 static int tell(const et_web *web, const et_board *board, et_error *error)
 {
@@ -187,7 +178,7 @@ static void run(et_http *http)
         et_http_run(http, IDLE);
 }
 
-static int watch(const watch_args *args, const et_call *call, et_error *error)
+static int watch(const watch_options *args, const et_call *call, et_error *error)
 {
     et_board *board = NULL;
     et_http *http = NULL;
@@ -196,14 +187,14 @@ static int watch(const watch_args *args, const et_call *call, et_error *error)
     if (status)
         return status;
     status = et_board_open(&board, call->program, args->directory, error);
-    const et_http_options options = { .guard = web.guard,
-                                      .routes = routes,
-                                      .payload = board,
-                                      .body_max = BODY_MAX,
-                                      .connections_max = CONNECTIONS,
-                                      .seconds_max = TRANSFER };
+    const et_http_options how = { .guard = web.guard,
+                                  .routes = routes,
+                                  .payload = board,
+                                  .body_max = BODY_MAX,
+                                  .connections_max = CONNECTIONS,
+                                  .seconds_max = TRANSFER };
     if (!status)
-        status = et_http_open(&http, &web.listener, &options, error);
+        status = et_http_open(&http, &web.listener, &how, error);
     if (!status) {
         et_watch_stops_of_server("");
         status = tell(&web, board, error);
@@ -218,13 +209,13 @@ static int watch(const watch_args *args, const et_call *call, et_error *error)
 
 int et_cmd_watch(const et_call *call, et_error *error)
 {
-    watch_args args = { .web = { .port = PORT } };
-    int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
+    const watch_options *args = call->options;
+    if (!args->directory)
+        return et_fail(error, ET_EUSAGE, "watch: which directory; `%s watch runs`",
+                       call->program->name);
     et_outputs outputs = { .program = call->program };
-    et_outputs_read(&outputs, args.web.token_file);
-    status = et_outputs_check_standard(&outputs, error);
+    et_outputs_read(&outputs, args->web.token_file);
+    int status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
-    return status ? status : watch(&args, call, error);
+    return status ? status : watch(args, call, error);
 }

@@ -11,6 +11,17 @@
 #define LOOPBACK "127.0.0.1"
 #define JSON     "application/json"
 
+const et_option et_web_options[] = {
+    ET_OPTION_TEXT(et_web_args, listen, "listen", "ADDRESS",
+                   "where others can ask, who need a token (default: 127.0.0.1)"),
+    ET_OPTION_TEXT(et_web_args, token_file, "token-file", "FILE",
+                   "its first line is the token; others may not read the file (default: one is "
+                   "made and shown)"),
+    ET_OPTION_LIST(et_web_args, hosts, "host", "NAME",
+                   "a name that this server is reached by, beside addresses"),
+    ET_OPTION_END,
+};
+
 int et_web_open(et_web *web, const et_web_args *args, et_error *error)
 {
     const char *address = args->listen ? args->listen : LOOPBACK;
@@ -28,7 +39,7 @@ int et_web_open(et_web *web, const et_web_args *args, et_error *error)
     web->guard = (et_http_guard){ .token = *web->token ? web->token : NULL,
                                   .port = web->listener.port,
                                   .hosts = args->hosts.items,
-                                  .host_count = args->hosts.count };
+                                  .host_count = (int)args->hosts.count };
     et_assert(web->guard.token || et_address_is_loopback(address));
     return ET_OK;
 }

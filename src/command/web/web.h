@@ -2,8 +2,7 @@
  * what they say of it. Without --listen nobody outside this machine can; with it a token is asked
  * for, which is read from a file or made, and then shown once.
  *
- *     et_web_args args = { .port = PORT };
- *     const et_arg table[] = { ET_WEB_ARGS(args, PORT), ET_ARG_END };
+ *     static const et_option options[] = { ET_WEB_OPTIONS(own_options, web, PORT), ET_OPTION_END };
  *     ...
  *     et_web_open(&web, &args, &error);       the port is ours; web.listener and web.guard are used
  *     et_web_tell(&web, "predict", &error);
@@ -11,7 +10,7 @@
 #ifndef ETUDE_COMMAND_WEB_WEB_H
 #define ETUDE_COMMAND_WEB_WEB_H
 
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/web/guard.h"
 #include "command/web/listen.h"
 #include "command/web/server.h"
@@ -19,21 +18,17 @@
 typedef struct et_web_args {
     int64_t port;
     const char *listen, *token_file;
-    et_arg_list hosts;
+    et_strings hosts;
 } et_web_args;
 
 /* Rows of a table of options; usual: the port where none is given, a macro. */
 #define ET_WEB_TEXT(number) #number
-#define ET_WEB_ARGS(args, usual)                                                                   \
-    ET_ARG_COUNT("port", "N", &(args).port, 0, 65535,                                              \
-                 "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")"),       \
-        ET_ARG_TEXT("listen", "ADDRESS", &(args).listen,                                           \
-                    "where others can ask, who need a token (default: 127.0.0.1)"),                \
-        ET_ARG_TEXT("token-file", "FILE", &(args).token_file,                                      \
-                    "its first line is the token; others may not read the file (default: one is "  \
-                    "made and shown)"),                                                            \
-        ET_ARG_LIST("host", "NAME", &(args).hosts,                                                 \
-                    "a name that this server is reached by, beside addresses")
+#define ET_WEB_OPTIONS(type, member, usual)                                                        \
+    ET_OPTION_COUNT(type, member.port, "port", "N", 0, 65535,                                      \
+                    "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")",     \
+                    .field.default_number = (usual)),                                              \
+        ET_OPTION_GROUP(type, member, et_web_options)
+extern const et_option et_web_options[];
 
 typedef struct et_web {
     et_listener listener;

@@ -2,8 +2,9 @@
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_KIND_H
 #define ETUDE_TASKS_TABULAR_TABULAR_KIND_H
 
-#include <etude/command.h>
 #include <etude/tabular.h>
+
+#include "command/command.h"
 
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_tabular_experiments[];
@@ -11,4 +12,10 @@ extern const et_experiment_row et_tabular_experiments[];
 /* For what reads settings and trains nothing. */
 extern const et_program et_tabular_program;
 
+<<<<<<< ours
+=======
+/* Commands of its own. */
+ET_COMMAND_NAMED(data);
+
+>>>>>>> theirs
 #endif

@@ -2,8 +2,9 @@
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_KIND_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_KIND_H
 
-#include <etude/command.h>
 #include <etude/translator.h>
+
+#include "command/command.h"
 
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_translation_experiments[];
@@ -11,4 +12,12 @@ extern const et_experiment_row et_translation_experiments[];
 /* For what reads settings and trains nothing: nothing that trains is linked for it. */
 extern const et_program et_translation_program;
 
+<<<<<<< ours
+=======
+ET_COMMAND_NAMED(evaluate_translation);
+ET_COMMAND_NAMED(translate);
+ET_COMMAND_NAMED(export);
+ET_COMMAND_NAMED(score);
+
+>>>>>>> theirs
 #endif

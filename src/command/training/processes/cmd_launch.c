@@ -19,9 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "command/command.h"
-#include "command/options/args.h"
+#include "command/options/options.h"
 #include "command/print.h"
 #include "command/training/processes/ranks.h"
 #include "engine/comm/launch.h"
@@ -34,9 +35,29 @@ typedef struct launch {
     const et_call *call;
     int64_t ranks, restart;
     double grace;
-    et_arg_list words;
-    bool help;
+    et_strings words;
 } launch;
+
+static const et_option options[] = {
+    ET_OPTION_COUNT(launch, ranks, "ranks", "N", 1, ET_RANKS_MAX,
+                    "how many processes; -n N is the same", .letter = 'n'),
+    ET_OPTION_COUNT(launch, restart, "restart", "K", 0, ET_OPTION_COUNT_MAX,
+                    "times that it starts again where a rank was killed or lost"),
+    ET_OPTION_REAL(launch, grace, "grace", "SECONDS", 0, DBL_MAX,
+                   "for the others to end by themselves, where one has failed (10)",
+                   .field.default_number = GRACE),
+    ET_OPTION_REST(launch, words, "-- COMMAND"), ET_OPTION_END
+};
+
+const et_usage et_usage_launch = {
+    options, sizeof(launch),
+    "Trains with several processes on this machine, each with its share of every "
+    "batch: the\nresult is bit for bit that of one. On several machines start "
+    "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
+    "batch is cut, the number of processes\nat least.",
+    "-n 2 --restart 3 -- train --experiment NAME runs/mine --set "
+    "runtime.data_shards=2"
+};
 
 /* A start of all ranks. */
 typedef struct attempt {
@@ -152,7 +173,7 @@ static void choose_program(const launch *l, char **argv, char *self, size_t size
         self[length] = 0;
         argv[count++] = self;
     }
-    for (int i = 0; i < l->words.count; i++)
+    for (size_t i = 0; i < l->words.count; i++)
         argv[count++] = (char *)l->words.items[i];
     argv[count] = NULL;
 }
@@ -172,12 +193,14 @@ static void share_cores(const launch *l)
 /* *code: of the last attempt. */
 static int run(const launch *l, int *code, et_error *error)
 {
-    char self[4096], *argv[ET_ARG_LIST_MAX + 2];
+    char self[4096], **argv = et_alloc(l->words.count + 2, sizeof *argv);
     sigset_t signals, before;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
     for (int i = 0; i < HANDED_ON; i++)
         sigaddset(&signals, handed_on[i]);
+    if (!argv)
+        return et_alloc_failed(error, l->words.count * sizeof *argv, "words");
     choose_program(l, argv, self, sizeof self);
     share_cores(l);
     sigprocmask(SIG_BLOCK, &signals, &before);
@@ -198,6 +221,7 @@ static int run(const launch *l, int *code, et_error *error)
             break;
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
+<<<<<<< ours
     return status;
 }
 
@@ -231,6 +255,9 @@ static int parse(launch *l, const et_call *call, et_error *error)
                      "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
                      "batch is cut, the number of processes\nat least.",
                      "-n 2 -- train runs/mine --set runtime.data_shards=2");
+=======
+    et_free(argv);
+>>>>>>> theirs
     return status;
 }
 
@@ -257,13 +284,12 @@ static int check(const launch *l, et_error *error)
 /* A code of the ranks' own is this command's; they have said why. */
 int et_cmd_launch(const et_call *call, et_error *error)
 {
-    launch l = { .call = call, .grace = GRACE };
-    int code = 0, status = parse(&l, call, error);
-    if (status || l.help)
-        return status;
-    status = check(&l, error);
+    launch *l = call->options;
+    int code = 0;
+    l->call = call;
+    int status = check(l, error);
     if (!status)
-        status = run(&l, &code, error);
+        status = run(l, &code, error);
     if (!status && code)
         exit(code);
     return status;
