@@ -387,22 +387,5 @@ static int compare(comparison *c, et_error *error)
 
 int et_cmd_compare(const et_call *call, et_error *error)
 {
-<<<<<<< ours
-    comparison c = { .index = ET_MAP_INIT, .settings = { .index = ET_MAP_INIT } };
-    const et_arg table[] = {
-        ET_ARG_FLAG("all", &c.all, "also settings that are the same, and each metric"),
-        ET_ARG_JSON(c.json),
-        ET_ARG_REST("RUN RUN...", &c.words),
-        ET_ARG_END,
-    };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
-    if (!status && help)
-        et_args_help(stdout, table, call,
-                     "Shows runs side by side: settings that differ, last and best values, speed.",
-                     "runs/a runs/b");
-    return status || help ? status : compare(&c, error);
-=======
     return compare(call->options, error);
->>>>>>> theirs
 }

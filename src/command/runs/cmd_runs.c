@@ -17,12 +17,8 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
-<<<<<<< ours
-#include "command/options/args.h"
-#include "command/print.h"
-=======
 #include "command/options/options.h"
->>>>>>> theirs
+#include "command/print.h"
 #include "command/results.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"

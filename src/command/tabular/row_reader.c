@@ -6,15 +6,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-<<<<<<< ours
-#include "base/text/unicode.h"
-#include "base/values/json.h"
-#include "base/vector.h"
-#include "data/table/features/metadata.h"
-#include "data/table/features/schema.h"
-#include "data/text/text.h"
-=======
->>>>>>> theirs
 
 #define STANDARD_INPUT "standard input"
 

@@ -10,12 +10,6 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/tabular/prediction_lines.h"
-<<<<<<< ours
-#include "command/tabular/row_reader.h"
-#include "data/table/analysis/columns.h"
-#include "data/table/features/schema.h"
-=======
->>>>>>> theirs
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"

@@ -2,11 +2,11 @@
 #ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATION_COMMANDS_H
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATION_COMMANDS_H
 
-#include <etude/command.h>
+#include "command/command.h"
 
-int et_cmd_evaluate_translation(const et_call *call, et_error *error);
-int et_cmd_translate(const et_call *call, et_error *error);
-int et_cmd_export(const et_call *call, et_error *error);
-int et_cmd_score(const et_call *call, et_error *error);
+ET_COMMAND_NAMED(evaluate_translation);
+ET_COMMAND_NAMED(translate);
+ET_COMMAND_NAMED(export);
+ET_COMMAND_NAMED(score);
 
 #endif

@@ -20,11 +20,8 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-<<<<<<< ours
-#include "base/values/value.h"
-=======
 #include "base/assert.h"
->>>>>>> theirs
+#include "base/values/value.h"
 #include "data/batches/source.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"

@@ -12,10 +12,4 @@ extern const et_experiment_row et_tabular_experiments[];
 /* For what reads settings and trains nothing. */
 extern const et_program et_tabular_program;
 
-<<<<<<< ours
-=======
-/* Commands of its own. */
-ET_COMMAND_NAMED(data);
-
->>>>>>> theirs
 #endif

@@ -12,12 +12,4 @@ extern const et_experiment_row et_translation_experiments[];
 /* For what reads settings and trains nothing: nothing that trains is linked for it. */
 extern const et_program et_translation_program;
 
-<<<<<<< ours
-=======
-ET_COMMAND_NAMED(evaluate_translation);
-ET_COMMAND_NAMED(translate);
-ET_COMMAND_NAMED(export);
-ET_COMMAND_NAMED(score);
-
->>>>>>> theirs
 #endif

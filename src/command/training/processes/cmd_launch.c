@@ -221,43 +221,7 @@ static int run(const launch *l, int *code, et_error *error)
             break;
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
-<<<<<<< ours
-    return status;
-}
-
-static int parse(launch *l, const et_call *call, et_error *error)
-{
-    const et_arg table[] = {
-        ET_ARG_COUNT("ranks", "N", &l->ranks, 1, ET_RANKS_MAX,
-                     "how many processes; -n N is the same"),
-        ET_ARG_COUNT("restart", "K", &l->restart, 0, ET_ARG_COUNT_MAX,
-                     "times that it starts again where a rank was killed or lost"),
-        ET_ARG_REAL("grace", "SECONDS", &l->grace, 0, DBL_MAX,
-                    "for the others to end by themselves, where one has failed (10)"),
-        ET_ARG_REST("-- COMMAND", &l->words), ET_ARG_END
-    };
-    char name[] = "--ranks", *argv[ET_ARG_LIST_MAX + 2];
-    et_call given = *call;
-    if (call->argc > ET_ARG_LIST_MAX)
-        return et_fail(error, ET_EUSAGE, "launch: more than %d words", ET_ARG_LIST_MAX);
-    bool ended = false;
-    for (int i = 0; i < call->argc; i++) {
-        ended |= !strcmp(call->argv[i], "--");
-        argv[i] = !ended && !strcmp(call->argv[i], "-n") ? name : call->argv[i];
-    }
-    argv[call->argc] = NULL;
-    given.argv = argv;
-    int status = et_args_parse(table, &given, &l->help, error);
-    if (!status && l->help)
-        et_args_help(stdout, table, call,
-                     "Trains with several processes on this machine, each with its share of every "
-                     "batch: the\nresult is bit for bit that of one. On several machines start "
-                     "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
-                     "batch is cut, the number of processes\nat least.",
-                     "-n 2 -- train runs/mine --set runtime.data_shards=2");
-=======
     et_free(argv);
->>>>>>> theirs
     return status;
 }
 
