@@ -15,9 +15,6 @@
  *
  *     if (et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, &error)) ...
  *     options.trainer = &a.standard.trainer;
- *     ...
- *     et_standard_trainer_set_dataset(&a.standard, &other, &error);            from now on
- *     et_standard_evaluator_set_dataset(&judge, &other, &error);
  *
  * A data set is a source or a tree of sources by name; a feed is where its reader stands. Training
  * goes on in it from call to call; one that takes another's place begins at its beginning, and what
