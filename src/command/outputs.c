@@ -23,8 +23,18 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
+static void sane(const et_outputs *outputs)
+{
+    et_assert(outputs->count <= outputs->capacity);
+    et_assert(!outputs->count || outputs->files);
+    for (size_t i = 0; i < outputs->count; i++)
+        et_assert(outputs->files[i].name || outputs->failed);
+}
+
 static void note(et_outputs *outputs, const char *name, const struct stat *file)
 {
+    sane(outputs);
+    et_assert(name && *name);
     et_output_file *files =
         et_vector_grow(outputs->files, &outputs->capacity, outputs->count + 1, sizeof *files, 16);
     char *copy = files ? et_strdup(name) : NULL;
@@ -87,6 +97,7 @@ void et_outputs_release(et_outputs *outputs)
 static int check_read(const et_outputs *outputs, const char *path, const struct stat *file,
                       et_error *error)
 {
+    sane(outputs);
     for (size_t i = 0; i < outputs->count; i++) {
         const et_output_file *read = &outputs->files[i];
         if (read->device == file->st_dev && read->inode == file->st_ino)

@@ -334,10 +334,22 @@ static void *write_begin(void *self)
     return NULL;
 }
 
+/* Opened, or not; begun, or not: then it has a place for its lines. */
+static void sane(const et_session *s)
+{
+    et_assert(s->progress || (!s->log && !s->writes));
+    et_assert(!s->log || (s->info && s->call && s->model_dir));
+    et_assert(s->log || !s->writes);
+    et_assert(s->lost >= 0);
+    et_assert(s->facts.first_step >= 0 && s->facts.threads >= 0);
+}
+
 void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
                       const et_session_facts *facts)
 {
+    sane(s);
     et_assert(s->progress && !s->log);
+    et_assert(facts->first_step >= 0 && facts->threads >= 1);
     s->call = call;
     s->model_dir = model_dir;
     s->facts = *facts;
@@ -377,6 +389,7 @@ static void end_info(et_session *s, int64_t last_step, int status, const et_erro
 
 void et_session_end(et_session *s, int64_t last_step, int status, const et_error *error)
 {
+    sane(s);
     if (s->writes)
         et_thread_join(s->writer);
     et_report_lost_files(NULL);

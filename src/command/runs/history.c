@@ -491,9 +491,27 @@ int et_history_open_below(et_history **out, const char *model_dir, const char *r
     return et_history_update(h, &anew, error);
 }
 
+/* Each name of the index is that of the series at its place, and no series is without a point. */
+static void sane(const et_history *h)
+{
+    et_assert(h->model_dir && h->files && h->count <= h->capacity);
+    et_assert(h->lines >= 0 && h->step >= -1);
+    et_assert(isnan(h->first_wall) == isnan(h->last_wall));
+    et_assert(h->count <= ET_HISTORY_SERIES_MAX);
+    for (size_t i = 0; i < h->count; i++) {
+        const et_history_series *s = &h->series[i];
+        et_assert(s->count > 0 && s->count <= s->capacity);
+        et_assert(et_history_find(h, s->name) == s);
+    }
+    for (int i = 0; i < LOGS; i++)
+        et_assert(h->files->logs[i].last >= 0 &&
+                  h->files->logs[i].last <= h->files->logs[i].offset);
+}
+
 /* What is cut off again while it is read anew is found by the next call. */
 int et_history_update(et_history *h, bool *anew, et_error *error)
 {
+    sane(h);
     int status = read_documents(h, error);
     int other = read_logs(h, anew, status ? NULL : error);
     if (*anew) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text/format.h"
 #include "base/text/plain.h"
@@ -134,8 +135,19 @@ static void append_explanation(et_strbuf *line, const et_training_table_options 
     et_strbuf_printf(line, "all values: %s\n", o->log);
 }
 
+static void sane(const table *t)
+{
+    et_assert(t->options.progress && t->options.now);
+    et_assert(t->count >= 0 && t->count <= t->options.most);
+    et_assert(t->count <= t->options.metrics.count);
+    et_assert(!t->headed || t->step_width >= 4);
+    for (int i = 0; i < t->count; i++)
+        et_assert(t->columns[i].metric && t->columns[i].width >= NUMBER_WIDTH);
+}
+
 static void write_head(table *t, const et_value *validation)
 {
+    et_assert(!t->headed && !t->count);
     et_strbuf *line = &t->line;
     choose_columns(t, validation);
     et_strbuf_reset(line);
@@ -191,6 +203,8 @@ static void write_row(table *t, int64_t step, const et_value *validation)
 {
     const et_training_table_options *o = &t->options;
     et_strbuf *line = &t->line;
+    sane(t);
+    et_assert(step >= 0);
     if (!t->headed)
         write_head(t, validation);
     t->row_epoch = o->now ? o->now->epoch : 0;

@@ -74,6 +74,27 @@ static et_job *unlink_at(list *l, et_job **place)
     return job;
 }
 
+static void sane_list(const list *l)
+{
+    et_assert(l->end && !*l->end);
+    et_assert(l->items >= 0);
+    et_assert(!l->first == (l->end == &l->first));
+    et_assert(l->first || !l->items);
+}
+
+/* Under the lock: what is in a list, and in one alone. `taken` is the thread's while it answers. */
+static void sane(const et_batcher *b)
+{
+    const et_batcher_counts *c = &b->counts;
+    sane_list(&b->queue);
+    sane_list(&b->done);
+    et_assert(b->queue.items <= b->options.queue);
+    et_assert(c->answering >= 0 && c->batches >= 0 && c->requests >= c->batches);
+    et_assert(c->items >= 0 && c->busy >= 0);
+    et_assert(b->count <= b->capacity);
+    et_assert(b->last >= 0 && b->rate >= 0);
+}
+
 /* ---- batches ---- */
 
 /* How many items a batch may have. */
@@ -99,6 +120,7 @@ static bool keep(et_batcher *b, et_job *job)
 static void take_batch(et_batcher *b)
 {
     const int64_t most = room(b);
+    et_assert(b->queue.first && !b->taken.first);
     const uint64_t group = b->queue.first->request.group;
     clear(&b->taken);
     b->count = 0;
@@ -179,6 +201,8 @@ static void tell(et_batcher *b)
 static void work(et_batcher *b)
 {
     while (!b->over) {
+        sane(b);
+        et_assert(!b->counts.answering);
         if (!b->queue.first) {
             pthread_cond_wait(&b->news, &b->lock);
             continue;
@@ -287,7 +311,9 @@ et_service *et_batcher_service(et_batcher *b)
 
 bool et_batcher_put(et_batcher *b, et_job *job)
 {
+    et_assert(job->request.items > 0 && !job->next);
     pthread_mutex_lock(&b->lock);
+    sane(b);
     bool fits = b->queue.items + job->request.items <= b->options.queue;
     if (fits) {
         append(&b->queue, job);
@@ -300,6 +326,7 @@ bool et_batcher_put(et_batcher *b, et_job *job)
 et_job *et_batcher_take(et_batcher *b)
 {
     pthread_mutex_lock(&b->lock);
+    sane(b);
     et_job *job = b->done.first ? unlink_at(&b->done, &b->done.first) : NULL;
     pthread_mutex_unlock(&b->lock);
     return job;
@@ -308,6 +335,7 @@ et_job *et_batcher_take(et_batcher *b)
 bool et_batcher_withdraw(et_batcher *b, et_job *job)
 {
     pthread_mutex_lock(&b->lock);
+    sane(b);
     et_job **place = &b->queue.first;
     while (*place && *place != job)
         place = &(*place)->next;

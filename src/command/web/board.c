@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/vector.h"
@@ -60,6 +61,21 @@ static int search(et_board *board, et_error *error)
     return status;
 }
 
+/* Numbers of runs stay theirs, and each has a path below the board's directory or one of its own.
+ */
+static void sane(const et_board *board)
+{
+    et_assert(board->program && board->directory);
+    et_assert(board->count <= board->capacity);
+    et_assert(!isnan(board->searched) && !isnan(board->updated));
+    for (size_t i = 0; i < board->count; i++) {
+        const et_board_item *item = &board->items[i];
+        et_assert(item->path && item->name && item->generation >= 1);
+        et_assert(item->name >= item->path && item->name <= item->path + strlen(item->path));
+        et_assert(!item->history || !strcmp(item->history->model_dir, item->path));
+    }
+}
+
 /* ---- what is new ---- */
 
 static void note_fault(et_board_item *item, int status, const et_error *error)
@@ -82,6 +98,7 @@ static void update_item(const et_board *board, et_board_item *item)
 void et_board_update(et_board *board)
 {
     double now = et_clock_monotonic();
+    sane(board);
     if (now - board->searched >= SEARCH_INTERVAL) {
         search(board, NULL);
         board->searched = et_clock_monotonic();

@@ -8,6 +8,7 @@
 #include "command/web/serving.h"
 
 #include <etude/version.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,24 @@ static void free_job(et_job *job)
     et_arena_release(&job->arena);
     et_free(job->body);
     et_free(job);
+}
+
+/* Those that wait, the earliest deadline first, each with who asked. */
+static void sane(const et_serving *s)
+{
+    double before = -INFINITY;
+    et_job *const *place = &s->waiting;
+    et_assert(s->http && s->batcher && s->class);
+    et_assert(s->metrics.counts.items >= 0);
+    for (; *place; place = &(*place)->later) {
+        const et_job *job = *place;
+        et_assert(job->place == place);
+        et_assert(job->asker && !atomic_load(&job->ended));
+        et_assert(job->deadline >= before);
+        et_assert(job->request.items > 0);
+        before = job->deadline;
+    }
+    et_assert(s->end == place);
 }
 
 static void enlist(et_serving *s, et_job *job)
@@ -300,6 +319,7 @@ static void reply_to_done(et_serving *s)
             free_job(job);
             continue;
         }
+        et_assert(s->waiting);
         strike_off(s, job);
         if (!job->request.status)
             s->metrics.counts.items += job->request.items;
@@ -311,6 +331,7 @@ static void reply_to_done(et_serving *s)
 static void give_up(et_serving *s, et_job *job, int status, const char *why)
 {
     et_http_request *to = job->asker;
+    et_assert(to && status >= 400);
     strike_off(s, job);
     job->asker = NULL;
     if (et_batcher_withdraw(s->batcher, job))
@@ -338,6 +359,7 @@ static void give_up_gone(void *payload, et_http_request *request)
 static void turn(et_serving *s)
 {
     double wait = IDLE;
+    sane(s);
     if (s->waiting) {
         double left = s->waiting->deadline - et_clock_monotonic();
         wait = left < 0 ? 0 : left < wait ? left : wait;
