@@ -88,14 +88,19 @@ int et_position_get(const et_position *position, const char *name, int64_t *valu
 
 /* ---- as a part of the state ---- */
 
+int et_position_save(const et_position *position, et_value *dict, et_error *error)
+{
+    for (int i = 0; i < position->count; i++)
+        if (!et_value_set_int(dict, position->name[i], position->value[i]))
+            return et_alloc_failed(error, 0, "a position");
+    return ET_OK;
+}
+
 static int save_position(const void *self, et_value *dict, et_error *error)
 {
     et_position position;
     et_source_position(self, &position);
-    for (int i = 0; i < position.count; i++)
-        if (!et_value_set_int(dict, position.name[i], position.value[i]))
-            return et_alloc_failed(error, 0, "a position");
-    return ET_OK;
+    return et_position_save(&position, dict, error);
 }
 
 static int restore_position(void *self, const et_value *dict, et_error *error)

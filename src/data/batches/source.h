@@ -28,6 +28,9 @@ uint64_t et_content_joined(uint64_t before, uint64_t content);
 /* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 
+/* As et_source_part saves it. */
+int et_position_save(const et_position *position, et_value *dict, et_error *error);
+
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 

@@ -9,7 +9,11 @@
 
 #include "base/alloc.h"
 #include "base/reserved.h"
+<<<<<<< ours
 #include "systems/tfsnippet/events.h"
+=======
+#include "data/batches/cursor.h"
+>>>>>>> theirs
 #include "systems/tfsnippet/feed.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
@@ -24,10 +28,9 @@ struct et_loop_evaluator {
     et_event_source *events;
     et_measures measures;
     et_feeder feeder;
-    et_batch *batch;
-    et_position begin; /* of the source */
-    double *values;    /* [metrics]: of a batch, */
-    double *counts;    /* and what each weighs; 0: it has none */
+    et_batch_cursor cursor;
+    double *values; /* [metrics]: of a batch, */
+    double *counts; /* and what each weighs; 0: it has none */
     double *sums, *weights;
     et_share share;       /* who evaluates which batch */
     et_arena arena;       /* of what is kept of a batch */
@@ -102,7 +105,7 @@ static int open_parts(et_loop_evaluator *e, et_error *error)
                                   o->metric_count ? o->metric_count : 1, unnamed, error);
     if (!status)
         status = et_feeder_init(&e->feeder, e->loop->params, o->feeds, o->feed_count, error);
-    return status ? status : et_batch_new(&e->batch, &o->source->layout, error);
+    return status ? status : et_batch_cursor_open(&e->cursor, o->source, error);
 }
 
 static int open_sums(et_loop_evaluator *e, et_error *error)
@@ -136,7 +139,6 @@ int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
         et_loop_evaluator_close(e);
         return status;
     }
-    et_source_position(options->source, &e->begin);
     *out = e;
     return ET_OK;
 }
@@ -148,7 +150,7 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
     et_event_source_free(e->events);
     et_measures_release(&e->measures);
     et_feeder_release(&e->feeder);
-    et_batch_free(e->batch);
+    et_batch_cursor_release(&e->cursor);
     et_share_release(&e->share);
     et_arena_release(&e->arena);
     et_free(e->values);
@@ -165,9 +167,9 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
 static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
 {
     const et_loop_evaluator_options *o = &e->options;
-    *weight = o->equal_weights ? 1 : (double)e->batch->filled[0];
+    *weight = o->equal_weights ? 1 : (double)e->cursor.batch->filled[0];
     if (o->weight)
-        *weight = o->weight(o->payload, e->batch);
+        *weight = o->weight(o->payload, e->cursor.batch);
     return *weight >= 0 && isfinite(*weight)
                ? ET_OK
                : et_fail(error, ET_EDATA, "a batch weighs %g: finite, and not negative", *weight);
@@ -193,9 +195,9 @@ static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
     double weight = 0;
     int status = weigh(e, &weight, error);
     if (!status && o->pass)
-        status = et_pass_run(o->pass, e->batch, o->seed, (uint64_t)number, error);
+        status = et_pass_run(o->pass, e->cursor.batch, o->seed, (uint64_t)number, error);
     else if (!status)
-        status = o->run_batch(o->payload, e->batch, e->values, error);
+        status = o->run_batch(o->payload, e->cursor.batch, e->values, error);
     if (status)
         return status;
     for (int i = 0; i < e->measures.count; i++) {
@@ -217,23 +219,23 @@ static int take_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_
     if (!status)
         status = et_feeder_apply(more, error);
     if (!status)
-        status = et_share_take(&e->share, e->batch, &mine, error);
+        status = et_share_take(&e->share, e->cursor.batch, &mine, error);
     return status || !mine ? status : run_batch(e, number, error);
 }
 
 static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
 {
     size_t bytes = (size_t)e->measures.count * sizeof(double);
-    int64_t number = 0, epoch = 0;
+    int64_t number = 0;
+    bool over = false;
     memset(e->sums, 0, bytes);
     memset(e->weights, 0, bytes);
     et_share_begin(&e->share);
-    int status = et_source_seek(e->options.source, &e->begin, error);
+    int status = et_batch_cursor_rewind(&e->cursor, error);
     while (!status) {
-        status = et_source_next(e->options.source, e->batch, error);
-        if (status || !e->batch->filled[0] || (number && e->batch->epoch != epoch))
+        status = et_batch_cursor_next(&e->cursor, &over, error);
+        if (status || over)
             break;
-        epoch = e->batch->epoch;
         status = take_batch(e, more, number++, error);
     }
     return et_share_join(&e->share, status, error);

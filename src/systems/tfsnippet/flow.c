@@ -1,7 +1,3 @@
-/* Invariants:
- *   (1) `next` is the position that gives batch again, as long as waits; else what is saved is the
- *       source's own position;
- *   (2) batch->epoch == pass for every batch that a step has got. */
 #include "systems/tfsnippet/flow.h"
 
 #include <string.h>
@@ -17,7 +13,7 @@ void et_flows_release(et_flows *flows)
 {
     for (size_t i = 0; i < flows->count; i++) {
         et_free(flows->flows[i].name);
-        et_batch_free(flows->flows[i].batch);
+        et_batch_cursor_release(&flows->flows[i].cursor);
     }
     et_free(flows->flows);
     et_arena_release(&flows->arena);
@@ -27,7 +23,7 @@ void et_flows_release(et_flows *flows)
 et_flow *et_flows_find(et_flows *flows, const et_source *source)
 {
     for (size_t i = 0; i < flows->count; i++)
-        if (flows->flows[i].source == source)
+        if (flows->flows[i].cursor.source == source)
             return &flows->flows[i];
     return NULL;
 }
@@ -53,14 +49,14 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     if (!status && (!position || position->kind != ET_VALUE_DICT))
         status = et_fail(error, ET_EFORMAT, "there is no position");
     if (!status)
-        status = et_source_part.restore(flow->source, position, error);
+        status = et_batch_cursor_restore(&flow->cursor, position, error);
     if (status)
         return et_fail_while(error, status, "%s%s", *flow->name ? "source " : "source of steps",
                              flow->name);
     flow->pass_over = flow->over;
-    flow->begun = pass >= 0;
-    flow->empty = !flow->begun;
-    flow->pass = pass;
+    flow->cursor.begun = pass >= 0;
+    flow->cursor.pass = pass;
+    flow->empty = pass < 0;
     return ET_OK;
 }
 
@@ -91,18 +87,17 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
     if (!grown)
         return et_alloc_failed(error, sizeof *grown, "a source");
     flows->flows = grown;
-    et_flow flow = { .source = source, .name = et_strdup(name), .empty = true };
-    int status = flow.name ? et_batch_new(&flow.batch, &source->layout, error)
+    et_flow flow = { .name = et_strdup(name), .empty = true };
+    int status = flow.name ? et_batch_cursor_open(&flow.cursor, source, error)
                            : et_alloc_failed(error, strlen(name), "a source");
     const et_value *restored = et_value_get(flows->restored, name);
-    et_source_position(source, &flow.start);
     if (!status && restored)
         status = restore_flow(&flow, restored, error);
     if (!status) {
         flows->flows[flows->count++] = flow;
         return ET_OK;
     }
-    et_batch_free(flow.batch);
+    et_batch_cursor_release(&flow.cursor);
     et_free(flow.name);
     return status;
 }
@@ -115,22 +110,13 @@ void et_flows_begin_epoch(et_flows *flows)
 
 /* ---- batches ---- */
 
-static int read_batch(et_flow *flow, et_error *error)
-{
-    if (flow->waits)
-        return ET_OK;
-    et_source_position(flow->source, &flow->next);
-    return et_source_next(flow->source, flow->batch, error);
-}
-
 /* Back to the start for the next pass. Two ends in a row: there is nothing between them. */
 static int rewind_flow(et_flow *flow, et_error *error)
 {
     if (flow->empty)
         return et_fail(error, ET_EDATA, "the source of steps gives no batch");
-    flow->begun = false;
     flow->empty = true;
-    return et_source_seek(flow->source, &flow->start, error);
+    return et_batch_cursor_rewind(&flow->cursor, error);
 }
 
 int et_flow_next(et_flow *flow, bool *over, et_error *error)
@@ -141,17 +127,11 @@ int et_flow_next(et_flow *flow, bool *over, et_error *error)
         flow->pass_over--;
         return ET_OK;
     }
-    int status = read_batch(flow, error);
+    int status = et_batch_cursor_next(&flow->cursor, over, error);
     if (status)
         return status;
-    const et_batch *batch = flow->batch;
-    bool ended = batch->filled[0] == 0;
-    *over = ended || (flow->begun && batch->epoch != flow->pass);
     flow->over += *over;
-    flow->waits = *over && !ended;
-    flow->begun = !ended;
-    flow->pass = batch->epoch;
-    if (ended)
+    if (!flow->cursor.begun)
         return rewind_flow(flow, error);
     flow->empty = false;
     sane(flow);
@@ -159,18 +139,6 @@ int et_flow_next(et_flow *flow, bool *over, et_error *error)
 }
 
 /* ---- as a part of the state ---- */
-
-static bool save_position(et_value *dict, const et_flow *flow)
-{
-    et_position now = { 0 };
-    if (!flow->waits)
-        et_source_position(flow->source, &now);
-    const et_position *position = flow->waits ? &flow->next : &now;
-    bool whole = dict != NULL;
-    for (int i = 0; whole && i < position->count; i++)
-        whole = et_value_set_int(dict, position->name[i], position->value[i]) != NULL;
-    return whole;
-}
 
 /* What was restored for the source without a name, as long as no step has shown which it is. */
 static int save_waiting(et_value *dict, const et_flows *flows, et_error *error)
@@ -188,8 +156,12 @@ static int save(const void *self, et_value *dict, et_error *error)
     for (size_t i = 0; i < flows->count; i++) {
         const et_flow *flow = &flows->flows[i];
         et_value *one = et_value_set_dict(dict, flow->name);
-        if (!one || !save_position(et_value_set_dict(one, "position"), flow) ||
-            !et_value_set_int(one, "pass", flow->begun ? flow->pass : -1) ||
+        et_value *position = et_value_set_dict(one, "position");
+        int status = position ? et_batch_cursor_save(&flow->cursor, position, error)
+                              : et_alloc_failed(error, 0, "a state tree");
+        if (status)
+            return status;
+        if (!et_value_set_int(one, "pass", flow->cursor.begun ? flow->cursor.pass : -1) ||
             !et_value_set_int(one, "over", flow->over))
             return et_alloc_failed(error, 0, "a state tree");
     }

@@ -1,7 +1,6 @@
-/* Where the batches of steps come from: sources, each with a batch to fill, where it stands and
- * which pass over its data it is in. A pass is over when the source ends (it is set back to where
- * it was first seen) or when the epoch of its batches changes (that batch waits for the next
- * pass). A pass that is left goes on where it was.
+/* Where the batches of steps come from: sources by name, each with a cursor
+ * (data/batches/cursor.h). A source that has ended is set back to its begin; a pass that is left
+ * continues where it was.
  *
  * As a part of the state: for each source the position of the next batch of a step. One without a
  * name is the source that was first used; what is restored for it waits until that is known. */
@@ -12,19 +11,14 @@
 #include <etude/state.h>
 
 #include "base/arena.h"
+#include "data/batches/cursor.h"
 
 typedef struct et_flow {
-    char *name;        /* owned; "": without */
-    et_source *source; /* borrowed */
-    et_batch *batch;   /* owned */
-    et_position start; /* where it was first seen */
-    et_position next;  /* before batch */
-    bool waits;        /* batch is the first of the next pass */
-    bool begun;        /* pass is known */
-    int64_t pass;      /* epoch of the batches of the pass that is open */
+    char *name; /* owned; "": without */
+    et_batch_cursor cursor;
     int64_t over;      /* passes that were over in this epoch of the loop */
     int64_t pass_over; /* of those, what is to be told again: the epoch was restored */
-    bool empty;        /* nothing has come since the start of the data */
+    bool empty;        /* nothing has come since the begin of the data */
 } et_flow;
 
 /* Zero: none. */
@@ -47,7 +41,7 @@ et_flow *et_flows_find(et_flows *flows, const et_source *source);
 /* An epoch of the loop begins. */
 void et_flows_begin_epoch(et_flows *flows);
 
-/* The next batch of a step into flow->batch; *over: there is none in this pass. */
+/* The next batch of a step into the cursor; *over: there is none in this pass. */
 int et_flow_next(et_flow *flow, bool *over, et_error *error);
 
 /* For et_state_add. */

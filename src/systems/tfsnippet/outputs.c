@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/vector.h"
+#include "data/batches/cursor.h"
 #include "engine/comm/collected.h"
 
 typedef struct output {
@@ -89,26 +90,20 @@ static int run_batch(job *j, const et_batch *batch, batch_fn *take, void *payloa
 /* Runs the pass on all that is left of the source's pass; a batch of the next one is given back. */
 static int run_pass(job *j, batch_fn *take, void *payload, et_error *error)
 {
-    et_source *source = j->source;
-    et_batch *batch = NULL;
-    int64_t epoch = 0;
-    int status = et_pass_prepare(j->pass, &source->layout, error);
+    et_batch_cursor cursor = { .source = NULL };
+    bool over = false;
+    int status = et_pass_prepare(j->pass, &j->source->layout, error);
     if (!status)
-        status = et_batch_new(&batch, &source->layout, error);
+        status = et_batch_cursor_open(&cursor, j->source, error);
     while (!status) {
-        et_position before;
-        et_source_position(source, &before);
-        status = et_source_next(source, batch, error);
-        if (status || !batch->filled[0])
+        status = et_batch_cursor_next(&cursor, &over, error);
+        if (status || over)
             break;
-        if (j->batches && batch->epoch != epoch) {
-            status = et_source_seek(source, &before, error);
-            break;
-        }
-        epoch = batch->epoch;
-        status = run_batch(j, batch, take, payload, error);
+        status = run_batch(j, cursor.batch, take, payload, error);
     }
-    et_batch_free(batch);
+    if (!status)
+        status = et_batch_cursor_give_back(&cursor, error);
+    et_batch_cursor_release(&cursor);
     return !status && !j->batches ? et_fail(error, ET_EDATA, "the source has no batch to run on")
                                   : status;
 }

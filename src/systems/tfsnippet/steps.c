@@ -172,7 +172,7 @@ static int take_batch(et_loop *loop, et_source *source, bool *over)
     flow = status ? NULL : et_flows_find(&loop->flows, source);
     if (!status)
         status = et_flow_next(flow, over, &loop->error);
-    loop->step_data = status || *over ? NULL : flow->batch;
+    loop->step_data = status || *over ? NULL : flow->cursor.batch;
     return status;
 }
 

@@ -5,13 +5,13 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/strbuf.h"
+#include "data/batches/cursor.h"
 #include "data/batches/source.h"
 
 typedef struct leaf {
     char *path; /* owned; "" of a data set that is one source */
-    et_source *source;
-    et_position begin, mark;
-    et_batch *batch; /* owned */
+    et_batch_cursor cursor;
+    et_position mark;
 } leaf;
 
 struct et_feed {
@@ -25,7 +25,7 @@ struct et_feed {
 static const leaf *find_source(const et_feed *feed, const et_source *source)
 {
     for (int i = 0; i < feed->count; i++)
-        if (feed->leaves[i].source == source)
+        if (feed->leaves[i].cursor.source == source)
             return &feed->leaves[i];
     return NULL;
 }
@@ -48,10 +48,8 @@ static int add_leaf(et_feed *feed, const et_dataset *dataset, const char *path, 
         return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
                        find_source(feed, source)->path, path);
     leaf *to = &feed->leaves[feed->count++];
-    to->source = source;
     to->path = et_strdup(path);
-    et_source_position(source, &to->begin);
-    return to->path ? et_batch_new(&to->batch, &source->layout, error)
+    return to->path ? et_batch_cursor_open(&to->cursor, source, error)
                     : et_alloc_failed(error, 0, "a data set");
 }
 
@@ -111,7 +109,7 @@ void et_feed_free(et_feed *feed)
         return;
     for (int i = 0; feed->leaves && i < feed->count; i++) {
         et_free(feed->leaves[i].path);
-        et_batch_free(feed->leaves[i].batch);
+        et_batch_cursor_release(&feed->leaves[i].cursor);
     }
     et_free(feed->leaves);
     et_free(feed);
@@ -123,7 +121,7 @@ int et_feed_rewind(et_feed *feed, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < feed->count; i++)
-        status = et_source_seek(feed->leaves[i].source, &feed->leaves[i].begin, error);
+        status = et_batch_cursor_rewind(&feed->leaves[i].cursor, error);
     return status;
 }
 
@@ -147,25 +145,25 @@ int et_feed_next(et_feed *feed, const char *path, const et_batch **batch, et_err
     if (!from)
         return et_fail(error, ET_EUSAGE, "the data set has no source %s; one is named %s",
                        path && *path ? path : "without a name", feed->leaves[0].path);
-    int status = et_source_next(from->source, from->batch, error);
+    int status = et_source_next(from->cursor.source, from->cursor.batch, error);
     if (status)
         return status;
-    *batch = from->batch;
-    return from->batch->filled[0] ? ET_OK : ET_FEED_ENDED;
+    *batch = from->cursor.batch;
+    return from->cursor.batch->filled[0] ? ET_OK : ET_FEED_ENDED;
 }
 
 void et_feed_mark(et_feed *feed)
 {
     feed->marked_alive = feed->lives;
     for (int i = 0; i < feed->count; i++)
-        et_source_position(feed->leaves[i].source, &feed->leaves[i].mark);
+        et_source_position(feed->leaves[i].cursor.source, &feed->leaves[i].mark);
 }
 
 int et_feed_return(et_feed *feed, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < feed->count; i++)
-        status = et_source_seek(feed->leaves[i].source, &feed->leaves[i].mark, error);
+        status = et_source_seek(feed->leaves[i].cursor.source, &feed->leaves[i].mark, error);
     feed->lives = feed->marked_alive;
     return status;
 }
@@ -179,7 +177,7 @@ int et_feed_save(const et_feed *feed, et_value *dict, et_error *error)
     et_value *sources = feed->lives ? et_value_set_dict(dict, "sources") : NULL;
     for (int i = 0; sources && !status && i < feed->count; i++) {
         const leaf *from = &feed->leaves[i];
-        status = et_source_part.save(from->source, et_value_set_dict(sources, from->path), error);
+        status = et_batch_cursor_save(&from->cursor, et_value_set_dict(sources, from->path), error);
     }
     return status || !et_value_failed(dict) ? status : et_alloc_failed(error, 0, "the state");
 }
@@ -192,7 +190,7 @@ int et_feed_restore(et_feed *feed, const et_value *dict, et_error *error)
     for (int i = 0; lives && !status && i < feed->count; i++) {
         leaf *to = &feed->leaves[i];
         const et_value *position = et_value_get(sources, to->path);
-        status = position ? et_source_part.restore(to->source, position, error)
+        status = position ? et_batch_cursor_restore(&to->cursor, position, error)
                           : et_fail(error, ET_EDATA,
                                     "no position of source %s is saved: the data "
                                     "set was another one",

@@ -1,0 +1,39 @@
+/* A cursor: a source, a batch that it is read into, and where it stands.
+ *
+ * The data come in passes. A pass is over when the source ends, or when the epoch of its batches
+ * changes: then the batch that was read waits, as the first of the next pass. */
+#ifndef ETUDE_DATA_BATCHES_CURSOR_H
+#define ETUDE_DATA_BATCHES_CURSOR_H
+
+#include <etude/data.h>
+#include <etude/value.h>
+
+typedef struct et_batch_cursor {
+    et_source *source; /* borrowed */
+    et_batch *batch;   /* owned: the one read last */
+    et_position begin; /* where the source stood when the cursor was opened */
+    et_position next;  /* before batch */
+    bool waits;        /* batch is the first of the next pass */
+    bool begun;        /* a pass is open, and `pass` is its epoch */
+    int64_t pass;
+} et_batch_cursor;
+
+/* On failure there is nothing to release. Afterwards reading allocates nothing. */
+int et_batch_cursor_open(et_batch_cursor *cursor, et_source *source, et_error *error);
+void et_batch_cursor_release(et_batch_cursor *cursor); /* not the source */
+
+/* The next batch of the pass; *over: there is none. After the end of the source (the batch is
+ * empty) rewind comes next. */
+int et_batch_cursor_next(et_batch_cursor *cursor, bool *over, et_error *error);
+
+/* The source as it was when the cursor was opened, before a pass. */
+int et_batch_cursor_rewind(et_batch_cursor *cursor, et_error *error);
+
+/* A batch that waits is given back to the source. */
+int et_batch_cursor_give_back(et_batch_cursor *cursor, et_error *error);
+
+/* As et_source_part has them: the position of the batch that next gives. */
+int et_batch_cursor_save(const et_batch_cursor *cursor, et_value *dict, et_error *error);
+int et_batch_cursor_restore(et_batch_cursor *cursor, const et_value *dict, et_error *error);
+
+#endif
