@@ -20,6 +20,7 @@
 #include "command/command.h"
 #include "command/lost_file.h"
 #include "command/named_run.h"
+#include "command/pages/complete.h"
 #include "command/pages/described.h"
 #include "command/pages/man.h"
 #include "command/print.h"
@@ -254,6 +255,8 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
         printf("etude %s\n", et_version());
         return ET_OK;
     }
+    if (!strcmp(name, "complete"))
+        return et_complete(program, argc - 2, argv + 2, error);
     return run_command(program, name, argc - 2, argv + 2, error);
 }
 

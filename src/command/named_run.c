@@ -69,3 +69,17 @@ et_named_run et_run_named(const et_call *call)
     }
     return named;
 }
+
+const et_task_kind *et_kind_named(const et_call *call)
+{
+    const char *name = NULL;
+    for (int i = 0, end = end_of_options(call); i < end; i++) {
+        const char *value = value_of(call, i, "--experiment");
+        name = value ? value : name;
+    }
+    for (int k = 0; name && k < call->program->count; k++)
+        for (const et_experiment_row *row = call->program->kinds[k]->experiments; row->name; row++)
+            if (!strcmp(row->name, name))
+                return call->program->kinds[k];
+    return NULL;
+}

@@ -17,4 +17,7 @@ typedef struct et_named_run {
 
 et_named_run et_run_named(const et_call *call);
 
+/* Whose experiment the line names by --experiment; NULL: it names none that there is. */
+const et_task_kind *et_kind_named(const et_call *call);
+
 #endif

@@ -5,6 +5,8 @@ command -v bash >/dev/null || {
     echo "SKIPPED: bash is not installed"
     exit 77
 }
+PATH=$(cd "$(dirname "$1")" && pwd):$(cd "$(dirname "$2")" && pwd):$PATH
+export PATH
 work=$(mktemp -d "$PWD/bash.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -12,24 +14,26 @@ cd "$work"
 "$2" completion bash >two_kinds.bash
 mkdir -p runs/a/checkpoints runs/b 'runs/with blank' empty
 echo 'experiment: tabular/mlp' >runs/a/params.yaml
-touch 'runs/with blank/params.yaml' train.en 'my train.en' train.de
+touch 'runs/with blank/params.yaml' train.en 'my train.en' train.de model.safetensors .hidden home.txt
+HOME=$work
+export HOME
 cat >driver.bash <<'END'
 set -u
 . ./etude.bash
 . ./two_kinds.bash
 failed=0
 # offers LINE: WORD... : what is offered at its end, sorted, is these words. A line ends in a blank
-# where a new word begins. bash cuts words at = and : before it asks.
+# where a new word begins, and % is a blank in a word. bash cuts words at = and : before it asks.
 offers() {
     local line=$1 function word
     shift
     COMP_WORDS=()
-    for word in ${line//=/ = }; do COMP_WORDS+=("$word"); done
+    for word in ${line//=/ = }; do COMP_WORDS+=("${word//%/\\ }"); done
     [[ $line != *[\ ] ]] || COMP_WORDS+=('')
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
     function=$(complete -p -- "${COMP_WORDS[0]}" | sed 's/.*-F \([^ ]*\).*/\1/')
     COMPREPLY=()
-    $function
+    $function "${COMP_WORDS[0]}"
     local got wanted
     got=$(printf '%s\n' "${COMPREPLY[@]}" | sort)
     wanted=$(printf '%s\n' "$@" | sort)
@@ -50,16 +54,40 @@ offers 'etude translate --precision ' bfloat16 float32 int8
 offers 'etude translate --precision=in' int8
 offers 'etude translate --checkpoint be' best
 offers 'etude translate --checkpoint train.' train.de train.en
-offers 'etude translate runs/' runs/a 'runs/with blank'
-offers 'etude translate --model-dir runs/' runs/a 'runs/with blank'
-offers 'etude translate --model_dir runs/a' runs/a
-offers 'etude translate ru' runs
+offers 'etude translate runs/' runs/a/ 'runs/with blank/'
+offers 'etude translate --model-dir runs/' runs/a/ 'runs/with blank/'
+offers 'etude translate --model_dir runs/a' runs/a/
+offers 'etude translate runs/with%bl' 'runs/with blank/'
+offers 'etude translate ru' runs/
 offers 'etude translate em' ''
+offers 'etude translate mod' model.safetensors
+offers 'etude translate runs/a my' 'my train.en'
+offers 'etude translate --model-dir runs/a train.' train.de train.en
+offers 'etude translate runs/a train.en train.' ''
+offers 'etude evaluate runs/a train.' train.de train.en
+offers 'etude evaluate runs/a train.en train.' train.de train.en
+offers 'etude score train.' train.de train.en
+offers 'etude score --width 2 train.en train.' train.de train.en
+offers 'etude data analyze train.' train.de train.en
+offers 'etude inspect runs/a train.' train.de train.en
+offers 'etude keys em' empty/
+offers 'etude score .hi' .hidden
+offers 'etude score hi' ''
+offers 'etude score ~/hom' '~/home.txt'
+offers 'etude runs --sort st' state step
+offers 'etude train --init mod' model.safetensors
+offers 'etude export runs/a --output train.d' train.de
+offers 'etude train runs/a --enable-async-checkpointing=' false true
+offers 'etude train runs/a --thr' --threads
+offers 'etude train runs/a --params-o' --params-override
+offers 'etude train runs/a --gpu' ''
+offers 'etude launch -n 2 -- tra' train translate
+offers 'etude launch -n 2 -- train --experiment translation/b' translation/base
 offers 'etude train --data train.' train.de train.en
 offers 'etude train --data train.en train.' train.de train.en
-offers 'etude train --data train.en train.de runs/a' runs/a
+offers 'etude train --data train.en train.de runs/a' runs/a/
 offers 'etude train --config-file train.e' train.e'n'
-offers 'etude train --verbose runs/a' runs/a
+offers 'etude train --verbose runs/a' runs/a/
 offers 'etude train --tpu' '' # of another system
 offers 'etude tfx sc' scaffold
 offers 'etude nothing --' ''
@@ -90,11 +118,16 @@ bash --norc --noprofile driver.bash
 # And in a shell that a person types in.
 if command -v script >/dev/null; then
     printf '%s\n' "PS1='> '; . ./etude.bash" >rc
-    printf 'etude transl\t--preci\tin\t\nexit\n' |
+    printf 'etude transl\t--preci\tin\t\netude score my\tx\nexit\n' |
         script -qec 'bash --noprofile --rcfile rc -i' /dev/null >typed 2>&1 || true
     tr -d '\r' <typed | grep -q 'etude translate --precision int8' || {
         cat -v typed >&2
         echo "test_completion_bash: not completed in a terminal" >&2
+        exit 1
+    }
+    tr -d '\r' <typed | grep -qF 'etude score my\ train.en x' || {
+        cat -v typed >&2
+        echo "test_completion_bash: a blank in a name is not marked" >&2
         exit 1
     }
 fi

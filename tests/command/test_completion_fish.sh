@@ -5,6 +5,8 @@ command -v fish >/dev/null || {
     echo "SKIPPED: fish is not installed"
     exit 77
 }
+PATH=$(cd "$(dirname "$1")" && pwd):$PATH
+export PATH
 work=$(mktemp -d "$PWD/fish.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -13,13 +15,14 @@ export HOME XDG_CONFIG_HOME
 "$1" completion fish >etude.fish
 mkdir -p runs/a/checkpoints runs/b
 echo 'experiment: tabular/mlp' >runs/a/params.yaml
-touch train.en
+touch train.en 'my train.en'
 failed=0
 # offers LINE WORD...: the words offered at the end of LINE, in order.
 offers() {
     line=$1
     shift
-    fish --no-config -c "source etude.fish; complete -C '$line'" | cut -f1 | sort >got
+    fish --no-config -c "source etude.fish; complete -C '$line'" >all
+    cut -f1 all | sort >got
     printf '%s\n' "$@" | sort | grep -v '^$' >wanted || :
     cmp -s got wanted || {
         echo "completion: $line: wanted $*, found $(tr '\n' ' ' <got)" >&2
@@ -44,5 +47,12 @@ offers 'etude evaluate runs/a --set task.model.enc' ''
 offers 'etude train --set runtime.mixed_precision_dtype=b' runtime.mixed_precision_dtype=bfloat16
 offers 'etude train --set runtime.seed=1,runtime.synchronous=t' \
     runtime.seed=1,runtime.synchronous=true
+offers 'etude translate runs/a train.' train.en
+offers 'etude runs --sort st' state step
+offers 'etude launch -n 2 -- transl' translate
+offers 'etude train --gpu' ''
+offers 'etude score my' 'my train.en'
+# What each word is stands beside it.
+fish --no-config -c "source etude.fish; complete -C 'etude insp'" | grep -q 'show a checkpoint'
 [ $failed = 0 ]
 echo "fish completes"

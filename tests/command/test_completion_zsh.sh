@@ -5,6 +5,8 @@ command -v zsh >/dev/null && zsh -fc 'zmodload zsh/zpty' 2>/dev/null || {
     echo "SKIPPED: zsh, or its module zpty, is not installed"
     exit 77
 }
+PATH=$(cd "$(dirname "$1")" && pwd):$PATH
+export PATH
 work=$(mktemp -d "$PWD/zsh.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -13,7 +15,7 @@ mkdir functions
 zsh -n functions/_etude
 mkdir -p runs/alpha/checkpoints runs/b
 echo 'experiment: tabular/mlp' >runs/alpha/params.yaml
-touch train.english
+touch train.english 'my train.en'
 cat >driver.zsh <<'END'
 zmodload zsh/zpty zsh/datetime
 setopt extended_glob
@@ -54,7 +56,7 @@ completes() {
 completes 'etude transl' 'etude translate '
 completes 'etude completion z' 'etude completion zsh '
 completes 'etude help insp' 'etude help inspect '
-completes 'etude translate --preci' 'etude translate --precision='
+completes 'etude translate --preci' 'etude translate --precision '
 completes 'etude translate --precision in' 'etude translate --precision int8 '
 completes 'etude translate --precision=in' 'etude translate --precision=int8 '
 completes 'etude train --experiment translation/b' 'etude train --experiment translation/base '
@@ -79,6 +81,11 @@ completes 'etude train --set=runtime.seed=1,runtime.synchr' \
     'etude train --set=runtime.seed=1,runtime.synchronous='
 completes 'etude train --set runtime.seed=1,runtime.synchronous=t' \
     'etude train --set runtime.seed=1,runtime.synchronous=true '
+completes 'etude translate runs/alpha train.e' 'etude translate runs/alpha train.english '
+completes 'etude score my' 'etude score my\ train.en '
+completes 'etude score my\ tr' 'etude score my\ train.en '
+completes 'etude runs --sort sta' 'etude runs --sort state '
+completes 'etude launch -n 2 -- transl' 'etude launch -n 2 -- translate '
 zpty -d shell
 exit $failed
 END

@@ -36,6 +36,25 @@ order() {
 [ "$(order rate)" = 'r/a r/b r/deep/c ' ] || fail "by a setting: $(order rate)"
 [ "$(order trainer.train_steps)" = 'r/deep/c r/b r/a ' ] || fail "by a setting's path"
 tells 2 'or a setting, not rat. Nearest: rate' runs r --sort rat
+# By a metric: of "auc" validation's, and its best value first; a setting that all have alike comes after.
+log() {
+    mkdir -p "s/$1"
+    printf '{"step": 5, "train": {"training_auc": %s, "training_loss": %s}}
+{"step": 5, "validation": {"validation_auc": 0.1}}\n{"step": 9, "validation": {"validation_auc": %s}}\n' \
+        "$2" "$3" "$4" >"s/$1/metrics.jsonl"
+    printf 'experiment: made/small\ntask:\n  loss: auto\n' >"s/$1/params.yaml"
+}
+log a 0.9 0.5 0.6
+log b 0.7 0.3 0.8
+log c 0.8 0.4 0.7
+by() {
+    "$etude" runs s --sort "$1" | awk 'NR > 1 { printf "%s ", $1 }'
+}
+[ "$(by auc)" = 's/b s/c s/a ' ] || fail "by auc: $(by auc)"
+[ "$(by validation_auc)" = 's/b s/c s/a ' ] || fail "by validation_auc: $(by validation_auc)"
+[ "$(by training_auc)" = 's/a s/c s/b ' ] || fail "by training_auc: $(by training_auc)"
+[ "$(by loss)" = 's/b s/c s/a ' ] || fail "by loss: $(by loss)"
+tells 2 'a metric or a setting, not auk. Nearest: ' runs s --sort auk
 # Of a loss the lowest is best.
 tells 0 '^r/a .* 2 *200 ' runs r --metric training_loss --sort best
 [ "$(sed -n 2p out | cut -d ' ' -f 1)" = r/a ] || fail "the lowest loss comes first"

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields_scalar.h"
+#include "command/named_run.h"
 #include "command/options/options.h"
 #include "command/options/sets.h"
 #include "engine/exec/device.h"
@@ -197,32 +198,10 @@ static void add_sets(et_command_line *line, et_option_settings *settings, const 
     }
 }
 
-/* Whose experiment the line names; NULL: it names none. */
-static const et_task_kind *kind_named(const et_call *call)
-{
-    static const char option[] = "--experiment";
-    const size_t length = sizeof option - 1;
-    const char *name = NULL;
-    for (int i = 0; i < call->argc; i++) {
-        const char *word = call->argv[i];
-        if (strncmp(word, option, length) != 0)
-            continue;
-        if (word[length] == '=')
-            name = word + length + 1;
-        else if (!word[length] && i + 1 < call->argc)
-            name = call->argv[i + 1];
-    }
-    for (int k = 0; name && k < call->program->count; k++)
-        for (const et_experiment_row *row = call->program->kinds[k]->experiments; row->name; row++)
-            if (!strcmp(row->name, name))
-                return call->program->kinds[k];
-    return NULL;
-}
-
 static void add_kinds(et_command_line *line, et_option_settings *settings)
 {
     const et_program *program = line->call->program;
-    const et_task_kind *kind = kind_named(line->call);
+    const et_task_kind *kind = et_kind_named(line->call);
     for (int i = 0; i < program->count; i++)
         if (!kind || kind == program->kinds[i])
             add_sets(line, settings, program->kinds[i]->options, program->kinds[i]->name);

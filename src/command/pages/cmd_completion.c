@@ -1,12 +1,11 @@
-/* etude completion: the script that makes a shell complete what is typed (completion.h). */
-#include "command/pages/completion.h"
-
+/* etude completion: the function that makes a shell complete what is typed. It asks `etude
+ * complete` for the candidates (complete.c), so it knows nothing of commands and options itself. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/fields/fields.h"
+#include "command/command.h"
 #include "command/options/options.h"
 
 typedef struct completion_options {
@@ -20,18 +19,71 @@ static const et_option options[] = {
 
 const et_usage et_usage_completion = {
     options, sizeof(completion_options),
-    "Prints what makes a shell complete commands, options and their values. "
-    "Installed\npackages have it already.",
+    "Prints what makes a shell complete commands, options and their values. Installed\n"
+    "packages have it already.",
     "bash >~/.local/share/bash-completion/completions/etude"
 };
 
+/* @@ is the program's name, @_ that name as far as a function may have it. bash cuts words at = and
+ * : and replaces what stands behind; of a file's name it adds marks that the shell needs. */
+static const char bash[] =
+    "# bash completion of @@, made by `@@ completion bash`.\n"
+    "_@_() {\n"
+    "    local line word=${COMP_WORDS[COMP_CWORD]} i\n"
+    "    local -a words=()\n"
+    "    for ((i = 1; i <= COMP_CWORD; i++)); do\n"
+    "        if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i - 1]} == *[=:] ]]; "
+    "then\n"
+    "            words[-1]+=${COMP_WORDS[i]}\n"
+    "        else\n"
+    "            words+=(\"${COMP_WORDS[i]}\")\n"
+    "        fi\n"
+    "    done\n"
+    "    [[ $word != [=:]* ]] || word=\n"
+    "    local before=${words[-1]%\"$word\"}\n"
+    "    words=(\"${words[@]//\\\\/}\")\n"
+    "    words=(\"${words[@]#[\\\"\\']}\")\n"
+    "    COMPREPLY=()\n"
+    "    while IFS= read -r line; do\n"
+    "        line=${line%%$'\\t'*}\n"
+    "        COMPREPLY+=(\"${line#\"$before\"}\")\n"
+    "    done < <(\"${1/#\\~/$HOME}\" complete \"${words[@]}\" 2>/dev/null)\n"
+    "    [[ ! -e ${COMPREPLY[0]-} ]] || compopt -o filenames 2>/dev/null\n"
+    "    [[ ${COMPREPLY[0]-} != *[/=.] ]] || compopt -o nospace 2>/dev/null\n"
+    "}\n"
+    "complete -F _@_ -- @@\n";
+
+static const char zsh[] =
+    "#compdef @@\n"
+    "# zsh completion of @@, made by `@@ completion zsh`.\n"
+    "_@_() {\n"
+    "    local line word\n"
+    "    local -a whole begun\n"
+    "    for line in \"${(@f)$(\"${(Q)words[1]}\" complete \"${(@Q)words[2,CURRENT-1]}\" "
+    "\"${(Q)PREFIX}\" 2>/dev/null)}\"; do\n"
+    "        word=${${line%%$'\\t'*}//:/\\\\:}\n"
+    "        [[ $line != *$'\\t'* ]] || word+=:${line#*$'\\t'}\n"
+    "        if [[ ${line%%$'\\t'*} == *[/=.] ]]; then begun+=($word); else whole+=($word); fi\n"
+    "    done\n"
+    "    _describe '' whole -- begun -S ''\n"
+    "}\n"
+    "if [[ $funcstack[1] == _@_ ]]; then _@_ \"$@\"; else compdef _@_ @@; fi\n";
+
+/* fish adds no blank behind a sign, a point or a slash. */
+static const char fish[] =
+    "# fish completion of @@, made by `@@ completion fish`.\n"
+    "function __@__complete\n"
+    "    set -l words (commandline -opc)\n"
+    "    $words[1] complete $words[2..] (commandline -ct | string unescape) 2>/dev/null\n"
+    "end\n"
+    "complete -c @@ -f -a '(__@__complete)'\n";
+
 static const struct {
-    const char *name;
-    void (*print)(FILE *to, const et_completion *all);
+    const char *name, *text;
 } shells[] = {
-    { "bash", et_completion_bash },
-    { "zsh", et_completion_zsh },
-    { "fish", et_completion_fish },
+    { "bash", bash },
+    { "zsh", zsh },
+    { "fish", fish },
 };
 
 #define SHELLS (sizeof shells / sizeof shells[0])
@@ -45,44 +97,16 @@ static int unknown_shell(const char *shell, et_error *error)
                    shell, et_nearest_hint(shell, names, "").text);
 }
 
-/* Both arrays are there, zeroed. */
-static int print_with(const et_call *call, size_t shell, const et_commands *commands,
-                      et_description *described, et_strbuf *settings, et_error *error)
+static void print(const char *text, const char *program)
 {
-    const et_program *program = call->program;
-    et_strbuf word = ET_STRBUF_INIT;
-    int status = ET_OK;
-    for (size_t i = 0; i < commands->count && !status; i++)
-        status = et_describe(&described[i], program, commands->row[i], error);
-    for (int k = 0; k < program->count && !status; k++)
-        status = et_completion_settings(&settings[k], program, program->kinds[k], error);
-    for (const char *at = program->name; *at; at++)
-        et_strbuf_append_char(&word, isalnum((unsigned char)*at) ? *at : '_');
-    if (!status && word.failed)
-        status = et_alloc_failed(error, 0, "a name");
-    const et_completion all = { program, commands, described, et_strbuf_text(&word), settings };
-    if (!status)
-        shells[shell].print(stdout, &all);
-    et_strbuf_release(&word);
-    return status;
-}
-
-static int print(const et_call *call, size_t shell, et_error *error)
-{
-    const et_commands commands = et_commands_of(call->program);
-    const int kinds = call->program->count;
-    et_description *described = et_alloc_zero(commands.count, sizeof *described);
-    et_strbuf *settings = et_alloc_zero((size_t)kinds + 1, sizeof *settings);
-    int status = described && settings
-                     ? print_with(call, shell, &commands, described, settings, error)
-                     : et_alloc_failed(error, 0, "help");
-    for (size_t i = 0; i < commands.count && described; i++)
-        et_description_release(&described[i]);
-    for (int k = 0; k < kinds && settings; k++)
-        et_strbuf_release(&settings[k]);
-    et_free(settings);
-    et_free(described);
-    return status;
+    for (const char *at = text; *at; at++) {
+        const bool name = at[0] == '@' && at[1] == '@', word = at[0] == '@' && at[1] == '_';
+        if (!name && !word)
+            putchar(*at);
+        for (const char *c = program; (name || word) && *c; c++)
+            putchar(name || isalnum((unsigned char)*c) ? *c : '_');
+        at += name || word;
+    }
 }
 
 int et_cmd_completion(const et_call *call, et_error *error)
@@ -90,8 +114,10 @@ int et_cmd_completion(const et_call *call, et_error *error)
     const char *shell = ((const completion_options *)call->options)->shell;
     if (!shell)
         return et_fail(error, ET_EUSAGE, "completion: which shell is missing: bash, zsh or fish");
-    size_t at = 0;
-    while (at < SHELLS && strcmp(shells[at].name, shell) != 0)
-        at++;
-    return at < SHELLS ? print(call, at, error) : unknown_shell(shell, error);
+    for (size_t i = 0; i < SHELLS; i++)
+        if (!strcmp(shells[i].name, shell)) {
+            print(shells[i].text, call->program->name);
+            return ET_OK;
+        }
+    return unknown_shell(shell, error);
 }

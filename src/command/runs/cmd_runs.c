@@ -39,6 +39,8 @@ typedef struct row {
     int64_t at, parameters, done;    /* done: steps, -1: not known */
     et_history_state state;
     const char *text; /* of the setting that is sorted by; NULL: none */
+    double key;       /* of the metric that is sorted by; NaN: not known */
+    bool key_lower;   /* the lower the better */
 } row;
 
 typedef struct table {
@@ -54,8 +56,8 @@ typedef struct table {
 static const et_option options[] = {
     ET_OPTION_TEXT(table, metric, "metric", "NAME",
                    "the best of that, not of what each run chooses by"),
-    ET_OPTION_TEXT(table, sort, "sort", "KEY",
-                   "run, state, step, best, time, parameters or a setting"),
+    ET_OPTION_TEXT(table, sort, "sort", "run|state|step|best|time|parameters|METRIC|SETTING",
+                   "order of the rows; a metric by its best value, such as auc or validation_auc"),
     ET_OPTION_JSON(table, json),
     ET_OPTION_FLAG(table, csv, "csv", "all settings that differ as well, as CSV"),
     ET_OPTION_REST(table, directories, "DIR..."),
@@ -68,6 +70,12 @@ const et_usage et_usage_runs = {
     "settings\nthat differ.",
     "runs --sort best"
 };
+
+static const char *leaf_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
 
 /* ---- rows ---- */
 
@@ -186,14 +194,14 @@ static int by_text(const void *left, const void *right)
 }
 
 /* The best first; values of which the lower is the better before the others. */
-static int by_best(const void *left, const void *right)
+static int by_key(const void *left, const void *right)
 {
     const row *a = left, *b = right;
-    int order = compare_numbers(a->value, b->value);
-    const bool both = !isnan(a->value) && !isnan(b->value);
-    if (both && a->lower != b->lower)
-        order = b->lower - a->lower;
-    else if (both && !a->lower)
+    int order = compare_numbers(a->key, b->key);
+    const bool both = !isnan(a->key) && !isnan(b->key);
+    if (both && a->key_lower != b->key_lower)
+        order = b->key_lower - a->key_lower;
+    else if (both && !a->key_lower)
         order = -order;
     return in_order(a, b, order);
 }
@@ -231,54 +239,107 @@ static int by_run(const void *left, const void *right)
 static const struct {
     const char *name;
     int (*compare)(const void *left, const void *right);
-} orders[] = { { "run", by_run },   { "state", by_state }, { "step", by_step },
-               { "best", by_best }, { "time", by_time },   { "parameters", by_parameters } };
+} orders[] = { { "run", by_run },  { "state", by_state }, { "step", by_step },
+               { "best", by_key }, { "time", by_time },   { "parameters", by_parameters } };
 
 enum { ORDERS = sizeof orders / sizeof orders[0] };
 
-/* A setting by its path, or by what is behind the last dot. */
-static bool find_setting(const table *t, const char *name, size_t *place)
+/* A setting by its path, or by what is behind the last dot. differs: only one that does. */
+static bool find_setting(const table *t, const char *name, bool differs, size_t *place)
 {
     const et_run_settings *s = &t->settings;
     for (int leaf = 0; leaf < 2; leaf++)
         for (*place = 0; *place < s->count; ++*place) {
             const char *dot = strrchr(s->names[*place], '.');
-            if (!strcmp(leaf && dot ? dot + 1 : s->names[*place], name))
+            if (!strcmp(leaf && dot ? dot + 1 : s->names[*place], name) &&
+                (s->differs[*place] || !differs))
                 return true;
         }
     return false;
 }
 
+/* A metric by its name; of "auc" rather validation's than training's. NULL: the run has none. */
+static const et_history_series *find_metric(const et_history *h, const char *name)
+{
+    char longer[ET_HISTORY_NAME_MAX + 1];
+    const et_history_series *found = NULL;
+    snprintf(longer, sizeof longer, ET_LOGGED_VALIDATION "_%s", name);
+    if (!et_history_match(h, longer, &found, 1))
+        et_history_match(h, name, &found, 1);
+    return found;
+}
+
+/* Whether any run has it. */
+static bool take_metric(table *t, const char *name)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->histories.count; i++) {
+        row *r = &t->rows[i];
+        const et_history_series *s = find_metric(r->history, name);
+        r->key_lower = s && et_history_is_lower_better(r->history, s);
+        const et_history_point *point = s ? et_history_extreme(s, r->key_lower) : NULL;
+        r->key = point ? point->value : (double)NAN;
+        any |= s != NULL;
+    }
+    return any;
+}
+
+static void take_setting(table *t, size_t place)
+{
+    for (size_t i = 0; i < t->histories.count; i++)
+        t->rows[i].text = et_run_settings_value(&t->settings, place, t->rows[i].run);
+}
+
+static void take_best(table *t)
+{
+    for (size_t i = 0; i < t->histories.count; i++) {
+        t->rows[i].key = t->rows[i].value;
+        t->rows[i].key_lower = t->rows[i].lower;
+    }
+}
+
 static int unknown_order(const table *t, et_error *error)
 {
-    const char **names = et_alloc(ORDERS + t->column_count + 1, sizeof *names);
+    size_t series = 0, count = 0;
+    for (size_t i = 0; i < t->histories.count; i++)
+        series += t->histories.items[i]->count;
+    const char **names = et_alloc(ORDERS + t->column_count + series + 1, sizeof *names);
     if (!names)
         return et_alloc_failed(error, t->column_count * sizeof *names, "names");
-    size_t count = 0;
     for (; count < ORDERS; count++)
         names[count] = orders[count].name;
     for (size_t i = 0; i < t->column_count; i++)
         names[count++] = et_run_settings_head(&t->settings, t->columns[i]);
+    for (size_t i = 0; i < t->histories.count; i++)
+        for (size_t k = 0; k < t->histories.items[i]->count; k++)
+            names[count++] = leaf_of(t->histories.items[i]->series[k].name);
     names[count] = NULL;
     int status = et_fail(error, ET_EUSAGE,
-                         "--sort: run, state, step, best, time, parameters or a setting, not %s%s",
+                         "--sort: run, state, step, best, time, parameters, a metric or a setting, "
+                         "not %s%s",
                          t->sort, et_nearest_hint(t->sort, names, "").text);
     et_free(names);
     return status;
 }
 
+/* A metric goes before a setting of its name that all runs have alike. */
 static int sort(table *t, et_error *error)
 {
     size_t place;
     int (*compare)(const void *, const void *) = NULL;
     if (!t->sort)
         return ET_OK;
+    take_best(t);
     for (size_t i = 0; i < ORDERS && !compare; i++)
         if (!strcmp(orders[i].name, t->sort))
             compare = orders[i].compare;
-    if (!compare && find_setting(t, t->sort, &place)) {
-        for (size_t i = 0; i < t->histories.count; i++)
-            t->rows[i].text = et_run_settings_value(&t->settings, place, t->rows[i].run);
+    if (!compare && find_setting(t, t->sort, true, &place)) {
+        take_setting(t, place);
+        compare = by_text;
+    } else if (!compare && take_metric(t, t->sort)) {
+        compare = by_key;
+    } else if (!compare && find_setting(t, t->sort, false, &place)) {
+        take_setting(t, place);
         compare = by_text;
     }
     if (!compare)
@@ -302,12 +363,15 @@ static const char *common_metric(const table *t)
     return name;
 }
 
+<<<<<<< ours
 static const char *leaf_of(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return et_logged_short(dot ? dot + 1 : name);
 }
 
+=======
+>>>>>>> theirs
 static void add_progress(et_grid *grid, const row *r)
 {
     int64_t steps = et_history_steps(r->history);
