@@ -361,9 +361,33 @@ echo 'experiment: translation/tiny' >other/params.yaml
 says 3 'not for a model of translation, which `etude translate` is the command for' "$etude" predict --model-dir other
 says 3 'there is no column colour' sh -c "echo long,wide | '$etude' predict --model-dir run"
 echo '{"long": 1}' >one.jsonl
-says 3 'looks like JSON lines' "$etude" predict --model-dir run --input-format csv --input one.jsonl
+says 3 'one.jsonl is JSON' "$etude" predict --model-dir run --input-format csv --input one.jsonl
 echo '{"long": 1, "colour": "red"}' >two.jsonl
-says 3 ':1: .*; if these are JSON lines, say --input-format jsonl' sh -c "'$etude' predict --model-dir run <two.jsonl"
+says 3 'standard input is JSON: .*(--input-format jsonl)' sh -c "'$etude' predict --model-dir run <two.jsonl"
+# What is no table, or none of these columns: what it is, where, and what to do.
+printf '{"rows": []}' >a.json
+printf '[\n {"long": 1},\n {"long": 2}]' >list.json
+printf '<!DOCTYPE html>\n<html>' >page.csv
+printf '%%PDF-1.4\n' >a.pdf
+echo 'a line of text' >text.txt
+for case in 'a.json is JSON' 'list.json is JSON' 'page.csv is a page of the web (HTML): download' \
+    'a.pdf is a PDF file: save' \
+    'text.txt:1: 1 column, and the schema has .*(long, wide, colour.*): name a table with these columns'; do
+    says 3 "$case" "$etude" predict run --input "${case%%[ :]*}"
+    says 3 "$case\|text.txt:1: 1 column, and" "$etude" evaluate run "${case%%[ :]*}"
+done
+says 3 'there is no column colour: add it' sh -c "echo long,wide | '$etude' predict --model-dir run"
+: >none.csv
+says 0 'warning: none.csv: there is no row in it, and so no prediction' "$etude" predict run --input none.csv
+echo long,wide,colour >none.csv
+says 0 'warning: none.csv: there is no row in it' "$etude" predict run --input none.csv
+mkdir several
+cp -r run several/b
+cp -r run several/a
+for command in predict evaluate; do
+    says 3 'several: a folder of runs; name one of them, such as several/a$' "$etude" $command several
+done
+says 3 'the model is named first, then files' "$etude" predict rows.csv
 says 3 'is read' "$etude" predict --model-dir run --input rows.csv --output rows.csv
 cp -r run damaged
 sed -i 's/"lily"/"tulip"/' damaged/metadata.json

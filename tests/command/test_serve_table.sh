@@ -97,6 +97,7 @@ refused() {
 }
 refused 400 'rows: a list of objects is expected, found nothing' application/json '{}'
 refused 400 'rows: a list of objects is expected, found an object' application/json '{"rows": {}}'
+refused 400 'the body is a row; rows go in a list' application/json '{"wide": 1, "colour": "red"}'
 refused 400 'Nearest: rows' application/json '{"row": []}'
 refused 400 'rows: .*found text' application/json '{"rows": "a"}'
 refused 400 'row 1 is an integer' application/json '{"rows": [1]}'

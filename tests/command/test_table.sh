@@ -248,7 +248,7 @@ grep -q 'd  *its texts are dates, .*: write the year first' out || fail "dates: 
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.jsonl
-says 3 't.jsonl: JSON, of which rows are predicted, not learned' data analyze t.jsonl
+says 3 't.jsonl is JSON: save the table as CSV' data analyze t.jsonl
 # Integers that count are classes, as analyze has it; texts that look like numbers are warned of.
 { echo 'a;b;y'; for i in $(seq 200); do echo "$((i % 13)),5;$((i % 7)) kg;$((i % 3))"; done; } >euro.csv
 says 0 'target  *y: 3 classes: .*task.target_type=number' train --experiment tabular/linear euro --data euro.csv --target y --steps 2

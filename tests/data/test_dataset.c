@@ -465,9 +465,7 @@ static void test_dataset__bad_instances(void **state)
         bool all;
         const char *error;
     } cases[] = {
-        { { "0.5" },
-          false,
-          "instance:1: 1 columns, and the schema has 3, or 2 without the target" },
+        { { "0.5" }, false, "instance:1: 1 column, and the schema has 3, or 2 without the target" },
         { { "0.5,1" }, true, "instance:1: 2 columns, and the schema has 3" },
         { { "0.5,1", "0.5" }, false, "instance:2" },
         { { "0.5,1", "0.5,1,2" }, false, "instance:2" },

@@ -157,8 +157,8 @@ static void test_table__errors(void **state)
           "t.csv:2: column income: the label \"middle\" is none",
           { .csv = { 0 } } },
         { "age,note\n1,a\n",
-          "t.csv:1: the header disagrees with the schema, in 2 places: (1) there is no column job; "
-          "(2) there is no column income",
+          "t.csv:1: the header disagrees with the schema, in 2 places: (1) there is no column job: "
+          "add it; (2) there is no column income: add it",
           { .csv = { 0 } } },
         { "age,job,income,age\n1,a,low,2\n",
           "t.csv:1: the header disagrees with the schema: column age is there twice, as column 1 "

@@ -371,6 +371,9 @@ static int run(pool *all, et_error *error)
     }
     if (!status)
         status = write_down_to(all, 0, error);
+    if (!status && !read && !all->read)
+        et_log(ET_LOG_WARNING, "%s: there is no row in it, and so no prediction",
+               all->args->rows.path ? all->args->rows.path : "standard input");
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
 

@@ -85,8 +85,97 @@ static size_t bytes_of(const et_row *row, int cells)
     return bytes;
 }
 
+<<<<<<< ours
 /* Its texts are copied. */
 static int add_row(const et_row_reader *r, et_row_block *block, const et_row *row, et_error *error)
+=======
+/* Cells in the encoder's order, their texts copied. */
+static int add_cells(et_row_reader *r, et_row_block *block, const et_csv_row *row, et_error *error)
+{
+    const et_cell *from = et_columns_take(&r->columns, row);
+    size_t cells = (size_t)r->columns.count;
+    et_cell *to = block->cell + (size_t)block->count * cells;
+    char *bytes = take(block, bytes_of(row));
+    if (!bytes)
+        return et_alloc_failed(error, bytes_of(row), "a row");
+    for (size_t i = 0; i < cells; i++) {
+        to[i] = from[i];
+        if (!from[i].text)
+            continue;
+        memcpy(bytes, from[i].text, from[i].length);
+        to[i].text = bytes;
+        bytes += from[i].length;
+    }
+    block->row[block->count++] = (et_block_row){ .line = row->line, .cells = to };
+    return ET_OK;
+}
+
+/* The first row says which column is which; *skip: it is a header. */
+static int find_columns(et_row_reader *r, const et_csv_row *first, bool *skip, et_error *error)
+{
+    if (first->count && first->cell[0].text && first->cell[0].length &&
+        first->cell[0].text[0] == '{')
+        return et_fail(error, ET_EDATA,
+                       "%s:%" PRId64 ": this looks like JSON lines; say --input-format jsonl",
+                       r->name, first->line);
+    int status = et_columns_find(&r->columns, r->encoder, first, (et_header)r->options.header,
+                                 false, r->name, error);
+    r->found = !status;
+    *skip = !status && r->columns.header;
+    if (!*skip)
+        et_csv_take_missing(r->csv);
+    return status;
+}
+
+/* The next row that is none of a header. */
+static int next_row(et_row_reader *r, et_csv_row *row, et_error *error)
+{
+    bool skip = true;
+    int status = ET_OK;
+    if (r->holds) {
+        r->holds = false;
+        *row = r->held;
+        return ET_OK;
+    }
+    while (!status && skip) {
+        skip = false;
+        status = et_csv_next(r->csv, row, error);
+        if (!status && row->count && !r->found)
+            status = find_columns(r, row, &skip, error);
+    }
+    return status;
+}
+
+static int next_csv(et_row_reader *r, et_row_block *block, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && block->count < r->options.rows && !(block->count && et_row_reader_waits(r))) {
+        et_csv_row row;
+        et_error reason = ET_ERROR_INIT;
+        status = next_row(r, &row, &reason);
+        if (status == ET_EDATA && r->found && r->options.lenient) {
+            status = add_failure(block, row.line, &reason, error);
+            continue;
+        }
+        if (status)
+            return et_fail(error, status, "%s", reason.text);
+        r->ended = !row.count;
+        if (r->ended)
+            break;
+        r->holds = !has_room(block, bytes_of(&row));
+        r->held = row;
+        if (r->holds)
+            break;
+        status = add_cells(r, block, &row, error);
+    }
+    return status;
+}
+
+/* ---- JSON lines ---- */
+
+/* More bytes behind what is left, which is moved to the front. */
+static int fill(et_row_reader *r, et_error *error)
+>>>>>>> theirs
 {
     char *bytes = take(block, bytes_of(row, r->cells));
     et_block_row to = { .line = row->number };

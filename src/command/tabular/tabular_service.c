@@ -255,12 +255,26 @@ static int read_tells(const et_service_request *request, asked *what, et_error *
     return ET_OK;
 }
 
+/* A row in place of the object that has rows. */
+static int check_no_row(const predictions *all, const et_value *json, et_error *error)
+{
+    const et_value *first = json->first;
+    if (!first || et_value_get(json, "rows") ||
+        et_schema_position(et_encoder_schema(encoder_of(all)), first->key) < 0)
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "the body is a row; rows go in a list: {\"rows\": [{\"%.64s\": ...}]}",
+                   first->key);
+}
+
 static int read_json(const predictions *all, et_service_request *request, asked *what,
                      et_error *error)
 {
     static const char *const keys[] = { "rows", "unknown", NULL };
     const et_value *rows = et_value_get(request->json, "rows");
-    int status = et_service_keys(request, keys, error);
+    int status = check_no_row(all, request->json, error);
+    if (!status)
+        status = et_service_keys(request, keys, error);
     if (!status)
         status = read_tells(request, what, error);
     if (status)

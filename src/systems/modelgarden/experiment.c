@@ -460,6 +460,10 @@ static int check_run(const et_program *program, const et_model_place *place, et_
                        "%s: the job of a program, no run of %s: that program evaluates it, and its "
                        "export is the folder model of the job, for `%s predict`",
                        place->name, program->name, program->name);
+    char below[600];
+    if (et_model_place_below(place->name, below, sizeof below))
+        return et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
+                       place->name, below);
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
                        ? "%s: no run of %s: " ET_RUN_SETTINGS " is missing; name the "

@@ -121,7 +121,7 @@ static void test_predictor__bad_rows(void **state)
     static const struct {
         const char *row, *says;
     } cases[] = {
-        { "0.1", "row 2: the text:1: 1 columns, and the schema has 3, or 2 without the target" },
+        { "0.1", "row 2: the text:1: 1 column, and the schema has 3, or 2 without the target" },
         { "0.1,0.2,above,more", "4 columns" },
         { "0.1,wide", "row 2" },
         { "", "an empty text is no row" },

@@ -94,24 +94,12 @@ et_csv_known et_table_head_known(const et_table_head *head)
                                               .most = head->columns };
 }
 
-static bool is_json(const char *path)
-{
-    return et_path_ends(path, ".jsonl") || et_path_ends(path, ".ndjson") ||
-           et_path_ends(path, ".json");
-}
-
 /* A bad row below is not what is looked for here: whoever reads all rows names it. */
-static int read_first(first_rows *first, et_csv *csv, const char *path, int rows, et_arena *arena,
-                      et_error *error)
+static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena, et_error *error)
 {
     et_csv_row row;
     *first = (first_rows){ 0 };
     int status = et_csv_next(csv, &row, error);
-    if (status == ET_EDATA && is_json(path))
-        return et_fail(error, status,
-                       "%s: JSON, of which rows are predicted, not learned: save the "
-                       "table as CSV",
-                       path);
     if (!status && row.count)
         status = copy_first(first, &row, arena, error);
     first->delimiter = et_csv_delimiter(csv);
@@ -365,7 +353,7 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     first_rows first;
     bool failed = false;
     *head = (et_table_head){ 0 };
-    int status = read_first(&first, csv, path, ROWS_MAX, arena, error);
+    int status = read_first(&first, csv, ROWS_MAX, arena, error);
     if (status)
         return status;
     if (!first.count)
@@ -455,7 +443,7 @@ int et_table_head_place(const et_table_head *head, int *place, bool *header, et_
     *header = false;
     for (int i = 0; i < head->columns; i++)
         place[i] = i;
-    int status = read_first(&first, csv, path, ROWS_MAX, &arena, error);
+    int status = read_first(&first, csv, ROWS_MAX, &arena, error);
     const bool looks = !status && options->header != ET_ANALYZE_HEADER_ABSENT && first.count;
     if (looks && head->same.count)
         status = place_by_names(head, place, header, &first, path,

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/text/format.h"
 #include "base/text/problems.h"
 #include "data/table/features/schema.h"
 #include "data/table/rows/number.h"
@@ -119,7 +120,7 @@ static void find_named(et_columns *self, const et_csv_row *first, int at, const 
             needed = false;
         }
     if (found < 0 && needed)
-        et_problems_add(problems, "there is no column %.60s", name);
+        et_problems_add(problems, "there is no column %.60s: add it", name);
     self->column[at] = found;
 }
 
@@ -160,17 +161,32 @@ static int count_inputs(const et_encoder *encoder)
     return count;
 }
 
+/* "age, job, income, ..." */
+static void list_fields(char *out, size_t size, const et_schema *schema)
+{
+    const int count = et_schema_count(schema), shown = count > 4 ? 3 : count;
+    size_t used = 0;
+    for (int i = 0; i < shown && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%.40s", i ? ", " : "",
+                                 et_schema_at(schema, i)->name);
+    if (shown < count && used < size)
+        snprintf(out + used, size - used, ", ...");
+}
+
 static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool targets,
                        const char *name, et_error *error)
 {
     int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
-    char without[48] = "";
+    char without[48] = "", fields[240] = "";
     if (!targets && inputs < cells)
         snprintf(without, sizeof without, ", or %d without the target", inputs);
-    return et_fail(error, ET_EDATA,
-                   "%s:%lld: %d columns, and the schema has %d%s: add those that are missing, or a "
-                   "first line with the names of all columns",
-                   name, (long long)first->line, first->count, cells, without);
+    list_fields(fields, sizeof fields, et_encoder_schema(encoder));
+    return et_fail(error, ET_EDATA, "%s:%lld: %s, and the schema has %d%s (%s): %s", name,
+                   (long long)first->line, et_format_many(first->count, "column").text, cells,
+                   without, fields,
+                   first->count > 1 ? "add those that are missing, or a first line with the names "
+                                      "of all columns"
+                                    : "name a table with these columns, or its delimiter");
 }
 
 static int find_by_position(et_columns *self, const et_encoder *encoder, const et_csv_row *first,

@@ -620,8 +620,9 @@ static int no_number(const input *in, const et_cell *cell, et_number kind, et_er
         return et_fail(error, ET_EDATA, "\"%.*s\" is beyond the numbers of a double: correct it",
                        length, cell->text);
     return et_fail(error, ET_EDATA,
-                   "\"%.*s\" is no number, and the schema says %s: correct it, make the field "
-                   "discrete, or say --missing %.*s if that means no value",
+                   "\"%.*s\" is no number, and the schema says %s: correct it, or leave it empty; "
+                   "to train on such values make the field discrete, or say --missing '%.*s' if "
+                   "that means no value",
                    length, cell->text, et_schema_type_name(in->field->type), length, cell->text);
 }
 

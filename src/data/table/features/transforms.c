@@ -526,7 +526,7 @@ static int unknown_label(const et_fitted *f, const et_reading *value, et_error *
     int length = value->text ? (int)(value->length < 40 ? value->length : 40) : 40;
     return et_fail(error, ET_EDATA,
                    "the label \"%.*s\" is none of the %d of the metadata (%.40s, %.40s%s): correct "
-                   "it, or make the metadata anew",
+                   "it, or train another run on rows with that label",
                    length, value->text ? value->text : number, (int)f->cardinality, f->column[0],
                    f->column[1], f->cardinality > 2 ? ", ..." : "");
 }

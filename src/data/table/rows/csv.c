@@ -185,6 +185,10 @@ static int refill(et_csv *csv, et_error *error)
 
 /* ---- the beginning ---- */
 
+#define IS_JSON                                                                                    \
+    "is JSON: save the table as CSV; `predict` takes JSON lines too, an object a line "            \
+    "(--input-format jsonl)"
+
 /* What a file may begin with, and what that means. */
 static const struct {
     char bytes[4];
@@ -198,6 +202,17 @@ static const struct {
     { "PK\3\4", 4, "is a zip archive, as spreadsheets are (.xlsx): save the table as CSV" },
     { "\xd0\xcf\x11\xe0", 4, "is a spreadsheet (.xls): save the table as CSV" },
     { "PAR1", 4, "is a Parquet file: save the table as CSV" },
+    { "%PDF", 4, "is a PDF file: save the table as CSV" },
+    { "\x89PNG", 4, "is a picture (.png), not a table: name a CSV file" },
+    { "<htm", 4, "is a page of the web (HTML): download the table itself, as CSV" },
+    { "<HTM", 4, "is a page of the web (HTML): download the table itself, as CSV" },
+    { "<!DO", 4, "is a page of the web (HTML): download the table itself, as CSV" },
+    { "{\"", 2, IS_JSON },
+    { "[{", 2, IS_JSON },
+    { "{\n", 2, IS_JSON },
+    { "[\n", 2, IS_JSON },
+    { "{\r", 2, IS_JSON },
+    { "[\r", 2, IS_JSON },
 };
 
 /* One more byte may make a mark of what there is. */

@@ -121,6 +121,10 @@ static int check_place(const et_model_place *place, bool *job, et_error *error)
     *job = et_model_place_has(place, ET_RUN_BUILDER);
     if (*job || et_model_place_has(place, ET_RUN_SETTINGS))
         return ET_OK;
+    char below[600];
+    if (et_model_place_below(place->name, below, sizeof below))
+        return et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
+                       place->name, below);
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
                        ? "%s: no trained model of tables: neither " ET_RUN_SETTINGS

@@ -1,5 +1,6 @@
 #include "train/checkpoint/artifact/model_place.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,9 @@ int et_model_place_open(et_model_place *place, const char *path, et_error *error
         return et_model_member_open(&place->member, path, error);
     int status = et_safetensors_open(&place->file, path, error);
     if (status == ET_EFORMAT)
-        status = et_fail_while(error, status, "neither a run's directory nor a whole model");
+        status = et_fail_while(
+            error, status,
+            "neither a run's directory nor a whole model (the model is named first, then files)");
     return finish(place, status, error);
 }
 
@@ -223,4 +226,25 @@ int et_model_place_load(const et_model_place *place, et_params *params, et_check
     if (!status && facts)
         facts->step = step;
     return status;
+}
+
+bool et_model_place_below(const char *directory, char *run, size_t size)
+{
+    char path[PATH_MAX];
+    bool found = false;
+    DIR *stream = opendir(directory);
+    for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
+        const int length =
+            snprintf(path, sizeof path, "%s/%s/" ET_RUN_SETTINGS, directory, item->d_name);
+        if (*item->d_name == '.' || length >= (int)sizeof path || !et_file_exists(path))
+            continue;
+        const size_t bytes = (size_t)length - sizeof ET_RUN_SETTINGS;
+        path[bytes] = 0;
+        if (bytes < size && (!found || strcmp(path, run) < 0))
+            memcpy(run, path, bytes + 1);
+        found |= bytes < size;
+    }
+    if (stream)
+        closedir(stream);
+    return found;
 }

@@ -88,4 +88,8 @@ const char *et_model_place_path(const et_model_place *place, const char *name, e
 int et_model_place_load(const et_model_place *place, et_params *params, et_checkpoint_facts *facts,
                         et_error *error);
 
+/* The first by name of the runs right below a directory, "runs/a", for whoever named the directory
+ * in place of a run. False: there is none, or no room. */
+bool et_model_place_below(const char *directory, char *run, size_t size);
+
 #endif
