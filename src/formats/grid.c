@@ -9,8 +9,16 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 
+static void sane(const et_grid *grid)
+{
+    et_assert(grid->columns >= 1);
+    et_assert(grid->shown <= grid->columns);
+    et_assert(grid->count <= grid->capacity);
+}
+
 static void take(et_grid *grid, et_strbuf *plain)
 {
+    sane(grid);
     char **grown = et_vector_grow(grid->cells, &grid->capacity, grid->count + 1, sizeof *grown, 64);
     if (!plain->data)
         et_strbuf_append(plain, "");

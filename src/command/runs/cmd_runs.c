@@ -363,15 +363,6 @@ static const char *common_metric(const table *t)
     return name;
 }
 
-<<<<<<< ours
-static const char *leaf_of(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return et_logged_short(dot ? dot + 1 : name);
-}
-
-=======
->>>>>>> theirs
 static void add_progress(et_grid *grid, const row *r)
 {
     int64_t steps = et_history_steps(r->history);

@@ -9,11 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/reserved.h"
-<<<<<<< ours
-#include "systems/tfsnippet/events.h"
-=======
 #include "data/batches/cursor.h"
->>>>>>> theirs
+#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/feed.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
