@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/reserved.h"
 #include "data/batches/cursor.h"
 #include "systems/tfsnippet/events.h"
@@ -220,6 +221,15 @@ static int take_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_
     return status || !mine ? status : run_batch(e, number, error);
 }
 
+static void sane(const et_loop_evaluator *e)
+{
+    et_assert(e->loop && e->events && e->batch && e->time_metric);
+    et_assert(e->options.source && !e->options.pass != !e->options.run_batch);
+    et_assert(e->measures.count > 0 && e->measures.pass == e->options.pass);
+    et_assert(e->last_count >= 0 && e->last_count <= e->measures.count);
+    et_assert(e->values && e->counts && e->sums && e->weights);
+}
+
 static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
 {
     size_t bytes = (size_t)e->measures.count * sizeof(double);
@@ -283,6 +293,7 @@ int et_loop_evaluator_run(et_loop_evaluator *e, const et_fed_value *feeds, int f
 {
     et_error failure = ET_ERROR_INIT;
     et_feeder more;
+    sane(e);
     if (e->running)
         return et_fail(error, ET_EUSAGE, "an evaluator runs already: its run is not reentrant");
     int status = et_feeder_init(&more, e->loop->params, feeds, feed_count, error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/vector.h"
 #include "metric/metric.h"
@@ -42,9 +43,19 @@ static int find(et_statistics **out, et_logger *logger, const char *name, et_err
     return status;
 }
 
+static void sane(const et_logger *logger)
+{
+    et_assert(logger->count <= logger->capacity);
+    et_assert((size_t)logger->spare.count <= logger->spare.capacity);
+    for (size_t i = 0; i < logger->count; i++)
+        et_assert(logger->items[i].name && logger->items[i].statistics);
+}
+
 int et_logger_collect(et_logger *logger, const et_loop_metric *metric, et_error *error)
 {
     et_statistics *statistics;
+    sane(logger);
+    et_assert(metric->name && metric->count >= 0);
     int status = find(&statistics, logger, metric->name, error);
     if (!status && metric->values)
         et_statistics_collect_all(statistics, metric->values, NULL, (size_t)metric->count);

@@ -75,6 +75,7 @@ bool et_measures_value(const et_measures *measures, int i, double *value)
     et_assert(measures->pass && i >= 0 && i < measures->count);
     const et_shards *shards = measures->shards;
     int at = measures->place[i];
+    et_assert(at == LOSSES || (at >= 0 && at < et_pass_measures(measures->pass)));
     et_measured one = { NULL, 0, 0 };
     if (at != LOSSES)
         one = shards ? et_shards_measured(shards, at) : et_pass_measured(measures->pass, at);

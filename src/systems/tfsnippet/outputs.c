@@ -75,6 +75,7 @@ static int rank_of(const job *j, size_t batch)
 static int run_batch(job *j, const et_batch *batch, batch_fn *take, void *payload, et_error *error)
 {
     size_t number = j->batches;
+    et_assert(batch->filled[0] > 0 && j->batches <= j->capacity);
     bool mine = rank_of(j, number) == et_comm_rank(j->comm);
     int64_t *rows = et_vector_grow(j->rows, &j->capacity, number + 1, sizeof *rows, 64);
     if (!rows)
@@ -190,6 +191,8 @@ static int set_shape(const et_outputs *all, output *o, et_tensor tensor, const e
 static int append(output *o, et_tensor tensor, const et_batch *batch, int64_t rows, et_error *error)
 {
     size_t row = o->outer * o->inner, count = (size_t)batch->filled[0];
+    et_assert(rows >= 0 && row > 0);
+    et_assert(tensor.dtype == o->dtype && count <= (size_t)batch->layout->capacity[0]);
     size_t used = (size_t)rows * row, places = (size_t)batch->layout->capacity[0];
     char *data = et_vector_grow(o->data, &o->capacity, used + count * row, 1, 4096);
     if (!data)

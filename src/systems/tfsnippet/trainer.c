@@ -5,6 +5,7 @@
 #include <etude/loop_trainer.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
@@ -259,8 +260,20 @@ static int epoch_events(et_loop_trainer *t, bool resumes, et_error *error)
     return status ? status : fire_reversed(t, ET_EVENT_AFTER_EPOCH, error);
 }
 
+static void sane(const et_loop_trainer *t)
+{
+    const et_loop_trainer_options *o = &t->options;
+    et_assert(t->loop && t->events);
+    et_assert(o->step || (o->pass && o->optimizer && o->source));
+    et_assert(!t->shards || !o->step);
+    et_assert(t->measures.shards == t->shards);
+    et_assert(t->hook_count <= t->hook_capacity);
+    et_assert(!t->noted || o->optimizer);
+}
+
 static int run(et_loop_trainer *t, et_error *error)
 {
+    sane(t);
     int status = fire(t, ET_EVENT_BEFORE_EXECUTION, error);
     if (!status)
         status = told(t, et_loop_print_training_summary(t->loop), error);

@@ -12,6 +12,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/aside.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
@@ -87,6 +88,15 @@ static int read_file(et_recovery *r, const char *path, et_error *error)
 }
 
 /* ---- going on, going back ---- */
+
+/* What a file may say (read_numbers), or nothing yet. */
+static void sane(const et_recovery *r)
+{
+    et_assert(r->trials >= 0 && r->trials <= r->all);
+    et_assert(r->all <= TRIALS_MOST);
+    et_assert(!r->all || (r->step >= 0 && r->failed > r->step));
+    et_assert(!r->memory || r->memory->kind == ET_VALUE_DICT);
+}
 
 static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_error *error)
 {
@@ -183,6 +193,7 @@ static int count_trial(et_recovery *r, const et_run *run, int64_t failed, et_err
     r->all++;
     r->step = newest;
     r->failed = failed;
+    sane(r);
     return ET_OK;
 }
 
@@ -205,6 +216,7 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
 int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
 {
     int64_t step;
+    sane(r);
     if (r->max_trials <= 0)
         return ET_EDIVERGED;
     int status = et_run_agree(run, decide(r, run, trainer, error), error);

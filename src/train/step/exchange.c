@@ -49,6 +49,17 @@ struct et_exchange {
     bool *ready; /* [buckets] */
 };
 
+/* Where no call is under way. Under the mutex, or before the thread has anything to do. */
+static void sane(const et_exchange *self)
+{
+    const et_exchange_parts *p = &self->parts;
+    et_assert(p->buckets && p->order && p->sums.comm && self->sum);
+    et_assert(p->buckets->count > 0 && p->buckets->trained <= p->buckets->count);
+    et_assert(self->own >= 0 && self->mine && self->ready);
+    et_assert(self->begun || self->state != ASKED);
+    et_assert(self->state != ENDS);
+}
+
 /* ---- buckets ---- */
 
 static int64_t end_of(const et_params *params, int place)
@@ -152,6 +163,7 @@ static int add_range(et_exchange *self, int64_t first, int64_t count, bool halve
                      et_comm_word *word)
 {
     float **part = self->mine + self->own;
+    et_assert(first >= 0 && count > 0);
     bool have = !self->status && !self->bad;
     for (int i = 0; have && i < self->own; i++)
         part[i] = self->mine[i] + first;
@@ -249,6 +261,8 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
                        float *const *mine)
 {
     const int first = self->parts.order[0];
+    sane(self);
+    et_assert(first >= 0 && first < self->parts.buckets->count);
     et_assert(!self->begun && (status || bad || mine));
     self->begun = true;
     self->status = status;
@@ -274,6 +288,7 @@ bool et_exchange_begun(const et_exchange *self)
 
 void et_exchange_ready(et_exchange *self, int bucket)
 {
+    et_assert(self->begun && bucket >= 0 && bucket < self->parts.buckets->count);
     pthread_mutex_lock(&self->mutex);
     self->ready[bucket] = true;
     pthread_cond_broadcast(&self->changed);

@@ -54,6 +54,16 @@ void et_share_close(et_share *share)
     et_free(share);
 }
 
+static void sane(const et_share *share)
+{
+    const et_share_options *o = &share->options;
+    et_assert(share->batches >= 0);
+    et_assert(share->count <= share->capacity);
+    et_assert(o->sets >= 0 && (!o->sets || o->metrics));
+    et_assert(!share->count || o->kept);
+    et_assert(!share->outputs.length || (o->output && et_comm_size(o->comm) > 1));
+}
+
 static bool kept_rows(const et_share *share, int number, et_kept_rows *rows)
 {
     const et_share_options *o = &share->options;
@@ -62,6 +72,7 @@ static bool kept_rows(const et_share *share, int number, et_kept_rows *rows)
 
 void et_share_begin(et_share *share)
 {
+    sane(share);
     share->batches = 0;
     share->count = 0;
     et_strbuf_reset(&share->outputs);
@@ -102,6 +113,7 @@ static int note_samples(et_share *share, const et_batch *batch, int rank, et_err
 
 int et_share_take(et_share *share, const et_batch *batch, bool *mine, et_error *error)
 {
+    sane(share);
     int rank = (int)(share->batches++ % et_comm_size(ranks_of(share)));
     *mine = rank == et_comm_rank(ranks_of(share));
     return share->options.kept && !is_alone(share) ? note_samples(share, batch, rank, error)
@@ -130,6 +142,7 @@ static int keep(et_share *share, const et_value *outputs, et_error *error)
 int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
 {
     const et_share_options *o = &share->options;
+    et_assert(outputs || !o->output);
     if (!o->output)
         return ET_OK;
     return is_alone(share) ? o->output(o->self, outputs, error) : keep(share, outputs, error);
