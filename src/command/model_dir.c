@@ -310,8 +310,19 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     return status;
 }
 
+static void sane(const et_model_dir *dir)
+{
+    et_assert(dir->lock >= -1);
+    et_assert(dir->path || (dir->lock < 0 && !dir->made));
+    et_assert(!dir->path || dir->kind);
+    et_assert(!starting || starting == dir || !dir->path);
+    et_assert(dir->first >= 0);
+}
+
 void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first)
 {
+    sane(dir);
+    et_assert(dir->path && step && first >= 0);
     dir->first = first;
     dir->step = step;
 }
@@ -319,6 +330,7 @@ void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first)
 /* The lock file itself is among what is taken back, so the lock is dropped last. */
 void et_model_dir_close(et_model_dir *dir, bool take_back)
 {
+    sane(dir);
     if (!dir->path)
         return;
     starting = NULL;

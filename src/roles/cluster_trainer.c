@@ -10,6 +10,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
 #include "data/batches/source.h"
@@ -313,10 +314,20 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return inner->class->loop_begin(inner, error);
 }
 
+static void sane(const cluster_trainer *c)
+{
+    et_assert(c->inner && c->inner->source && c->options);
+    et_assert(c->plan.servers >= 1 && c->plan.workers >= 1);
+    et_assert(!c->started || c->wire);
+    et_assert(c->staleness.gradients >= 0 && c->staleness.most >= 0);
+    et_assert(c->staleness.most <= c->staleness.sum);
+}
+
 /* Asked to stop, an update that is under way is done first: half of one is no state. */
 static int step(et_trainer *trainer, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);
+    sane(c);
     int status = c->started ? ET_OK : begin(c, error);
     if (!status)
         status = et_task_trainer_begin_loop(c->inner, error);

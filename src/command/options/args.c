@@ -387,10 +387,23 @@ static int use_member(const et_arg *table, const et_call *call, et_error *error)
     return status;
 }
 
+/* A row has a name, and a target where it keeps what is given. */
+static void sane(const et_arg *table)
+{
+    for (const et_arg *arg = table; arg->field.name; arg++) {
+        const bool keeps = arg->way != ET_ARG_WAY_PROCESSORS && arg->way != ET_ARG_WAY_TOLD;
+        et_assert(*arg->field.name && arg->way <= ET_ARG_WAY_TOLD);
+        et_assert((arg->target != NULL) >= keeps || arg->field.kind == ET_FIELD_KIND_ONLY);
+        et_assert(arg->way != ET_ARG_WAY_TOLD || !arg->target);
+        et_assert(arg->way != ET_ARG_WAY_REST || !arg[1].field.name);
+    }
+}
+
 /* A single - is a word; so is -1. */
 int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error)
 {
     et_assert(call->argc == 0 || call->argv);
+    sane(table);
     /* Until "--" was seen. */
     bool options = true;
     const et_arg *plain = of_way(table, ET_ARG_WAY_WORD);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/map.h"
 #include "base/text/format.h"
 #include "base/text/terminal.h"
@@ -60,6 +61,7 @@ static int list_metrics(comparison *c, et_error *error)
             c->metrics = grown ? grown : c->metrics;
             if (!grown || !et_map_put(&c->index, name, (int64_t)c->metric_count))
                 return et_alloc_failed(error, 0, "names of metrics");
+            et_assert(c->metric_count < c->metric_capacity);
             c->metrics[c->metric_count++] = name;
         }
     return ET_OK;

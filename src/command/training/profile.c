@@ -135,9 +135,19 @@ static void on_over(void *payload)
 /* Without --profile path and trace are NULL and every function returns at once, so that commands
  * call them without asking. */
 
+/* Steps count from 1; 0: they are chosen when it begins. */
+static void sane(const et_profiling *p)
+{
+    et_assert(p->first >= 0 && p->last >= 0 && (!p->trace || p->first <= p->last));
+    et_assert(!p->trace || (p->path && p->device));
+    et_assert(!p->written || p->trace);
+    et_assert(p->status || !p->error.status);
+}
+
 /* The trace is the device's from now on; plans made later tell it what they run. */
 int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_error *error)
 {
+    sane(p);
     if (!p->path)
         return ET_OK;
     et_assert(device && unit && !p->trace);
@@ -157,6 +167,8 @@ int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_e
 /* 30 steps: 10 to 20; 6 steps: 3 to 6; 1 step: that one. */
 int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
 {
+    sane(p);
+    et_assert(steps >= 0);
     if (!p->path)
         return ET_OK;
     /* Counted from this start: a run that goes on at step 2000 has a step 1 here. */
@@ -191,6 +203,7 @@ static void finish(et_profiling *p, int run)
 /* run: the status of the work itself, which goes before that of writing. */
 int et_profiling_close(et_profiling *p, int run, et_error *error)
 {
+    sane(p);
     if (!p->trace)
         return ET_OK;
     if (!p->written)

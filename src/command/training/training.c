@@ -89,6 +89,18 @@ static int check_profile(et_training *t, const et_train_args *args, et_error *er
     return status;
 }
 
+/* What is open once the run is: one after another, so that what lies below is there. */
+static void sane(const et_training *t)
+{
+    et_assert(t->call && t->args && t->comm && t->progress);
+    et_assert(!t->controller || (t->learner && t->task));
+    et_assert(!t->learner || (t->task && t->params && t->device));
+    et_assert(!t->cluster || t->roles);
+    et_assert(t->shown.count >= 0 && t->shown.count <= ET_MAIN_METRICS_MAX);
+    et_assert(t->first_step >= 0 && t->warmup >= 0 && t->shown_most >= 0);
+    et_assert(!t->best_tie || t->best_metric);
+}
+
 /* A run that is at its end is left as it is. */
 static void begin_session(et_training *t, const char *directory)
 {
@@ -217,6 +229,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         status = open_telling(t, args, error);
     if (status)
         return status;
+    sane(t);
     if (args->dry_run)
         return try_out(t, args, error);
     status = et_session_tell_place(args->model_dir, set_up(t, args, error), error);
@@ -228,6 +241,8 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         if (t->args->verbose)
             et_training_say_parts(t, args->model_dir);
         et_training_say_begin(t);
+        sane(t);
+        et_assert(t->controller && t->set_up);
         status = et_controller_train(t->controller, error);
     }
     et_training_end e = { .steps = et_training_step(t) };

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
@@ -182,6 +183,7 @@ static int measure_all(watching *w, et_error *error)
     status = et_lookout_number(ranks(w), status, &w->last, error);
     for (bool over = false; !status && !over && (!last || w->last < last);) {
         bool found;
+        et_assert(w->last >= -1 && w->args && w->program && w->arena);
         status = load_next(w, w->last, &found, error);
         if (!status && found)
             status = measure(w, error);

@@ -129,9 +129,22 @@ static bool is_last(const ranked *self, int shard)
 
 /* ---- the class ---- */
 
+/* Sums of ranks lie one behind another, and this rank's are those of its tree. */
+static void sane(const ranked *self)
+{
+    et_assert(self->tree && self->rank >= 0 && self->rank < self->ranks);
+    et_assert_equal(self->ranks, et_comm_size(self->comm));
+    et_assert(self->begin[0] == 0 && self->begin[self->ranks] == self->count);
+    et_assert(self->begin[self->rank + 1] - self->begin[self->rank] <= self->most);
+    et_assert(!self->exchange == (self->ranks == 1));
+    et_assert(self->row >= (size_t)self->most * scalars(self));
+    et_assert(!self->expected || self->pushed);
+}
+
 static void ranked_begin(et_reducer *reducer)
 {
     ranked *self = (ranked *)reducer;
+    sane(self);
     self->pushed = self->expected = false;
     et_reducer_begin(&self->tree->reducer);
 }
@@ -195,6 +208,7 @@ static int ranked_meet(et_reducer *reducer, int status, et_error *error)
     ranked *self = (ranked *)reducer;
     bool bad = status == ET_EDIVERGED;
     unsigned any = bad;
+    sane(self);
     self->expected = false;
     if (!self->exchange)
         return status;

@@ -177,6 +177,20 @@ static void wait_for_signal(const cluster *c, const sigset_t *signals)
         kill(c->process[0].pid, number);
 }
 
+/* One master, then servers, then workers. */
+static void sane(const cluster *c)
+{
+    et_assert(c->workers >= 1 && c->workers <= ET_ROLES_MAX);
+    et_assert(c->servers >= 1 && c->servers <= ET_ROLES_MAX);
+    et_assert_equal(c->count, 1 + c->servers + c->workers);
+    for (int i = 0; i < c->count; i++) {
+        const process *p = &c->process[i];
+        et_assert((i == 0) == (p->role == ET_JOB_MASTER));
+        et_assert(p->index >= 0 && p->restarts >= 0 && p->restarts <= RESTARTS);
+        et_assert(p->pid >= 0 && !(p->pid && p->good));
+    }
+}
+
 /* Until all have ended, also where one could not be started again. *child as start. */
 static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, process **self,
                  et_error *error)
@@ -184,6 +198,7 @@ static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, pr
     double ended = 0, alone = 0;
     int how, status = ET_OK;
     *child = false;
+    sane(c);
     while (is_left(c, ET_JOB_MASTER) || is_left(c, ET_JOB_WORKER) ||
            is_left(c, ET_JOB_PARAM_SERVER)) {
         pid_t pid;
@@ -211,6 +226,7 @@ static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, pr
         if (ended && et_clock_monotonic() - ended > LEAVE)
             signal_all(c, SIGKILL);
         wait_for_signal(c, signals);
+        sane(c);
     }
     return status;
 }
