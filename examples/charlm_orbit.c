@@ -71,22 +71,23 @@ static int attach(et_standard_trainer *self, et_state *state, et_error *error)
     return (void)self, et_state_add_params(state, m.params, error) ||
                            et_state_add_optimizer(state, "optimizer", m.optimizer, error);
 }
-static int run(et_pass *pass, et_feed *feed, et_error *error)
+static int run(et_pass *pass, et_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     if (status || (status = et_pass_run(pass, batch, 0, 0, error))) /* nothing is drawn */
         return status;
     return m.loss += et_pass_loss(pass), m.characters += et_pass_divisor(pass), ET_OK;
 }
-static int train_step(et_standard_trainer *self, et_feed *feed, et_error *error)
+static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
 {
-    int status = run(m.pass[0], feed, error);
+    int status = run(m.pass[0], cursor, error);
     return (void)self, status ? status : et_optimizer_update(m.optimizer, m.pass[0], NULL, error);
 }
-static int eval_step(et_standard_evaluator *self, et_feed *feed, void **outputs, et_error *error)
+static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+                     et_error *error)
 {
-    return (void)self, (void)outputs, run(m.pass[1], feed, error);
+    return (void)self, (void)outputs, run(m.pass[1], cursor, error);
 }
 static int eval_end(et_standard_evaluator *self, void *state, et_value *logs, et_error *error)
 {

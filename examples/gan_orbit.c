@@ -66,10 +66,10 @@ static int attach(et_standard_trainer *self, et_state *state, et_error *error)
                            et_state_add_optimizer(state, "optimizer/d", g.optimizer[D], error) ||
                            et_state_add_optimizer(state, "optimizer/g", g.optimizer[G], error);
 }
-static int train_step(et_standard_trainer *self, et_feed *feed, et_error *error)
+static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     for (int i = D; i <= G && !status; i++) {
         status = et_pass_run(g.pass[i], batch, 1, (uint64_t)self->trainer.step, error);
         if (!status) /* the driver acts on ET_EDIVERGED */
@@ -84,10 +84,11 @@ static int train_loop_end(et_standard_trainer *self, et_value *logs, et_error *e
     et_value_set_float(loss, "generator", et_pass_loss(g.pass[G]) / BATCH);
     return (void)self, (void)error, ET_OK;
 }
-static int eval_step(et_standard_evaluator *self, et_feed *feed, void **outputs, et_error *error)
+static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+                     et_error *error)
 {
     const et_batch *batch;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(g.pass[2], batch, 0, 0, error);
     const float(*fake)[2] = status ? NULL : et_pass_output(g.pass[2], "fake").data;

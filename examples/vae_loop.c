@@ -91,11 +91,11 @@ static int open_all(program *p, const char *data, const et_loop_options *options
         et_annealing_scalar_init(&p->rate, p->loop, &halving, error))
         return error->status;
     et_init_draw(p->params, 1);
-    et_fed_value feed = { NULL, p->optimizer, et_annealing_scalar_dynamic(&p->rate) };
+    et_bound_value bound = { NULL, p->optimizer, et_annealing_scalar_dynamic(&p->rate) };
     et_loop_evaluator_options judge = { .source = p->test, .pass = p->judge }; /* valid_loss */
     et_loop_trainer_options learn = { .source = p->train, .pass = p->learn, .seed = 1 };
     learn.optimizer = p->optimizer, learn.metrics = &loss, learn.metric_count = 1;
-    learn.feeds = &feed, learn.feed_count = 1;
+    learn.bound_values = &bound, learn.bound_value_count = 1;
     return et_loop_evaluator_open(&p->evaluator, p->loop, &judge, error) ||
            et_loop_trainer_open(&p->trainer, p->loop, &learn, error) ||
            et_loop_trainer_evaluate_after(p->trainer, p->evaluator, ET_EVERY_EPOCHS(1), error) ||

@@ -4,7 +4,8 @@
  *
  *     et_annealing_scalar_options options = { .initial_value = 0.1, .ratio = 0.5, .epochs = 100 };
  *     et_annealing_scalar_init(&rate, loop, &options, &error);
- *     et_fed_value feed = { .optimizer = optimizer, .value = et_annealing_scalar_dynamic(&rate) };
+ *     et_bound_value bound = { .optimizer = optimizer,
+ *                              .value = et_annealing_scalar_dynamic(&rate) };
  *
  * What resumes: a scalar is a function of the loop's counters; a variable is one of the store,
  * which a checkpoint keeps. One thread. */
@@ -23,11 +24,11 @@ typedef struct et_dynamic {
 } et_dynamic;
 
 /* Where a value goes: exactly one of both. */
-typedef struct et_fed_value {
+typedef struct et_bound_value {
     const char *variable;    /* of the store, not trained, of one element (as et_variable makes) */
     et_optimizer *optimizer; /* borrowed: its learning rate, in place of its schedule */
     et_dynamic value;
-} et_fed_value;
+} et_bound_value;
 
 /* ---- a scalar: initial_value ratio^floor((n - 1) / period), n the loop's epoch or step, from 1;
  * within its limits ---- */

@@ -45,9 +45,9 @@ typedef struct et_loop_evaluator_options {
     void *payload;
     bool equal_weights;      /* every batch weighs 1 */
     const char *time_metric; /* NULL: "eval_time"; "": none */
-    /* [feed_count], copied: before each batch; put back behind the run. */
-    const et_fed_value *feeds;
-    int feed_count;
+    /* [bound_value_count], copied: before each batch; put back behind the run. */
+    const et_bound_value *bound_values;
+    int bound_value_count;
     uint64_t seed;           /* of sampling in the pass */
     bool run_batch_by_ranks; /* of the loop's ranks each calls run_batch for its share of the
                                 batches; else for all of them */
@@ -63,9 +63,10 @@ ET_API void et_loop_evaluator_close(et_loop_evaluator *evaluator);
 
 /* Fires BEFORE_EXECUTION, evaluates, collects all metrics at once, fires AFTER_EXECUTION, and
  * collects the time. Data without batches: nothing is collected; a pass that gives NaN for a batch:
- * NaN. feeds: more of them, each asked for in every batch; they win over the evaluator's. */
-ET_API int et_loop_evaluator_run(et_loop_evaluator *evaluator, const et_fed_value *feeds,
-                                 int feed_count, et_error *error);
+ * NaN. values [count]: more bound values, each asked for in every batch; they win over the
+ * evaluator's. */
+ET_API int et_loop_evaluator_run(et_loop_evaluator *evaluator, const et_bound_value *values,
+                                 int count, et_error *error);
 
 /* Of the last run: a metric by name, NULL: the first; NaN: there is none. Then all of them. */
 ET_API double et_loop_evaluator_last(const et_loop_evaluator *evaluator, const char *name);

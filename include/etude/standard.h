@@ -3,10 +3,10 @@
  * positions or ends.
  *
  *     typedef struct adder { et_standard_trainer standard; double sum; } adder;
- *     static int add(et_standard_trainer *self, et_feed *feed, et_error *error)
+ *     static int add(et_standard_trainer *self, et_cursor *cursor, et_error *error)
  *     {
  *         const et_batch *batch;
- *         int status = et_feed_next(feed, NULL, &batch, error);
+ *         int status = et_cursor_next(cursor, NULL, &batch, error);
  *         if (!status)
  *             ((adder *)self)->sum += *(const float *)batch->data[0];
  *         return status;
@@ -16,11 +16,11 @@
  *     if (et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, &error)) ...
  *     options.trainer = &a.standard.trainer;
  *
- * A data set is a source or a tree of sources by name; a feed is where its reader stands. Training
- * goes on in it from call to call; one that takes another's place begins at its beginning, and what
- * was left of the other is not read: its sources are put back to where they first stood, which is
- * their beginning. All that is in the state tree: a run that resumes reads what it would have read.
- * Data sets, sources and classes are borrowed, until release or replacement. One thread.
+ * A data set is a source or a tree of sources by name, and a cursor reads it. Training continues
+ * with one cursor from call to call. A data set that replaces another begins at its beginning; the
+ * rest of the other is not read, and its sources are put back to where they first stood. Cursors
+ * are in the state tree: a run that resumes reads what it would have read. Data sets, sources and
+ * classes are borrowed, until release or replacement. One thread.
  *
  * Unlike Orbit's: eval_reduce is called whatever eval_begin gave; training data that end are an
  * error, and evaluation data that end before the steps asked for are told. */
@@ -42,16 +42,16 @@ struct et_dataset {
     int count;
 };
 
-typedef struct et_feed et_feed;
+typedef struct et_cursor et_cursor;
 
 /* No more data: no error, and not for messages. A step returns it as it came; nothing of that step
  * counts. */
-#define ET_FEED_ENDED (-1)
+#define ET_CURSOR_ENDED (-1)
 
 /* The next batch of the source at a path of names, "pairs/source"; NULL where the data set is one
- * source. Borrowed until the next of that source. ET_FEED_ENDED; ET_EUSAGE: there is no such path.
- */
-ET_API int et_feed_next(et_feed *feed, const char *path, const et_batch **batch, et_error *error);
+ * source. Borrowed until the next of that source. ET_CURSOR_ENDED; ET_EUSAGE: no such path. */
+ET_API int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch,
+                          et_error *error);
 
 /* ---- training ---- */
 
@@ -65,7 +65,7 @@ typedef struct et_standard_trainer_class {
     int (*start)(et_standard_trainer *self, et_error *error);
     /* An inner loop begins, before data are looked for: metrics are reset here. */
     int (*train_loop_begin)(et_standard_trainer *self, et_error *error);
-    int (*train_step)(et_standard_trainer *self, et_feed *feed, et_error *error);
+    int (*train_step)(et_standard_trainer *self, et_cursor *cursor, et_error *error);
     /* Adds to logs what the loop was like; they may be nested. */
     int (*train_loop_end)(et_standard_trainer *self, et_value *logs, et_error *error);
 } et_standard_trainer_class;
@@ -106,7 +106,8 @@ typedef struct et_standard_evaluator_class {
     int (*attach)(et_standard_evaluator *self, et_state *state, et_error *error);
     /* Before data are looked for. */
     int (*eval_begin)(et_standard_evaluator *self, void **state, et_error *error);
-    int (*eval_step)(et_standard_evaluator *self, et_feed *feed, void **outputs, et_error *error);
+    int (*eval_step)(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+                     et_error *error);
     int (*eval_reduce)(et_standard_evaluator *self, void **state, void *outputs, et_error *error);
     /* logs NULL: it was cut short or has failed, and there is nothing to say. */
     int (*eval_end)(et_standard_evaluator *self, void *state, et_value *logs, et_error *error);

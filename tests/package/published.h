@@ -273,8 +273,8 @@ typedef struct et_loop_evaluator_options {
     void *payload;
     bool equal_weights;
     const char *time_metric;
-    const et_fed_value *feeds;
-    int feed_count;
+    const et_bound_value *bound_values;
+    int bound_value_count;
     uint64_t seed;
     ET_RESERVED(8);
 } et_loop_evaluator_options;
@@ -290,8 +290,8 @@ typedef struct et_loop_trainer_options {
     int metric_count;
     const char *const *summaries;
     int summary_count;
-    const et_fed_value *feeds;
-    int feed_count;
+    const et_bound_value *bound_values;
+    int bound_value_count;
     ET_RESERVED(8);
 } et_loop_trainer_options;
 typedef struct et_loop_options {

@@ -1,7 +1,7 @@
 /* Hooks under the classes of <etude/trainer.h>.
  *
- *   train   train_loop_begin, a feed if none lives, train_step n times, train_loop_end
- *   eval    eval_begin, a feed (anew, unless kept), eval_step and eval_reduce n times, eval_end
+ *   train   train_loop_begin, a cursor if none lives, train_step n times, train_loop_end
+ *   eval    eval_begin, a cursor (anew, unless kept), eval_step and eval_reduce n times, eval_end
  *
  * A driver calls loop_begin right after a log; here a loop begins with its first step, so that the
  * hook comes after what lies between, and a run that was saved there begins it when it goes on. */
@@ -11,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/reserved.h"
-#include "train/run/feed.h"
+#include "train/run/cursor.h"
 
 struct et_standard_data {
-    et_feed *feed;
+    et_cursor *cursor;
     et_module *module;
     bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
     et_evaluator_class evaluator; /* with the name that this one has */
@@ -33,7 +33,7 @@ static int data_new(struct et_standard_data **out, const char *name, const et_da
         return et_alloc_failed(error, sizeof *data, "a trainer");
     int status = et_module_new(&data->module, name, NULL, NULL, error);
     if (!status)
-        status = et_feed_new(&data->feed, dataset, error);
+        status = et_cursor_new(&data->cursor, dataset, error);
     if (status) {
         et_module_free(data->module);
         et_free(data);
@@ -47,24 +47,24 @@ static void data_free(struct et_standard_data *data)
 {
     if (!data)
         return;
-    et_feed_free(data->feed);
+    et_cursor_free(data->cursor);
     et_module_free(data->module);
     et_free(data);
 }
 
-static int replace_feed(struct et_standard_data *data, const et_dataset *dataset, et_error *error)
+static int replace_cursor(struct et_standard_data *data, const et_dataset *dataset, et_error *error)
 {
-    et_feed *feed;
-    et_feed_mark(data->feed);
-    int status = et_feed_rewind(data->feed, error);
+    et_cursor *cursor;
+    et_cursor_mark(data->cursor);
+    int status = et_cursor_rewind(data->cursor, error);
     if (!status)
-        status = et_feed_new(&feed, dataset, error);
+        status = et_cursor_new(&cursor, dataset, error);
     if (status) {
-        et_feed_return(data->feed, NULL);
+        et_cursor_return(data->cursor, NULL);
         return status;
     }
-    et_feed_free(data->feed);
-    data->feed = feed;
+    et_cursor_free(data->cursor);
+    data->cursor = cursor;
     return ET_OK;
 }
 
@@ -79,14 +79,14 @@ static int save_training(const void *self, et_value *dict, et_error *error)
 {
     const struct et_standard_data *data = ((const et_standard_trainer *)self)->data;
     et_value_set_bool(dict, "in_loop", data->in_loop);
-    return et_feed_save(data->feed, dict, error);
+    return et_cursor_save(data->cursor, dict, error);
 }
 
 static int restore_training(void *self, const et_value *dict, et_error *error)
 {
     struct et_standard_data *data = ((et_standard_trainer *)self)->data;
     int status = et_value_read_bool(dict, "in_loop", &data->in_loop, error);
-    return status ? status : et_feed_restore(data->feed, dict, error);
+    return status ? status : et_cursor_restore(data->cursor, dict, error);
 }
 
 static const et_part_class training_part = { "training data", save_training, restore_training };
@@ -104,7 +104,7 @@ static int start_training(et_trainer *trainer, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
     t->data->in_loop = false;
-    et_feed_drop(t->data->feed);
+    et_cursor_drop(t->data->cursor);
     return t->class->start ? t->class->start(t, error) : ET_OK;
 }
 
@@ -112,7 +112,7 @@ static int begin_loop(et_standard_trainer *t, et_error *error)
 {
     int status = t->class->train_loop_begin ? t->class->train_loop_begin(t, error) : ET_OK;
     if (!status)
-        status = et_feed_begin(t->data->feed, error);
+        status = et_cursor_begin(t->data->cursor, error);
     t->data->in_loop = !status;
     return status;
 }
@@ -122,12 +122,13 @@ static int run_step(et_trainer *trainer, et_error *error)
     et_standard_trainer *t = trainer_of(trainer);
     int status = t->data->in_loop ? ET_OK : begin_loop(t, error);
     if (!status)
-        status = et_feed_begin(t->data->feed, error); /* one that has been replaced in the loop */
+        status =
+            et_cursor_begin(t->data->cursor, error); /* one that has been replaced in the loop */
     if (!status)
-        status = t->class->train_step(t, t->data->feed, error);
+        status = t->class->train_step(t, t->data->cursor, error);
     if (status && status != ET_EINTERRUPTED)
         t->data->in_loop = false; /* the next call begins one of its own */
-    if (status == ET_FEED_ENDED)
+    if (status == ET_CURSOR_ENDED)
         return et_fail(error, ET_EDATA,
                        "the data has ended at step %lld: let it repeat, or train fewer steps",
                        (long long)trainer->step + 1);
@@ -192,10 +193,18 @@ void et_standard_trainer_release(et_standard_trainer *self)
     self->trainer.module = NULL;
 }
 
+<<<<<<< ours
+=======
+const et_dataset *et_standard_trainer_dataset(const et_standard_trainer *self)
+{
+    return et_cursor_dataset(self->data->cursor);
+}
+
+>>>>>>> theirs
 int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_dataset *train_dataset,
                                     et_error *error)
 {
-    return replace_feed(self->data, train_dataset, error);
+    return replace_cursor(self->data, train_dataset, error);
 }
 
 /* ---- evaluation ---- */
@@ -207,12 +216,12 @@ static et_standard_evaluator *evaluator_of(et_evaluator *evaluator)
 
 static int save_evaluation(const void *self, et_value *dict, et_error *error)
 {
-    return et_feed_save(((const et_standard_evaluator *)self)->data->feed, dict, error);
+    return et_cursor_save(((const et_standard_evaluator *)self)->data->cursor, dict, error);
 }
 
 static int restore_evaluation(void *self, const et_value *dict, et_error *error)
 {
-    return et_feed_restore(((et_standard_evaluator *)self)->data->feed, dict, error);
+    return et_cursor_restore(((et_standard_evaluator *)self)->data->cursor, dict, error);
 }
 
 static const et_part_class evaluation_part = { "evaluation data", save_evaluation,
@@ -234,7 +243,7 @@ static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *err
     (void)step;
     data->state = NULL;
     data->entered = false;
-    et_feed_mark(data->feed);
+    et_cursor_mark(data->cursor);
     if (data->options.tf_while_loop && !evaluator->limit)
         return et_fail(error, ET_ECONFIG,
                        "Looping until exhausted is not supported if `options.use_tf_while_loop` is "
@@ -242,16 +251,16 @@ static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *err
     data->entered = true;
     int status = e->class->eval_begin ? e->class->eval_begin(e, &data->state, error) : ET_OK;
     if (!data->options.keep_iterator)
-        et_feed_drop(data->feed);
-    return status ? status : et_feed_begin(data->feed, error);
+        et_cursor_drop(data->cursor);
+    return status ? status : et_cursor_begin(data->cursor, error);
 }
 
 static int evaluate_step(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_standard_evaluator *e = evaluator_of(evaluator);
     void *outputs = NULL;
-    int status = e->class->eval_step(e, e->data->feed, &outputs, error);
-    *more = status != ET_FEED_ENDED;
+    int status = e->class->eval_step(e, e->data->cursor, &outputs, error);
+    *more = status != ET_CURSOR_ENDED;
     if (!*more)
         return ET_OK;
     return status || !e->class->eval_reduce
@@ -268,7 +277,7 @@ static int end_evaluation(et_evaluator *evaluator, et_value *logs, et_error *err
     e->data->state = NULL;
     if (logs && !status)
         return ET_OK;
-    int returned = et_feed_return(e->data->feed, status ? NULL : error);
+    int returned = et_cursor_return(e->data->cursor, status ? NULL : error);
     return status ? status : returned;
 }
 
@@ -322,8 +331,16 @@ void et_standard_evaluator_release(et_standard_evaluator *self)
     self->evaluator = (et_evaluator){ 0 };
 }
 
+<<<<<<< ours
+=======
+const et_dataset *et_standard_evaluator_dataset(const et_standard_evaluator *self)
+{
+    return et_cursor_dataset(self->data->cursor);
+}
+
+>>>>>>> theirs
 int et_standard_evaluator_set_dataset(et_standard_evaluator *self, const et_dataset *eval_dataset,
                                       et_error *error)
 {
-    return replace_feed(self->data, eval_dataset, error);
+    return replace_cursor(self->data, eval_dataset, error);
 }

@@ -4,8 +4,12 @@
 
 #include "base/dtype.h"
 #include "base/reserved.h"
+<<<<<<< ours
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/feed.h"
+=======
+#include "systems/tfsnippet/bound_values.h"
+>>>>>>> theirs
 
 /* ---- scalars ---- */
 
@@ -90,7 +94,7 @@ int et_variable_find(int *index, const et_params *params, const char *name, et_e
                        name ? name : "(without a name)", i < 0 ? "" : ", but a parameter");
     char shape[ET_SHAPE_TEXT_MAX];
     if (et_shape_count(et_params_shape(params, i)) != 1)
-        return et_fail(error, ET_ECONFIG, "variable %s is %s: one number is fed", name,
+        return et_fail(error, ET_ECONFIG, "variable %s is %s: one number is needed", name,
                        et_shape_print(et_params_shape(params, i), shape));
     *index = i;
     return ET_OK;

@@ -11,8 +11,12 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "data/batches/cursor.h"
+<<<<<<< ours
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/feed.h"
+=======
+#include "systems/tfsnippet/bound_values.h"
+>>>>>>> theirs
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
 #include "train/step/share.h"
@@ -25,7 +29,7 @@ struct et_loop_evaluator {
     char *time_metric; /* owned; "": none */
     et_event_source *events;
     et_measures measures;
-    et_feeder feeder;
+    et_bound_values bound;
     et_batch_cursor cursor;
     double *values; /* [metrics]: of a batch, */
     double *counts; /* and what each weighs; 0: it has none */
@@ -102,7 +106,8 @@ static int open_parts(et_loop_evaluator *e, et_error *error)
         status = et_measures_init(&e->measures, o->pass, o->metric_count ? o->metrics : &loss,
                                   o->metric_count ? o->metric_count : 1, unnamed, error);
     if (!status)
-        status = et_feeder_init(&e->feeder, e->loop->params, o->feeds, o->feed_count, error);
+        status = et_bound_values_init(&e->bound, e->loop->params, o->bound_values,
+                                      o->bound_value_count, error);
     return status ? status : et_batch_cursor_open(&e->cursor, o->source, error);
 }
 
@@ -147,7 +152,7 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
         return;
     et_event_source_free(e->events);
     et_measures_release(&e->measures);
-    et_feeder_release(&e->feeder);
+    et_bound_values_release(&e->bound);
     et_batch_cursor_release(&e->cursor);
     et_share_release(&e->share);
     et_arena_release(&e->arena);
@@ -209,18 +214,19 @@ static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
     return ET_OK;
 }
 
-/* What is fed is asked for in every batch, whoever evaluates it. */
-static int take_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_error *error)
+/* What is bound is asked for in every batch, whoever evaluates it. */
+static int take_batch(et_loop_evaluator *e, et_bound_values *more, int64_t number, et_error *error)
 {
     bool mine = false;
-    int status = et_feeder_apply(&e->feeder, error);
+    int status = et_bound_values_apply(&e->bound, error);
     if (!status)
-        status = et_feeder_apply(more, error);
+        status = et_bound_values_apply(more, error);
     if (!status)
         status = et_share_take(&e->share, e->cursor.batch, &mine, error);
     return status || !mine ? status : run_batch(e, number, error);
 }
 
+<<<<<<< ours
 static void sane(const et_loop_evaluator *e)
 {
     et_assert(e->loop && e->events && e->batch && e->time_metric);
@@ -231,6 +237,9 @@ static void sane(const et_loop_evaluator *e)
 }
 
 static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
+=======
+static int run_batches(et_loop_evaluator *e, et_bound_values *more, et_error *error)
+>>>>>>> theirs
 {
     size_t bytes = (size_t)e->measures.count * sizeof(double);
     int64_t number = 0;
@@ -260,23 +269,23 @@ static int collect(et_loop_evaluator *e, et_error *error)
     return status ? et_fail(error, status, "%s", e->loop->error.text) : ET_OK;
 }
 
-static int evaluate(et_loop_evaluator *e, et_feeder *more, et_error *error)
+static int evaluate(et_loop_evaluator *e, et_bound_values *more, et_error *error)
 {
     int status = et_loop_fire_of(e->loop, e->events, ET_EVENT_BEFORE_EXECUTION, e, false, error);
     if (status)
         return status;
-    et_feeder_keep(&e->feeder);
-    et_feeder_keep(more);
+    et_bound_values_keep(&e->bound);
+    et_bound_values_keep(more);
     status = run_batches(e, more, error);
-    et_feeder_put_back(more);
-    et_feeder_put_back(&e->feeder);
+    et_bound_values_put_back(more);
+    et_bound_values_put_back(&e->bound);
     if (!status)
         status = collect(e, error);
     return status ? status
                   : et_loop_fire_of(e->loop, e->events, ET_EVENT_AFTER_EXECUTION, e, true, error);
 }
 
-static int evaluate_timed(et_loop_evaluator *e, et_feeder *more, et_error *error)
+static int evaluate_timed(et_loop_evaluator *e, et_bound_values *more, et_error *error)
 {
     bool timed = *e->time_metric;
     int status = timed ? et_loop_time_begin(e->loop, e->time_metric) : ET_OK;
@@ -288,21 +297,25 @@ static int evaluate_timed(et_loop_evaluator *e, et_feeder *more, et_error *error
     return status;
 }
 
-int et_loop_evaluator_run(et_loop_evaluator *e, const et_fed_value *feeds, int feed_count,
+int et_loop_evaluator_run(et_loop_evaluator *e, const et_bound_value *values, int count,
                           et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
+<<<<<<< ours
     et_feeder more;
     sane(e);
+=======
+    et_bound_values more;
+>>>>>>> theirs
     if (e->running)
         return et_fail(error, ET_EUSAGE, "an evaluator runs already: its run is not reentrant");
-    int status = et_feeder_init(&more, e->loop->params, feeds, feed_count, error);
+    int status = et_bound_values_init(&more, e->loop->params, values, count, error);
     if (status)
         return status;
     e->running = true;
     status = et_loop_explain(e->loop, evaluate_timed(e, &more, &failure), &failure);
     e->running = false;
-    et_feeder_release(&more);
+    et_bound_values_release(&more);
     return status ? et_fail(error, status, "%s", failure.text) : ET_OK;
 }
 

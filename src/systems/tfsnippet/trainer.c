@@ -9,8 +9,12 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
+<<<<<<< ours
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/feed.h"
+=======
+#include "systems/tfsnippet/bound_values.h"
+>>>>>>> theirs
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
 
@@ -30,7 +34,7 @@ struct et_loop_trainer {
     et_event_source *events;
     et_measures measures;
     et_shards *shards; /* NULL: batches are not cut */
-    et_feeder feeder;
+    et_bound_values bound;
     et_arena arena;
     et_value *summaries; /* names and values, in arena; NULL: none are written */
     hook **hooks;        /* [hook_count], each owned */
@@ -117,7 +121,8 @@ static int open_parts(et_loop_trainer *t, et_error *error)
         status = open_shards(t, error);
     t->measures.shards = t->shards;
     if (!status)
-        status = et_feeder_init(&t->feeder, t->loop->params, o->feeds, o->feed_count, error);
+        status = et_bound_values_init(&t->bound, t->loop->params, o->bound_values,
+                                      o->bound_value_count, error);
     if (!status)
         status = open_summaries(t, error);
     if (!status && o->optimizer && !o->step) {
@@ -155,7 +160,7 @@ void et_loop_trainer_close(et_loop_trainer *t)
     et_event_source_free(t->events);
     et_measures_release(&t->measures);
     et_shards_close(t->shards);
-    et_feeder_release(&t->feeder);
+    et_bound_values_release(&t->bound);
     et_arena_release(&t->arena);
     for (size_t i = 0; i < t->hook_count; i++)
         et_free(t->hooks[i]);
@@ -222,7 +227,7 @@ static int update(et_loop_trainer *t, et_error *error)
 
 static int run_step(et_loop_trainer *t, et_error *error)
 {
-    int status = et_feeder_apply(&t->feeder, error);
+    int status = et_bound_values_apply(&t->bound, error);
     if (!status)
         status = update(t, error);
     if (!status)

@@ -84,13 +84,14 @@ static int judge_batch(judge *j, const et_batch *batch, et_error *error)
     return status;
 }
 
-static int judge_step(et_standard_evaluator *self, et_feed *feed, void **outputs, et_error *error)
+static int judge_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+                      et_error *error)
 {
     judge *j = (judge *)(void *)self;
     const et_batch *batch;
     bool mine = false;
     (void)outputs;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_share_take(j->share, batch, &mine, error);
     return status || !mine ? status : judge_batch(j, batch, error);

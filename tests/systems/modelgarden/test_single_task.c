@@ -64,10 +64,10 @@ static void build(et_scope *scope, void *unused)
     et_loss(scope, "loss", et_softmax_loss(logits, et_batch_input(scope, "label"), 0), 1);
 }
 
-static int run(int which, et_feed *feed, et_error *error)
+static int run(int which, et_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(s.pass[which], batch, 0, 0, error);
     for (int i = 0; !status && i < et_pass_measures(s.pass[which]); i++) {
@@ -91,10 +91,10 @@ static int train_loop_begin(et_standard_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static int train_step(et_standard_trainer *self, et_feed *feed, et_error *error)
+static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
 {
     (void)self;
-    int status = run(0, feed, error);
+    int status = run(0, cursor, error);
     return status ? status : et_optimizer_update(s.optimizer, s.pass[0], NULL, error);
 }
 
@@ -114,10 +114,11 @@ static int eval_begin(et_standard_evaluator *self, void **state, et_error *error
     return ET_OK;
 }
 
-static int eval_step(et_standard_evaluator *self, et_feed *feed, void **outputs, et_error *error)
+static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+                     et_error *error)
 {
     (void)self, (void)outputs;
-    return run(1, feed, error);
+    return run(1, cursor, error);
 }
 
 static int eval_end(et_standard_evaluator *self, void *state, et_value *logs, et_error *error)

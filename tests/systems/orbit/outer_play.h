@@ -96,11 +96,11 @@ static inline int begin_loop(et_standard_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static inline int step(et_standard_trainer *self, et_feed *feed, et_error *error)
+static inline int step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
 {
     play *p = of_trainer(self);
     const et_batch *batch;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     if (status)
         return status;
     const int32_t *read = batch->data[0];
@@ -140,12 +140,12 @@ static inline int begin_evaluation(et_standard_evaluator *self, void **state, et
     return ET_OK;
 }
 
-static inline int evaluate_step(et_standard_evaluator *self, et_feed *feed, void **outputs,
+static inline int evaluate_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
                                 et_error *error)
 {
     const et_batch *batch;
     (void)outputs;
-    int status = et_feed_next(feed, NULL, &batch, error);
+    int status = et_cursor_next(cursor, NULL, &batch, error);
     of_evaluator(self)->steps_read += !status;
     return status;
 }

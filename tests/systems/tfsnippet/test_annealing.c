@@ -7,8 +7,12 @@
 
 #include "base/dtype.h"
 #include "engine/optim/optimizer.h"
+<<<<<<< ours
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/feed.h"
+=======
+#include "systems/tfsnippet/bound_values.h"
+>>>>>>> theirs
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/trainer_fixture.h"
 
@@ -140,7 +144,7 @@ static void test_variable__mistakes(void **state)
     et_params_free(empty);
 }
 
-/* ---- feeds ---- */
+/* ---- bound_values ---- */
 
 static double count_up(void *payload)
 {
@@ -148,59 +152,62 @@ static double count_up(void *payload)
 }
 
 /* Each is asked for every time; what was there comes back. */
-static void test_feeder__puts_and_takes_back(void **state)
+static void test_bound_values__puts_and_takes_back(void **state)
 {
     (void)state;
     world w;
     world_open(&w);
     double counted = 0;
-    et_feeder feeder;
-    const et_fed_value feeds[] = {
+    et_bound_values bound;
+    const et_bound_value bound_values[] = {
         { .variable = "weight", .value = { .get = count_up, .payload = &counted } },
         { .optimizer = w.optimizer, .value = { .constant = 0.5 } },
     };
     et_scheduled_variable weight;
     assert_ok(et_scheduled_variable_init(&weight, w.params, "weight", 7, error));
-    assert_ok(et_feeder_init(&feeder, w.params, feeds, 2, error));
-    et_feeder_keep(&feeder);
+    assert_ok(et_bound_values_init(&bound, w.params, bound_values, 2, error));
+    et_bound_values_keep(&bound);
     for (int i = 1; i < 4; i++) {
-        assert_ok(et_feeder_apply(&feeder, error));
+        assert_ok(et_bound_values_apply(&bound, error));
         assert_true(et_scheduled_variable_get(&weight) == i);
         assert_true(et_optimizer_learning_rate(w.optimizer) == 0.5);
     }
-    et_feeder_put_back(&feeder);
+    et_bound_values_put_back(&bound);
     assert_true(et_scheduled_variable_get(&weight) == 7);
     assert_true(et_optimizer_learning_rate(w.optimizer) == 0.01);
-    et_feeder_release(&feeder);
-    const et_fed_value same[] = { { .variable = "weight", .value = { .constant = 7 } } };
+    et_bound_values_release(&bound);
+    const et_bound_value same[] = { { .variable = "weight", .value = { .constant = 7 } } };
     uint64_t version = et_params_version(w.params);
-    assert_ok(et_feeder_init(&feeder, w.params, same, 1, error));
-    assert_ok(et_feeder_apply(&feeder, error));
+    assert_ok(et_bound_values_init(&bound, w.params, same, 1, error));
+    assert_ok(et_bound_values_apply(&bound, error));
     assert_int_equal(et_params_version(w.params), version);
-    et_feeder_release(&feeder);
+    et_bound_values_release(&bound);
     world_close(&w);
 }
 
-static void test_feeder__mistakes(void **state)
+static void test_bound_values__mistakes(void **state)
 {
     (void)state;
     world w;
     world_open(&w);
-    et_feeder feeder;
-    const et_fed_value nowhere = { .value = { .constant = 1 } };
-    const et_fed_value both = { .variable = "weight", .optimizer = w.optimizer };
-    const et_fed_value none = { .variable = "none" };
-    const et_fed_value rate = { .optimizer = w.optimizer, .value = { .constant = -1 } };
-    const et_fed_value wrong = { .optimizer = w.optimizer, .value = { .constant = NAN } };
-    assert_fails(et_feeder_init(&feeder, w.params, &nowhere, 1, error), ET_ECONFIG, "feed 0");
-    assert_fails(et_feeder_init(&feeder, w.params, &both, 1, error), ET_ECONFIG, "feed 0");
-    assert_fails(et_feeder_init(&feeder, w.params, &none, 1, error), ET_ECONFIG, "variable none");
-    assert_ok(et_feeder_init(&feeder, w.params, &rate, 1, error));
-    assert_fails(et_feeder_apply(&feeder, error), ET_ECONFIG, "learning rate -1");
-    et_feeder_release(&feeder);
-    assert_ok(et_feeder_init(&feeder, w.params, &wrong, 1, error));
-    assert_fails(et_feeder_apply(&feeder, error), ET_ECONFIG, "nan is no learning rate");
-    et_feeder_release(&feeder);
+    et_bound_values bound;
+    const et_bound_value nowhere = { .value = { .constant = 1 } };
+    const et_bound_value both = { .variable = "weight", .optimizer = w.optimizer };
+    const et_bound_value none = { .variable = "none" };
+    const et_bound_value rate = { .optimizer = w.optimizer, .value = { .constant = -1 } };
+    const et_bound_value wrong = { .optimizer = w.optimizer, .value = { .constant = NAN } };
+    assert_fails(et_bound_values_init(&bound, w.params, &nowhere, 1, error), ET_ECONFIG,
+                 "bound value 0");
+    assert_fails(et_bound_values_init(&bound, w.params, &both, 1, error), ET_ECONFIG,
+                 "bound value 0");
+    assert_fails(et_bound_values_init(&bound, w.params, &none, 1, error), ET_ECONFIG,
+                 "variable none");
+    assert_ok(et_bound_values_init(&bound, w.params, &rate, 1, error));
+    assert_fails(et_bound_values_apply(&bound, error), ET_ECONFIG, "learning rate -1");
+    et_bound_values_release(&bound);
+    assert_ok(et_bound_values_init(&bound, w.params, &wrong, 1, error));
+    assert_fails(et_bound_values_apply(&bound, error), ET_ECONFIG, "nan is no learning rate");
+    et_bound_values_release(&bound);
     assert_fails(et_optimizer_set_learning_rate(w.optimizer, INFINITY, error), ET_ECONFIG,
                  "learning rate inf");
     assert_ok(et_optimizer_set_learning_rate(w.optimizer, 0.25, error));
@@ -217,8 +224,8 @@ int main(void)
         cmocka_unit_test(test_scalar__mistakes),
         cmocka_unit_test(test_variable__anneals),
         cmocka_unit_test(test_variable__mistakes),
-        cmocka_unit_test(test_feeder__puts_and_takes_back),
-        cmocka_unit_test(test_feeder__mistakes),
+        cmocka_unit_test(test_bound_values__puts_and_takes_back),
+        cmocka_unit_test(test_bound_values__mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 typedef struct seen {
     et_source *source; /* 0 .. 5, in batches of 4 */
-    float feed;        /* what the variable was in the last batch */
+    float bound;       /* what the variable was in the last batch */
     et_scheduled_variable variable;
     int batches;
     char events[256];
@@ -25,7 +25,7 @@ static int mean_of_batch(void *payload, const et_batch *batch, double *values, e
         values[0] += n[i] / (double)batch->filled[0];
     s->batches++;
     if (s->variable.params)
-        s->feed = (float)et_scheduled_variable_get(&s->variable);
+        s->bound = (float)et_scheduled_variable_get(&s->variable);
     return ET_OK;
 }
 
@@ -183,7 +183,7 @@ static double count_up(void *payload)
 
 /* Asked for in every batch, those of the run over those of the evaluator; all as it was behind
  * it. */
-static void test_evaluator__feeds(void **state)
+static void test_evaluator__bound_values(void **state)
 {
     (void)state;
     world w;
@@ -193,25 +193,25 @@ static void test_evaluator__feeds(void **state)
     numbers_open(&s);
     assert_ok(et_scheduled_variable_init(&s.variable, w.params, "weight", 9, error));
     in_epoch(&w);
-    const et_fed_value fixed = { .variable = "weight", .value = { .constant = 34 } };
-    const et_fed_value moving = { .variable = "weight",
-                                  .value = { .get = count_up, .payload = &counted } };
+    const et_bound_value fixed = { .variable = "weight", .value = { .constant = 34 } };
+    const et_bound_value moving = { .variable = "weight",
+                                    .value = { .get = count_up, .payload = &counted } };
     const et_loop_evaluator_options options = { .source = s.source,
                                                 .run_batch = mean_of_batch,
                                                 .payload = &s,
-                                                .feeds = &fixed,
-                                                .feed_count = 1 };
+                                                .bound_values = &fixed,
+                                                .bound_value_count = 1 };
     et_loop_evaluator *evaluator = NULL;
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
-    assert_true(s.feed == 34);
-    const et_fed_value more[] = { moving,
-                                  { .optimizer = w.optimizer, .value = { .constant = 0.5 } } };
+    assert_true(s.bound == 34);
+    const et_bound_value more[] = { moving,
+                                    { .optimizer = w.optimizer, .value = { .constant = 0.5 } } };
     assert_ok(et_loop_evaluator_run(evaluator, more, 2, error));
-    assert_true(s.feed == 2 && counted == 2);
+    assert_true(s.bound == 2 && counted == 2);
     assert_true(et_optimizer_learning_rate(w.optimizer) == 0.01);
     assert_true(et_scheduled_variable_get(&s.variable) == 9);
-    const et_fed_value none = { .variable = "none" };
+    const et_bound_value none = { .variable = "none" };
     assert_fails(et_loop_evaluator_run(evaluator, &none, 1, error), ET_ECONFIG, "variable none");
     et_loop_evaluator_close(evaluator);
     world_close(&w);
@@ -266,8 +266,8 @@ static void test_evaluator__not_finite(void **state)
     int asked = 0;
     world_open(&w);
     in_epoch(&w);
-    const et_fed_value feed = { .variable = "weight",
-                                .value = { .get = not_a_number_first, .payload = &asked } };
+    const et_bound_value bound = { .variable = "weight",
+                                   .value = { .get = not_a_number_first, .payload = &asked } };
     const et_loop_measure metrics[] = { { "valid_loss", NULL }, { "never", "never" } };
     const et_loop_evaluator_options options = {
         .source = w.held_out, .pass = w.test, .metrics = metrics, .metric_count = 2
@@ -280,7 +280,7 @@ static void test_evaluator__not_finite(void **state)
     assert_true(best > 0);
     assert_int_equal(et_loop_print_logs(w.loop), 0);
     *w.printed = 0;
-    assert_ok(et_loop_evaluator_run(evaluator, &feed, 1, error));
+    assert_ok(et_loop_evaluator_run(evaluator, &bound, 1, error));
     assert_int_equal(asked, 2);
     assert_int_equal(et_loop_evaluator_last_metrics(evaluator, &last), 1);
     assert_true(isnan(last[0].value));
@@ -378,7 +378,7 @@ static void test_evaluator__mistakes(void **state)
 {
     (void)state;
     static const et_loop_measure missing = { "x", "none" };
-    static const et_fed_value nowhere = { .value = { .constant = 1 } };
+    static const et_bound_value nowhere = { .value = { .constant = 1 } };
     world w;
     seen s;
     world_open(&w);
@@ -397,7 +397,11 @@ static void test_evaluator__mistakes(void **state)
           "measures no none" },
         { { .source = w.held_out, .pass = w.test, .metrics = &missing, .metric_count = -1 },
           "-1 metrics" },
-        { { .source = w.held_out, .pass = w.test, .feeds = &nowhere, .feed_count = 1 }, "feed 0" },
+        { { .source = w.held_out,
+            .pass = w.test,
+            .bound_values = &nowhere,
+            .bound_value_count = 1 },
+          "bound value 0" },
     };
     et_loop_evaluator *out;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -453,7 +457,7 @@ int main(void)
         cmocka_unit_test(test_evaluator__weights),
         cmocka_unit_test(test_evaluator__pass),
         cmocka_unit_test(test_evaluator__reentrant),
-        cmocka_unit_test(test_evaluator__feeds),
+        cmocka_unit_test(test_evaluator__bound_values),
         cmocka_unit_test(test_evaluator__no_values),
         cmocka_unit_test(test_evaluator__mistakes),
         cmocka_unit_test(test_evaluator__outside),

@@ -235,7 +235,7 @@ static void test_trainer__mistakes(void **state)
 {
     (void)state;
     static const et_loop_measure missing = { "x", "none" };
-    static const et_fed_value nowhere = { .value = { .constant = 1 } };
+    static const et_bound_value nowhere = { .value = { .constant = 1 } };
     static const char *const summary = "total";
     world w;
     journal j = { .world = &w };
@@ -261,7 +261,8 @@ static void test_trainer__mistakes(void **state)
             .metrics = &missing,
             .metric_count = 1 },
           "measures no none" },
-        { { .step = count_step, .feeds = &nowhere, .feed_count = 1 }, "feed 0" },
+        { { .step = count_step, .bound_values = &nowhere, .bound_value_count = 1 },
+          "bound value 0" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_fails(et_loop_trainer_open(&out, w.loop, &cases[i].options, error), ET_ECONFIG,
@@ -453,7 +454,7 @@ static void test_trainer__trains(void **state)
     const et_annealing_scalar_options weights = { .initial_value = 8, .ratio = 0.5, .steps = 5 };
     assert_ok(et_annealing_scalar_init(&rate, w.loop, &rates, error));
     assert_ok(et_annealing_scalar_init(&weight, w.loop, &weights, error));
-    const et_fed_value feeds[] = {
+    const et_bound_value bound_values[] = {
         { .optimizer = w.optimizer, .value = et_annealing_scalar_dynamic(&rate) },
         { .variable = "weight", .value = et_annealing_scalar_dynamic(&weight) },
     };
@@ -466,8 +467,8 @@ static void test_trainer__trains(void **state)
                                               .metric_count = 3,
                                               .summaries = &summary,
                                               .summary_count = 1,
-                                              .feeds = feeds,
-                                              .feed_count = 2 };
+                                              .bound_values = bound_values,
+                                              .bound_value_count = 2 };
     et_loop_trainer *trainer = NULL;
     assert_ok(et_loop_trainer_open(&trainer, w.loop, &options, error));
     assert_ok(et_loop_trainer_log_after(trainer, ET_EVERY_EPOCHS(1), error));
@@ -593,8 +594,8 @@ static int start_run(const char *directory, int64_t stops_at, journal *j, ended 
     et_annealing_scalar rate;
     const et_annealing_scalar_options rates = { .initial_value = 0.02, .ratio = 0.5, .epochs = 2 };
     assert_ok(et_annealing_scalar_init(&rate, w.loop, &rates, error));
-    const et_fed_value feed = { .optimizer = w.optimizer,
-                                .value = et_annealing_scalar_dynamic(&rate) };
+    const et_bound_value bound = { .optimizer = w.optimizer,
+                                   .value = et_annealing_scalar_dynamic(&rate) };
     const et_loop_measure loss = { "loss", NULL };
     const et_loop_trainer_options options = { .source = w.training,
                                               .pass = w.pass,
@@ -602,8 +603,8 @@ static int start_run(const char *directory, int64_t stops_at, journal *j, ended 
                                               .seed = 1,
                                               .metrics = &loss,
                                               .metric_count = 1,
-                                              .feeds = &feed,
-                                              .feed_count = 1 };
+                                              .bound_values = &bound,
+                                              .bound_value_count = 1 };
     const et_loop_evaluator_options held_out = { .source = w.held_out, .pass = w.test };
     et_loop_trainer *t = NULL;
     et_loop_evaluator *evaluator = NULL;
@@ -772,7 +773,7 @@ static void test_trainer__allocates_nothing(void **state)
     world_open(&w);
     w.options.max_epoch = 8;
     world_loop(&w);
-    const et_fed_value feed = { .variable = "weight", .value = { .constant = 0.5 } };
+    const et_bound_value bound = { .variable = "weight", .value = { .constant = 0.5 } };
     const et_loop_measure loss = { "loss", NULL };
     const et_loop_trainer_options options = { .source = w.training,
                                               .pass = w.pass,
@@ -781,8 +782,8 @@ static void test_trainer__allocates_nothing(void **state)
                                               .metric_count = 1,
                                               .summaries = &summary,
                                               .summary_count = 1,
-                                              .feeds = &feed,
-                                              .feed_count = 1 };
+                                              .bound_values = &bound,
+                                              .bound_value_count = 1 };
     et_loop_trainer *trainer = NULL;
     assert_ok(et_loop_trainer_open(&trainer, w.loop, &options, error));
     assert_ok(et_loop_trainer_call_after(trainer, ET_HOOK_LOGGING, allocations_at, seen,

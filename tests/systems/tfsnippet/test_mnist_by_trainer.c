@@ -133,8 +133,8 @@ static void open_loop(program *p, const char *directory)
 {
     const et_loop_measure learnt[] = { { "loss", "loss" }, { "acc", "accuracy" } };
     const et_loop_measure tested[] = { { "test_loss", "loss" }, { "test_acc", "accuracy" } };
-    const et_fed_value feed = { .optimizer = p->optimizer,
-                                .value = et_scheduled_variable_dynamic(&p->rate.variable) };
+    const et_bound_value bound = { .optimizer = p->optimizer,
+                                   .value = et_scheduled_variable_dynamic(&p->rate.variable) };
     et_loop_options options = { .max_epoch = p->settings.max_epoch, .checkpoint_epoch_freq = 1 };
     options.checkpoint_dir = options.summary_dir = directory;
     assert_ok(et_loop_open(&p->loop, p->params, &options, error));
@@ -143,8 +143,8 @@ static void open_loop(program *p, const char *directory)
                                              .optimizer = p->optimizer,
                                              .metrics = learnt,
                                              .metric_count = 2,
-                                             .feeds = &feed,
-                                             .feed_count = 1 };
+                                             .bound_values = &bound,
+                                             .bound_value_count = 1 };
     assert_ok(et_loop_trainer_open(&p->trainer, p->loop, &trains, error));
     assert_ok(et_loop_trainer_anneal_after(p->trainer, &p->rate,
                                            ET_EVERY_EPOCHS(p->settings.lr_anneal_epochs), error));

@@ -1,0 +1,209 @@
+#include "train/run/cursor.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/strbuf.h"
+#include "data/batches/cursor.h"
+#include "data/batches/source.h"
+
+typedef struct leaf {
+    char *path; /* owned; "" of a data set that is one source */
+    et_batch_cursor cursor;
+    et_position mark;
+} leaf;
+
+struct et_cursor {
+    const et_dataset *dataset;
+    leaf *leaves; /* [count] */
+    int count;
+    bool lives, marked_alive;
+};
+
+/* ---- making ---- */
+
+static const leaf *find_source(const et_cursor *cursor, const et_source *source)
+{
+    for (int i = 0; i < cursor->count; i++)
+        if (cursor->leaves[i].cursor.source == source)
+            return &cursor->leaves[i];
+    return NULL;
+}
+
+static const leaf *find_path(const et_cursor *cursor, const char *path)
+{
+    for (int i = 0; i < cursor->count; i++)
+        if (cursor->leaves[i].path && !strcmp(cursor->leaves[i].path, path))
+            return &cursor->leaves[i];
+    return NULL;
+}
+
+/* Reading two places of one source by turns would be neither. */
+static int add_leaf(et_cursor *cursor, const et_dataset *dataset, const char *path, et_error *error)
+{
+    et_source *source = dataset->source;
+    if (find_path(cursor, path))
+        return et_fail(error, ET_EUSAGE, "a data set has two sources named %s", path);
+    if (find_source(cursor, source))
+        return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
+                       find_source(cursor, source)->path, path);
+    leaf *to = &cursor->leaves[cursor->count++];
+    to->path = et_strdup(path);
+    return to->path ? et_batch_cursor_open(&to->cursor, source, error)
+                    : et_alloc_failed(error, 0, "a data set");
+}
+
+/* The path is put together on the way down and cut on the way up. */
+static int add_leaves(et_cursor *cursor, const et_dataset *dataset, et_strbuf *path,
+                      et_error *error)
+{
+    if (dataset->source)
+        return add_leaf(cursor, dataset, et_strbuf_text(path), error);
+    int status = ET_OK;
+    for (int i = 0; !status && i < dataset->count; i++) {
+        const et_dataset *part = &dataset->parts[i];
+        size_t length = path->length;
+        if (!part->name || !*part->name || strchr(part->name, '/'))
+            return et_fail(error, ET_EUSAGE, "a part of a data set has a name, without '/'");
+        et_strbuf_printf(path, "%s%s", length ? "/" : "", part->name);
+        status = path->failed ? et_alloc_failed(error, 0, "a data set")
+                              : add_leaves(cursor, part, path, error);
+        et_strbuf_cut(path, length);
+    }
+    return status;
+}
+
+static int64_t count_leaves(const et_dataset *dataset)
+{
+    int64_t count = dataset->source != NULL;
+    for (int i = 0; !dataset->source && i < dataset->count; i++)
+        count += count_leaves(&dataset->parts[i]);
+    return count;
+}
+
+int et_cursor_new(et_cursor **out, const et_dataset *dataset, et_error *error)
+{
+    *out = NULL;
+    int64_t count = dataset ? count_leaves(dataset) : 0;
+    if (!count)
+        return et_fail(error, ET_EUSAGE, "a data set without a source");
+    et_cursor *cursor = et_alloc_zero(1, sizeof *cursor);
+    if (cursor)
+        cursor->leaves = et_alloc_zero((size_t)count, sizeof *cursor->leaves);
+    if (!cursor || !cursor->leaves) {
+        et_cursor_free(cursor);
+        return et_alloc_failed(error, sizeof *cursor, "a data set");
+    }
+    et_strbuf path = ET_STRBUF_INIT;
+    cursor->dataset = dataset;
+    int status = add_leaves(cursor, dataset, &path, error);
+    et_strbuf_release(&path);
+    if (status)
+        et_cursor_free(cursor);
+    else
+        *out = cursor;
+    return status;
+}
+
+void et_cursor_free(et_cursor *cursor)
+{
+    if (!cursor)
+        return;
+    for (int i = 0; cursor->leaves && i < cursor->count; i++) {
+        et_free(cursor->leaves[i].path);
+        et_batch_cursor_release(&cursor->leaves[i].cursor);
+    }
+    et_free(cursor->leaves);
+    et_free(cursor);
+}
+
+const et_dataset *et_cursor_dataset(const et_cursor *cursor)
+{
+    return cursor->dataset;
+}
+
+/* ---- reading ---- */
+
+int et_cursor_rewind(et_cursor *cursor, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < cursor->count; i++)
+        status = et_batch_cursor_rewind(&cursor->leaves[i].cursor, error);
+    return status;
+}
+
+int et_cursor_begin(et_cursor *cursor, et_error *error)
+{
+    int status = cursor->lives ? ET_OK : et_cursor_rewind(cursor, error);
+    cursor->lives = !status;
+    return status;
+}
+
+void et_cursor_drop(et_cursor *cursor)
+{
+    cursor->lives = false;
+}
+
+int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, et_error *error)
+{
+    et_assert(cursor->lives);
+    const leaf *from = find_path(cursor, path ? path : "");
+    *batch = NULL;
+    if (!from)
+        return et_fail(error, ET_EUSAGE, "the data set has no source %s; one is named %s",
+                       path && *path ? path : "without a name", cursor->leaves[0].path);
+    int status = et_source_next(from->cursor.source, from->cursor.batch, error);
+    if (status)
+        return status;
+    *batch = from->cursor.batch;
+    return from->cursor.batch->filled[0] ? ET_OK : ET_CURSOR_ENDED;
+}
+
+void et_cursor_mark(et_cursor *cursor)
+{
+    cursor->marked_alive = cursor->lives;
+    for (int i = 0; i < cursor->count; i++)
+        et_source_position(cursor->leaves[i].cursor.source, &cursor->leaves[i].mark);
+}
+
+int et_cursor_return(et_cursor *cursor, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < cursor->count; i++)
+        status = et_source_seek(cursor->leaves[i].cursor.source, &cursor->leaves[i].mark, error);
+    cursor->lives = cursor->marked_alive;
+    return status;
+}
+
+/* ---- what resumes ---- */
+
+int et_cursor_save(const et_cursor *cursor, et_value *dict, et_error *error)
+{
+    int status = ET_OK;
+    et_value_set_bool(dict, "live", cursor->lives);
+    et_value *sources = cursor->lives ? et_value_set_dict(dict, "sources") : NULL;
+    for (int i = 0; sources && !status && i < cursor->count; i++) {
+        const leaf *from = &cursor->leaves[i];
+        status = et_batch_cursor_save(&from->cursor, et_value_set_dict(sources, from->path), error);
+    }
+    return status || !et_value_failed(dict) ? status : et_alloc_failed(error, 0, "the state");
+}
+
+int et_cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error)
+{
+    bool lives = false;
+    int status = et_value_read_bool(dict, "live", &lives, error);
+    const et_value *sources = et_value_get(dict, "sources");
+    for (int i = 0; lives && !status && i < cursor->count; i++) {
+        leaf *to = &cursor->leaves[i];
+        const et_value *position = et_value_get(sources, to->path);
+        status = position ? et_batch_cursor_restore(&to->cursor, position, error)
+                          : et_fail(error, ET_EDATA,
+                                    "no position of source %s is saved: the data "
+                                    "set was another one",
+                                    *to->path ? to->path : "without a name");
+    }
+    cursor->lives = !status && lives;
+    return status;
+}

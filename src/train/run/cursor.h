@@ -1,0 +1,30 @@
+/* A cursor over a data set (<etude/standard.h>), which is a tree of sources. It lives from its
+ * begin until it is dropped, and continues over the calls in between.
+ *
+ * Batches are made with the cursor, so that reading allocates nothing. A source begins where it
+ * stood when the cursor was made; whoever replaces a cursor puts its sources back there (rewind),
+ * so that they can be read again. */
+#ifndef ETUDE_TRAIN_RUN_CURSOR_H
+#define ETUDE_TRAIN_RUN_CURSOR_H
+
+#include <etude/standard.h>
+
+int et_cursor_new(et_cursor **out, const et_dataset *dataset, et_error *error);
+void et_cursor_free(et_cursor *cursor); /* NULL allowed; not the sources */
+
+const et_dataset *et_cursor_dataset(const et_cursor *cursor);
+
+/* All sources at their beginning; begin: unless it lives. */
+int et_cursor_rewind(et_cursor *cursor, et_error *error);
+int et_cursor_begin(et_cursor *cursor, et_error *error);
+void et_cursor_drop(et_cursor *cursor);
+
+/* For a reading that may have to be done again: remember where it stands, go back there. */
+void et_cursor_mark(et_cursor *cursor);
+int et_cursor_return(et_cursor *cursor, et_error *error);
+
+/* {"live": true, "sources": {"": {...}}}; a cursor that does not live has no sources there. */
+int et_cursor_save(const et_cursor *cursor, et_value *dict, et_error *error);
+int et_cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error);
+
+#endif
