@@ -26,7 +26,6 @@ typedef struct et_call {
     int argc; /* arguments behind the command's name */
     char **argv;
     void *options; /* the struct of the command's usage, filled in; NULL: it has no usage */
-    struct et_description *description; /* the library's own: help is kept there; else NULL */
 } et_call;
 
 /* A row of a table of commands. */

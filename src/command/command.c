@@ -21,7 +21,6 @@
 #include "command/lost_file.h"
 #include "command/named_run.h"
 #include "command/pages/complete.h"
-#include "command/pages/described.h"
 #include "command/pages/man.h"
 #include "command/print.h"
 #include "command/training/processes/ranks.h"
@@ -92,16 +91,15 @@ static bool is_for_models(const et_program *program, const char *command)
     return false;
 }
 
-/* Whether a command takes one task of a run of several. */
+/* Whether a command takes one task of a run of several, by whatever kind. */
 static bool takes_task(const et_call *call, const et_command *row)
 {
-    et_description all = ET_DESCRIPTION_INIT;
-    bool takes = false;
-    if (!et_describe(&all, call->program, row, NULL))
-        for (const et_described *one = all.first; one; one = one->next)
-            for (const et_arg *arg = one->rows; arg && arg->field.name; arg++)
-                takes |= arg->way == ET_ARG_WAY_MEMBER;
-    et_description_release(&all);
+    bool takes = et_command_has(row, ET_OPTION_WAY_TASK);
+    for (int k = 0; k < call->program->count && !takes; k++) {
+        const et_command *own =
+            et_command_of(call->program, call->program->kinds[k], call->command);
+        takes = own && et_command_has(own, ET_OPTION_WAY_TASK);
+    }
     return takes;
 }
 
@@ -205,18 +203,13 @@ static int print_man(const et_program *program, const char *name, et_error *erro
     const et_commands all = et_commands_of(program);
     const et_call call = { .program = program, .command = name };
     const et_command *row = name ? et_commands_find(&all, name) : NULL;
-    et_description description = ET_DESCRIPTION_INIT;
     if (!name) {
         et_man_print_program(stdout, program, &all);
         return ET_OK;
     }
     if (!row)
         return unknown_command(&call, &all, error);
-    int status = et_describe(&description, program, row, error);
-    if (!status)
-        et_man_print(stdout, program, row, &description);
-    et_description_release(&description);
-    return status;
+    return et_man_print(stdout, program, row, error);
 }
 
 /* `etude help train` is `etude train --help`, `etude help --man train` its page for man. What else

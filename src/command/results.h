@@ -24,7 +24,6 @@
 /* Rows of a table of options. */
 #define ET_OPTION_JSON(type, member)                                                               \
     ET_OPTION_FLAG(type, member, "json", "print the results as a JSON object")
-#define ET_ARG_JSON(flag) ET_ARG_FLAG("json", &(flag), "print the results as a JSON object")
 
 /* Flushed. ET_ENOMEM also where it is not whole. */
 int et_results_print(const et_value *results, et_error *error);

@@ -109,6 +109,9 @@ offers 'etude train --set runtime.seed=1,runtime.sync' 1,runtime.synchronous=
 offers 'etude train --set runtime.seed=1,runtime.synchronous=t' true
 offers 'etude train --set runtime.seed=' ''
 offers 'two_kinds gr' greet
+offers 'two_kinds wave --l' --loud
+offers 'two_kinds wave wo' world
+offers 'two_kinds greet ' ''
 offers 'two_kinds train --experiment plain/f' plain/five
 offers 'etude score --tok' --tokenize
 offers 'etude data an' analyze

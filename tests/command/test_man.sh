@@ -38,9 +38,10 @@ for program in "$etude" "$two"; do
     grep -q '^.SH COMMANDS' "share/man/man1/$name.1" || fail "$name.1: no commands"
 done
 
-# A command that prints its help by itself is on its page; of two of one name both are.
-grep -q '^usage: two_kinds greet NAME$' share/man/man1/two_kinds-greet.1 ||
-    fail "greet: its own help is not on its page"
+# A program's own command is on its page, with its options if it has a table; of two of one name both are.
+grep -q '^say hello$' share/man/man1/two_kinds-greet.1 || fail "greet: its line is not on its page"
+grep -q '^.fBtwo_kinds wave.fR NAME|.:world' share/man/man1/two_kinds-wave.1 || fail "wave: no synopsis"
+grep -q 'fB.-.-loud.fR, .fB.-l.fR$' share/man/man1/two_kinds-wave.1 || fail "wave: no --loud, -l"
 [ "$(grep -c '^.SS Of a run of ' share/man/man1/two_kinds-evaluate.1)" = 4 ] ||
     fail "evaluate: not a part for each kind"
 for command in train predict scaffold; do

@@ -41,6 +41,34 @@ static int greet(const et_call *call, et_error *error)
     return ET_OK;
 }
 
+/* A command with a table of options: they are parsed, and help, pages and completion know them. */
+typedef struct wave_options {
+    const char *name;
+    int64_t times;
+    bool loud;
+} wave_options;
+
+static const et_option wave_rows[] = {
+    ET_OPTION_COUNT(wave_options, times, "times", "N", 1, 9, "wave N times (default: 1)",
+                    .field.default_number = 1),
+    ET_OPTION_FLAG(wave_options, loud, "loud", "in capitals", .letter = 'l'),
+    ET_OPTION_WORD(wave_options, name, "NAME|world", "name"),
+    ET_OPTION_END,
+};
+
+static const et_usage wave_usage = { wave_rows, sizeof(wave_options), "Waves at somebody.",
+                                     "you --times 2" };
+
+static int wave(const et_call *call, et_error *error)
+{
+    const wave_options *o = call->options;
+    if (!o->name)
+        return et_fail(error, ET_EUSAGE, "%s: at whom?", call->command);
+    for (int64_t i = 0; i < o->times; i++)
+        printf("%s %s\n", o->loud ? "HELLO" : "hello", o->name);
+    return ET_OK;
+}
+
 /* ---- a service: says words again ---- */
 
 static const et_service_class echo;
@@ -113,6 +141,7 @@ static const et_restriction restrictions[] = { { NULL, "task.size <= task.most" 
                                                { "plain/five", "task.size == 5" },
                                                { NULL, NULL } };
 static const et_command commands[] = { ET_COMMAND("greet", greet, "say hello", NULL),
+                                       ET_COMMAND("wave", wave, "wave at somebody", &wave_usage),
                                        ET_COMMAND_END };
 static const et_task_kind plain = { .name = "plain",
                                     .fields = &fields,

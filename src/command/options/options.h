@@ -6,11 +6,9 @@
  *         ET_OPTION_TEXT(pack_options, output, "output", "FILE", "where it goes"),
  *         ET_OPTION_END,
  *     };
- *     const et_usage et_usage_pack = { options, sizeof(pack_options), "Packs.", "--output a" };
- *     int et_cmd_pack(const et_call *call, et_error *error)
- *     {
- *         const pack_options *o = call->options;
- *         ...
+ *     static const et_usage usage = { options, sizeof(pack_options), "Packs.", "--output a" };
+ *
+ *     const pack_options *o = call->options;               the command's
  *
  * Help, man pages and completion open a table as an et_command_line as well, which has a slot for
  * each row: those of groups and of the program's kinds of task are among them. */

@@ -13,9 +13,32 @@
 
 #include <etude/version.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
 #include "base/text/unicode.h"
+#include "command/options/options.h"
 #include "formats/events/log_names.h"
 #include "train/run/run_names.h"
+
+#define PARTS_MAX ET_COMMANDS_MAX
+
+/* A way to call a command: of a group each of its commands, and each of those that kinds of task
+ * have by one name. */
+typedef struct part {
+    char command[64];      /* as typed: "train", "tfx train" */
+    const char *kind;      /* of task whose command it is, of several of one name; else NULL */
+    const et_usage *usage; /* NULL: none, and nothing is known of its options */
+    const char *help;      /* a line */
+    et_call call;
+    et_command_line line; /* of the usage */
+} part;
+
+typedef struct page {
+    part parts[PARTS_MAX];
+    int count;
+    et_arena arena;
+} page;
 
 typedef struct meaning {
     const char *name, *help;
@@ -182,57 +205,66 @@ static void print_meanings(FILE *to, const char *heading, const meaning *rows)
 }
 
 /* How it is called: "etude train". */
-static void put_call(FILE *to, const et_program *program, const et_described *one)
+static void put_call(FILE *to, const et_program *program, const part *one)
 {
     put(to, program->name);
     fputc(' ', to);
     put(to, one->command);
 }
 
-static void print_synopsis(FILE *to, const et_program *program, const et_described *one)
+static void print_synopsis(FILE *to, const et_program *program, const part *one)
 {
     fputs("\\fB", to);
     put_call(to, program, one);
     fputs("\\fR", to);
-    for (const et_arg *row = one->rows; row && row->field.name; row++)
-        if (et_arg_is_plain(row)) {
-            fputc(' ', to);
-            put(to, row->field.name);
-        }
-    fputs(one->rows ? " [\\fIOPTION\\fR]...\n" : " ...\n", to);
+    for (int i = 0; i < one->line.count; i++) {
+        const et_option *row = one->line.slots[i].row;
+        if (!et_option_is_plain(row) || !*row->field.name)
+            continue;
+        fputc(' ', to);
+        put(to, row->field.name);
+    }
+    fputs(one->usage ? " [\\fIOPTION\\fR]...\n" : " ...\n", to);
 }
 
-static void print_option(FILE *to, const et_arg *row)
+static void print_option(FILE *to, const et_option_slot *slot)
 {
+    const et_option *row = slot->row;
+    const bool is_switch = row->field.kind == ET_FIELD_KIND_BOOL;
     fputs(".TP\n\\fB\\-\\-", to);
-    put(to, row->field.name);
+    put(to, et_option_typed(row).text);
     fputs("\\fR", to);
-    if (row->value) {
-        fputs(row->way == ET_ARG_WAY_SWITCH ? "[=\\fI" : " \\fI", to);
-        put(to, row->value);
-        fputs(row->way == ET_ARG_WAY_SWITCH ? "\\fR]" : "\\fR", to);
+    if (slot->value) {
+        fputs(is_switch ? "[=\\fI" : " \\fI", to);
+        put(to, slot->value);
+        fputs(is_switch ? "\\fR]" : "\\fR", to);
     }
     if (row->alias) {
         fputs(", \\fB\\-\\-", to);
         put(to, row->alias);
         fputs("\\fR", to);
     }
+    if (row->letter) {
+        fputs(", \\fB\\-", to);
+        fputc(row->letter, to);
+        fputs("\\fR", to);
+    }
     fputc('\n', to);
-    if (row->field.kind == ET_FIELD_KIND_ONLY)
+    if (et_option_is_refused(row))
         fputs("not taken here: ", to);
-    put_line(to, row->field.help);
+    put_line(to, slot->help);
 }
 
-static void print_options(FILE *to, const et_described *one)
+static void print_options(FILE *to, const part *one)
 {
-    for (const et_arg *row = one->rows; row && row->field.name; row++)
-        if (!et_arg_is_plain(row))
-            print_option(to, row);
+    for (int i = 0; i < one->line.count; i++)
+        if (et_option_is_shown(one->line.slots[i].row))
+            print_option(to, &one->line.slots[i]);
     fputs(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nprint the help and end\n", to);
 }
 
 /* What tells one way to call a command from others. */
-static void print_heading(FILE *to, const et_program *program, const et_described *one)
+static void print_heading(FILE *to, const et_program *program, const part *one)
 {
     fputs(".SS ", to);
     if (one->kind) {
@@ -240,64 +272,122 @@ static void print_heading(FILE *to, const et_program *program, const et_describe
         put_line(to, one->kind);
         return;
     }
-    put(to, program->name);
-    fputc(' ', to);
-    put_line(to, one->command);
+    put_call(to, program, one);
+    fputc('\n', to);
 }
 
-static void print_description(FILE *to, const et_program *program, const et_described *one,
-                              bool several)
+static void print_description(FILE *to, const et_program *program, const part *one, bool several)
 {
     if (several)
         print_heading(to, program, one);
-    put_paragraphs(to, one->about);
-    if (one->text) {
-        fputs(".EX\n", to);
-        put_lines(to, one->text);
-        fputs(".EE\n", to);
-    }
+    if (one->usage)
+        put_paragraphs(to, one->usage->about);
+    else
+        put_line(to, one->help);
 }
 
-static void print_example(FILE *to, const et_program *program, const et_described *one)
+static void print_example(FILE *to, const et_program *program, const part *one, et_arena *arena)
 {
+    const char *example = et_usage_example(one->usage, program, arena);
     fputs(".EX\n", to);
     put_call(to, program, one);
     fputc(' ', to);
-    put_lines(to, one->example);
+    put_lines(to, example ? example : "");
     fputs(".EE\n", to);
 }
 
-void et_man_print(FILE *to, const et_program *program, const et_command *row,
-                  const et_description *description)
+/* ---- parts ---- */
+
+static int add_part(page *p, const et_program *program, const et_command *row, const char *group,
+                    et_error *error)
 {
-    const et_described *first = description->first;
-    bool several = first && first->next, headed = false;
+    et_assert(p->count < PARTS_MAX);
+    part *one = &p->parts[p->count++];
+    *one = (part){ .usage = row->usage, .help = row->help };
+    snprintf(one->command, sizeof one->command, "%s%s%s", group ? group : "", group ? " " : "",
+             row->name);
+    one->call = (et_call){ .program = program, .command = one->command };
+    void *options = row->usage ? et_arena_alloc(&p->arena, row->usage->size + 1) : NULL;
+    if (!row->usage)
+        return ET_OK;
+    return options
+               ? et_command_line_open(&one->line, row->usage, options, &one->call, &p->arena, error)
+               : et_alloc_failed(error, row->usage->size, "a page");
+}
+
+/* Adds the command of a kind, unless an earlier one has the same. */
+static int add_of_kind(page *p, const et_program *program, const et_task_kind *kind,
+                       const char *name, et_error *error)
+{
+    const et_command *own = et_command_of(program, kind, name);
+    for (int i = 0; own && i < p->count; i++)
+        if (p->parts[i].usage == own->usage)
+            return ET_OK;
+    int status = own ? add_part(p, program, own, NULL, error) : ET_OK;
+    if (own)
+        p->parts[p->count - 1].kind = kind->name;
+    return status;
+}
+
+static int find_parts(page *p, const et_program *program, const et_command *row, et_error *error)
+{
+    int status = ET_OK;
+    for (const et_command *one = row->commands; one && one->name && !status; one++)
+        status = add_part(p, program, one, row->name, error);
+    if (!row->commands)
+        status = add_part(p, program, row, NULL, error);
+    for (int k = 0; k < program->count && !status && !row->commands; k++)
+        status = add_of_kind(p, program, program->kinds[k], row->name, error);
+    /* The first is some kind's as well. */
+    for (int k = 0; k < program->count && p->count > 1 && !row->commands; k++)
+        if (!p->parts[0].kind && et_command_of(program, program->kinds[k], row->name) == row)
+            p->parts[0].kind = program->kinds[k]->name;
+    return status;
+}
+
+static void print_page(FILE *to, const et_program *program, const et_command *row, page *p)
+{
+    const bool several = p->count > 1;
+    bool headed = false;
     begin(to, program, row->name, row->help);
     fputs(".SH SYNOPSIS\n", to);
-    for (const et_described *one = first; one; one = one->next) {
-        if (one != first)
+    for (int i = 0; i < p->count; i++) {
+        if (i)
             fputs(".br\n", to);
-        print_synopsis(to, program, one);
+        print_synopsis(to, program, &p->parts[i]);
     }
     fputs(".SH DESCRIPTION\n", to);
-    for (const et_described *one = first; one; one = one->next)
-        print_description(to, program, one, several);
+    for (int i = 0; i < p->count; i++)
+        print_description(to, program, &p->parts[i], several);
     fputs(".SH OPTIONS\n", to);
-    for (const et_described *one = first; one; one = one->next) {
+    for (int i = 0; i < p->count; i++) {
         if (several)
-            print_heading(to, program, one);
-        print_options(to, one);
+            print_heading(to, program, &p->parts[i]);
+        print_options(to, &p->parts[i]);
     }
-    for (const et_described *one = first; one; one = one->next)
-        if (one->example) {
+    for (int i = 0; i < p->count; i++)
+        if (p->parts[i].usage && p->parts[i].usage->example) {
             fputs(headed ? ".PP\n" : ".SH EXAMPLES\n", to);
             headed = true;
-            print_example(to, program, one);
+            print_example(to, program, &p->parts[i], &p->arena);
         }
     print_meanings(to, "EXIT STATUS", exits);
     fputs(".SH SEE ALSO\n\\fB", to);
     put(to, program->name);
     fputs("\\fR(1)\n", to);
+}
+
+int et_man_print(FILE *to, const et_program *program, const et_command *row, et_error *error)
+{
+    page *p = et_alloc_zero(1, sizeof *p);
+    int status =
+        p ? find_parts(p, program, row, error) : et_alloc_failed(error, sizeof *p, "a page");
+    if (!status)
+        print_page(to, program, row, p);
+    if (p)
+        et_arena_release(&p->arena);
+    et_free(p);
+    return status;
 }
 
 void et_man_print_program(FILE *to, const et_program *program, const et_commands *all)

@@ -1,13 +1,14 @@
-/* Man pages, made of what help is made of: groff's man macros, which mandoc reads as well. The date
- * is SOURCE_DATE_EPOCH's, as reproducible builds have it, or today. */
+/* Man pages, made of the tables that parse command lines: groff's man macros, which mandoc reads as
+ * well. The date is SOURCE_DATE_EPOCH's, as reproducible builds have it, or today. */
 #ifndef ETUDE_COMMAND_PAGES_MAN_H
 #define ETUDE_COMMAND_PAGES_MAN_H
 
-#include "command/pages/described.h"
+#include <stdio.h>
 
-/* The page of a command, PROGRAM-COMMAND(1). */
-void et_man_print(FILE *to, const et_program *program, const et_command *row,
-                  const et_description *description);
+#include "command/command.h"
+
+/* The page of a command, PROGRAM-COMMAND(1). ET_ENOMEM. */
+int et_man_print(FILE *to, const et_program *program, const et_command *row, et_error *error);
 
 /* The page of the program, with its commands, exit codes and variables. */
 void et_man_print_program(FILE *to, const et_program *program, const et_commands *all);

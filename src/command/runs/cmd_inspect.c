@@ -15,7 +15,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"

@@ -1,8 +1,11 @@
 /* --profile FILE and --profile-steps A:B: a trace of what a command does, for Perfetto, and a
  * table of where its time went. Without --profile every function here does nothing.
  *
- *     et_profiling p = ET_PROFILING_INIT;
- *     ... ET_PROFILING_ARGS(p) in the command's table of options ...
+ *     static const et_option options[] = {
+ *         ET_OPTION_GROUP(own_options, profiling, et_profiling_options),
+ *         ET_OPTION_END,
+ *     };
+ *
  *     et_profiling_check(&p, &outputs, &error);         before anything is done
  *     et_profiling_open(&p, device, "step", &error);    before a plan is made
  *     et_profiling_begin(&p, steps, &error);            before the first step
@@ -13,7 +16,6 @@
 #ifndef ETUDE_COMMAND_TRAINING_PROFILE_H
 #define ETUDE_COMMAND_TRAINING_PROFILE_H
 
-#include "command/options/args.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "engine/exec/device.h"
@@ -31,18 +33,6 @@ typedef struct et_profiling {
     int status;              /* of writing; its message is error */
     et_error error;
 } et_profiling;
-
-#define ET_PROFILING_INIT                                                                          \
-    {                                                                                              \
-        .path = NULL                                                                               \
-    }
-
-/* Rows of a table of options. */
-#define ET_PROFILING_ARGS(profiling)                                                               \
-    ET_ARG_TEXT("profile", "FILE", &(profiling).path,                                              \
-                "where a trace of the work goes, for ui.perfetto.dev"),                            \
-        ET_ARG_TEXT("profile-steps", "A:B", &(profiling).steps,                                    \
-                    "which steps it has, counted from this start")
 
 /* Rows of a table of options. */
 extern const et_option et_profiling_options[];

@@ -19,7 +19,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "command/options/args.h"
 #include "command/outputs.h"
 #include "command/session.h"
 #include "command/training/dry_run.h"

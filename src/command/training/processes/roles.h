@@ -2,7 +2,7 @@
  * or one of those that --distributed starts on this machine.
  *
  *     et_train_args_settle(args, call, &error);
- *     return et_roles_train(call, &args, &error); */
+ *     return et_roles_train(call, args, &error); */
 #ifndef ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
 #define ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
 
