@@ -208,9 +208,10 @@ void et_training_say_begin(et_training *t)
                         et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         et_training_say(
-            t->progress, "finished     at step %s of %s already; to continue, raise trainer.%s%s",
+            t->progress,
+            "finished     at step %s of %s already; to continue, raise trainer.train_%s%s",
             et_format_count(step).text, et_format_count(steps).text,
-            epochs_of(t, steps) > 0 ? "train_epochs" : "train_steps",
+            epochs_of(t, steps) > 0 ? "epochs" : "steps",
             t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL ? "; to validate it, --mode eval" : "");
     else if (step)
         et_training_say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
