@@ -53,14 +53,9 @@ refused src/formats/crc.c '#include <cpuid.h>' 'src/engine/kernel alone'
 refused src/formats/other.c '#include <yaml.h>' 'already stands behind src/base/map.c'
 refused src/train/step/step.c '/* of a sentence */' 'names none'
 refused src/command/list.c 'static int et_beam;' 'names none'
-<<<<<<< ours
 refused src/command/runs/list.c 'static int vocabulary;' 'names none'
 refused src/command/web/page.c '#include "command/training/processes/roles.h"' 'web may not include training'
-=======
-refused src/command/etude/main.c 'static int vocabulary;' 'names none'
-refused src/command/web/page.c '#include "command/training/processes/roles.h"' 'all may include options, web runs, and none another'
-refused src/command/options/new.c '#include "command/runs/grid.h"' 'all may include options, web runs, and none another'
->>>>>>> theirs
+refused src/command/options/new.c '#include "command/runs/history.h"' 'options may not include runs'
 refused src/extra/new.c '#include <stddef.h>' 'has no rank'
 refused include/etude/error.h '#include "base/map.h"' 'public and standard headers only'
 refused include/etude/error.h '#include <oneapi/dnnl/dnnl.h>' 'public and standard headers only'

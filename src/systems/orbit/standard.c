@@ -193,14 +193,6 @@ void et_standard_trainer_release(et_standard_trainer *self)
     self->trainer.module = NULL;
 }
 
-<<<<<<< ours
-=======
-const et_dataset *et_standard_trainer_dataset(const et_standard_trainer *self)
-{
-    return et_cursor_dataset(self->data->cursor);
-}
-
->>>>>>> theirs
 int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_dataset *train_dataset,
                                     et_error *error)
 {
@@ -331,14 +323,6 @@ void et_standard_evaluator_release(et_standard_evaluator *self)
     self->evaluator = (et_evaluator){ 0 };
 }
 
-<<<<<<< ours
-=======
-const et_dataset *et_standard_evaluator_dataset(const et_standard_evaluator *self)
-{
-    return et_cursor_dataset(self->data->cursor);
-}
-
->>>>>>> theirs
 int et_standard_evaluator_set_dataset(et_standard_evaluator *self, const et_dataset *eval_dataset,
                                       et_error *error)
 {

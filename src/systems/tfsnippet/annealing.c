@@ -4,12 +4,8 @@
 
 #include "base/dtype.h"
 #include "base/reserved.h"
-<<<<<<< ours
 #include "engine/tensor/params.h"
-#include "systems/tfsnippet/feed.h"
-=======
 #include "systems/tfsnippet/bound_values.h"
->>>>>>> theirs
 
 /* ---- scalars ---- */
 

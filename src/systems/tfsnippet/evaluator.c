@@ -11,12 +11,8 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "data/batches/cursor.h"
-<<<<<<< ours
-#include "systems/tfsnippet/events.h"
-#include "systems/tfsnippet/feed.h"
-=======
 #include "systems/tfsnippet/bound_values.h"
->>>>>>> theirs
+#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
 #include "train/step/share.h"
@@ -226,7 +222,6 @@ static int take_batch(et_loop_evaluator *e, et_bound_values *more, int64_t numbe
     return status || !mine ? status : run_batch(e, number, error);
 }
 
-<<<<<<< ours
 static void sane(const et_loop_evaluator *e)
 {
     et_assert(e->loop && e->events && e->batch && e->time_metric);
@@ -236,10 +231,7 @@ static void sane(const et_loop_evaluator *e)
     et_assert(e->values && e->counts && e->sums && e->weights);
 }
 
-static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
-=======
 static int run_batches(et_loop_evaluator *e, et_bound_values *more, et_error *error)
->>>>>>> theirs
 {
     size_t bytes = (size_t)e->measures.count * sizeof(double);
     int64_t number = 0;
@@ -301,12 +293,8 @@ int et_loop_evaluator_run(et_loop_evaluator *e, const et_bound_value *values, in
                           et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
-<<<<<<< ours
-    et_feeder more;
-    sane(e);
-=======
     et_bound_values more;
->>>>>>> theirs
+    sane(e);
     if (e->running)
         return et_fail(error, ET_EUSAGE, "an evaluator runs already: its run is not reentrant");
     int status = et_bound_values_init(&more, e->loop->params, values, count, error);

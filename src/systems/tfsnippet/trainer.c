@@ -9,12 +9,8 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
-<<<<<<< ours
-#include "systems/tfsnippet/events.h"
-#include "systems/tfsnippet/feed.h"
-=======
 #include "systems/tfsnippet/bound_values.h"
->>>>>>> theirs
+#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
 

@@ -7,12 +7,8 @@
 
 #include "base/dtype.h"
 #include "engine/optim/optimizer.h"
-<<<<<<< ours
 #include "engine/tensor/params.h"
-#include "systems/tfsnippet/feed.h"
-=======
 #include "systems/tfsnippet/bound_values.h"
->>>>>>> theirs
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/trainer_fixture.h"
 
