@@ -25,7 +25,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/recipe.h"
+#include "systems/modelgarden/recipe.h"
 
 #define FILE_USUAL    "etude.yaml"
 #define SETTING_WIDTH 44 /* columns of a setting with its value */

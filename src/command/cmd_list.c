@@ -25,7 +25,7 @@
 #include "command/print.h"
 #include "command/results.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/recipe.h"
+#include "systems/modelgarden/recipe.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 

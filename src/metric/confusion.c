@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "base/assert.h"
 #include "metric/kinds.h"
 #include "metric/metric.h"
 

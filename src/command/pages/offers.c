@@ -236,8 +236,8 @@ static void add_named(et_offers *offers, const char *before, const char *typed, 
         { "FILE", WANTED_FILES },       { "PATH", WANTED_FILES },
         { "CHECKPOINT", WANTED_FILES }, { "REFERENCE", WANTED_FILES },
         { "SOURCE", WANTED_FILES },     { "TARGET", WANTED_FILES },
-        { "PROGRAM", WANTED_FILES },    { "TRANSLATIONS", WANTED_FILES },
-        { "DIR", WANTED_DIRECTORIES },  { "RUN", WANTED_RUNS },
+        { "PROGRAM", WANTED_FILES },    { "DIR", WANTED_DIRECTORIES },
+        { "RUN", WANTED_RUNS },
     };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (!strcmp(paths[i].name, name))

@@ -17,8 +17,8 @@
 #include "command/training/processes/local_cluster.h"
 #include "engine/comm/comm.h"
 #include "engine/kernel/gemm/gemm.h"
+#include "systems/modelgarden/recipe.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/recipe.h"
 #include "train/run/run_names.h"
 
 /* ORDER et_train_mode. */

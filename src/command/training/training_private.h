@@ -17,8 +17,8 @@
 #include "command/training/training.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
+#include "systems/modelgarden/recipe.h"
 #include "train/run/controller.h"
-#include "train/run/recipe.h"
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct et_training {

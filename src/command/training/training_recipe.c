@@ -1,5 +1,5 @@
-/* Settings that follow from the data and the length of the run (train/run/recipe.h), for a run that
- * begins:
+/* Settings that follow from the data and the length of the run (systems/modelgarden/recipe.h), for
+ * a run that begins:
  *
  *   length that is set    the recipe chooses before the data are opened, and that is all
  *   --time-limit          it chooses by a guess of how many updates that is; with the model open a

@@ -1,7 +1,7 @@
 /* Shape rules of norms over a batch, convolutions and pooling. As in shape.c. An image is
  * [N, H, W, C]. */
+#include "engine/graph/shape.h"
 #include "engine/graph/shape_private.h"
-#include "engine/graph/windows.h"
 
 /* x [T, D], gamma [D]. Results: y as x; 1 / root mean square [T] for the derivative. */
 bool et_shape_RMS_NORM(et_node *node)

@@ -4,7 +4,7 @@
 #ifndef ETUDE_TASKS_TRANSLATION_RECIPE_H
 #define ETUDE_TASKS_TRANSLATION_RECIPE_H
 
-#include "train/run/recipe.h"
+#include "systems/modelgarden/recipe.h"
 
 #define ET_TRANSLATION_AUTO "translation/auto"
 

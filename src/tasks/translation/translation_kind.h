@@ -4,7 +4,7 @@
 
 #include <etude/translator.h>
 
-#include "command/command.h"
+#include <etude/command.h>
 
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_translation_experiments[];

@@ -1,6 +1,6 @@
 /* Norms over a batch, convolutions and pooling: see <etude/ops_image.h>. */
 #include "engine/exec/cpu/op_private.h"
-#include "engine/graph/windows.h"
+#include "engine/graph/shape.h"
 #include "engine/kernel/conv.h"
 
 /* ---- norms ---- */

@@ -10,8 +10,8 @@
  *     et_readings_close(&readings, &error);
  *
  * A line that a kill cut short is cut off. */
-#ifndef ETUDE_COMMAND_TRAINING_READINGS_H
-#define ETUDE_COMMAND_TRAINING_READINGS_H
+#ifndef ETUDE_COMMAND_READINGS_H
+#define ETUDE_COMMAND_READINGS_H
 
 #include <stdint.h>
 

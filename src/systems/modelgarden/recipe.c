@@ -1,5 +1,5 @@
 /* A recipe works on settings by path, with their values from an echo: it knows no struct. */
-#include "train/run/recipe.h"
+#include "systems/modelgarden/recipe.h"
 
 #include <math.h>
 #include <stdlib.h>

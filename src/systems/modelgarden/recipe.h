@@ -11,8 +11,8 @@
  *
  * A recipe chooses numbers. What a person has set stays: the recipe reads those values and chooses
  * the others to go with them. Equal amounts give equal settings on every machine. */
-#ifndef ETUDE_TRAIN_RUN_RECIPE_H
-#define ETUDE_TRAIN_RUN_RECIPE_H
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_RECIPE_H
+#define ETUDE_SYSTEMS_MODELGARDEN_RECIPE_H
 
 #include "systems/modelgarden/experiment.h"
 

@@ -1,6 +1,6 @@
 /* The lines are read once, at the start: each goes into the new event file, and the last says where
  * to go on. So a kill between the two files costs nothing, and no position is kept anywhere. */
-#include "command/training/readings.h"
+#include "command/readings.h"
 
 #include <inttypes.h>
 #include <string.h>
