@@ -8,9 +8,11 @@
 
 #include <math.h>
 
+#include "base/aborts.h"
 #include "command/runs/run_search.h"
 #include "command/session.h"
 #include "formats/files.h"
+#include "skip.h"
 #include "train/run/run_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -558,6 +560,33 @@ static void test_history__search(void **state)
     et_run_list_release(&runs);
 }
 
+static void update(void *history)
+{
+    bool anew;
+    et_history_update(history, &anew, NULL);
+}
+
+/* What series and index say of each other is looked at before more is read. */
+static void test_history__asserts(void **state)
+{
+#ifdef NDEBUG
+    test_skip("assertions are off");
+#endif
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    assert_int_equal(et_history_open(&h, make_run(state, "asserts", LINES), &error), 0);
+    const et_history_series one = h->series[1];
+    h->series[1].name = h->series[0].name;
+    assert_asserts(update, h, "et_history_find(h, s->name) == s");
+    h->series[1] = one;
+    h->lines = -1;
+    assert_asserts(update, h, "h->lines >= 0");
+    h->lines = 3;
+    update(h);
+    assert_int_equal(h->lines, 3);
+    et_history_close(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -576,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_history__no_run),
         cmocka_unit_test(test_history__sessions),
         cmocka_unit_test(test_history__search),
+        cmocka_unit_test(test_history__asserts),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

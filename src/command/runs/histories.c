@@ -7,6 +7,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/vector.h"
 #include "command/runs/run_search.h"
@@ -29,6 +30,15 @@ static bool is_there(const et_histories *all, const struct stat *info)
     return false;
 }
 
+/* Each run once, with what tells its directory from others. */
+static void sane(const et_histories *all)
+{
+    et_assert(all->count <= all->capacity && all->count <= all->file_capacity);
+    et_assert(all->damaged >= 0 && (size_t)all->damaged <= all->count);
+    for (size_t i = 0; i < all->count; i++)
+        et_assert(all->items[i] && all->items[i]->model_dir);
+}
+
 static int make_room(et_histories *all, et_error *error)
 {
     et_history **items =
@@ -45,6 +55,7 @@ static int add(et_histories *all, const char *path, et_error *error)
     et_history *h;
     struct stat info;
     et_error reason = ET_ERROR_INIT;
+    sane(all);
     if (stat(path, &info))
         return et_fail_errno(error, "%s", path);
     if (is_there(all, &info))

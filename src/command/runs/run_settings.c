@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/values/json.h"
 #include "base/vector.h"
 
@@ -20,6 +21,16 @@ static const char *text_of(et_run_settings *s, const et_value *value)
     const char *text = out.failed ? NULL : et_arena_strdup(&s->arena, et_strbuf_text(&out));
     et_strbuf_release(&out);
     return text;
+}
+
+/* A row of values for each name, whose place the index has. */
+static void sane(const et_run_settings *s)
+{
+    int64_t found = -1;
+    et_assert(s->runs > 0 && s->count <= s->name_capacity);
+    et_assert(s->count * s->runs <= s->value_capacity);
+    for (size_t i = 0; i < s->count; i++)
+        et_assert(et_map_get(&s->index, s->names[i], &found) && (size_t)found == i);
 }
 
 static bool add_name(et_run_settings *s, size_t *place, const char *name)
@@ -86,6 +97,7 @@ int et_run_settings_open(et_run_settings *s, const et_histories *runs, et_error 
     bool fine = true;
     for (size_t i = 0; i < runs->count && fine; i++)
         fine = !runs->items[i]->settings || add_values(s, i, "", runs->items[i]->settings);
+    sane(s);
     s->differs = et_alloc_zero(s->count + 1, sizeof *s->differs);
     if (!fine || !s->differs) {
         et_run_settings_close(s);

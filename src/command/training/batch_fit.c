@@ -48,8 +48,19 @@ static double guess(const et_batch_fit *f, uint64_t bytes)
     return (double)f->batch * bounded(0.9 * share, 0.1, 0.75);
 }
 
+/* The largest that fits is below the smallest that does not; 0: there was none of that yet. */
+static void sane(const et_batch_fit *f)
+{
+    et_assert(f->batch > 0 && f->budget > 0);
+    et_assert(f->fits >= 0 && f->fails >= 0);
+    et_assert(!f->fits || !f->fails || f->fits < f->fails);
+    et_assert(!f->fits || f->fits_bytes <= f->budget);
+    et_assert(!f->fails || f->fails_bytes > f->budget);
+}
+
 bool et_batch_fit_note(et_batch_fit *f, uint64_t bytes, bool whole)
 {
+    sane(f);
     const bool fits = bytes <= f->budget;
     if (fits) {
         f->fits = f->batch;

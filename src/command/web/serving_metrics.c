@@ -5,6 +5,7 @@
 #include <etude/version.h>
 #include <inttypes.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 
 /* Upper limits in seconds; above the last there is +Inf. */
@@ -22,8 +23,21 @@ static void count_code(et_serving_metrics *m, int status)
     }
 }
 
+/* Each bucket holds those before it, and all of them no more than were timed. */
+static void sane(const et_serving_metrics *m)
+{
+    et_assert(m->timed >= 0 && m->seconds >= 0);
+    et_assert(m->bucket[0] >= 0 && m->bucket[ET_SERVING_BUCKETS - 1] <= m->timed);
+    for (int i = 1; i < ET_SERVING_BUCKETS; i++)
+        et_assert(m->bucket[i - 1] <= m->bucket[i]);
+    for (int i = 1; i < ET_SERVING_CODES; i++)
+        et_assert(m->code[i - 1].count || !m->code[i].count);
+}
+
 void et_serving_metrics_add(et_serving_metrics *m, bool of_items, int status, double seconds)
 {
+    sane(m);
+    et_assert(status >= 100 && seconds >= 0);
     et_serving_counts *counts = &m->counts;
     count_code(m, status);
     if (!of_items)
