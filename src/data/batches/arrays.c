@@ -1,6 +1,6 @@
 /* Samples from arrays in memory: row i of each array is sample i. A row begins a stride behind the
  * one before it, which is its own size, but for windows, which overlap. */
-#include "data/batches/arrays.h"
+#include "data/batches/source.h"
 
 #include <stdint.h>
 #include <stdio.h>

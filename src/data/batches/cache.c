@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/vector.h"
-#include "data/batches/arrays.h"
+#include "data/batches/source.h"
 
 typedef struct cache {
     et_array *array;  /* [fields]: data is the memory, owned until it is handed on */

@@ -12,7 +12,6 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "data/batches/source.h"
-#include "data/text/convert.h"
 #include "engine/tensor/layout.h"
 
 /* Where the parts of a layout lie in the one that is made of them. */

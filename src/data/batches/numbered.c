@@ -1,7 +1,6 @@
-#include "data/batches/numbered.h"
+#include "data/batches/source.h"
 
 #include "base/alloc.h"
-#include "data/batches/source.h"
 
 typedef struct numbered {
     et_source source;

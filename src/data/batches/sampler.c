@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/numbers/philox.h"
-#include "data/text/convert.h"
+#include "data/batches/source.h"
 #include "engine/kernel/kernels.h"
 
 #define BLOCK 4 /* numbers */

@@ -1,12 +1,11 @@
 /* Sources whose batches have other fields than those of the source within: that fills a batch of
  * its own, from which fields are passed on as they are. */
-#include "data/text/convert.h"
+#include "data/batches/source.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/batches/source.h"
 #include "engine/tensor/layout.h"
 
 #define MADE (-1)

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"
-#include "data/batches/numbered.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/columns.h"
 #include "data/table/table.h"

@@ -16,7 +16,6 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
-#include "data/batches/numbered.h"
 #include "data/batches/source.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/translation_task_private.h"
