@@ -62,7 +62,7 @@ says 0 '' init --force -q mine.yaml
 says 0 '' train --config mine.yaml --data text text --steps 1 --vocab-size 60 i --config small.yaml -q
 says 0 '' train --experiment translation/auto --config small.yaml k --data text text --steps 1 --vocab-size 60 -q
 cmp i/params.yaml k/params.yaml
-says 0 '^# Settings' init -
+says 0 '^# Settings' init --experiment translation/tiny -
 grep -q '^      num_layers: 4 .*# layers of the stack (1 to 256; default 6)$' out
 
 # ---- --json: one form for all.
