@@ -1,6 +1,7 @@
-/* The recipe of translation/auto: how large a vocabulary and how much dropout so many pairs of
- * lines bear, how fast to learn in so many updates. What it chooses was found on corpora of 3,000
- * to 100,000 pairs in 5 to 30 minutes of one processor core (bench/recipe, bench/results). */
+/* The recipe of translation/auto: how large a model and a vocabulary and how much dropout so many
+ * pairs of lines bear, how fast to learn in so many updates. Its rates are those of
+ * configs/multi30k-fast.yaml; bench/recipe compares it with settings around its own, and
+ * bench/results/recipe.jsonl has what was measured. */
 #ifndef ETUDE_TASKS_TRANSLATION_RECIPE_H
 #define ETUDE_TASKS_TRANSLATION_RECIPE_H
 
