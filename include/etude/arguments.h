@@ -1,14 +1,14 @@
 /* Arguments of a program that trains: TensorFX's ModelArguments. A table of flags says what there
- * is; from it come the defaults, the parser, its messages and its help. A program adds flags by a
- * class of its own, whose struct begins with this one:
+ * is (options.h); from it come the defaults, the parser, its messages and its help. A program adds
+ * flags by a class of its own, whose struct begins with this one:
  *
  *     typedef struct wide_arguments {
  *         et_arguments base;
  *         double dropout;
  *     } wide_arguments;
- *     static const et_flag flags[] = {
+ *     static const et_option flags[] = {
  *         { .field = ET_FIELD_FLOAT(wide_arguments, dropout, 0, 0, 0.9, "share left out") },
- *         ET_FLAG_END,
+ *         ET_OPTION_END,
  *     };
  *     static const et_arguments_class wide = { "wide", NULL, sizeof(wide_arguments), flags };
  *
@@ -20,7 +20,7 @@
 #ifndef ETUDE_ARGUMENTS_H
 #define ETUDE_ARGUMENTS_H
 
-#include <etude/fields.h>
+#include <etude/options.h>
 
 typedef struct et_arguments et_arguments;
 typedef struct et_argument_parser et_argument_parser;
@@ -31,36 +31,11 @@ ET_DATA const char *const et_level_names[]; /* ended by NULL */
 
 #define ET_UNITS_NONE (-1) /* in place of a gap of an indexed flag whose default it is */
 
-/* The member of an indexed flag: --hidden-layers:1 20 --hidden-layers:2 10. */
-typedef struct et_integer_list {
-    int64_t *items;
-    size_t count;
-} et_integer_list;
-
-#define ET_INTEGERS_MAX 1024 /* items of one */
-
-typedef struct et_flag {
-    et_field field;      /* BOOL, given alone or as =false; INT, FLOAT, CHOICE, STRING */
-    const char *alias;   /* another name for it, with "-"; NULL: none */
-    const char *group;   /* heading in help; NULL: that of the row before */
-    const char *metavar; /* what its value is called in help, "path"; NULL: by its kind */
-    bool indexed; /* of an INT: the member is an et_integer_list, the flag --name:N value, from
-                     1; without :N, or with what is no number there, it is the first. Gaps
-                     are the default */
-    bool job;     /* of the job: taken where that is parsed as well */
-    ET_RESERVED(2);
-} et_flag;
-
-#define ET_FLAG_END                                                                                \
-    {                                                                                              \
-        .field = ET_FIELD_END                                                                      \
-    }
-
 typedef struct et_arguments_class {
     const char *name;                      /* of the program, in help */
     const struct et_arguments_class *base; /* what it adds to; NULL: et_model_arguments */
     size_t size;                           /* of its struct, which begins with its base's */
-    const et_flag *flags;                  /* its own, ended by ET_FLAG_END; NULL: none */
+    const et_option *flags;                /* its own, ended by ET_OPTION_END; NULL: none */
     /* Adds flags that are in no table. Optional. */
     int (*init_parser)(et_argument_parser *parser, et_error *error);
     /* Makes more of what was parsed. Optional; that of the base has been called before, so none
@@ -123,10 +98,15 @@ ET_API int et_arguments_init_parser(const et_arguments_class *kind, et_argument_
 /* An empty one. name: of the program, in its help. */
 ET_API int et_argument_parser_new(et_argument_parser **out, const char *name, et_error *error);
 ET_API void et_argument_parser_free(et_argument_parser *parser); /* NULL allowed */
-/* Flags whose members lie in the struct that is parsed into. ET_EUSAGE: a name twice, or a kind
- * that no flag has. */
-ET_API int et_argument_parser_add(et_argument_parser *parser, const et_flag *flags,
+/* Flags whose members lie in the struct that is parsed into, given by value or by number
+ * (ET_OPTION_WAY_VALUE, _INDEXED). ET_EUSAGE: a name twice, or a kind that no flag has. */
+ET_API int et_argument_parser_add(et_argument_parser *parser, const et_option *flags,
                                   et_error *error);
+<<<<<<< ours
+=======
+/* Its rows in order, for a program that shows them; at past the end: NULL. */
+ET_API const et_option *et_argument_parser_flag(const et_argument_parser *parser, int at);
+>>>>>>> theirs
 /* Into a struct of the class that the parser was made for; as et_arguments_parse. */
 ET_API int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arguments,
                                     const char *const *args, bool parse_job, et_error *error);

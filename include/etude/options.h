@@ -51,6 +51,14 @@ typedef enum et_option_way {
     ET_OPTION_WAY_SETS,    /* no member: sets settings, see et_option_sets */
 } et_option_way;
 
+/* The member of an indexed option: --hidden-layers:1 20 --hidden-layers:2 10. */
+typedef struct et_integer_list {
+    int64_t *items;
+    size_t count;
+} et_integer_list;
+
+#define ET_INTEGERS_MAX 1024 /* items of one */
+
 /* Settings that an option of a kind of task (et_task_kind.options) sets: one word for each; the
  * same word for all that count, if its value is one word, "RATE"; all words, if its value is
  * "TEXT..." or "FILE,...", which is given file by file. Text of settings, "task.shared=false",

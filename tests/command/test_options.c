@@ -1,7 +1,5 @@
 #include "command/options/options.h"
 
-#include <etude/arguments.h>
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -6,9 +6,9 @@ typedef struct own_arguments {
     int64_t units, doubled;
 } own_arguments;
 
-static const et_flag own_flags[] = {
+static const et_option own_flags[] = {
     { .field = ET_FIELD_INT(own_arguments, units, 4, 1, 64, "of the hidden layer") },
-    ET_FLAG_END,
+    ET_OPTION_END,
 };
 
 static int double_units(et_arguments *self, et_error *error_)

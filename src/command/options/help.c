@@ -34,7 +34,7 @@ const char *et_usage_example(const et_usage *usage, const et_program *program, e
     return data ? put_in(text, " DATA", data, arena) : NULL;
 }
 
-/* " (1 to 9; default 3)", of rows that say no default in their help. */
+/* " (1 to 9; default 3)" */
 static void append_limits(et_strbuf *out, const et_option *row)
 {
     const et_field *field = &row->field;
@@ -67,7 +67,7 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
             "");
     et_strbuf_printf(&text, "%s%s", et_option_is_refused(row) ? "not taken here: " : "",
                      slot->help ? slot->help : "");
-    if (line->jobs)
+    if (line->limits)
         append_limits(&text, row);
     if (row->alias)
         et_strbuf_printf(&text, " (or --%s)", row->alias);

@@ -159,7 +159,8 @@ static et_option_slot *add_row(et_command_line *line, const et_option *row, void
         slot->member = et_field_member(&row->field, base);
     if (et_option_takes_words(row))
         allow(slot, row);
-    reset(slot);
+    if (!line->keeps)
+        reset(slot);
     return slot;
 }
 
@@ -240,7 +241,7 @@ int et_command_line_open(et_command_line *out, const et_usage *usage, void *opti
                          const et_call *call, et_arena *arena, et_error *error)
 {
     const int count = count_rows(usage->options, call->program);
-    *out = (et_command_line){ .call = call, .arena = arena };
+    *out = (et_command_line){ .call = call, .arena = arena, .keeps = !usage->size };
     out->slots = et_arena_array(arena, (size_t)count + 1, sizeof *out->slots);
     if (!out->slots)
         return et_alloc_failed(error, (size_t)count * sizeof *out->slots, "options");

@@ -113,11 +113,13 @@ typedef struct et_command_line {
     int count;
     bool help;    /* --help was given before anything wrong: nothing else counts */
     bool jobs;    /* rows of jobs are taken */
+    bool keeps;   /* members keep what they have: they get no defaults */
+    bool limits;  /* help says ranges and defaults */
     bool looking; /* words are only looked at: the process stays as it is */
 } et_command_line;
 
 /* The rows of a usage, for words of a call. options: the usage's struct, which is set to zeros and
- * defaults. ET_ENOMEM. */
+ * defaults; with size 0 it keeps what it has. ET_ENOMEM. */
 int et_command_line_open(et_command_line *out, const et_usage *usage, void *options,
                          const et_call *call, et_arena *arena, et_error *error);
 

@@ -22,8 +22,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <etude/arguments.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields_scalar.h"
@@ -73,7 +71,7 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
 {
     const char **names = et_alloc((size_t)line->count * 2 + 2, sizeof *names);
     et_option_name *typed = et_alloc((size_t)line->count + 1, sizeof *typed);
-    char plain[64];
+    char plain[64], short_name[64]; /* without ":N" */
     int count = 0;
     for (int i = 0; names && typed && i < line->count; i++) {
         const et_option *row = line->slots[i].row;
@@ -83,12 +81,13 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
         if (row->alias)
             names[count++] = row->alias;
     }
-    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "=:"), word);
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
+    snprintf(short_name, sizeof short_name, "%.*s", (int)strcspn(word, "=:"), word);
     et_hint hint = { "" };
     if (names && typed) {
         names[count++] = "help";
         names[count] = NULL;
-        hint = et_nearest_hint(plain, names, "--");
+        hint = et_nearest_hint(short_name, names, "--");
     }
     et_free(names);
     et_free(typed);
@@ -329,20 +328,20 @@ static bool is_left_out(const et_option *row, const char *name, size_t length, c
            et_same_name(name, length, row->alias);
 }
 
-static int check_taken(const et_command_line *line, const et_option *row, const char *value,
-                       et_error *error)
+static int check_taken(const et_command_line *line, const et_option *row, const char *name,
+                       size_t length, const char *value, et_error *error)
 {
-    const char *name = et_option_typed(row).text;
-    if (row->way == ET_OPTION_WAY_TOLD)
-        return et_fail(error, ET_EUSAGE, "%s: no option --%s: %s", called(line), name,
-                       row->field.help);
-    if (row->job && !line->jobs)
-        return et_fail(error, ET_EUSAGE, "--%s: an argument of a job, and here a model's alone are",
-                       name);
     const bool flag =
         row->way == ET_OPTION_WAY_FLAG || (row->way == ET_OPTION_WAY_SETS && !row->value);
+    if (row->way == ET_OPTION_WAY_TOLD)
+        return et_fail(error, ET_EUSAGE, "%s: no option --%s: %s", called(line), row->field.name,
+                       row->field.help);
+    if (row->job && !line->jobs)
+        return et_fail(error, ET_EUSAGE,
+                       "--%.*s: an argument of a job, and here a model's alone are", (int)length,
+                       name);
     return flag && value ? et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s",
-                                   called(line), name, value)
+                                   called(line), et_option_typed(row).text, value)
                          : ET_OK;
 }
 
@@ -350,7 +349,7 @@ static int check_taken(const et_command_line *line, const et_option *row, const 
  * most often the value was forgotten. */
 static int next_value(reading *r, et_option_slot *slot, const char **value, et_error *error)
 {
-    const char *name = et_option_typed(slot->row).text;
+    const et_option_name name = et_option_typed(slot->row);
     if (r->at >= r->argc)
         return missing(r, slot, error);
     *value = r->argv[r->at++];
@@ -358,7 +357,7 @@ static int next_value(reading *r, et_option_slot *slot, const char **value, et_e
                ? ET_OK
                : et_fail(error, ET_EUSAGE,
                          "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
-                         called(r->line), name, slot->value, *value, name, *value);
+                         called(r->line), name.text, slot->value, *value, name.text, *value);
 }
 
 /* value: behind "="; NULL: nothing is. name: as typed, [length]; behind it ":N" of an indexed one.
@@ -372,7 +371,7 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
     char where[96];
     snprintf(where, sizeof where, "--%s%s%.*s", et_option_typed(row).text, suffix ? ":" : "",
              (int)(suffix_length < 16 ? suffix_length : 16), suffix ? suffix : "");
-    int status = check_taken(r->line, row, value, error);
+    int status = check_taken(r->line, row, name, length, value, error);
     if (status)
         return status;
     if (et_option_takes_words(row))
@@ -415,7 +414,7 @@ static int read_option(reading *r, et_error *error)
     const et_option_slot *passed = slot || off ? NULL : passed_row(r->line);
     r->at++;
     if (off)
-        return store(r->line, off, "false", et_option_typed(off->row).text, error);
+        return store(r->line, off, "false", off->row->field.name, error);
     if (passed)
         return add(r->line, passed->member, word - 2, error);
     return slot ? take(r, slot, word, length, equals ? equals + 1 : NULL, error)

@@ -34,14 +34,14 @@ static int process_wide(et_arguments *self, et_error *error)
     return ET_OK;
 }
 
-static const et_flag wide_flags[] = {
+static const et_option wide_flags[] = {
     { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0.01, 0, 10, "of each step"),
       .group = "Model" },
     { .field = ET_FIELD_INT(wide_arguments, hidden_layers, ET_UNITS_NONE, 1, 4096, "units"),
-      .indexed = true,
-      .metavar = "units" },
+      .way = ET_OPTION_WAY_INDEXED,
+      .value = "units" },
     { .field = ET_FIELD_BOOL(wide_arguments, shuffle, true, "in another order each time") },
-    ET_FLAG_END,
+    ET_OPTION_END,
 };
 static const et_arguments_class wide = {
     .name = "wide", .size = sizeof(wide_arguments), .flags = wide_flags, .process = process_wide
@@ -53,17 +53,17 @@ typedef struct deep_arguments {
     int64_t trials;
 } deep_arguments;
 
-static const et_flag deep_flags[] = {
+static const et_option deep_flags[] = {
     { .field = ET_FIELD_STRING(deep_arguments, note, "none", "of people") },
-    ET_FLAG_END,
+    ET_OPTION_END,
 };
 
 /* Rows that are in no table. */
 static int more_flags(et_argument_parser *parser, et_error *error)
 {
-    const et_flag rows[] = {
+    const et_option rows[] = {
         { .field = ET_FIELD_INT(deep_arguments, trials, 3, 1, 9, "in a row"), .alias = "tries" },
-        ET_FLAG_END,
+        ET_OPTION_END,
     };
     return et_argument_parser_add(parser, rows, error);
 }
@@ -201,11 +201,12 @@ static void test_arguments__refused(void **state)
         const char *args[4], *says;
     } cases[] = {
         { { "--batch-sise", "3" },
-          "--batch-sise: no such argument of wide. Nearest: --batch-size" },
+          "wide: no option --batch-sise. Nearest: --batch-size; `wide --help` shows all" },
         { { "--learning-rat=1" }, "Nearest: --learning-rate" },
-        { { "--zzzzzzzzzzzz" }, "--zzzzzzzzzzzz: no such argument of wide" },
-        { { "--batch-size" }, "--batch-size: a value is missing" },
-        { { "--batch-size", "--epochs" }, "one that begins with -- stands behind =" },
+        { { "--zzzzzzzzzzzz" }, "wide: no option --zzzzzzzzzzzz; `wide --help` shows all" },
+        { { "--batch-size" }, "wide: --batch-size wants n after it" },
+        { { "--batch-size", "--epochs" },
+          "found --epochs; write --batch-size=--epochs if that is meant" },
         { { "--batch-size", "0" }, "--batch-size: 0 is out of range" },
         { { "--batch-size", "many" }, "--batch-size: \"many\" is not an integer" },
         { { "--batch-size", "[1" }, "--batch-size: \"[1\" is not an integer" },
@@ -214,16 +215,16 @@ static void test_arguments__refused(void **state)
         { { "--learning-rate", "nan" }, "--learning-rate" },
         { { "--log-level", "INF" }, "--log-level: no such choice as INF. Nearest: INFO" },
         { { "--shuffle=maybe" }, "--shuffle: \"maybe\" is not true or false" },
-        { { "--batch-size:1", "3" }, "--batch-size:1: unknown argument; --batch-size is not" },
+        { { "--batch-size:1", "3" }, "no option --batch-size:1. Nearest: --batch-size" },
         { { "--hidden-layers:0", "3" }, "--hidden-layers:0: the number behind \":\" must be 1" },
         { { "--hidden-layers:-1", "3" }, "must be 1 to 1024" },
         { { "--hidden-layers:99999999999999999999", "3" }, "must be 1 to 1024" },
         { { "--hidden-layers:1", "0" }, "--hidden-layers:1: 0 is out of range" },
         { { "--hidden-layers:2", "3" }, "--hidden-layers:1 is missing" },
-        { { "train" }, "train: no argument of wide" },
-        { { "-x" }, "-x: no argument of wide" },
-        { { "--" }, "--: no argument" },
-        { { "" }, "\"\": no argument" },
+        { { "train" }, "wide takes no argument, found train; options begin with --" },
+        { { "-x" }, "wide: no option -x; options are whole words" },
+        { { "--", "x" }, "wide takes no argument, found x" },
+        { { "" }, "wide takes no argument, found \"\"" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_arguments *a;
@@ -248,7 +249,7 @@ static void test_arguments__end(void **state)
     args[0] = "--batch-size";
     args[1] = NULL;
     assert_int_equal(et_arguments_parse(&a, &wide, args, true, &error), ET_EUSAGE);
-    assert_contains(error.text, "--batch-size: a value is missing");
+    assert_contains(error.text, "wide: --batch-size wants n after it");
     munmap(pages, 2 * page);
 }
 
@@ -325,9 +326,17 @@ static void test_arguments__parsers(void **state)
     et_error error = ET_ERROR_INIT;
     assert_int_equal(et_arguments_build_parser(&parser, &deep, NULL), ET_OK);
     bool layers = false;
+<<<<<<< ours
     for (size_t i = 0; i < parser->count; i++)
         layers |= !strcmp(parser->flags[i].field.name, "hidden_layers") && parser->flags[i].indexed;
     assert_true(layers && parser->count >= 18 + 3 + 2);
+=======
+    int rows = 0;
+    for (const et_option *flag; (flag = et_argument_parser_flag(parser, rows)); rows++)
+        layers |= !strcmp(flag->field.name, "hidden_layers") && flag->way == ET_OPTION_WAY_INDEXED;
+    assert_true(layers && rows >= 18 + 3 + 2);
+    assert_null(et_argument_parser_flag(parser, -1));
+>>>>>>> theirs
     et_argument_parser_free(parser);
 
     assert_int_equal(et_argument_parser_new(&parser, "mine", NULL), ET_OK);
@@ -349,14 +358,16 @@ static void test_arguments__parsers(void **state)
 static void test_arguments__bad_tables(void **state)
 {
     (void)state;
-    static const et_flag tables[][2] = {
-        { { .field = ET_FIELD_STRINGS(et_arguments, raw, "a list") }, ET_FLAG_END },
-        { { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0, 0, 1, ""), .indexed = true },
-          ET_FLAG_END },
-        { { .field = { .name = "a:b", .kind = ET_FIELD_KIND_INT } }, ET_FLAG_END },
-        { { .field = { .name = "help", .kind = ET_FIELD_KIND_BOOL } }, ET_FLAG_END },
-        { { .field = { .name = "a", .kind = ET_FIELD_KIND_CHOICE } }, ET_FLAG_END },
-        { { .field = { .name = "a", .kind = ET_FIELD_KIND_INT }, .reserved = { 1 } }, ET_FLAG_END },
+    static const et_option tables[][2] = {
+        { { .field = ET_FIELD_STRINGS(et_arguments, raw, "a list") }, ET_OPTION_END },
+        { { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0, 0, 1, ""),
+            .way = ET_OPTION_WAY_INDEXED },
+          ET_OPTION_END },
+        { { .field = { .name = "a:b", .kind = ET_FIELD_KIND_INT } }, ET_OPTION_END },
+        { { .field = { .name = "help", .kind = ET_FIELD_KIND_BOOL } }, ET_OPTION_END },
+        { { .field = { .name = "a", .kind = ET_FIELD_KIND_CHOICE } }, ET_OPTION_END },
+        { { .field = { .name = "a", .kind = ET_FIELD_KIND_INT }, .reserved = { 1 } },
+          ET_OPTION_END },
     };
     et_argument_parser *parser;
     for (size_t i = 0; i < COUNT(tables); i++) {
@@ -380,15 +391,17 @@ static void test_arguments__help(void **state)
     assert_true(a->help);
     et_arguments_free(a);
     assert_int_equal(et_arguments_help(&wide, &text, NULL), ET_OK);
-    assert_contains(text, "usage: wide [--help] [options]\n\nData:\n    --data-schema path");
+    assert_contains(text, "usage: wide [OPTION]...\n\nData:\n    --data-schema path");
     assert_contains(text, "--job-dir");
+    assert_contains(text, "    --batch-size n             instances of a step (1 to 16,777,216; "
+                          "default 128)\n");
     assert_contains(text,
-                    "    --batch-size n                 instances of a step (1 to 16,777,216; "
-                    "default 128)\n");
-    assert_contains(text, "(FATAL, ERROR, WARN, INFO, DEBUG; default INFO)");
+                    "    --log-level level          least level of messages about the job (FATAL, "
+                    "ERROR, WARN, INFO,\n"
+                    "                               DEBUG; default INFO)\n");
     assert_contains(text, "\nModel:\n    --learning-rate x");
-    assert_contains(text, "    --hidden-layers:N units        units (1 to 4,096)\n");
-    assert_contains(text, "    --shuffle                      in another order each time\n");
+    assert_contains(text, "    --hidden-layers:N units    units (1 to 4,096)\n");
+    assert_contains(text, "    --shuffle                  in another order each time\n");
     et_arguments_free_text(text);
     et_arguments_free_text(NULL);
 }

@@ -9,7 +9,7 @@
 struct et_argument_parser {
     et_arena arena;   /* of the name */
     const char *name; /* of the program */
-    et_flag *flags;   /* [count], owned; then one row that ends them */
+    et_option *flags; /* [count], owned; then one row that ends them */
     size_t count, capacity;
 };
 

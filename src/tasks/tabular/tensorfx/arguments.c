@@ -20,27 +20,27 @@
 
 const char *const et_level_names[] = { "FATAL", "ERROR", "WARN", "INFO", "DEBUG", NULL };
 
-static const et_flag flags[] = {
+static const et_option flags[] = {
     { .field =
           ET_FIELD_STRING(et_arguments, data_schema, NULL, "columns and types of the data (YAML)"),
       .group = "Data",
-      .metavar = "path" },
+      .value = "path" },
     { .field = ET_FIELD_STRING(et_arguments, data_metadata, NULL,
                                "statistics and vocabularies of the data (JSON)"),
-      .metavar = "path" },
+      .value = "path" },
     { .field = ET_FIELD_STRING(et_arguments, data_features, NULL,
                                "features that the data become (YAML)"),
-      .metavar = "path" },
+      .value = "path" },
     { .field = ET_FIELD_STRING(et_arguments, data_train, NULL,
                                "data to train on; wildcards and commas are allowed"),
-      .metavar = "path" },
+      .value = "path" },
     { .field = ET_FIELD_STRING(et_arguments, data_eval, NULL,
                                "data to evaluate on; wildcards and commas are allowed"),
-      .metavar = "path" },
+      .value = "path" },
     { .field = ET_FIELD_STRING(et_arguments, output, NULL, "directory that the job writes to"),
       .alias = "job-dir",
       .group = "Job",
-      .metavar = "path",
+      .value = "path",
       .job = true },
     { .field = ET_FIELD_INT(et_arguments, max_steps, 1000, 1, INT64_MAX, "steps of the job"),
       .group = "Session" },
@@ -61,15 +61,15 @@ static const et_flag flags[] = {
     { .field = ET_FIELD_CHOICE(et_arguments, log_level_tensorflow, ET_LEVEL_ERROR, et_level_names,
                                "least level of the library's own messages"),
       .group = "Logging and Diagnostics",
-      .metavar = "level" },
+      .value = "level" },
     { .field = ET_FIELD_BOOL(et_arguments, log_device_placement, false,
                              "tell which device each parameter is on") },
     { .field = ET_FIELD_CHOICE(et_arguments, log_level, ET_LEVEL_INFO, et_level_names,
                                "least level of messages about the job"),
-      .metavar = "level" },
+      .value = "level" },
     { .field = ET_FIELD_INT(et_arguments, log_interval_steps, 100, 1, INT64_MAX,
                             "steps between lines and summaries") },
-    ET_FLAG_END,
+    ET_OPTION_END,
 };
 
 static int process_levels(et_arguments *self, et_error *error)
@@ -305,8 +305,8 @@ et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena)
     if (!dict || et_arguments_build_parser(&parser, arguments->ET_CLASS, NULL))
         return NULL;
     for (size_t i = 0; i < parser->count; i++) {
-        const et_flag *flag = &parser->flags[i];
-        if (!flag->indexed) {
+        const et_option *flag = &parser->flags[i];
+        if (flag->way != ET_OPTION_WAY_INDEXED) {
             et_field_echo(&flag->field, arguments, dict);
             continue;
         }

@@ -96,7 +96,7 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 
 static bool is_common(const char *name)
 {
-    for (const et_flag *flag = et_model_arguments.flags; flag->field.name; flag++)
+    for (const et_option *flag = et_model_arguments.flags; flag->field.name; flag++)
         if (!strcmp(flag->field.name, name))
             return true;
     return false;

@@ -159,15 +159,15 @@ const et_model_builder_class et_classification_builder = { .name = "classificati
 /* ---- feed forward
  * -------------------------------------------------------------------------------- */
 
-static const et_flag flags[] = {
+static const et_option flags[] = {
     { .field = ET_FIELD_FLOAT(et_feed_forward_arguments, learning_rate, 0.01, 1e-30, 1e30,
                               "of gradient descent"),
       .group = "Model" },
     { .field = ET_FIELD_INT(et_feed_forward_arguments, hidden_layers, ET_UNITS_NONE, 1, 65536,
                             "units of hidden layer N"),
-      .indexed = true,
-      .metavar = "units" },
-    ET_FLAG_END,
+      .way = ET_OPTION_WAY_INDEXED,
+      .value = "units" },
+    ET_OPTION_END,
 };
 
 /* Layers as the model's settings have them. */
