@@ -54,7 +54,7 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/checkpoint/checkpoint_keep.h"
+#include "train/checkpoint/checkpoint_private.h"
 #include "train/checkpoint/parts.h"
 #include "train/run/run_names.h"
 
@@ -68,58 +68,6 @@
  *
  * A complete file that no manifest names is taken up at the next opening, so no finished work
  * is lost and no orphan stays. The best one is kept the same way, with info.json as the name. */
-
-/* One save: written by the caller before its thread starts, read by the caller after the join.
- * In between it belongs to the thread, with the manifest; so it has no mutex. */
-typedef struct job {
-    /* NEWEST counts among max_to_keep, TRANSIENT does not and leaves with the next commit, BEST
-     * goes to the other directory and has no manifest. */
-    enum { NEWEST, TRANSIENT, BEST } kind;
-    int64_t step;
-    et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
-    et_strbuf info;  /* BEST: the text of info.json; else what the last BEST left there */
-    char *path;      /* of its file; owned */
-    bool drafted;    /* writer has all of it, and written says what */
-    et_file_writer writer;
-    et_safetensors_written written;
-    int status;     /* what the thread returned: read after the join, reported once */
-    et_error error; /* its message, where status is not 0 */
-} job;
-
-struct et_checkpoints {
-    et_state *state; /* borrowed; outlives the manager, and so do its arrays */
-    et_checkpoint_options options;
-    et_inside inside;       /* a copy of options.inside; track is never NULL */
-    et_track *writer_track; /* of the thread */
-    char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
-    char *lock_path;                              /* owned, in directory */
-    int lock;             /* -1: not held, or held by the caller (inside.lock) */
-    et_manifest manifest; /* what the one on disk says, plus what was taken up */
-    size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
-    et_safetensors_item *items; /* the state's tensors, where they are; NULL: in parts */
-    float *copies;              /* of those that are foreign (state.h); NULL: none is */
-    size_t item_count;          /* tensors of the state when it was opened; none are added later */
-    bool running;               /* a thread has the job, and its end was not told yet */
-    bool joined;                /* while running: it is to be joined no more */
-    pthread_t thread;           /* valid while running */
-    pthread_mutex_t mutex;      /* of `reading`, and of the lock */
-    pthread_cond_t has_read;
-    et_params_reader reader; /* at the state's store, if it has one */
-    bool reading;            /* the thread needs the arrays as they are */
-    bool ended; /* the thread has done all that it does; like reading, under the mutex */
-    job job;
-    et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
-    int64_t newest_step;      /* -1: none */
-    int64_t line;  /* step up to which checkpoints of earlier processes are this run's; -1: none */
-    bool resumed;  /* the newest is restored: the best is this run's, whatever its step */
-    bool claimed;  /* what lies after the line is out of the way */
-    bool best_own; /* this process has written the best */
-    int64_t best_before; /* et_checkpoints_replace_best; -1: none */
-    double begun;        /* of the manifest, or by et_checkpoints_begin; 0: not known */
-    bool began;          /* it was this process that began the run */
-    bool marked;         /* the manifest on disk says when, and names no checkpoint */
-    et_checkpoint_keep keep;
-};
 
 /* ---- opening ---- */
 
@@ -217,7 +165,7 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
     return status;
 }
 
-static double time_of_day(const et_checkpoints *self)
+double et_checkpoints_now(const et_checkpoints *self)
 {
     return self->inside.clock ? self->inside.clock() : et_clock_wall();
 }
@@ -308,7 +256,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
         self->inside = *self->options.inside;
     if (!self->inside.track)
         self->inside.track = et_track_off();
-    self->keep = et_checkpoint_keep_rule(&self->options, time_of_day(self));
+    self->keep = et_checkpoint_keep_rule(&self->options, et_checkpoints_now(self));
     self->writer_track = et_track_beside(self->inside.track, "saving");
     self->lock = -1;
     self->newest_step = self->line = self->best_before = -1;
@@ -385,13 +333,13 @@ static void roll_back(et_checkpoints *self, const char *path)
 static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
                   et_error *error)
 {
-    et_assert(self->job.kind != BEST);
+    et_assert(self->job.kind != ET_SAVE_BEST);
     et_manifest *manifest = &self->manifest;
     et_manifest_entry entry = { .step = self->job.step,
-                                .time = time_of_day(self),
+                                .time = et_checkpoints_now(self),
                                 .bytes = written->bytes,
                                 .checksum = written->checksum,
-                                .transient = self->job.kind == TRANSIENT,
+                                .transient = self->job.kind == ET_SAVE_TRANSIENT,
                                 .own = true };
     snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
     int status = et_checkpoints_check_lock(self, error);
@@ -424,11 +372,10 @@ static int read_parts(void *self, size_t item, et_safetensors_take_fn *take, voi
     return et_parts_read(((et_checkpoints *)self)->state, item, take, payload, error);
 }
 
-/* All up to where arrays may change again. */
-static int draft(et_checkpoints *self, et_error *error)
+int et_checkpoints_draft(et_checkpoints *self, et_error *error)
 {
-    job *work = &self->job;
-    bool best = work->kind == BEST;
+    et_checkpoint_job *work = &self->job;
+    bool best = work->kind == ET_SAVE_BEST;
     const et_safetensors_reader reader = { read_parts, self };
     int status = best ? et_directory_make(self->best_directory, error) : ET_OK;
     if (status)
@@ -451,9 +398,9 @@ static int draft(et_checkpoints *self, et_error *error)
  * another process has taken the lock meanwhile. */
 static int write_file(et_checkpoints *self, et_error *error)
 {
-    job *work = &self->job;
-    int status = work->drafted ? ET_OK : draft(self, error);
-    if (work->kind != BEST)
+    et_checkpoint_job *work = &self->job;
+    int status = work->drafted ? ET_OK : et_checkpoints_draft(self, error);
+    if (work->kind != ET_SAVE_BEST)
         stop_reading(self);
     if (status)
         return status;
@@ -485,8 +432,7 @@ static int write_newest(et_checkpoints *self, et_error *error)
     return status ? status : commit(self, self->job.path, &self->job.written, error);
 }
 
-/* The step that info.json names, -1 if there is none that can be read. */
-static int64_t best_step(const et_checkpoints *self)
+int64_t et_checkpoints_best_step(const et_checkpoints *self)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
@@ -515,7 +461,7 @@ static void remove_best(const et_checkpoints *self, int64_t step)
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;
-    const int64_t before = best_step(self);
+    const int64_t before = et_checkpoints_best_step(self);
     char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
     if (!path)
         return et_alloc_failed(error, strlen(self->best_directory), "a path");
@@ -525,7 +471,7 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
         remove_best(self, before);
         remove_best(self, self->best_before);
         self->best_before = self->job.step;
-    } else if (best_step(self) != self->job.step) {
+    } else if (et_checkpoints_best_step(self) != self->job.step) {
         unlink(weights);
     }
     self->best_own |= !status;
@@ -544,19 +490,17 @@ static bool is_best_earlier(const et_checkpoints *self)
 /* Whether best/ may be written over. */
 static bool is_best_own(const et_checkpoints *self)
 {
-    const int64_t step = best_step(self);
+    const int64_t step = et_checkpoints_best_step(self);
     const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
     return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
 }
 
-#define SAVING_BEST "saving the best checkpoint, step %" PRId64
-
 /* Whether a best that failed is tried once more; then that is told. */
-static bool tries_again(int64_t step, int status, et_error *reason)
+bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
 {
     if (!status || status == ET_EBUSY)
         return false;
-    et_log(ET_LOG_WARNING, SAVING_BEST ": %s; trying once more", step, reason->text);
+    et_log(ET_LOG_WARNING, ET_SAVING_BEST ": %s; trying once more", step, reason->text);
     *reason = (et_error)ET_ERROR_INIT;
     return true;
 }
@@ -575,7 +519,7 @@ static int write_best(et_checkpoints *self, et_error *error)
 static int write_best_twice(et_checkpoints *self, et_error *error)
 {
     int status = write_best(self, error);
-    return !et_state_ranks(self->state) && tries_again(self->job.step, status, error)
+    return !et_state_ranks(self->state) && et_checkpoints_tries_again(self->job.step, status, error)
                ? write_best(self, error)
                : status;
 }
@@ -584,13 +528,13 @@ static const et_activity write_activity = { .name = "write checkpoint",
                                             .kind = "writing checkpoints" };
 
 /* The thread's main. Its error stays in the job until et_checkpoints_wait. */
-static void *run_job(void *payload)
+void *et_checkpoints_run_job(void *payload)
 {
     et_checkpoints *self = payload;
-    job *work = &self->job;
+    et_checkpoint_job *work = &self->job;
     et_track_begin(self->writer_track, &write_activity, work->step);
-    work->status = work->kind == BEST ? write_best_twice(self, &work->error)
-                                      : write_newest(self, &work->error);
+    work->status = work->kind == ET_SAVE_BEST ? write_best_twice(self, &work->error)
+                                              : write_newest(self, &work->error);
     stop_reading(self); /* of a best, or if it never came to the arrays */
     et_track_end(self->writer_track);
     pthread_mutex_lock(&self->mutex);
@@ -666,7 +610,7 @@ static void forget_draft(et_checkpoints *self)
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
     int status = et_checkpoints_check_lock(self, error);
-    if (!status && kind != BEST)
+    if (!status && kind != ET_SAVE_BEST)
         status = claim(self, step, error);
     if (!status)
         status = print_state(self, error);
@@ -678,12 +622,12 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.status = ET_OK;
     self->job.error = (et_error)ET_ERROR_INIT;
     copy_foreign(self);
-    status = et_state_ranks(self->state) ? draft(self, error) : ET_OK;
+    status = et_state_ranks(self->state) ? et_checkpoints_draft(self, error) : ET_OK;
     if (status)
         return status;
     self->reading = !self->job.drafted;
     self->ended = false;
-    status = et_thread_start(&self->thread, run_job, self, error);
+    status = et_thread_start(&self->thread, et_checkpoints_run_job, self, error);
     if (status) {
         self->reading = false;
         forget_draft(self);
@@ -752,10 +696,10 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
     checkpoints->running = checkpoints->joined = false;
     if (checkpoints->job.status)
         return et_fail(error, checkpoints->job.status,
-                       checkpoints->job.kind == BEST ? SAVING_BEST ": %s"
-                                                     : "saving step %" PRId64 ": %s",
+                       checkpoints->job.kind == ET_SAVE_BEST ? ET_SAVING_BEST ": %s"
+                                                             : "saving step %" PRId64 ": %s",
                        checkpoints->job.step, checkpoints->job.error.text);
-    if (checkpoints->job.kind != BEST)
+    if (checkpoints->job.kind != ET_SAVE_BEST)
         checkpoints->newest_step = checkpoints->job.step;
     return ET_OK;
 }
@@ -779,26 +723,26 @@ static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *e
 
 int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)
 {
-    return save(checkpoints, step, NEWEST, error);
+    return save(checkpoints, step, ET_SAVE_NEWEST, error);
 }
 
 int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error)
 {
-    return save(checkpoints, step, TRANSIENT, error);
+    return save(checkpoints, step, ET_SAVE_TRANSIENT, error);
 }
 
 /* In parts its end is waited for, so that the other ranks give theirs once more if it fails. */
 static int start_best(et_checkpoints *self, int64_t step, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
-    int status = start(self, step, BEST, &reason);
+    int status = start(self, step, ET_SAVE_BEST, &reason);
     if (!status && et_state_ranks(self->state)) {
         status = et_checkpoints_wait(self, NULL);
         reason = self->job.error;
     }
-    if (tries_again(step, status, &reason))
-        status = start(self, step, BEST, &reason);
-    return status ? et_fail(error, status, SAVING_BEST ": %s", step, reason.text) : ET_OK;
+    if (et_checkpoints_tries_again(step, status, &reason))
+        status = start(self, step, ET_SAVE_BEST, &reason);
+    return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
 }
 
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
@@ -820,7 +764,8 @@ bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)
 {
     char *path =
         et_checkpoint_file_path(checkpoints->best_directory, ET_CHECKPOINT_BEST_PREFIX, step);
-    const bool has = !path || (best_step(checkpoints) == step && et_file_exists(path));
+    const bool has =
+        !path || (et_checkpoints_best_step(checkpoints) == step && et_file_exists(path));
     et_free(path);
     return has;
 }
@@ -846,7 +791,7 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
 /* A save on its way counts already: who asks wants to know whether to save this step again. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
-    bool saving = checkpoints->running && checkpoints->job.kind != BEST;
+    bool saving = checkpoints->running && checkpoints->job.kind != ET_SAVE_BEST;
     return saving ? checkpoints->job.step : checkpoints->newest_step;
 }
 

@@ -1,0 +1,88 @@
+/* What the two files of the manager of a run's checkpoints share: checkpoint.c, which its caller
+ * calls, and checkpoint_write.c, which its thread runs. Who may touch what when is said there. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
+#define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "formats/safetensors/manifest.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_keep.h"
+
+#define ET_SAVING_BEST "saving the best checkpoint, step %" PRId64
+
+/* One save: written by the caller before its thread starts, read by the caller after the join.
+ * In between it belongs to the thread, with the manifest; so it has no mutex. */
+typedef struct et_checkpoint_job {
+    /* ET_SAVE_NEWEST counts among max_to_keep, ET_SAVE_TRANSIENT does not and leaves with the next
+     * commit, ET_SAVE_BEST goes to the other directory and has no manifest. */
+    enum { ET_SAVE_NEWEST, ET_SAVE_TRANSIENT, ET_SAVE_BEST } kind;
+    int64_t step;
+    et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
+    et_strbuf info;  /* of the best: the text of info.json; else what the last best left there */
+    char *path;      /* of its file; owned */
+    bool drafted;    /* writer has all of it, and written says what */
+    et_file_writer writer;
+    et_safetensors_written written;
+    int status;     /* what the thread returned: read after the join, reported once */
+    et_error error; /* its message, where status is not 0 */
+} et_checkpoint_job;
+
+struct et_checkpoints {
+    et_state *state; /* borrowed; outlives the manager, and so do its arrays */
+    et_checkpoint_options options;
+    et_inside inside;       /* a copy of options.inside; track is never NULL */
+    et_track *writer_track; /* of the thread */
+    char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
+    char *lock_path;                              /* owned, in directory */
+    int lock;             /* -1: not held, or held by the caller (inside.lock) */
+    et_manifest manifest; /* what the one on disk says, plus what was taken up */
+    size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
+    et_safetensors_item *items; /* the state's tensors, where they are; NULL: in parts */
+    float *copies;              /* of those that are foreign (state.h); NULL: none is */
+    size_t item_count;          /* tensors of the state when it was opened; none are added later */
+    bool running;               /* a thread has the job, and its end was not told yet */
+    bool joined;                /* while running: it is to be joined no more */
+    pthread_t thread;           /* valid while running */
+    pthread_mutex_t mutex;      /* of `reading`, and of the lock */
+    pthread_cond_t has_read;
+    et_params_reader reader; /* at the state's store, if it has one */
+    bool reading;            /* the thread needs the arrays as they are */
+    bool ended; /* the thread has done all that it does; like reading, under the mutex */
+    et_checkpoint_job job;
+    et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
+    int64_t newest_step;      /* -1: none */
+    int64_t line;  /* step up to which checkpoints of earlier processes are this run's; -1: none */
+    bool resumed;  /* the newest is restored: the best is this run's, whatever its step */
+    bool claimed;  /* what lies after the line is out of the way */
+    bool best_own; /* this process has written the best */
+    int64_t best_before; /* et_checkpoints_replace_best; -1: none */
+    double begun;        /* of the manifest, or by et_checkpoints_begin; 0: not known */
+    bool began;          /* it was this process that began the run */
+    bool marked;         /* the manifest on disk says when, and names no checkpoint */
+    et_checkpoint_keep keep;
+};
+
+/* Seconds since 1970, by the clock of the options. */
+double et_checkpoints_now(const et_checkpoints *checkpoints);
+
+/* ---- checkpoint_write.c ---- */
+
+/* The job's file up to where arrays may change again; it is not named yet. */
+int et_checkpoints_draft(et_checkpoints *checkpoints, et_error *error);
+
+/* The thread: all of the job, whose status is what came of it. */
+void *et_checkpoints_run_job(void *checkpoints);
+
+/* The step that info.json names, -1 if there is none that can be read. */
+int64_t et_checkpoints_best_step(const et_checkpoints *checkpoints);
+
+/* Whether a best one that failed is written once more, which is told. */
+bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason);
+
+#endif
