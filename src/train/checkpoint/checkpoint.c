@@ -1,5 +1,6 @@
-/* The manager of a run's checkpoints: when what is written, named and deleted. Bytes of one file
- * are checkpoint_file.c's, which file to read is checkpoint_find.c's.
+/* The manager of a run's checkpoints: when what is written, named and deleted. What the thread does
+ * is in checkpoint_write.c. Bytes of one file are checkpoint_file.c's, which file to read is
+ * checkpoint_find.c's.
  *
  * Two threads: the caller's and, while a save is on its way, one that writes. The job passes
  * from one to the other:
@@ -27,13 +28,8 @@
  * it meanwhile, and the thread does the rest. */
 #include "train/checkpoint/checkpoint.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,20 +38,19 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/clock.h"
-#include "base/files/file.h"
 #include "base/reserved.h"
-#include "base/text/strbuf.h"
 #include "base/threads/thread.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "engine/comm/comm.h"
+<<<<<<< ours
 #include "engine/tensor/params.h"
 #include "formats/safetensors/safetensors.h"
+=======
+>>>>>>> theirs
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/checkpoint_private.h"
-#include "train/checkpoint/parts.h"
 #include "train/run/run_names.h"
 
 /* What a save does, in order; a kill between any two leaves the directory usable:
@@ -120,54 +115,6 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     if (!self->model_dir || !self->lock_path || !self->best_directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     return ET_OK;
-}
-
-/* Of ranks that share a run one alone takes it. */
-static int fail_taken(et_error *error)
-{
-    if (!error || !(et_comm_by_launch() || et_comm_by_mpi()))
-        return ET_EBUSY;
-    const et_error taken = *error;
-    return et_fail(error, ET_EBUSY,
-                   "%s; if that is another rank of this program, its loop, trainer or controller "
-                   "needs the comm (<etude/comm.h>)",
-                   taken.text);
-}
-
-/* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
- * lock on an open file, so a killed run leaves none behind. */
-int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
-{
-    *lock = -1;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    char *path = directory ? et_path_join(directory, ET_RUN_LOCK) : NULL;
-    int status = path ? et_directory_make(directory, error)
-                      : et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!status)
-        status = et_lock_take(lock, path, error);
-    et_free(directory);
-    et_free(path);
-    return status == ET_EBUSY ? fail_taken(error) : status;
-}
-
-/* With the folder, if that is gone too: what is in memory is still a run. */
-int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
-{
-    int *lock = checkpoints->inside.lock ? checkpoints->inside.lock : &checkpoints->lock;
-    pthread_mutex_lock(&checkpoints->mutex);
-    int status = et_lock_check(lock, checkpoints->lock_path, error);
-    if (status == ET_ENOTFOUND) {
-        status = et_directory_make(checkpoints->directory, error);
-        if (!status)
-            status = et_lock_check(lock, checkpoints->lock_path, error);
-    }
-    pthread_mutex_unlock(&checkpoints->mutex);
-    return status;
-}
-
-double et_checkpoints_now(const et_checkpoints *self)
-{
-    return self->inside.clock ? self->inside.clock() : et_clock_wall();
 }
 
 /* The lock comes before anything is read or swept: what lies about in the directory may be
@@ -296,251 +243,6 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
         et_params_remove_reader(et_state_params(checkpoints->state), &checkpoints->reader);
     release(checkpoints);
     return status;
-}
-
-/* ---- writing, in the thread ---- */
-
-/* Everything here runs beside training. It may read self->items' arrays until stop_reading, and
- * writes nothing that the caller reads before the join but `reading`. */
-
-/* After a failed commit: back to what the manifest on disk says. Its text, not ours, decides
- * whether the new file exists. If that cannot be read either, ours stays as it is; the next
- * commit or the next opening settles it. */
-static void roll_back(et_checkpoints *self, const char *path)
-{
-    et_manifest old;
-    size_t taken_up;
-    et_error error = ET_ERROR_INIT;
-    int status = et_manifest_load(&old, self->directory, &error);
-    if (!status && !et_manifest_lists(&old, et_path_base(path)))
-        unlink(path);
-    if (!status) {
-        et_manifest_release(&old);
-        status = et_checkpoint_list(&old, &taken_up, self->directory, true, &error);
-    }
-    if (status) {
-        et_log(ET_LOG_WARNING, "%s", error.text);
-        return;
-    }
-    et_manifest_release(&self->manifest);
-    self->manifest = old;
-    self->taken_up = taken_up;
-    self->claimed = false;
-    self->marked &= !old.count;
-}
-
-/* Names the new file and lets go what is too old, in one replacement of the manifest. */
-static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
-                  et_error *error)
-{
-    et_assert(self->job.kind != ET_SAVE_BEST);
-    et_manifest *manifest = &self->manifest;
-    et_manifest_entry entry = { .step = self->job.step,
-                                .time = et_checkpoints_now(self),
-                                .bytes = written->bytes,
-                                .checksum = written->checksum,
-                                .transient = self->job.kind == ET_SAVE_TRANSIENT,
-                                .own = true };
-    snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
-    int status = et_checkpoints_check_lock(self, error);
-    if (status)
-        return status;
-    status = et_manifest_add(manifest, &entry, error);
-    if (!status)
-        status = et_checkpoint_thin_out(manifest, &self->keep, error);
-    manifest->begun = self->begun;
-    if (!status)
-        status = et_manifest_commit(manifest, self->directory, error);
-    if (status)
-        roll_back(self, path);
-    self->marked &= status != ET_OK;
-    return status;
-}
-
-/* Called twice in a save that succeeds; the second time changes nothing. */
-static void stop_reading(et_checkpoints *self)
-{
-    pthread_mutex_lock(&self->mutex);
-    self->reading = false;
-    pthread_cond_signal(&self->has_read);
-    pthread_mutex_unlock(&self->mutex);
-}
-
-static int read_parts(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
-                      et_error *error)
-{
-    return et_parts_read(((et_checkpoints *)self)->state, item, take, payload, error);
-}
-
-int et_checkpoints_draft(et_checkpoints *self, et_error *error)
-{
-    et_checkpoint_job *work = &self->job;
-    bool best = work->kind == ET_SAVE_BEST;
-    const et_safetensors_reader reader = { read_parts, self };
-    int status = best ? et_directory_make(self->best_directory, error) : ET_OK;
-    if (status)
-        return status;
-    const char *directory = best ? self->best_directory : self->directory;
-    et_free(work->path);
-    work->path = et_checkpoint_file_path(
-        directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
-    if (!work->path)
-        return et_alloc_failed(error, strlen(directory), "a path");
-    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, self->items,
-                                      self->item_count, &reader, work->step,
-                                      et_strbuf_text(&work->state), error);
-    work->drafted = !status;
-    return status;
-}
-
-/* The disk is waited for when the arrays may change again: writing goes to the page cache at the
- * speed of memory, fsync takes as long as the disk does. Behind it, nothing gets a name where
- * another process has taken the lock meanwhile. */
-static int write_file(et_checkpoints *self, et_error *error)
-{
-    et_checkpoint_job *work = &self->job;
-    int status = work->drafted ? ET_OK : et_checkpoints_draft(self, error);
-    if (work->kind != ET_SAVE_BEST)
-        stop_reading(self);
-    if (status)
-        return status;
-    work->drafted = false;
-    status = et_file_writer_sync(&work->writer, error);
-    if (!status)
-        status = et_checkpoints_check_lock(self, error);
-    if (!status)
-        return et_file_writer_commit(&work->writer, error);
-    et_file_writer_abandon(&work->writer);
-    return status;
-}
-
-/* Whether no manifest, not the one on disk either, names the file of the job. */
-static bool is_unnamed(const et_checkpoints *self)
-{
-    const char *file = self->job.path ? et_path_base(self->job.path) : NULL;
-    return file && !et_manifest_lists(&self->manifest, file) &&
-           !et_manifest_leaves(&self->manifest, file);
-}
-
-/* A failed save leaves no trace: a file that got its name and could not be named by the manifest,
- * or made durable, is removed, unless another process works here by now. */
-static int write_newest(et_checkpoints *self, et_error *error)
-{
-    int status = write_file(self, error);
-    if (status && is_unnamed(self) && !et_checkpoints_check_lock(self, NULL))
-        unlink(self->job.path);
-    return status ? status : commit(self, self->job.path, &self->job.written, error);
-}
-
-int64_t et_checkpoints_best_step(const et_checkpoints *self)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *info;
-    int64_t step = -1;
-    if (!et_checkpoint_best_info(&info, self->model_dir, &arena, NULL))
-        step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
-    et_arena_release(&arena);
-    return step;
-}
-
-/* Removes a best one before, when info.json names another. */
-static void remove_best(const et_checkpoints *self, int64_t step)
-{
-    char *path =
-        step >= 0 && step != self->job.step
-            ? et_checkpoint_file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, step)
-            : NULL;
-    if (path && unlink(path) && errno != ENOENT)
-        et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
-    et_free(path);
-}
-
-/* info.json is replaced as a whole, which is the commit. If that failed and the old one still
- * stands, the new weights go; if it names the new step all the same (only the fsync of the
- * directory failed), they stay. */
-static int write_info(et_checkpoints *self, const char *weights, et_error *error)
-{
-    const et_strbuf *info = &self->job.info;
-    const int64_t before = et_checkpoints_best_step(self);
-    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
-    if (!path)
-        return et_alloc_failed(error, strlen(self->best_directory), "a path");
-    int status = et_file_write(path, info->data, info->length, error);
-    et_free(path);
-    if (!status) {
-        remove_best(self, before);
-        remove_best(self, self->best_before);
-        self->best_before = self->job.step;
-    } else if (et_checkpoints_best_step(self) != self->job.step) {
-        unlink(weights);
-    }
-    self->best_own |= !status;
-    return status;
-}
-
-/* Whether the best that is there was written before the run began. */
-static bool is_best_earlier(const et_checkpoints *self)
-{
-    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
-    bool earlier = self->began || (path && et_file_written(path) < self->begun);
-    et_free(path);
-    return earlier;
-}
-
-/* Whether best/ may be written over. */
-static bool is_best_own(const et_checkpoints *self)
-{
-    const int64_t step = et_checkpoints_best_step(self);
-    const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
-    return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
-}
-
-/* Whether a best that failed is tried once more; then that is told. */
-bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
-{
-    if (!status || status == ET_EBUSY)
-        return false;
-    et_log(ET_LOG_WARNING, ET_SAVING_BEST ": %s; trying once more", step, reason->text);
-    *reason = (et_error)ET_ERROR_INIT;
-    return true;
-}
-
-/* Weights first, then info.json, which names them: so it never names what is not there. */
-static int write_best(et_checkpoints *self, et_error *error)
-{
-    int status =
-        is_best_own(self) ? ET_OK : et_checkpoint_set_best_aside(self->best_directory, error);
-    if (!status)
-        status = write_file(self, error);
-    return status ? status : write_info(self, self->job.path, error);
-}
-
-/* In parts the caller has what a second try takes. */
-static int write_best_twice(et_checkpoints *self, et_error *error)
-{
-    int status = write_best(self, error);
-    return !et_state_ranks(self->state) && et_checkpoints_tries_again(self->job.step, status, error)
-               ? write_best(self, error)
-               : status;
-}
-
-static const et_activity write_activity = { .name = "write checkpoint",
-                                            .kind = "writing checkpoints" };
-
-/* The thread's main. Its error stays in the job until et_checkpoints_wait. */
-void *et_checkpoints_run_job(void *payload)
-{
-    et_checkpoints *self = payload;
-    et_checkpoint_job *work = &self->job;
-    et_track_begin(self->writer_track, &write_activity, work->step);
-    work->status = work->kind == ET_SAVE_BEST ? write_best_twice(self, &work->error)
-                                              : write_newest(self, &work->error);
-    stop_reading(self); /* of a best, or if it never came to the arrays */
-    et_track_end(self->writer_track);
-    pthread_mutex_lock(&self->mutex);
-    self->ended = true;
-    pthread_mutex_unlock(&self->mutex);
-    return NULL;
 }
 
 /* ---- saving, in the caller ---- */

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "formats/safetensors/manifest.h"
@@ -69,7 +70,10 @@ struct et_checkpoints {
 };
 
 /* Seconds since 1970, by the clock of the options. */
-double et_checkpoints_now(const et_checkpoints *checkpoints);
+static inline double et_checkpoints_now(const et_checkpoints *checkpoints)
+{
+    return checkpoints->inside.clock ? checkpoints->inside.clock() : et_clock_wall();
+}
 
 /* ---- checkpoint_write.c ---- */
 
