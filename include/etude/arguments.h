@@ -102,11 +102,6 @@ ET_API void et_argument_parser_free(et_argument_parser *parser); /* NULL allowed
  * (ET_OPTION_WAY_VALUE, _INDEXED). ET_EUSAGE: a name twice, or a kind that no flag has. */
 ET_API int et_argument_parser_add(et_argument_parser *parser, const et_option *flags,
                                   et_error *error);
-<<<<<<< ours
-=======
-/* Its rows in order, for a program that shows them; at past the end: NULL. */
-ET_API const et_option *et_argument_parser_flag(const et_argument_parser *parser, int at);
->>>>>>> theirs
 /* Into a struct of the class that the parser was made for; as et_arguments_parse. */
 ET_API int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arguments,
                                     const char *const *args, bool parse_job, et_error *error);

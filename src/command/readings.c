@@ -131,7 +131,10 @@ int et_readings_open(et_readings *readings, const char *directory, et_error *err
 
 int et_readings_add(et_readings *readings, int64_t step, const et_value *values, et_error *error)
 {
-    et_assert(step > readings->last);
+    et_assert(step > readings->last && readings->last >= -1);
+    et_assert(readings->sink && readings->lock >= 0);
+    et_assert(readings->count >= 0 && !readings->count == (readings->last < 0));
+    et_assert(values->kind == ET_VALUE_DICT);
     int status = et_sink_write(readings->sink, step, values, error);
     if (!status)
         status = et_sink_flush(readings->sink, error);

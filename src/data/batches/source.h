@@ -34,12 +34,11 @@ int et_position_save(const et_position *position, et_value *dict, et_error *erro
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 
-<<<<<<< ours
 void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
 
 /* Which samples a batch holds, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size);
-=======
+
 /* As et_arrays_open, with empty[i] of each; the arrays' memory (et_alloc) is the samples' once it
  * has succeeded. */
 int et_arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
@@ -58,6 +57,5 @@ int et_convert_adopt(et_source **out, et_source *inner, const et_layout_field *m
 /* A batch of another layout with a batch's samples, and its fields where they lie: what describe
  * of a source within sees. data: [fields]. */
 et_batch et_batch_view(const et_layout *layout, void **data, const et_batch *batch);
->>>>>>> theirs
 
 #endif

@@ -6,7 +6,7 @@
  *         et_recipe_measure(&experiment, &amounts, &error);          reads the data
  *         amounts.steps = 2000;
  *         et_recipe_apply(&experiment, &amounts, &arena, &error);    chooses
- *         et_recipe_print(&experiment, &text);                       "dropout 0.2, peak 0.005"
+ *         et_recipe_print(&experiment, &text, &error);               "dropout 0.2, peak 0.005"
  *     }
  *
  * A recipe chooses numbers. What a person has set stays: the recipe reads those values and chooses

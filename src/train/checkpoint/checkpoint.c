@@ -43,11 +43,8 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "engine/comm/comm.h"
-<<<<<<< ours
 #include "engine/tensor/params.h"
 #include "formats/safetensors/safetensors.h"
-=======
->>>>>>> theirs
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/checkpoint_private.h"

@@ -326,17 +326,10 @@ static void test_arguments__parsers(void **state)
     et_error error = ET_ERROR_INIT;
     assert_int_equal(et_arguments_build_parser(&parser, &deep, NULL), ET_OK);
     bool layers = false;
-<<<<<<< ours
     for (size_t i = 0; i < parser->count; i++)
-        layers |= !strcmp(parser->flags[i].field.name, "hidden_layers") && parser->flags[i].indexed;
+        layers |= !strcmp(parser->flags[i].field.name, "hidden_layers") &&
+                  parser->flags[i].way == ET_OPTION_WAY_INDEXED;
     assert_true(layers && parser->count >= 18 + 3 + 2);
-=======
-    int rows = 0;
-    for (const et_option *flag; (flag = et_argument_parser_flag(parser, rows)); rows++)
-        layers |= !strcmp(flag->field.name, "hidden_layers") && flag->way == ET_OPTION_WAY_INDEXED;
-    assert_true(layers && rows >= 18 + 3 + 2);
-    assert_null(et_argument_parser_flag(parser, -1));
->>>>>>> theirs
     et_argument_parser_free(parser);
 
     assert_int_equal(et_argument_parser_new(&parser, "mine", NULL), ET_OK);

@@ -9,11 +9,8 @@
 #include "base/alloc.h"
 #include "base/fields/fields_scalar.h"
 #include "base/reserved.h"
-<<<<<<< ours
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
-=======
->>>>>>> theirs
 #include "base/vector.h"
 #include "command/options/options.h"
 
@@ -111,14 +108,6 @@ int et_argument_parser_add(et_argument_parser *parser, const et_option *flags, e
     return status;
 }
 
-<<<<<<< ours
-=======
-const et_option *et_argument_parser_flag(const et_argument_parser *parser, int at)
-{
-    return at >= 0 && (size_t)at < parser->count ? &parser->flags[at] : NULL;
-}
-
->>>>>>> theirs
 /* ---- values ---- */
 
 void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments)
