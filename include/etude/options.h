@@ -48,6 +48,8 @@ typedef enum et_option_way {
     ET_OPTION_WAY_TOLD,    /* no member, not in help: always refused; help says what to do */
     ET_OPTION_WAY_GROUP,   /* the rows of another table, whose struct is the member */
     ET_OPTION_WAY_KINDS,   /* the rows of the program's kinds of task; et_option_settings */
+    ET_OPTION_WAY_FIELDS,  /* --name.path value: what field.nested has below the member, in YAML; of
+                              a row without a name --path */
     ET_OPTION_WAY_SETS,    /* no member: sets settings, see et_option_sets */
 } et_option_way;
 

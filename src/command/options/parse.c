@@ -401,6 +401,30 @@ static const et_option_slot *passed_row(const et_command_line *line)
     return NULL;
 }
 
+/* The row whose members an option names, "m" of --m.path; NULL: none. */
+static const et_option_slot *find_fields(const et_command_line *line, const char *word)
+{
+    for (int i = 0; i < line->count; i++) {
+        const et_option *row = line->slots[i].row;
+        const size_t length = strlen(row->field.name);
+        if (row->way == ET_OPTION_WAY_FIELDS && !strncmp(word, row->field.name, length) &&
+            (!length || word[length] == '.'))
+            return &line->slots[i];
+    }
+    return NULL;
+}
+
+/* name: as typed, [length]. What is an option itself is no value: that was forgotten. */
+static int take_fields(reading *r, const et_option_slot *slot, const char *name, size_t length,
+                       const char *value, et_error *error)
+{
+    const size_t before = strlen(slot->row->field.name), skipped = before + (before > 0);
+    if (!value && (r->at >= r->argc || !strncmp(r->argv[r->at], "--", 2)))
+        return et_fail(error, ET_ECONFIG, "--%.*s: a value is missing", (int)length, name);
+    return et_option_set_below(slot, name + skipped, length - skipped,
+                               value ? value : r->argv[r->at++], r->line->arena, error);
+}
+
 static int read_option(reading *r, et_error *error)
 {
     char *word = r->argv[r->at] + 2, *equals = strchr(word, '=');
@@ -411,8 +435,11 @@ static int read_option(reading *r, et_error *error)
     if (colon && (!slot || slot->row->way != ET_OPTION_WAY_INDEXED))
         slot = et_command_line_find(r->line, word, length = whole);
     const et_option_slot *off = slot || equals ? NULL : find_off(r->line, word, length);
-    const et_option_slot *passed = slot || off ? NULL : passed_row(r->line);
+    const et_option_slot *fields = slot || off ? NULL : find_fields(r->line, word);
+    const et_option_slot *passed = slot || off || fields ? NULL : passed_row(r->line);
     r->at++;
+    if (fields)
+        return take_fields(r, fields, word, whole, equals ? equals + 1 : NULL, error);
     if (off)
         return store(r->line, off, "false", off->row->field.name, error);
     if (passed)
@@ -499,7 +526,9 @@ static int read_plain(reading *r, const char *word, const et_option_slot *behind
 static bool passes_help(const et_command_line *line)
 {
     const et_option_slot *passed = passed_row(line);
-    return passed && *(const char **)line->slots[0].member;
+    const et_option_slot *first = line->slots;
+    return passed &&
+           (first->row->way == ET_OPTION_WAY_FIELDS || *(const char **)first->member != NULL);
 }
 
 /* A single - is a word; so is -1. */
