@@ -65,7 +65,7 @@ if [ -n "$etude" ]; then
         # A command goes on behind a backslash; it ends at what a shell or the text ends it with.
         sed -e ':a' -e '/\\$/N; s/\\\n//; ta' "$page" | grep -o '\(^    \|`\|[$] \)\(build/\)\{0,1\}etude [^`|<>&;#]*' |
             sed 's/^[ `$]*//; s/^build.//' | while read -r _ command rest; do
-            case $command in help | version | tfx | --* | COMMAND) continue ;; esac
+            case $command in complete | help | version | tfx | --* | COMMAND) continue ;; esac
             grep -qx -e "$command" "$work/commands" || {
                 wrong "$page: no command $command"
                 continue
