@@ -80,9 +80,10 @@ typedef struct et_option {
     const char *alias; /* another name; NULL: none */
     const char *value; /* what its value is called; NULL: its choices, or by its kind */
     et_option_way way;
-    char letter;       /* -n is the same as --name; 0: none */
-    bool job;          /* of a job: et_argument_parser_parse takes it only with parse_job */
-    const char *group; /* heading in help; NULL: that of the row before */
+    char letter;         /* -n is the same as --name; 0: none */
+    bool job;            /* of a job: et_argument_parser_parse takes it only with parse_job */
+    const char *missing; /* it must be given: "which run", for the message; NULL: it need not */
+    const char *group;   /* heading in help; NULL: that of the row before */
     const struct et_option *rows; /* GROUP: ended by ET_OPTION_END */
     const et_option_sets *sets;   /* SETS */
     ET_RESERVED(2);

@@ -28,7 +28,8 @@ typedef struct average_options {
 } average_options;
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(average_options, output, "output", "FILE", "where the averaged weights go"),
+    ET_OPTION_TEXT(average_options, output, "output", "FILE", "where the averaged weights go",
+                   .missing = "which file to write"),
     ET_OPTION_COUNT(average_options, last, "last", "N", 1, LAST_MAX,
                     "the N newest of a run, which is named in place of checkpoints"),
     ET_OPTION_FLAG(average_options, live_weights, "live-weights",
@@ -77,8 +78,6 @@ static int find_last(average_options *args, et_error *error)
 
 static int check(average_options *args, et_error *error)
 {
-    if (!args->output)
-        return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!args->paths.count)
         return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
     if (args->last && args->paths.count != 1)

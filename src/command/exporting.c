@@ -15,10 +15,6 @@ int et_exporting_check(const et_exporting_args *args, bool is_file, const et_cal
                        et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    if (!args->model_dir || !args->output)
-        return et_fail(error, ET_EUSAGE, "export: --%s is missing: %s",
-                       args->model_dir ? "output" : "model-dir",
-                       args->model_dir ? "which file, or directory, to make" : "which run");
     if (!is_file && !et_safetensors_is_name(args->output))
         return ET_OK;
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
@@ -30,7 +26,7 @@ int et_exporting_check(const et_exporting_args *args, bool is_file, const et_cal
 /* NAME.onnx is of that format, where that is a file. */
 static int choose_format(et_exporting_args *args, const et_exporting *kind, et_error *error)
 {
-    const bool is_onnx = args->output && et_path_ends(args->output, ".onnx");
+    const bool is_onnx = et_path_ends(args->output, ".onnx");
     if (!is_onnx || args->options.format || !et_is_one_of("onnx", kind->formats))
         return ET_OK;
     if (!kind->format_is_file)

@@ -32,7 +32,8 @@ typedef struct et_exporting_args {
     ET_OPTION_MODEL_DIR(et_exporting_args, model_dir), ET_OPTION_TASK(et_exporting_args, task),    \
         ET_OPTION_TEXT(et_exporting_args, output, "output", "PATH",                                \
                        "the file, NAME" ET_SAFETENSORS_SUFFIX                                      \
-                       " or, of a table, NAME.onnx, or a directory to make"),                      \
+                       " or, of a table, NAME.onnx, or a directory to make",                       \
+                       .missing = "which file, or directory, to make"),                            \
         ET_OPTION_CHECKPOINT(et_exporting_args, checkpoint),                                       \
         ET_OPTION_TEXT(et_exporting_args, options.format, "format", NULL, help,                    \
                        .field.choices = (formats)),                                                \

@@ -412,6 +412,37 @@ static void test_options__ways(void **state)
     }
 }
 
+/* What must be given is said after what is wrong. */
+static void test_options__missing(void **state)
+{
+    (void)state;
+    static const et_option rows[] = {
+        ET_OPTION_COUNT(options, count, "batch", "N", 1, 9, "a count"),
+        ET_OPTION_TEXT(options, text, "model-dir", "DIR", "a run", .missing = "which run"),
+        ET_OPTION_WORD(options, text, "[RUN]", "run"),
+        ET_OPTION_END,
+    };
+    static const et_usage with = { rows, sizeof(options), "Tests.", "a" };
+    static const struct {
+        const char *words[3];
+        int status;
+        const char *said;
+    } cases[] = {
+        { { "--batch=2" }, ET_EUSAGE, "test: --model-dir is missing: which run" },
+        { { "--batch=0" }, ET_EUSAGE, "--batch: 0 is out of range" },
+        { { "--model-dir", "a" }, ET_OK, "" },
+        { { "a" }, ET_OK, "" },
+        { { "--help" }, ET_OK, "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        options o;
+        bool help;
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(parse_with(&with, &o, cases[i].words, &help, &error), cases[i].status);
+        assert_memory_equal(error.text, cases[i].said, strlen(cases[i].said));
+    }
+}
+
 /* What the last word of a line may be, whatever is wrong before it. */
 static void test_options__place(void **state)
 {
@@ -463,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_options__no_rest),   cmocka_unit_test(test_options__help),
         cmocka_unit_test(test_options__switch),    cmocka_unit_test(test_options__none),
         cmocka_unit_test(test_options__ways),      cmocka_unit_test(test_options__place),
+        cmocka_unit_test(test_options__missing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_arena_release(&arena);

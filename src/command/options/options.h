@@ -45,7 +45,8 @@ typedef struct et_option_task {
 /* ---- rows that several commands have ---- */
 
 #define ET_OPTION_MODEL_DIR(type, member)                                                          \
-    ET_OPTION_TEXT(type, member, "model-dir", "DIR", "the run that trained the model")
+    ET_OPTION_TEXT(type, member, "model-dir", "DIR", "the run that trained the model",             \
+                   .missing = "which run")
 
 #define ET_OPTION_CHECKPOINT(type, member)                                                         \
     ET_OPTION_TEXT(type, member, "checkpoint", "best|newest|STEP|FILE",                            \

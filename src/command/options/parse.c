@@ -246,9 +246,17 @@ static int store(const et_command_line *line, const et_option_slot *slot, const 
 
 /* ---- words of an option ---- */
 
-static bool ends_words(const char *word)
+static et_option_slot *find_letter(const et_command_line *line, const char *word)
 {
-    return !strncmp(word, "--", 2) || !strcmp(word, "-q") || !strcmp(word, "-h");
+    for (int i = 0; word[0] == '-' && word[1] && !word[2] && i < line->count; i++)
+        if (line->slots[i].row->letter == word[1])
+            return &line->slots[i];
+    return NULL;
+}
+
+static bool ends_words(const et_command_line *line, const char *word)
+{
+    return !strncmp(word, "--", 2) || !strcmp(word, "-h") || find_letter(line, word);
 }
 
 /* Whether a word behind the first of several files is one more, and no RUN: a file that is there, a
@@ -291,7 +299,8 @@ static int store_words(reading *r, et_option_slot *slot, char *value, et_error *
         *one = value;
         return add_given(r->line, slot->member, one, 1, error);
     }
-    for (; r->at < r->argc && count < slot->most && !ends_words(r->argv[r->at]); r->at++, count++) {
+    for (; r->at < r->argc && count < slot->most && !ends_words(r->line, r->argv[r->at]);
+         r->at++, count++) {
         const char *word = r->argv[r->at];
         if (!*word)
             return empty(slot, error);
@@ -448,14 +457,6 @@ static int read_option(reading *r, et_error *error)
                 : unknown(r->line, word, error);
 }
 
-static et_option_slot *find_letter(const et_command_line *line, const char *word)
-{
-    for (int i = 0; word[0] == '-' && word[1] && !word[2] && i < line->count; i++)
-        if (line->slots[i].row->letter == word[1])
-            return &line->slots[i];
-    return NULL;
-}
-
 /* ---- words that are no option ---- */
 
 static bool has_one_dash(const char *word)
@@ -572,6 +573,17 @@ static int move_word(reading *r, et_error *error)
     return read_plain(r, first->plain, r->plain_behind, error);
 }
 
+static int check_missing(const et_command_line *line, et_error *error)
+{
+    for (int i = 0; i < line->count; i++) {
+        const et_option *row = line->slots[i].row;
+        if (row->missing && !*(const char **)line->slots[i].member)
+            return et_fail(error, ET_EUSAGE, "%s: --%s is missing: %s", called(line),
+                           et_option_typed(row).text, row->missing);
+    }
+    return ET_OK;
+}
+
 static const et_option_slot *task_row(const et_command_line *line)
 {
     for (int i = 0; i < line->count; i++)
@@ -612,6 +624,8 @@ int et_command_line_parse(et_command_line *line, et_error *error)
     if (status || line->help)
         return status;
     status = move_word(&r, error);
+    if (!status)
+        status = check_missing(line, error);
     return status ? status : use_task(line, error);
 }
 

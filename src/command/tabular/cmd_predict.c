@@ -49,7 +49,7 @@ static const char *const invalid[] = { "stop", "skip", NULL };
 
 static const et_option options[] = {
     ET_OPTION_TEXT(predict_options, model_dir, "model-dir", "DIR",
-                   "the run, job or export that has the model"),
+                   "the run, job or export that has the model", .missing = "which model"),
     ET_OPTION_TASK(predict_options, task),
     ET_OPTION_CHECKPOINT(predict_options, options.checkpoint),
     ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
@@ -86,7 +86,8 @@ const et_usage et_usage_predict = {
 
 /* TensorFX's names and defaults: a few rows at a time. */
 static const et_option options_of_tfx[] = {
-    ET_OPTION_TEXT(predict_options, model_dir, "model", "DIR", "the job or model to predict with"),
+    ET_OPTION_TEXT(predict_options, model_dir, "model", "DIR", "the job or model to predict with",
+                   .missing = "which model"),
     ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
     ET_OPTION_TEXT(predict_options, output, "output", "FILE",
                    "predictions (default: standard output)"),
@@ -99,11 +100,8 @@ const et_usage et_usage_tfx_predict = { options_of_tfx, sizeof(predict_options),
                                         "Predicts rows of CSV; a line of JSON for each.",
                                         "--model jobs/iris/model --input rows.csv" };
 
-static int check(predict_options *args, const et_call *call, et_error *error)
+static int check(predict_options *args, et_error *error)
 {
-    if (!args->model_dir)
-        return et_fail(error, ET_EUSAGE, "%s: --model%s is missing: which model", call->command,
-                       strchr(call->command, ' ') ? "" : "-dir");
     if (!et_csv_character(&args->rows.delimiter, args->delimiter))
         return et_fail(error, ET_EUSAGE, "--delimiter %s: one character, or tab", args->delimiter);
     if (args->rows.header > ET_HEADER_ABSENT)
@@ -469,7 +467,7 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
                  .ready = PTHREAD_COND_INITIALIZER,
                  .done = PTHREAD_COND_INITIALIZER,
                  .file = { .fd = -1 } };
-    int status = check(args, call, error);
+    int status = check(args, error);
     if (!status)
         status = et_ranks_refuse(call,
                                  "it uses all cores of a machine by itself, so give each its "

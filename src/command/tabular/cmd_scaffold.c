@@ -24,7 +24,8 @@ typedef struct scaffold_options {
 static const char *const models[] = { "custom", "feed_forward", NULL };
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(scaffold_options, name, "name", "NAME", "of the project: letters, digits and _"),
+    ET_OPTION_TEXT(scaffold_options, name, "name", "NAME", "of the project: letters, digits and _",
+                   .missing = "what the project is called"),
     ET_OPTION_TEXT(scaffold_options, directory, "dir", "DIR",
                    "where the project's directory goes (default: here)",
                    .field.default_string = "."),
@@ -51,11 +52,8 @@ static bool is_name(const char *name)
     return true;
 }
 
-static int check(const scaffold_options *args, const et_call *call, et_error *error)
+static int check(const scaffold_options *args, et_error *error)
 {
-    if (!args->name)
-        return et_fail(error, ET_EUSAGE, "%s: --name is missing: what the project is called",
-                       call->command);
     if (!is_name(args->name))
         return et_fail(error, ET_EUSAGE,
                        "--name %s: up to %d letters, digits and _, a letter first", args->name,
@@ -141,6 +139,6 @@ static int scaffold(const scaffold_options *args, et_error *error)
 int et_cmd_scaffold(const et_call *call, et_error *error)
 {
     const scaffold_options *args = call->options;
-    int status = check(args, call, error);
+    int status = check(args, error);
     return status ? status : scaffold(args, error);
 }

@@ -35,7 +35,8 @@ typedef struct train_options {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(train_options, module, "module", "PROGRAM",
-                   "the program that trains: a path, or a name on PATH"),
+                   "the program that trains: a path, or a name on PATH",
+                   .missing = "which program trains"),
     ET_OPTION_TEXT(train_options, output, "output", "DIR", "where the job writes (default: output)",
                    .field.default_string = "output"),
     ET_OPTION_FLAG(train_options, distributed, "distributed",
@@ -81,8 +82,6 @@ static int train(const et_call *call, et_error *error)
 {
     const train_options *o = call->options;
     et_arena arena = ET_ARENA_INIT;
-    if (!o->module)
-        return et_fail(error, ET_EUSAGE, "tfx train: --module is missing: which program trains");
     const char *output = absolute(&arena, o->output);
     const char **argv = command_line(o, output, &arena);
     int status = argv           ? ET_OK

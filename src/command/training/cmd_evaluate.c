@@ -138,8 +138,5 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
 
 int et_cmd_evaluate(const et_call *call, et_error *error)
 {
-    const et_evaluate_args *args = call->options;
-    return args->model_dir
-               ? et_evaluate_own_data(call, args, error)
-               : et_fail(error, ET_EUSAGE, "%s: --model-dir is missing: which run", call->command);
+    return et_evaluate_own_data(call, call->options, error);
 }

@@ -131,9 +131,6 @@ static int check_outputs(evaluate_options *args, const et_call *call, et_error *
 /* In the order in which help shows them. */
 static int check(const evaluate_options *args, et_error *error)
 {
-    /* Three things have no default: whose model, which lines, and what they should become. */
-    if (!args->work.model_dir)
-        return missing("--model-dir", "which run", error);
     if (args->source && !args->reference && !args->pairs)
         return missing("--reference",
                        "their translations, as a second file, or both in one file of pairs, "

@@ -145,8 +145,6 @@ static void take_options(translate_options *args)
 /* Sizes that would make no sense; the rest is the translator's to check. */
 static int check(const translate_options *args, et_error *error)
 {
-    if (!args->work.model_dir)
-        return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
     if (args->alignment_layer == 0)
         return et_fail(error, ET_EUSAGE,
                        "--alignment-layer 0: layers are counted from 1; without it the last is "

@@ -34,7 +34,7 @@ typedef struct serve_options {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(serve_options, model_dir, "model-dir", "DIR",
-                   "the run, or export, that has the model"),
+                   "the run, or export, that has the model", .missing = "which run"),
     ET_OPTION_TASK(serve_options, task),
     ET_WEB_OPTIONS(serve_options, web, PORT),
     ET_OPTION_PROCESSORS,
@@ -63,8 +63,6 @@ const et_usage et_usage_serve = {
 
 static int check(serve_options *args, et_error *error)
 {
-    if (!args->model_dir)
-        return et_fail(error, ET_EUSAGE, "serve: --model-dir is missing: which run");
     if (!args->queue)
         args->queue = args->batch > QUEUE ? args->batch : QUEUE;
     if (args->queue < args->batch)
