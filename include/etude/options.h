@@ -1,7 +1,7 @@
-/* Options of a command line: one type of row for commands, for short forms of settings and for
- * arguments of programs. A row is a field (fields.h), which says name, member, kind, range, default
- * and help, with what a command line adds: how the value is given, what it is called, other names.
- * The parser, help, completion and man pages read the same const table.
+/* Options of a command line. One type of row serves commands, the short options of a kind of task
+ * and the flags of a program. A row is a field (fields.h: name, member, kind, range, default, help)
+ * and what a command line adds: how the value is given, what help calls it, other names. The
+ * parser, help, man pages and completion read the same const table.
  *
  *     typedef struct greet_options { const char *name; int64_t times; bool loud; } greet_options;
  *     static const et_option options[] = {
@@ -12,13 +12,13 @@
  *         ET_OPTION_END
  *     };
  *
- * On the line an option is `--name value` or `--name=value`; `-` and `_` are alike, and options and
- * words may come in any order. After `--` there are no options. A later value replaces an earlier
- * one, except of lists.
+ * A person types `--name value` or `--name=value`. `-` and `_` are the same. Options and words may
+ * come in any order; after `--` there are only words. A later value replaces an earlier one, except
+ * in a list.
  *
- * What a value is called says what it may be, to people and to shells that complete it. FILE, DIR,
- * RUN, EXPERIMENT and COMMAND stand for names of that kind, KEY=VALUE for settings; words with `|`
- * between are typed as they are: "float32|int8". */
+ * The name of a value tells people and completion what the value may be. FILE, DIR, RUN, EXPERIMENT
+ * and COMMAND mean a name of that kind, KEY=VALUE a setting. Words with `|` between them are typed
+ * as they are: "float32|int8". */
 #ifndef ETUDE_OPTIONS_H
 #define ETUDE_OPTIONS_H
 
@@ -26,31 +26,30 @@
 
 #include <etude/fields.h>
 
-/* How an option is given; with another member than the field's kind has, what that is. */
+/* How a value is given. The member has the type of the field's kind, or the type named here. */
 typedef enum et_option_way {
-    ET_OPTION_WAY_VALUE,   /* --name value; BOOL: --name, --name=false, --no-name; STRINGS: may be
-                              given again */
-    ET_OPTION_WAY_FLAG,    /* --name: true */
-    ET_OPTION_WAY_WORD,    /* a word that is no option: the next of these rows without a value, one
-                              that an option with the same member has given included */
-    ET_OPTION_WAY_REST,    /* all words that no row of WORD takes; STRINGS */
-    ET_OPTION_WAY_PASSED,  /* the same, and options of no row; STRINGS. Once the first row of the
-                              table is given, so is --help */
-    ET_OPTION_WAY_WORDS,   /* --name value value ...: as many as its value has names; one that ends
-                              in "..." takes any number. et_option_words */
-    ET_OPTION_WAY_FILES,   /* the same, and a word after the first belongs to it only if it is a
-                              file */
-    ET_OPTION_WAY_TIME,    /* double: seconds, from 90m or 1:30:00 */
-    ET_OPTION_WAY_SIZE,    /* uint64_t: bytes, from 4G or 500M */
+    ET_OPTION_WAY_VALUE,  /* --name value. A BOOL: --name, --name=false, --no-name. STRINGS: the
+                             option may be repeated */
+    ET_OPTION_WAY_FLAG,   /* --name: true. It takes no value */
+    ET_OPTION_WAY_WORD,   /* a word that is not an option. Words fill these rows in their order; a
+                             row whose member an option has set is full */
+    ET_OPTION_WAY_REST,   /* all words that fill no row of WORD. STRINGS */
+    ET_OPTION_WAY_PASSED, /* the same, and all options that the table does not have. STRINGS. If the
+                             first row of the table has a value, --help is one of them */
+    ET_OPTION_WAY_TIME,   /* double: seconds, from 90m or 1:30:00 */
+    ET_OPTION_WAY_SIZE,   /* uint64_t: bytes, from 4G or 500M */
     ET_OPTION_WAY_INDEXED, /* et_integer_list: --name:N value, N from 1; gaps are the default */
-    ET_OPTION_WAY_THREADS, /* no member: the process computes with so many threads from then on */
+    ET_OPTION_WAY_GROUP,   /* a struct that has a table of its own: its rows */
+    ET_OPTION_WAY_FIELDS,  /* a struct with settings, field.nested: --name.path value, in YAML. If
+                              the name is "": --path value */
+    ET_OPTION_WAY_TOLD,    /* no member. The option is refused with its help, and not shown */
+    ET_OPTION_WAY_SETS,    /* no member. The option sets settings: et_option_sets */
+    /* The library's own commands use these. */
+    ET_OPTION_WAY_WORDS,   /* et_option_words: --name value value, as many as the value has names */
+    ET_OPTION_WAY_FILES,   /* the same; a word after the first must be a file */
+    ET_OPTION_WAY_THREADS, /* no member: the number of threads of this process */
     ET_OPTION_WAY_TASK,    /* et_option_task: one of the models that a run trains together */
-    ET_OPTION_WAY_TOLD,    /* no member, not in help: always refused; help says what to do */
-    ET_OPTION_WAY_GROUP,   /* the rows of another table, whose struct is the member */
-    ET_OPTION_WAY_KINDS,   /* the rows of the program's kinds of task; et_option_settings */
-    ET_OPTION_WAY_FIELDS,  /* --name.path value: what field.nested has below the member, in YAML; of
-                              a row without a name --path */
-    ET_OPTION_WAY_SETS,    /* no member: sets settings, see et_option_sets */
+    ET_OPTION_WAY_KINDS,   /* et_option_settings: the options of the program's kinds of task */
 } et_option_way;
 
 /* The member of an indexed option: --hidden-layers:1 20 --hidden-layers:2 10. */
@@ -61,44 +60,44 @@ typedef struct et_integer_list {
 
 #define ET_INTEGERS_MAX 1024 /* items of one */
 
-/* Settings that an option of a kind of task (et_task_kind.options) sets: one word for each; the
- * same word for all that count, if its value is one word, "RATE"; all words, if its value is
- * "TEXT..." or "FILE,...", which is given file by file. Text of settings, "task.shared=false",
- * takes no word. Without settings the option is refused with its help. Kinds may have options of
- * one name. */
+/* The settings that an option of a kind of task (et_task_kind.options) sets. If its value is one
+ * word, "RATE", each of the settings that has an effect gets the word. "SOURCE TARGET" has a word
+ * for each setting. "TEXT..." takes any number of words for one setting, "FILE,..." one, or several
+ * files. A setting with a value, "task.shared=false", takes no word. An option without settings is
+ * refused with its help. Two kinds may have an option of the same name. */
 typedef struct et_option_sets {
     const char *settings[3];
-    const char *pairs; /* the setting that takes one file of pairs, *.tsv, in place of two files */
-    /* Of the option that names data, where no experiment is named: */
-    const char *experiment; /* what is trained on such data; NULL: must be named */
-    const char *endings;    /* of such files, ".csv .csv.gz"; NULL: all that are no other kind's */
+    const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
+    /* Of the option that names data; they choose the experiment if the line names none. */
+    const char *experiment; /* for such data; NULL: the experiment must be named */
+    const char *endings;    /* of such files, ".csv .csv.gz"; NULL: all that no other kind has */
 } et_option_sets;
 
-/* Order of members: before version 1.0 they may move. */
+/* A row. Programs name the members that they set. */
 typedef struct et_option {
-    et_field field;    /* name: without --; of words what help shows. NULL: the end of the table */
+    et_field field;    /* name: without --; of words, what help shows. NULL: the end of the table */
     const char *alias; /* another name; NULL: none */
-    const char *value; /* what its value is called; NULL: its choices, or by its kind */
+    const char *value; /* name of its value; NULL: its choices, or a word for its kind */
     et_option_way way;
-    char letter;         /* -n is the same as --name; 0: none */
-    bool job;            /* of a job: et_argument_parser_parse takes it only with parse_job */
-    const char *missing; /* it must be given: "which run", for the message; NULL: it need not */
-    const char *group;   /* heading in help; NULL: that of the row before */
-    const struct et_option *rows; /* GROUP: ended by ET_OPTION_END */
-    const et_option_sets *sets;   /* SETS */
+    char letter;         /* 'n': -n is the same as --name; 0: none */
+    bool job;            /* et_argument_parser_parse takes it only with parse_job */
+    const char *missing; /* the option must be given; "which run", for the message. A text */
+    const char *group;   /* heading in help; NULL: the heading of the row before */
+    const struct et_option *rows; /* of GROUP: ended by ET_OPTION_END */
+    const et_option_sets *sets;   /* of SETS */
     ET_RESERVED(2);
 } et_option;
 
-/* A command's options and help. All are static. */
+/* The options of a command, and what its help says. All of it is static. */
 typedef struct et_usage {
     const et_option *options; /* ended by ET_OPTION_END */
-    size_t size;         /* of the struct that they fill, which begins with zeros and defaults */
-    const char *about;   /* what the command does: for help */
-    const char *example; /* what follows the command's name; EXPERIMENT is the program's first,
-                            DATA what that kind of task needs */
+    size_t size;              /* of the struct that the options fill; its other members are zero */
+    const char *about;        /* what the command does */
+    const char *example;      /* what follows the name of the command. EXPERIMENT becomes the first
+                                 experiment of the program, DATA what its kind of task needs */
 } et_usage;
 
-/* Rows: ET_OPTION_TEXT(type, member, name, value, help, ...). More may follow the help:
+/* Rows: ET_OPTION_TEXT(type, member, name, value, help, ...). Other members may follow the help:
  * .alias = "other-name", .letter = 'n', .field.default_number = 1. */
 #define ET_OPTION_TEXT(type, member, name_, value_, ...)                                           \
     ET_OPTION_ROW(type, member, const char *, STRING, VALUE, name_, value_, __VA_ARGS__)
@@ -122,12 +121,12 @@ typedef struct et_usage {
     ET_OPTION_ROW(type, member, double, FLOAT, TIME, name_, value_, __VA_ARGS__)
 #define ET_OPTION_SIZE(type, member, name_, value_, ...)                                           \
     ET_OPTION_ROW(type, member, uint64_t, INT, SIZE, name_, value_, __VA_ARGS__)
-/* Words: shown, "[RUN]"; what, for messages: "run". */
+/* Words. shown: in help, "[RUN]"; what: in messages, "run". */
 #define ET_OPTION_WORD(type, member, shown, what)                                                  \
     ET_OPTION_ROW(type, member, const char *, STRING, WORD, shown, what, "")
 #define ET_OPTION_REST(type, member, shown)                                                        \
     ET_OPTION_ROW(type, member, et_strings, STRINGS, REST, shown, NULL, "")
-/* Rows of another table, for a struct within this one. */
+/* The rows of another table, for a member that is a struct. */
 #define ET_OPTION_GROUP(type, member, table)                                                       \
     {                                                                                              \
         .field = { .name = "", .kind = ET_FIELD_KIND_ONLY, .offset = offsetof(type, member) },     \
@@ -142,7 +141,7 @@ typedef struct et_usage {
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-/* An option of other programs, always refused: "no option --resume: what". */
+/* An option of other programs, which is refused: "no option --resume: what". */
 #define ET_OPTION_TOLD(name_, what)                                                                \
     {                                                                                              \
         .field = { .name = (name_), .kind = ET_FIELD_KIND_ONLY, .help = (what) },                  \
@@ -152,7 +151,7 @@ typedef struct et_usage {
     {                                                                                              \
         .field = ET_FIELD_END                                                                      \
     }
-/* What those are made of. That the member is of its type is checked. */
+/* All rows are made of this. The compiler checks the type of the member. */
 #define ET_OPTION_ROW(type, member, of, kind_, way_, name_, value_, ...)                           \
     {                                                                                              \
         .field.name = (name_), .field.kind = ET_FIELD_KIND_##kind_,                                \

@@ -59,6 +59,7 @@ says 3 'plain of size 7 opened in new$' \
     train --experiment plain/none --model-dir new --set "$settings,task.size=7"
 [ ! -e new ]
 WRONG=open says 2 'kind of task 3, wrong: it needs a name, fields' list
+WRONG=option says 2 'kind of task 3, wrong: option size: it needs settings and a help' list
 WRONG=kind says 2 'kinds of task 2 and 3 are both named plain' list
 WRONG=plain/five says 2 'experiment plain/five is registered twice' list
 WRONG=plain says 2 'experiment plain stands in the way of plain/five' list

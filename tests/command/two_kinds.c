@@ -153,6 +153,11 @@ static const et_task_kind plain = { .name = "plain",
                                     .commands = commands,
                                     .service = &echo };
 
+static const et_option wrong_options[] = {
+    ET_OPTION_COUNT(plain_options, size, "size", "N", 1, 9, "no settings"),
+    ET_OPTION_END,
+};
+
 /* Kinds that a program may not have, by what is wrong with them. */
 static et_task_kind make_wrong(const char *what, et_experiment_row *row)
 {
@@ -163,6 +168,8 @@ static et_task_kind make_wrong(const char *what, et_experiment_row *row)
         kind.open = NULL;
     else if (!strcmp(what, "kind"))
         kind.name = "plain";
+    else if (!strcmp(what, "option"))
+        kind.options = wrong_options;
     else
         row->name = what;
     return kind;

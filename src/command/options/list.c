@@ -170,11 +170,10 @@ static void join(et_option_slot *slot, const et_option *row, const char *kind, e
 {
     const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");
     if (kind && strcmp(slot->row->field.help, row->field.help) != 0)
-        slot->help = et_arena_printf(arena, "%s; of a %s task: %s%s%s", slot->help, kind,
-                                     same || !row->value ? "" : row->value, same ? "" : ", ",
-                                     row->field.help);
+        slot->help = et_arena_printf(
+            arena, "%s; of a %s task: %s%s%s", slot->help ? slot->help : "", kind,
+            same || !row->value ? "" : row->value, same ? "" : ", ", row->field.help);
     allow(slot, row);
-    slot->kind = NULL;
     if (weight(row) > weight(slot->row)) {
         slot->row = row;
         slot->value = row->value;
@@ -191,22 +190,10 @@ static void add_sets(et_command_line *line, et_option_settings *settings, const 
             join(slot, row, kind, line->arena);
             continue;
         }
-        et_assert(settings->count < ET_OPTION_SETTINGS_MAX);
         slot = add_row(line, row, NULL);
         slot->member = &settings->words[settings->count];
-        slot->kind = kind;
         settings->names[settings->count++] = name;
     }
-}
-
-static void add_kinds(et_command_line *line, et_option_settings *settings)
-{
-    const et_program *program = line->call->program;
-    const et_task_kind *kind = et_kind_named(line->call);
-    for (int i = 0; i < program->count; i++)
-        if (!kind || kind == program->kinds[i])
-            add_sets(line, settings, program->kinds[i]->options, program->kinds[i]->name);
-    add_sets(line, settings, et_option_general, NULL);
 }
 
 static int count_rows(const et_option *rows, const et_program *program)
@@ -224,6 +211,24 @@ static int count_rows(const et_option *rows, const et_program *program)
     return count;
 }
 
+/* row: of way KINDS. Without memory there are none, and the arena knows. */
+static void add_kinds(et_command_line *line, const et_option *row, et_option_settings *settings)
+{
+    const et_program *program = line->call->program;
+    const et_task_kind *kind = et_kind_named(line->call);
+    const et_option only[] = { *row, ET_OPTION_END };
+    const size_t most = (size_t)count_rows(only, program);
+    settings->names = et_arena_array(line->arena, most, sizeof *settings->names);
+    settings->words = et_arena_array(line->arena, most, sizeof *settings->words);
+    if (line->arena->failed)
+        return;
+    memset(settings->words, 0, most * sizeof *settings->words);
+    for (int i = 0; i < program->count; i++)
+        if (!kind || kind == program->kinds[i])
+            add_sets(line, settings, program->kinds[i]->options, program->kinds[i]->name);
+    add_sets(line, settings, et_option_general, NULL);
+}
+
 static void add_rows(et_command_line *line, const et_option *rows, void *base)
 {
     for (const et_option *row = rows; row->field.name; row++) {
@@ -231,7 +236,7 @@ static void add_rows(et_command_line *line, const et_option *rows, void *base)
         if (row->way == ET_OPTION_WAY_GROUP)
             add_rows(line, row->rows, member);
         else if (row->way == ET_OPTION_WAY_KINDS)
-            add_kinds(line, member);
+            add_kinds(line, row, member);
         else
             add_row(line, row, base);
     }

@@ -103,7 +103,6 @@ typedef struct et_option_slot {
     int most, least;   /* WORDS, FILES: words each time; least: unless the first is alone */
     bool files;        /* words after the first have to be files */
     const char *alone; /* endings of a first word that needs no second; NULL: none */
-    const char *kind;  /* of task whose option it is; NULL: of all */
     const char *plain; /* WORD: the word that it got as one; NULL: none */
 } et_option_slot;
 
@@ -176,7 +175,7 @@ int et_option_names(const char *value);
 
 /* The name as it is typed, "_" as "-"; by value, so that it can stand in a call. */
 typedef struct et_option_name {
-    char text[64];
+    char text[96];
 } et_option_name;
 et_option_name et_option_typed(const et_option *row);
 

@@ -11,11 +11,10 @@
 #include "command/options/options.h"
 #include "systems/modelgarden/experiment.h"
 
-#define ET_OPTION_SETTINGS_MAX 32
-
+/* In the arena of the command line. */
 typedef struct et_option_settings {
-    const char *names[ET_OPTION_SETTINGS_MAX];
-    et_option_words words[ET_OPTION_SETTINGS_MAX];
+    const char **names;     /* [count] of options; kinds may share one */
+    et_option_words *words; /* [count] */
     int count;
 } et_option_settings;
 

@@ -132,6 +132,12 @@ static int check_kind(const et_program *program, int number, et_error *error)
         if (!strcmp(program->kinds[i]->name, kind->name))
             return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
                            number + 1, kind->name);
+    for (const et_option *row = kind->options; row && row->field.name; row++)
+        if (row->way != ET_OPTION_WAY_SETS || !row->sets || !row->field.help)
+            return et_fail(error, ET_EUSAGE,
+                           "kind of task %d, %s: option %s: it needs settings and a help "
+                           "(ET_OPTION_SETS)",
+                           number + 1, kind->name, row->field.name);
     return et_options_check(kind, "et_task_kind", error);
 }
 
