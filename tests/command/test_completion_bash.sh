@@ -134,6 +134,10 @@ if command -v script >/dev/null; then
         exit 1
     }
 fi
+ln -s "$1" 'an etude;true'
+code=0
+"./an etude;true" completion bash >out 2>&1 || code=$?
+[ $code = 2 ] && grep -q 'cannot complete a program of this name' out
 code=0
 "$1" completion bsh >out 2>&1 || code=$?
 [ $code = 2 ] && grep -q 'no shell bsh. Nearest: bash' out

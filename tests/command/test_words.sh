@@ -80,7 +80,14 @@ says 3 '^etude: .*dropout: .* is out of range' train l --experiment tabular/mlp 
     --data t.csv --target c --steps 3 --dropout 2
 
 # What it is here.
-train 2 'device: only cpu is taken here, not cuda' --device cuda
+train 2 'device: only cpu is taken here, not cuda: Etude does not use a GPU' --device cuda
+train 2 'train: no option --gpus: Etude does not use a GPU' --gpus 1
+train 2 'train: no option --gpus: Etude does not use a GPU' --gpus=all
+for command in predict translate evaluate serve; do
+    says 2 "$command: no option --gpus: Etude does not use a GPU" $command none --gpus 0
+    says 2 'device: only cpu is taken here, not cuda:0: Etude does not use a GPU' $command none --device cuda:0
+done
+says 2 'predict: no option --cuda: Etude does not use a GPU' predict none --cuda
 train 2 'no option --resume: a run that is there is resumed' --resume
 train 2 'no option --overwrite: a run is never overwritten' --overwrite
 train 2 'no option --learning-rate: it is --lr' --learning-rate=1

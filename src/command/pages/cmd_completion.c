@@ -109,11 +109,25 @@ static void print(const char *text, const char *program)
     }
 }
 
+/* The name stands in the script as it is. */
+static bool is_plain(const char *name)
+{
+    for (const char *at = name; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("._+-", *at))
+            return false;
+    return *name && *name != '-';
+}
+
 int et_cmd_completion(const et_call *call, et_error *error)
 {
     const char *shell = ((const completion_options *)call->options)->shell;
     if (!shell)
         return et_fail(error, ET_EUSAGE, "completion: which shell is missing: bash, zsh or fish");
+    if (!is_plain(call->program->name))
+        return et_fail(error, ET_EUSAGE,
+                       "completion: %s: shells cannot complete a program of this name; name it "
+                       "with letters, digits and ._+- only",
+                       call->program->name);
     for (size_t i = 0; i < SHELLS; i++)
         if (!strcmp(shells[i].name, shell)) {
             print(shells[i].text, call->program->name);
