@@ -264,7 +264,7 @@ const char *et_option_settings_experiment(const et_option_settings *settings,
         const et_task_kind *kind = program->kinds[k];
         for (int i = 0; has_all(settings, kind) && i < settings->count; i++) {
             const et_option *row = find(kind->options, settings->names[i]);
-            if (!row || !row->sets->experiment || !settings->words[i].times)
+            if (!row || !row->sets->experiment || !settings->words[i].given)
                 continue;
             if (row->sets->endings &&
                 et_option_ends_in(word_at(&settings->words[i], 0, 0), row->sets->endings))
