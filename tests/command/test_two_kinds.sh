@@ -38,7 +38,7 @@ says 0 '^HELLO you$' wave --times=2 -l you
 says 2 '^two_kinds: wave: no option --tines. Nearest: --times; `two_kinds wave --help` shows all$' wave --tines 2
 says 2 'times: 10 is out of range' wave you --times 10
 says 2 'wave: at whom?' wave
-says 0 '^    --loud  *in capitals$' wave --help
+says 0 '^    --loud  *in capitals (or -l)$' wave --help
 says 0 '^    two_kinds wave you --times 2$' wave --help
 says 0 '^plain/five  *five$' list
 says 0 '^translation/tiny ' list

@@ -71,6 +71,8 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
         append_limits(&text, row);
     if (row->alias)
         et_strbuf_printf(&text, " (or --%s)", row->alias);
+    if (row->letter)
+        et_strbuf_printf(&text, " (or -%c)", row->letter);
     et_terminal_wrap(to, et_strbuf_text(&text), COLUMN, COLUMN, width);
     fputc('\n', to);
     et_strbuf_release(&text);

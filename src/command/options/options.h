@@ -72,7 +72,7 @@ typedef struct et_option_task {
 extern const char *const et_option_precisions[];
 
 #define ET_OPTION_QUIET(type, member)                                                              \
-    ET_OPTION_FLAG(type, member, "quiet", "say nothing but errors and warnings (-q)", .letter = 'q')
+    ET_OPTION_FLAG(type, member, "quiet", "say nothing but errors and warnings", .letter = 'q')
 
 #define ET_OPTION_SET(type, member, ...)                                                           \
     ET_OPTION_LIST(type, member, "set", "KEY=VALUE", __VA_ARGS__, .alias = "params-override")

@@ -39,8 +39,8 @@ typedef struct launch {
 } launch;
 
 static const et_option options[] = {
-    ET_OPTION_COUNT(launch, ranks, "ranks", "N", 1, ET_RANKS_MAX,
-                    "how many processes; -n N is the same", .letter = 'n'),
+    ET_OPTION_COUNT(launch, ranks, "ranks", "N", 1, ET_RANKS_MAX, "how many processes",
+                    .letter = 'n'),
     ET_OPTION_COUNT(launch, restart, "restart", "K", 0, ET_OPTION_COUNT_MAX,
                     "times that it starts again where a rank was killed or lost"),
     ET_OPTION_REAL(launch, grace, "grace", "SECONDS", 0, DBL_MAX,
