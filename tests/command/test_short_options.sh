@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_shorts.sh ETUDE: short forms of settings, steps in epochs and early stopping, as typed.
+# test_short_options.sh ETUDE: short forms of settings, steps in epochs and early stopping, as typed.
 set -eu
 . "$(dirname "$0")/command.sh"
 
