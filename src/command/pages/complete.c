@@ -36,11 +36,11 @@ static void add_options(et_offers *offers, const et_command_line *line, const ch
     }
 }
 
-/* The words of another command are its line. */
-static bool is_command_line(const et_option_place *place)
+/* The words of another command are its line; words: from that command on. */
+static bool is_command_line(const et_option_place *place, const et_call *call, char *const *words)
 {
     return place->ended && place->plain_nth > 0 && place->plain &&
-           strstr(place->plain->row->field.name, "COMMAND");
+           strstr(place->plain->row->field.name, "COMMAND") && strcmp(*words, call->command) != 0;
 }
 
 static void add_place(et_offers *offers, const et_option_place *place, const char *word)
@@ -76,8 +76,9 @@ static void complete_usage(et_offers *offers, const et_command *row, const et_ca
     if (!options || et_command_line_open(&line, row->usage, options, call, arena, NULL))
         return;
     et_command_line_place(&line, &place);
-    if (is_command_line(&place))
-        complete(offers, place.plain_nth + 1, call->argv + call->argc - 1 - place.plain_nth);
+    char **inner = call->argv + call->argc - 1 - place.plain_nth;
+    if (is_command_line(&place, call, inner))
+        complete(offers, place.plain_nth + 1, inner);
     else if (!place.ended && *word == '-' && (!place.slot || place.more))
         add_options(offers, &line, word);
     else
