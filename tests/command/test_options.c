@@ -399,7 +399,7 @@ static void test_options__ways(void **state)
         { { "-x" }, "test: no option -x; options are whole words" },
         { { "--limit=soon" }, "--limit soon: no time" },
         { { "--memory=0" }, "--memory 0: no size" },
-        { { "--layers:0=1" }, "--layers:0: the number behind \":\" must be 1 to 1024" },
+        { { "--layers:0=1" }, "--layers:0: the number after \":\" must be 1 to 1024" },
         { { "--layers:2=65" }, "--layers:2: 65 is out of range" },
         { { "--batch:2=1" }, "no option --batch" },
         { { "--pair" }, "test: --pair wants A B after it" },

@@ -13,7 +13,7 @@
 #define COLUMN 31  /* where the text of an option begins */
 #define WIDTH  100 /* at most; a terminal may be narrower */
 
-/* "runs/NAME DATA" with what stands for the words, in arena. */
+/* Replaces a word of a text, in arena. */
 static const char *put_in(const char *text, const char *word, const char *what, et_arena *arena)
 {
     const char *at = text ? strstr(text, word) : NULL;

@@ -1,7 +1,7 @@
-/* A table of options, flat: rows of groups stand where the group does, and so do those of the
- * program's kinds of task. A name that several kinds have is one slot, which takes as many words as
- * any of them and says in its help what it is of each; if the line names an experiment, only its
- * kind counts. */
+/* Makes a table flat: the rows of groups and of the program's kinds of task take the place of the
+ * row that names them. A name that several kinds have is one slot. The slot takes as many words as
+ * any of the kinds, and its help has a part for each. If the line names an experiment, only the
+ * options of its kind count. */
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ et_option_slot *et_command_line_find(const et_command_line *line, const char *na
     return NULL;
 }
 
-/* What help calls a value: by its name, its choices or, where it has neither, its kind. */
+/* The name of a value in help: as given, its choices, or a word for its kind. */
 static const char *value_of(const et_option *row, et_arena *arena)
 {
     static const char *const kinds[] = {
@@ -106,14 +106,14 @@ static const char *value_of(const et_option *row, et_arena *arena)
 
 /* ---- words ---- */
 
-/* Words that a value stands for, each time. */
+/* Words that one use of the option takes. */
 static int weight(const et_option *row)
 {
     const char *dots = row->value ? strstr(row->value, "...") : NULL;
     return dots && dots > row->value && dots[-1] != ',' ? WORDS_MOST : et_option_names(row->value);
 }
 
-/* What may stand behind the option, by one more row of its name. */
+/* Lets the option take the words of one more row of its name. */
 static void allow(et_option_slot *slot, const et_option *row)
 {
     const bool list = row->value && strstr(row->value, ",...");
@@ -164,8 +164,8 @@ static et_option_slot *add_row(et_command_line *line, const et_option *row, void
     return slot;
 }
 
-/* One more row of a name: its help says what it is of each kind, and the row with most words stays.
- * kind: whose row it is; NULL: all kinds'. */
+/* Joins one more row of a name: the slot's help has a part for each kind, its row is the one with
+ * most words. kind: that has the row; NULL: all. */
 static void join(et_option_slot *slot, const et_option *row, const char *kind, et_arena *arena)
 {
     const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");
@@ -211,7 +211,7 @@ static int count_rows(const et_option *rows, const et_program *program)
     return count;
 }
 
-/* row: of way KINDS. Without memory there are none, and the arena knows. */
+/* row: of way KINDS. If memory is out the arena remembers it. */
 static void add_kinds(et_command_line *line, const et_option *row, et_option_settings *settings)
 {
     const et_program *program = line->call->program;

@@ -1,6 +1,5 @@
-/* Command lines: the one parser, over the rows of <etude/options.h>. A command's table is const and
- * static; main finds the command, parses its words into a struct of its own size and prints help,
- * so a command gets its options filled in:
+/* The one parser of command lines, over the rows of <etude/options.h>. Main finds the command,
+ * parses its words into a struct of the usage's size and prints help. A command gets the struct:
  *
  *     static const et_option options[] = {
  *         ET_OPTION_TEXT(pack_options, output, "output", "FILE", "where it goes"),
@@ -8,10 +7,10 @@
  *     };
  *     static const et_usage usage = { options, sizeof(pack_options), "Packs.", "--output a" };
  *
- *     const pack_options *o = call->options;               the command's
+ *     const pack_options *o = call->options;
  *
- * Help, man pages and completion open a table as an et_command_line as well, which has a slot for
- * each row: those of groups and of the program's kinds of task are among them. */
+ * Help, man pages and completion open the same table as an et_command_line. It has a slot for each
+ * row, also for the rows of groups and of the program's kinds of task. */
 #ifndef ETUDE_COMMAND_OPTIONS_OPTIONS_H
 #define ETUDE_COMMAND_OPTIONS_OPTIONS_H
 
@@ -25,18 +24,21 @@
 
 #define ET_OPTION_COUNT_MAX 1000000000
 
-/* Words of an option of way WORDS or FILES, each time that it is given; the reader says whether the
- * last or all of them count. */
+/* The words of one use of an option. */
+typedef struct et_option_given {
+    char *const *items; /* [count] */
+    int count;
+} et_option_given;
+
+/* The member of an option of way WORDS or FILES: every use of it. The command decides whether the
+ * last use counts or all of them. */
 typedef struct et_option_words {
-    struct et_option_given {
-        char *const *items; /* [count] */
-        int count;
-    } * given; /* [times], in the arena of the options */
-    int times; /* 0: not given */
+    et_option_given *given; /* [times], in the arena of the command line */
+    int times;              /* 0: the option was not given */
 } et_option_words;
 
-/* One of the models that a run trains together. The member of --model-dir in the same table becomes
- * the folder of that model. */
+/* One of the models that a run trains together. The parser sets the member of --model-dir in the
+ * same table to the folder of that model. */
 typedef struct et_option_task {
     const char *name; /* NULL: not given */
     char folder[4096];
@@ -52,10 +54,10 @@ typedef struct et_option_task {
     ET_OPTION_TEXT(type, member, "checkpoint", "best|newest|STEP|FILE",                            \
                    "which one; else the best, or the newest")
 
-/* A run as a word; the option --model-dir has the same member. */
+/* A run as a word. The option --model-dir has the same member. */
 #define ET_OPTION_RUN(type, member) ET_OPTION_WORD(type, member, "[RUN]", "run")
 
-/* A file as the next word; an option has the same member. */
+/* A file as the next word. An option has the same member. */
 #define ET_OPTION_FILE(type, member) ET_OPTION_WORD(type, member, "[FILE]", "file")
 
 #define ET_OPTION_TASK(type, member)                                                               \
@@ -85,7 +87,7 @@ extern const char *const et_option_precisions[];
     }
 extern const et_option et_option_processors[];
 
-/* An option of other systems that takes no value but "" here, with why. */
+/* An option of another system, whose value must be "" here; why: the reason. */
 #define ET_OPTION_NONE(name_, value_, why)                                                         \
     {                                                                                              \
         .field = ET_FIELD_ONLY(name_, "null", why), .value = (value_)                              \
@@ -93,17 +95,17 @@ extern const et_option et_option_processors[];
 
 /* ---- a table that is open ---- */
 
-/* A row, and where its value goes. */
+/* A row and its member. */
 typedef struct et_option_slot {
     const et_option *row;
     void *base;        /* the struct of the row's table */
     void *member;      /* NULL: none */
-    const char *value; /* what its value is called; NULL: it has none */
+    const char *value; /* name of its value; NULL: it takes none */
     const char *help;  /* one line */
-    int most, least;   /* WORDS, FILES: words each time; least: unless the first is alone */
-    bool files;        /* words after the first have to be files */
+    int most, least;   /* WORDS, FILES: words of one use; least: unless the first is alone */
+    bool files;        /* words after the first must be files */
     const char *alone; /* endings of a first word that needs no second; NULL: none */
-    const char *plain; /* WORD: the word that it got as one; NULL: none */
+    const char *plain; /* WORD: the word that filled it; NULL: none */
 } et_option_slot;
 
 typedef struct et_command_line {
@@ -111,15 +113,15 @@ typedef struct et_command_line {
     et_arena *arena;       /* of slots, lists and words */
     et_option_slot *slots; /* [count], in the order of help */
     int count;
-    bool help;    /* --help was given before anything wrong: nothing else counts */
-    bool jobs;    /* rows of jobs are taken */
-    bool keeps;   /* members keep what they have: they get no defaults */
-    bool limits;  /* help says ranges and defaults */
-    bool looking; /* words are only looked at: the process stays as it is */
+    bool help;    /* --help came before any mistake: the command prints help and does nothing */
+    bool jobs;    /* rows with .job are accepted */
+    bool keeps;   /* members keep their values: they get no defaults */
+    bool limits;  /* help prints ranges and defaults */
+    bool looking; /* parsing changes nothing in the process */
 } et_command_line;
 
-/* The rows of a usage, for words of a call. options: the usage's struct, which is set to zeros and
- * defaults; with size 0 it keeps what it has. ET_ENOMEM. */
+/* Opens the table of a usage for the words of a call. options: the struct of the usage, which gets
+ * zeros and defaults; if its size is 0 it keeps its values. ET_ENOMEM. */
 int et_command_line_open(et_command_line *out, const et_usage *usage, void *options,
                          const et_call *call, et_arena *arena, et_error *error);
 
@@ -127,18 +129,18 @@ int et_command_line_open(et_command_line *out, const et_usage *usage, void *opti
  * has no such task. */
 int et_command_line_parse(et_command_line *line, et_error *error);
 
-/* What the last word of a line is, which may be unfinished. */
+/* What the last word of a line may be. The word may be unfinished. */
 typedef struct et_option_place {
-    const et_option_slot *slot;  /* whose value it may be; NULL: no option's */
-    bool more;                   /* it may as well be a plain word */
-    const char *text;            /* of the word, what is of the value: behind "=", or all */
-    int nth;                     /* word of that option, from 0 */
-    const et_option_slot *plain; /* that takes it, if it is a plain word; NULL: none does */
-    int plain_nth;               /* word of REST, from 0 */
-    bool ended;                  /* behind "--": no option */
+    const et_option_slot *slot;  /* the option whose value it is; NULL: none */
+    bool more;                   /* it may also be a plain word */
+    const char *text;            /* the value within the word: after "=", or the whole word */
+    int nth;                     /* number of the word in that use of the option, from 0 */
+    const et_option_slot *plain; /* the row that a plain word fills; NULL: none */
+    int plain_nth;               /* number of the word in REST, from 0 */
+    bool ended;                  /* it comes after "--": it is not an option */
 } et_option_place;
 
-/* Parses what stands before the last word of the call, which has one; mistakes are passed over. */
+/* Parses the words before the last one and ignores mistakes. The call has at least one word. */
 void et_command_line_place(et_command_line *line, et_option_place *place);
 
 /* NULL: there is no option of that name or alias. */
@@ -164,22 +166,22 @@ static inline bool et_option_takes_words(const et_option *row)
            (row->way == ET_OPTION_WAY_SETS && row->value);
 }
 
-/* Whether no value is taken. */
+/* Whether it refuses every value but "". */
 bool et_option_is_refused(const et_option *row);
 
-/* Whether a word ends in one of several endings with blanks between, and is longer. */
+/* Whether a word ends in one of the endings, ".csv .tsv", and is longer. */
 bool et_option_ends_in(const char *word, const char *endings);
 
-/* Words that a value's name has: "SOURCE TARGET" 2. */
+/* Number of words in the name of a value: 2 for "SOURCE TARGET". */
 int et_option_names(const char *value);
 
-/* The name as it is typed, "_" as "-"; by value, so that it can stand in a call. */
+/* The name with "-" for "_". By value, so that it can be an argument of a call. */
 typedef struct et_option_name {
     char text[96];
 } et_option_name;
 et_option_name et_option_typed(const et_option *row);
 
-/* Sets the member at a dotted path, [length], below that of a row of way FIELDS, from YAML text. */
+/* Sets the setting at path, [length], of a row of way FIELDS from YAML text. */
 int et_option_set_below(const et_option_slot *slot, const char *path, size_t length,
                         const char *text, et_arena *arena, et_error *error);
 
@@ -188,7 +190,7 @@ int et_option_set_below(const et_option_slot *slot, const char *path, size_t len
 /* Usage, what the command does, an example and the options. */
 void et_command_line_help(FILE *to, const et_command_line *line, const et_usage *usage);
 
-/* The example with the program's own experiment, in arena; NULL: no memory. */
+/* The example with the program's experiment and data, in arena; NULL: no memory. */
 const char *et_usage_example(const et_usage *usage, const et_program *program, et_arena *arena);
 
 #endif

@@ -36,8 +36,8 @@ typedef struct reading {
     et_command_line *line;
     char *const *argv;
     int argc, at;
-    bool ended;                   /* "--" was read */
-    const et_option_slot *behind; /* a list of words that ends right before here; NULL: none */
+    bool ended;                         /* "--" was read */
+    const et_option_slot *behind;       /* a list of words that has just ended; NULL: none */
     const et_option_slot *plain_behind; /* the same, before the first plain word */
     et_option_slot *waiting;            /* its value would be the next word, and words have ended */
     et_option_slot *open;       /* the next word may be one more of it; how many there are: */
@@ -66,7 +66,7 @@ static cure shows_all(const et_command_line *line)
     return c;
 }
 
-/* The nearest is sought among names, aliases and "help", without what stands after "=". */
+/* Names the nearest name, alias or "help". word: without "--", perhaps with a value. */
 static int unknown(const et_command_line *line, const char *word, et_error *error)
 {
     const char **names = et_alloc((size_t)line->count * 2 + 2, sizeof *names);
@@ -137,7 +137,7 @@ static bool is_setting(const et_command_line *line, const char *word)
     return et_command_line_find(line, "set", 3) && key && word[key] == '=';
 }
 
-/* behind: the list whose last word stands right before the second one; NULL: none does. */
+/* behind: the list of words that ends right before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
 {
@@ -156,7 +156,7 @@ static int two_words(const et_command_line *line, const et_option_slot *slot, co
 
 /* ---- values ---- */
 
-/* A list of a line has at most as many items as the line has words. */
+/* A list has at most as many items as the line has words. */
 static int add(const et_command_line *line, et_strings *list, const char *word, et_error *error)
 {
     const size_t most = (size_t)line->call->argc + 1;
@@ -179,7 +179,7 @@ static int use_threads(const et_command_line *line, const et_option *row, const 
     return status;
 }
 
-/* suffix: what stands behind ":", [length]. As TensorFX: what is no number is the first. */
+/* suffix: the text after ":", [length]; NULL: none. As in TensorFX, no number means the first. */
 static int read_index(size_t *at, const char *suffix, size_t length, const char *where,
                       et_error *error)
 {
@@ -189,7 +189,7 @@ static int read_index(size_t *at, const char *suffix, size_t length, const char 
     if (!suffix || end == suffix || end != suffix + length)
         return ET_OK;
     if (number < 1 || number > ET_INTEGERS_MAX)
-        return et_fail(error, ET_EUSAGE, "%s: the number behind \":\" must be 1 to %d", where,
+        return et_fail(error, ET_EUSAGE, "%s: the number after \":\" must be 1 to %d", where,
                        ET_INTEGERS_MAX);
     *at = (size_t)number - 1;
     return ET_OK;
@@ -259,8 +259,8 @@ static bool ends_words(const et_command_line *line, const char *word)
     return !strncmp(word, "--", 2) || !strcmp(word, "-h") || find_letter(line, word);
 }
 
-/* Whether a word behind the first of several files is one more, and no RUN: a file that is there, a
- * pattern of some, a name that ends alike, or the other half of a pair. */
+/* Whether the word after a file is one more file and not a RUN: an existing file, a pattern, a name
+ * with the same ending, or the second half of a pair. */
 static bool is_one_more_file(const et_option_slot *slot, int count, const char *first,
                              const char *word)
 {
@@ -281,11 +281,11 @@ static int add_given(const et_command_line *line, et_option_words *words, char *
         words->given = et_arena_array(line->arena, most, sizeof *words->given);
     if (!words->given)
         return et_alloc_failed(error, most * sizeof *words->given, "options");
-    words->given[words->times++] = (struct et_option_given){ items, count };
+    words->given[words->times++] = (et_option_given){ items, count };
     return ET_OK;
 }
 
-/* Words from the next on, or the one behind "=". */
+/* Stores the next words, or the value after "=". */
 static int store_words(reading *r, et_option_slot *slot, char *value, et_error *error)
 {
     char *const *items = r->argv + r->at;
@@ -354,8 +354,7 @@ static int check_taken(const et_command_line *line, const et_option *row, const 
                          : ET_OK;
 }
 
-/* The value of an option that has none behind "=": the next word. "--set --x" is refused, since
- * most often the value was forgotten. */
+/* The next word is the value. "--set --x" is refused: most often the value was forgotten. */
 static int next_value(reading *r, et_option_slot *slot, const char **value, et_error *error)
 {
     const et_option_name name = et_option_typed(slot->row);
@@ -369,7 +368,7 @@ static int next_value(reading *r, et_option_slot *slot, const char **value, et_e
                          called(r->line), name.text, slot->value, *value, name.text, *value);
 }
 
-/* value: behind "="; NULL: nothing is. name: as typed, [length]; behind it ":N" of an indexed one.
+/* value: the text after "="; NULL: none. name: as typed, [length]; then ":N" of an indexed option.
  */
 static int take(reading *r, et_option_slot *slot, const char *name, size_t length, char *value,
                 et_error *error)
@@ -473,8 +472,8 @@ static et_option_slot *first_word_row(const et_command_line *line)
     return NULL;
 }
 
-/* The row that takes the next word: the first WORD that has none, else the last row. NULL: words
- * are not taken. */
+/* The row that the next word fills: the first empty row of WORD, else REST or the last row. NULL:
+ * the table takes no words. */
 static et_option_slot *row_of_word(const et_command_line *line)
 {
     et_option_slot *last = NULL;

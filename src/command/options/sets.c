@@ -101,7 +101,7 @@ static et_value *items_of(const et_option_words *words, et_arena *arena)
     return list;
 }
 
-/* As behind --set. */
+/* As in --set. */
 static int assign_given(et_experiment *experiment, const char *name, const char *setting,
                         et_arena *arena, et_error *error)
 {

@@ -1,5 +1,5 @@
-/* etude completion: the function that makes a shell complete what is typed. It asks `etude
- * complete` for the candidates (complete.c), so it knows nothing of commands and options itself. */
+/* etude completion: prints the function that completes words in a shell. The function asks `etude
+ * complete` for the candidates (complete.c); it knows no commands and no options. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +24,8 @@ const et_usage et_usage_completion = {
     "bash >~/.local/share/bash-completion/completions/etude"
 };
 
-/* @@ is the program's name, @_ that name as far as a function may have it. bash cuts words at = and
- * : and replaces what stands behind; of a file's name it adds marks that the shell needs. */
+/* @@ is the program's name, @_ the same with "_" for all that a function's name cannot have. bash
+ * cuts words at = and : and replaces only the last part. It quotes the names of files. */
 static const char bash[] =
     "# bash completion of @@, made by `@@ completion bash`.\n"
     "_@_() {\n"
@@ -69,7 +69,7 @@ static const char zsh[] =
     "}\n"
     "if [[ $funcstack[1] == _@_ ]]; then _@_ \"$@\"; else compdef _@_ @@; fi\n";
 
-/* fish adds no blank behind a sign, a point or a slash. */
+/* fish adds no blank after =, . and /. */
 static const char fish[] =
     "# fish completion of @@, made by `@@ completion fish`.\n"
     "function __@__complete\n"
@@ -109,7 +109,7 @@ static void print(const char *text, const char *program)
     }
 }
 
-/* The name stands in the script as it is. */
+/* Whether a script can contain the name without quotes. */
 static bool is_plain(const char *name)
 {
     for (const char *at = name; *at; at++)

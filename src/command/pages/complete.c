@@ -1,7 +1,7 @@
-/* etude complete WORDS...: the candidates for the last of the words that follow the program's name,
- * a line each, for the functions that `completion` prints. They come from the tables that parse the
- * words (command/options/), which say what the last one may be. No mistake is told: a line that is
- * wrong has no candidates. */
+/* etude complete WORDS...: prints the candidates for the last of the words that follow the
+ * program's name, a line each. The functions that `completion` prints call it. The tables that
+ * parse the words (command/options/) say what the last word may be. A wrong line has no candidates
+ * and no message. */
 #include "command/pages/complete.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void add_options(et_offers *offers, const et_command_line *line, const ch
     }
 }
 
-/* The words of another command are its line; words: from that command on. */
+/* Whether the words are the line of another command, as of `launch`. words: from its name on. */
 static bool is_command_line(const et_option_place *place, const et_call *call, char *const *words)
 {
     return place->ended && place->plain_nth > 0 && place->plain &&
@@ -133,7 +133,7 @@ static void complete_named(et_offers *offers, const et_call *call)
     }
 }
 
-/* argv: words of a line behind the program's name, the last one unfinished. */
+/* argv: the words after the program's name; the last one is unfinished. */
 static void complete(et_offers *offers, int argc, char **argv)
 {
     const char *word = argv[argc - 1];

@@ -216,7 +216,7 @@ static void test_arguments__refused(void **state)
         { { "--log-level", "INF" }, "--log-level: no such choice as INF. Nearest: INFO" },
         { { "--shuffle=maybe" }, "--shuffle: \"maybe\" is not true or false" },
         { { "--batch-size:1", "3" }, "no option --batch-size:1. Nearest: --batch-size" },
-        { { "--hidden-layers:0", "3" }, "--hidden-layers:0: the number behind \":\" must be 1" },
+        { { "--hidden-layers:0", "3" }, "--hidden-layers:0: the number after \":\" must be 1" },
         { { "--hidden-layers:-1", "3" }, "must be 1 to 1024" },
         { { "--hidden-layers:99999999999999999999", "3" }, "must be 1 to 1024" },
         { { "--hidden-layers:1", "0" }, "--hidden-layers:1: 0 is out of range" },
