@@ -8,42 +8,12 @@
 #include <locale.h>
 #include <math.h>
 
-#include <etude/log.h>
-
 #include "base/scarce.h"
 #include "calls.h"
+#include "data/encoder_fixture.h"
 #include "data/fixture.h"
 #include "data/table/features/transforms.h"
 #include "data/table_fixture.h"
-
-/* One table for most cases: x is real, n integer, t discrete, y and z targets, v a vector. */
-static const char *const schema = "fields:\n"
-                                  "  - {name: x, type: real}\n"
-                                  "  - {name: n, type: integer}\n"
-                                  "  - {name: t, type: discrete}\n"
-                                  "  - {name: y, type: discrete}\n"
-                                  "  - {name: u, type: discrete, default: b}\n"
-                                  "  - {name: w, type: real, nullable: false}\n"
-                                  "  - {name: v, type: real, length: 3}\n"
-                                  "  - {name: l, type: integer}\n"
-                                  "  - {name: k, type: integer, fractions: true}\n";
-enum { X, N, T, Y, U, W, V, L = V + 3, K, CELLS };
-
-static const char *const metadata =
-    "{\"x\": {\"count\": 500, \"min\": 17, \"max\": 90.5, \"mean\": 41.625, \"std\": 29.4520267,"
-    " \"quantiles\": [0.051, 0.2749, 0.4274, 0.5738, 0.7606, 0.9705, 1.2888, 1.6992, 2.4294, "
-    "3.7993, 16.641]},"
-    " \"n\": {\"min\": 5, \"max\": 5, \"mean\": 5, \"std\": 0, \"entries\": [\"7\", \"-2\", "
-    "\"0\"]},"
-    " \"t\": {\"entries\": [\"a\", \"b\", \"\\u00fc\"], \"counts\": [5, 2, 1]},"
-    " \"u\": {\"vocab\": {\"entries\": [\"a\", \"b\"]}},"
-    " \"w\": {\"min\": 0, \"max\": 21, \"mean\": 3, \"std\": 1e-30, \"quantiles\": [0, 0, 0, 0, 0, "
-    "0, 0.4, 1, 1.2, 11.1, 21]},"
-    " \"v\": {\"min\": 0, \"max\": 255, \"mean\": 100, \"std\": 50},"
-    " \"y\": {\"entries\": [\"<=50K\", \">50K\"]},"
-    " \"l\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 1},"
-    " \"k\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 0.5, \"entries\": [\"4\", "
-    "\"6\"]}}";
 
 #define NUMBERS_MAX 24
 
@@ -54,13 +24,6 @@ typedef struct row_case {
     int32_t ids[4];
     int width;
 } row_case;
-
-static int open_feature(et_encoder **out, const char *feature, et_error *error)
-{
-    char text[1000];
-    snprintf(text, sizeof text, "features:\n- %s\n", feature);
-    return encoder_parse(out, schema, metadata, text, error);
-}
 
 static int encode(const et_encoder *encoder, const char *const *texts, void *to, et_error *error)
 {
@@ -552,121 +515,6 @@ static void test_encoder__bad_rows(void **state)
     }
 }
 
-/* What does not fit together: with file, line and cure. */
-static void test_encoder__disagreements(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *feature, *error;
-    } cases[] = {
-        { "{name: xx}", "features.yaml: schema, metadata and features disagree: line 2: feature "
-                        "xx: there is no field xx in the schema" },
-        { "{name: t}", "line 2: feature t: identity is not for discrete fields, as t is one: "
-                       "choose embed, one-hot or hash" },
-        { "{name: t, type: log}", "log is not for discrete fields" },
-        { "{name: t, type: scale}", "scale is not for discrete fields" },
-        { "{name: t, type: standardize}", "standardize is not for discrete fields" },
-        { "{name: t, type: quantile}", "quantile is not for discrete fields" },
-        { "{name: t, type: bucketize, transform: {boundaries: 1}}",
-          "bucketize is not for discrete" },
-        { "{name: x, type: one-hot}", "one-hot is not for real fields, as x is one: choose "
-                                      "standardize, quantile, scale or bucketize" },
-        { "{name: x, type: embed}", "embed is not for real fields" },
-        { "{name: l, type: one-hot}", "the metadata has no entries of l, which one-hot needs" },
-        { "{name: l, type: quantile}", "the metadata has no quantiles of l" },
-        { "{name: Y, type: target, fields: [y, t]}", "classes are of one field with one value" },
-        { "{name: Y, type: target, fields: x, transform: {classes: true}}",
-          "x is real, and classes are texts or integers" },
-        { "{name: X, type: concat, features: [{name: x}, {name: t, type: embed}]}",
-          "feature X: it has numbers and ids" },
-        { "{name: X, type: cross, fields: [t, v], transform: {buckets: 3}}",
-          "v has more than one value" },
-        { "{name: t, type: key}", "no feature gives a column" },
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        et_encoder *encoder = NULL;
-        assert_fails(open_feature(&encoder, cases[i].feature, error), ET_ECONFIG, cases[i].error);
-        assert_null(encoder);
-    }
-}
-
-static void test_encoder__disagreements_of_metadata(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *fields, *metadata, *features, *error;
-    } cases[] = {
-        { "{name: a, type: real}", "{}", "{name: a, type: scale}",
-          "the metadata has no min and max of a" },
-        { "{name: a, type: real}", "{\"a\": {\"max\": 3, \"mean\": 1}}", "{name: a, type: scale}",
-          "the metadata has no min and max of a" },
-        { "{name: a, type: real}", "{}", "{name: a, type: standardize}",
-          "the metadata has no mean and std of a" },
-        { "{name: a, type: real}", "{\"a\": {\"missing\": 9}}", "{name: a, type: standardize}",
-          "a has no value in any row: take the feature out" },
-        { "{name: a, type: discrete}", "{\"a\": {\"missing\": 9}}", "{name: a, type: target}",
-          "a has no value in any row" },
-        { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
-          "a has one class only, \"x\": there is nothing to learn" },
-        { "{name: a, type: discrete}", "{\"a\": {\"count\": 9, \"distinct\": 9, \"cut\": true}}",
-          "{name: a, type: embed}",
-          "9 of 9 values of a differ, and of such a column the metadata" },
-        { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}",
-          "{name: a, type: embed, transform: {minimum_count: 2}}",
-          "the metadata has no counts of a" },
-        { "{name: a, type: discrete}", "{}", "{name: a, type: target}",
-          "the metadata has no entries of a, which target needs" },
-        { "{name: a, type: integer}", "{\"a\": {\"min\": 0, \"max\": 1e9}}",
-          "{name: a, type: target, transform: {classes: true}}",
-          "from 2 to 65536 numbers can be classes" },
-        { "{name: a, type: integer}", "{\"a\": {\"min\": 0.5, \"max\": 3}}",
-          "{name: a, type: target, transform: {classes: true}}", "a goes from 0.5 to 3" },
-        { "{name: income, type: real}", "{}", "{name: incom}",
-          "there is no field incom in the schema. Nearest: income" },
-        { "{name: a, type: real, length: 0}", "{}", "{name: a}",
-          "a is of variable length: choose one-hot, bucketize or missing" },
-        { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
-          "a row of more than 1048576 values" },
-        { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",
-          "a is the target and goes into another feature, too" },
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        et_encoder *encoder = NULL;
-        char text[2][300];
-        snprintf(text[0], sizeof *text, "fields:\n- %s\n", cases[i].fields);
-        snprintf(text[1], sizeof *text, "features:\n- %s\n", cases[i].features);
-        assert_fails(encoder_parse(&encoder, text[0], cases[i].metadata, text[1], error),
-                     ET_ECONFIG, cases[i].error);
-    }
-}
-
-/* All at once, in one message; what does not fit into it is counted. */
-static void test_encoder__all_disagreements(void **state)
-{
-    (void)state;
-    static const char *const some = "features:\n- {name: a}\n- {name: X, type: concat, features: [{"
-                                    "name: t, type: log},\n {name: l, type: quantile}]}\n"
-                                    "- {name: b, type: hash, transform: {buckets: 3}}\n";
-    static const char *const parts[] = {
-        "features.yaml: schema, metadata and features disagree, in 4 places: (1) line 2: feature a",
-        "(2) line 3: feature t: log is not for discrete",
-        "(3) line 4: feature l: the metadata has no quantiles",
-        "(4) line 5: feature b: there is no field b",
-    };
-    et_encoder *encoder = NULL;
-    et_strbuf many = ET_STRBUF_INIT;
-    for (size_t i = 0; i < COUNT(parts); i++)
-        assert_fails(encoder_parse(&encoder, schema, metadata, some, error), ET_ECONFIG, parts[i]);
-    et_strbuf_append(&many, "features:\n");
-    for (int i = 0; i < 100; i++)
-        et_strbuf_printf(&many, "- {name: absent%d}\n", i);
-    assert_fails(encoder_parse(&encoder, schema, metadata, et_strbuf_text(&many), error),
-                 ET_ECONFIG, "in 100 places: (1)");
-    assert_fails(encoder_parse(&encoder, schema, metadata, et_strbuf_text(&many), error),
-                 ET_ECONFIG, " more");
-    et_strbuf_release(&many);
-}
-
 static uint64_t fingerprint(const char *schema_text, const char *metadata_text, const char *text)
 {
     et_encoder *encoder = NULL;
@@ -806,136 +654,17 @@ static void test_encoder__memory(void **state)
     three_free(&t);
 }
 
-/* ---- exact targets ---- */
-
-static const char *const wide_schema = "fields:\n"
-                                       "  - {name: p, type: real}\n"
-                                       "  - {name: q, type: integer}\n"
-                                       "  - {name: x, type: real}\n";
-static const char *const wide_metadata =
-    "{\"p\": {\"min\": 1e12, \"max\": 1.00000001e12, \"mean\": 1000000001000.5, \"std\": 3000},"
-    " \"q\": {\"min\": -9, \"max\": 9, \"mean\": 2, \"std\": 0.5},"
-    " \"x\": {\"min\": 1.7e18, \"max\": 1.7000000001e18, \"mean\": 1.7e18, \"std\": 1e6}}";
-static const char *const wide_features = "features:\n"
-                                         "- {name: X, type: standardize, fields: x}\n"
-                                         "- {name: Y, type: target, fields: [p, q]}\n"
-                                         "- {name: Z, type: identity, fields: x}\n";
-
-static void open_exact(et_encoder **out, const char *text)
-{
-    three t;
-    assert_ok(three_parse(&t, wide_schema, wide_metadata, text, error));
-    assert_ok(et_encoder_new_exact(out, t.schema, t.metadata, t.features, error));
-    three_free(&t);
-}
-
-/* In units of their deviation, and as they are. */
-static void test_encoder__exact_targets(void **state)
-{
-    (void)state;
-    et_encoder *encoder, *plain;
-    open_exact(&encoder, wide_features);
-    assert_int_equal(et_encoder_fields(encoder), 4);
-    assert_int_equal(et_encoder_target(encoder), 1);
-    assert_int_equal(et_encoder_written(encoder), 2);
-    assert_string_equal(et_encoder_field(encoder, 2)->name, "Y/written");
-    assert_int_equal(et_encoder_layout(encoder)->field[2].dtype, ET_I32);
-    assert_int_equal(et_encoder_layout(encoder)->field[2].item.size[0], 4);
-    assert_true(et_encoder_unit(encoder, 0).offset == 1000000001000.5);
-    assert_true(et_encoder_unit(encoder, 0).scale == 3000);
-    assert_true(et_encoder_unit(encoder, 1).offset == 2 &&
-                et_encoder_unit(encoder, 1).scale == 0.5);
-    float x, y[2], z;
-    int32_t written[4];
-    void *const to[] = { &x, y, written, &z };
-    const et_cell cells[] = { cell_of("1000000007762.1"), cell_of("3"),
-                              cell_of("1700000000001024000") };
-    assert_ok(et_encoder_row(encoder, cells, to, NULL, error));
-    assert_true(x == 1.024f && y[1] == 2);
-    assert_true(fabsf(y[0] - (float)(6761.6 / 3000)) < 1e-6f);
-    assert_true(et_encoded_written(written, 0) == 1000000007762.1);
-    assert_true(et_encoded_written(written, 1) == 3);
-    const et_cell none[] = { cell_of(NULL), cell_of("3"), cell_of("1700000000001024000") };
-    assert_ok(et_encoder_row(encoder, none, to, NULL, error));
-    assert_true(isnan(y[0]) && isnan(et_encoded_written(written, 0)));
-    assert_ok(encoder_parse(&plain, wide_schema, wide_metadata, wide_features, error));
-    assert_int_equal(et_encoder_fields(plain), 3);
-    assert_int_equal(et_encoder_written(plain), -1);
-    assert_true(et_encoder_unit(plain, 1).offset == 0 && et_encoder_unit(plain, 1).scale == 1);
-    assert_true(et_encoder_fingerprint(plain) != et_encoder_fingerprint(encoder));
-    et_encoder_free(plain);
-    et_encoder_free(encoder);
-    three t;
-    assert_ok(three_parse(&t, wide_schema, wide_metadata,
-                          "features:\n- {name: Y/written, type: scale, fields: x}\n"
-                          "- {name: Y, type: target, fields: p}\n",
-                          error));
-    assert_fails(et_encoder_new_exact(&encoder, t.schema, t.metadata, t.features, error),
-                 ET_ECONFIG, "another feature is called Y/written");
-    three_free(&t);
-}
-
-static int warned;
-static char warning[400];
-
-static void keep_warning(void *payload, et_log_level level, const char *message)
-{
-    (void)payload;
-    assert_int_equal(level, ET_LOG_WARNING);
-    snprintf(warning, sizeof warning, "%s", message);
-    warned++;
-}
-
-static int warnings_of(const et_encoder *encoder)
-{
-    warned = 0;
-    et_log_set(keep_warning, NULL);
-    et_encoder_warn_coarse(encoder);
-    et_log_set(NULL, NULL);
-    return warned;
-}
-
-/* x as it is; of a program's data set the target as well. */
-static void test_encoder__coarse(void **state)
-{
-    (void)state;
-    et_encoder *encoder;
-    open_exact(&encoder, wide_features);
-    assert_int_equal(warnings_of(encoder), 1);
-    assert_non_null(strstr(warning, "column x: "));
-    et_encoder_free(encoder);
-    assert_ok(encoder_parse(&encoder, wide_schema, wide_metadata, wide_features, error));
-    assert_int_equal(warnings_of(encoder), 2);
-    et_encoder_free(encoder);
-    open_exact(&encoder, "features:\n- {name: x, type: scale}\n- {name: q, type: identity}\n");
-    assert_int_equal(warnings_of(encoder), 0);
-    et_encoder_free(encoder);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder__numbers),
-        cmocka_unit_test(test_encoder__quantile),
-        cmocka_unit_test(test_encoder__columns),
-        cmocka_unit_test(test_encoder__ids),
-        cmocka_unit_test(test_encoder__dates),
-        cmocka_unit_test(test_encoder__targets),
-        cmocka_unit_test(test_encoder__layout),
-        cmocka_unit_test(test_encoder__without_target),
-        cmocka_unit_test(test_encoder__fractions),
-        cmocka_unit_test(test_encoder__values),
-        cmocka_unit_test(test_encoder__bad_rows),
-        cmocka_unit_test(test_encoder__disagreements),
-        cmocka_unit_test(test_encoder__disagreements_of_metadata),
-        cmocka_unit_test(test_encoder__all_disagreements),
-        cmocka_unit_test(test_encoder__fingerprint),
-        cmocka_unit_test(test_encoder__locale),
-        cmocka_unit_test(test_encoder__normal_quantile),
-        cmocka_unit_test(test_encoder__mutated),
-        cmocka_unit_test(test_encoder__memory),
-        cmocka_unit_test(test_encoder__exact_targets),
-        cmocka_unit_test(test_encoder__coarse),
+        cmocka_unit_test(test_encoder__numbers),   cmocka_unit_test(test_encoder__quantile),
+        cmocka_unit_test(test_encoder__columns),   cmocka_unit_test(test_encoder__ids),
+        cmocka_unit_test(test_encoder__dates),     cmocka_unit_test(test_encoder__targets),
+        cmocka_unit_test(test_encoder__layout),    cmocka_unit_test(test_encoder__without_target),
+        cmocka_unit_test(test_encoder__fractions), cmocka_unit_test(test_encoder__values),
+        cmocka_unit_test(test_encoder__bad_rows),  cmocka_unit_test(test_encoder__fingerprint),
+        cmocka_unit_test(test_encoder__locale),    cmocka_unit_test(test_encoder__normal_quantile),
+        cmocka_unit_test(test_encoder__mutated),   cmocka_unit_test(test_encoder__memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,137 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "calls.h"
+#include "data/encoder_fixture.h"
+#include "data/fixture.h"
+
+/* What does not fit together: with file, line and cure. */
+static void test_encoder_disagreements__disagreements(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *feature, *error;
+    } cases[] = {
+        { "{name: xx}", "features.yaml: schema, metadata and features disagree: line 2: feature "
+                        "xx: there is no field xx in the schema" },
+        { "{name: t}", "line 2: feature t: identity is not for discrete fields, as t is one: "
+                       "choose embed, one-hot or hash" },
+        { "{name: t, type: log}", "log is not for discrete fields" },
+        { "{name: t, type: scale}", "scale is not for discrete fields" },
+        { "{name: t, type: standardize}", "standardize is not for discrete fields" },
+        { "{name: t, type: quantile}", "quantile is not for discrete fields" },
+        { "{name: t, type: bucketize, transform: {boundaries: 1}}",
+          "bucketize is not for discrete" },
+        { "{name: x, type: one-hot}", "one-hot is not for real fields, as x is one: choose "
+                                      "standardize, quantile, scale or bucketize" },
+        { "{name: x, type: embed}", "embed is not for real fields" },
+        { "{name: l, type: one-hot}", "the metadata has no entries of l, which one-hot needs" },
+        { "{name: l, type: quantile}", "the metadata has no quantiles of l" },
+        { "{name: Y, type: target, fields: [y, t]}", "classes are of one field with one value" },
+        { "{name: Y, type: target, fields: x, transform: {classes: true}}",
+          "x is real, and classes are texts or integers" },
+        { "{name: X, type: concat, features: [{name: x}, {name: t, type: embed}]}",
+          "feature X: it has numbers and ids" },
+        { "{name: X, type: cross, fields: [t, v], transform: {buckets: 3}}",
+          "v has more than one value" },
+        { "{name: t, type: key}", "no feature gives a column" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_encoder *encoder = NULL;
+        assert_fails(open_feature(&encoder, cases[i].feature, error), ET_ECONFIG, cases[i].error);
+        assert_null(encoder);
+    }
+}
+
+static void test_encoder_disagreements__disagreements_of_metadata(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields, *metadata, *features, *error;
+    } cases[] = {
+        { "{name: a, type: real}", "{}", "{name: a, type: scale}",
+          "the metadata has no min and max of a" },
+        { "{name: a, type: real}", "{\"a\": {\"max\": 3, \"mean\": 1}}", "{name: a, type: scale}",
+          "the metadata has no min and max of a" },
+        { "{name: a, type: real}", "{}", "{name: a, type: standardize}",
+          "the metadata has no mean and std of a" },
+        { "{name: a, type: real}", "{\"a\": {\"missing\": 9}}", "{name: a, type: standardize}",
+          "a has no value in any row: take the feature out" },
+        { "{name: a, type: discrete}", "{\"a\": {\"missing\": 9}}", "{name: a, type: target}",
+          "a has no value in any row" },
+        { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
+          "a has one class only, \"x\": there is nothing to learn" },
+        { "{name: a, type: discrete}", "{\"a\": {\"count\": 9, \"distinct\": 9, \"cut\": true}}",
+          "{name: a, type: embed}",
+          "9 of 9 values of a differ, and of such a column the metadata" },
+        { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}",
+          "{name: a, type: embed, transform: {minimum_count: 2}}",
+          "the metadata has no counts of a" },
+        { "{name: a, type: discrete}", "{}", "{name: a, type: target}",
+          "the metadata has no entries of a, which target needs" },
+        { "{name: a, type: integer}", "{\"a\": {\"min\": 0, \"max\": 1e9}}",
+          "{name: a, type: target, transform: {classes: true}}",
+          "from 2 to 65536 numbers can be classes" },
+        { "{name: a, type: integer}", "{\"a\": {\"min\": 0.5, \"max\": 3}}",
+          "{name: a, type: target, transform: {classes: true}}", "a goes from 0.5 to 3" },
+        { "{name: income, type: real}", "{}", "{name: incom}",
+          "there is no field incom in the schema. Nearest: income" },
+        { "{name: a, type: real, length: 0}", "{}", "{name: a}",
+          "a is of variable length: choose one-hot, bucketize or missing" },
+        { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
+          "a row of more than 1048576 values" },
+        { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",
+          "a is the target and goes into another feature, too" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_encoder *encoder = NULL;
+        char text[2][300];
+        snprintf(text[0], sizeof *text, "fields:\n- %s\n", cases[i].fields);
+        snprintf(text[1], sizeof *text, "features:\n- %s\n", cases[i].features);
+        assert_fails(encoder_parse(&encoder, text[0], cases[i].metadata, text[1], error),
+                     ET_ECONFIG, cases[i].error);
+    }
+}
+
+/* All at once, in one message; what does not fit into it is counted. */
+static void test_encoder_disagreements__all_disagreements(void **state)
+{
+    (void)state;
+    static const char *const some = "features:\n- {name: a}\n- {name: X, type: concat, features: [{"
+                                    "name: t, type: log},\n {name: l, type: quantile}]}\n"
+                                    "- {name: b, type: hash, transform: {buckets: 3}}\n";
+    static const char *const parts[] = {
+        "features.yaml: schema, metadata and features disagree, in 4 places: (1) line 2: feature a",
+        "(2) line 3: feature t: log is not for discrete",
+        "(3) line 4: feature l: the metadata has no quantiles",
+        "(4) line 5: feature b: there is no field b",
+    };
+    et_encoder *encoder = NULL;
+    et_strbuf many = ET_STRBUF_INIT;
+    for (size_t i = 0; i < COUNT(parts); i++)
+        assert_fails(encoder_parse(&encoder, schema, metadata, some, error), ET_ECONFIG, parts[i]);
+    et_strbuf_append(&many, "features:\n");
+    for (int i = 0; i < 100; i++)
+        et_strbuf_printf(&many, "- {name: absent%d}\n", i);
+    assert_fails(encoder_parse(&encoder, schema, metadata, et_strbuf_text(&many), error),
+                 ET_ECONFIG, "in 100 places: (1)");
+    assert_fails(encoder_parse(&encoder, schema, metadata, et_strbuf_text(&many), error),
+                 ET_ECONFIG, " more");
+    et_strbuf_release(&many);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_encoder_disagreements__disagreements),
+        cmocka_unit_test(test_encoder_disagreements__disagreements_of_metadata),
+        cmocka_unit_test(test_encoder_disagreements__all_disagreements),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
