@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "base/values/value.h"
 #include "command/outputs.h"
 #include "command/readings.h"
 #include "command/training/evaluation.h"

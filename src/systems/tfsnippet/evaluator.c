@@ -224,7 +224,7 @@ static int take_batch(et_loop_evaluator *e, et_bound_values *more, int64_t numbe
 
 static void sane(const et_loop_evaluator *e)
 {
-    et_assert(e->loop && e->events && e->batch && e->time_metric);
+    et_assert(e->loop && e->events && e->cursor.batch && e->time_metric);
     et_assert(e->options.source && !e->options.pass != !e->options.run_batch);
     et_assert(e->measures.count > 0 && e->measures.pass == e->options.pass);
     et_assert(e->last_count >= 0 && e->last_count <= e->measures.count);

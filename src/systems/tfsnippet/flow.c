@@ -62,10 +62,10 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
 
 static void sane(const et_flow *flow)
 {
-    et_assert(flow->source && flow->name && flow->batch);
-    et_assert(!flow->waits || flow->begun);
+    et_assert(flow->cursor.source && flow->name && flow->cursor.batch);
+    et_assert(!flow->cursor.waits || flow->cursor.begun);
     et_assert(flow->over >= 0 && flow->pass_over >= 0 && flow->pass_over <= flow->over);
-    et_assert(!flow->begun || flow->pass >= 0);
+    et_assert(!flow->cursor.begun || flow->cursor.pass >= 0);
 }
 
 int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
+#include "engine/tensor/params.h"
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
