@@ -47,7 +47,8 @@ static void test_translator__refuses(void **state)
         const char *words;
     } cases[] = {
         { "none", { 0 }, ET_ENOTFOUND, "none: no such directory" },
-        { ".", { 0 }, ET_ENOTFOUND, "params.yaml is missing" },
+        { ".", { 0 }, ET_ENOTFOUND, ".: a folder of runs; name one of them, such as ./run" },
+        { "run/checkpoints", { 0 }, ET_ENOTFOUND, "params.yaml is missing" },
         { "run", { .sentences = -1 }, ET_ECONFIG, "sentences: -1 decoded" },
         { "run", { .sentences = INT_MAX }, ET_ECONFIG, "must be from 1 to 65536" },
         { "run", { .beam_size = 65 }, ET_ECONFIG, "beam size 65: must be" },
