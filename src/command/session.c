@@ -95,18 +95,39 @@ static void name_cpu(char *name, size_t size)
     et_free(text);
 }
 
-/* "directory" of the last session; NULL: it is not known. */
-static const char *place_of(const char *model_dir, et_arena *arena)
+/* Of info.json; NULL: there is none. */
+static const et_value *last_session(const char *model_dir, et_arena *arena)
 {
     et_value *tree = NULL;
-    const char *path = et_arena_printf(arena, "%s/" ET_RUN_SESSIONS, model_dir), *place = NULL;
+    const char *path = et_arena_printf(arena, "%s/" ET_RUN_SESSIONS, model_dir);
     if (!path || et_json_read(&tree, arena, path, INFO_MAX, NULL))
         return NULL;
     const et_value *all = et_value_get(tree, "sessions");
     const et_value *last = all && all->kind == ET_VALUE_LIST ? all->last : NULL;
-    bool known = last && last->kind == ET_VALUE_DICT &&
-                 !et_value_read_string(last, ET_SESSION_DIRECTORY, &place, NULL);
+    return last && last->kind == ET_VALUE_DICT ? last : NULL;
+}
+
+/* "directory" of the last session; NULL: it is not known. */
+static const char *place_of(const char *model_dir, et_arena *arena)
+{
+    const char *place = NULL;
+    const et_value *last = last_session(model_dir, arena);
+    bool known = last && !et_value_read_string(last, ET_SESSION_DIRECTORY, &place, NULL);
     return known ? place : NULL;
+}
+
+int64_t et_session_done_at(const char *model_dir)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *reason;
+    int64_t step = -1;
+    const et_value *last = last_session(model_dir, &arena);
+    bool done = last && et_value_get(last, ET_SESSION_ENDED) &&
+                !et_value_read_string(last, ET_SESSION_REASON, &reason, NULL) &&
+                !strcmp(reason, reason_of(ET_OK)) &&
+                !et_value_read_int(last, ET_SESSION_LAST, &step, NULL);
+    et_arena_release(&arena);
+    return done ? step : -1;
 }
 
 int et_session_tell_place(const char *model_dir, int status, et_error *error)

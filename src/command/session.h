@@ -90,6 +90,10 @@ void et_session_begin(et_session *session, const et_call *call, const char *mode
  * not opened is fine. */
 void et_session_end(et_session *session, int64_t last_step, int status, const et_error *error);
 
+/* The step with which the last session of a run was done, early or not; -1: it was not, or nobody
+ * knows. */
+int64_t et_session_done_at(const char *model_dir);
+
 /* What failed because a file was not found may be found where the run was started: adds that
  * directory to the message, if it is another than this one. Returns status. */
 int et_session_tell_place(const char *model_dir, int status, et_error *error);

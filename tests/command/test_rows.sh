@@ -70,6 +70,13 @@ says 0 '^done  *200 steps' train --experiment tabular/mlp --target kind --data t
 [ "$(steps out)" = '10 60 110 160 200 ' ] || fail "epochs: $(steps out)"
 grep -q 'new best\|accuracy  ' out && fail 'a best without validation'
 
+# A row for each checkpoint that is measured beside a run; it ends with a run that is done, early or not.
+began=$(date +%s)
+says 0 '^ *140  ' train whole --mode continuous_eval --set trainer.continuous_eval_timeout=60
+[ "$(head -n 1 out)" = 'table        all values: whole/validation/metrics.jsonl' ] || fail 'no table'
+grep -q '^ *step  *log_likelihood  *accuracy$' out || fail 'columns'
+[ "$(($(date +%s) - began))" -lt 40 ] || fail 'it waits for a run that is done'
+
 # ---- what is said of the end -------------------------------------------------------------------
 
 grep -q 'still improving' out && fail 'improving without a validation'

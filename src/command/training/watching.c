@@ -14,7 +14,11 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "command/outputs.h"
+<<<<<<< ours
 #include "command/readings.h"
+=======
+#include "command/session.h"
+>>>>>>> theirs
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/training_table.h"
@@ -143,6 +147,14 @@ static int wait_for_checkpoint(watching *w, et_error *error)
     return status;
 }
 
+/* A run that may end early is done, and its last checkpoint measured. */
+static int look_whether_done(const watching *w, bool *done, et_error *error)
+{
+    const int64_t step = et_session_done_at(w->args->model_dir);
+    *done = step >= 0 && w->last >= step;
+    return et_lookout_decide(ranks(w), ET_OK, done, error);
+}
+
 static int open_readings(watching *w, et_error *error)
 {
     const char *directory =
@@ -190,7 +202,9 @@ static int measure_all(watching *w, et_error *error)
             status = measure(w, error);
         if (!status && found)
             w->since = et_clock_monotonic();
-        else if (!status)
+        else if (!status && !last)
+            status = look_whether_done(w, &over, error);
+        if (!status && !found && !over)
             status = wait_more(w, &over, error);
     }
     et_sink_close(w->table, NULL);
