@@ -40,26 +40,6 @@ static et_task_trainer *trainer_of(et_trainer *trainer)
 /* ---- the trainer's methods ---- */
 
 /* "metrics", or "digits/metrics". */
-static void sane_validation(const et_validation *v)
-{
-    et_assert(v->sets >= 0 && v->sets <= ET_VALIDATION_SETS_MAX);
-    et_assert(v->at >= 0 && v->at < (v->sets ? v->sets : 1));
-    et_assert(!v->begun || (v->source && v->batch && v->pass));
-    et_assert(v->begun || (!v->taken && !v->took_own && !v->results));
-    et_assert(v->steps >= 0);
-}
-
-void et_task_trainer_sane(const et_task_trainer *t)
-{
-    et_assert(t->task && t->device && t->params && t->driver);
-    et_assert(!t->coordinator || t->close_coordinator);
-    et_assert(!t->source == !t->pass);
-    et_assert(t->metrics && t->own && t->pending);
-    et_assert(!t->stepped || t->source);
-    et_assert(!t->shares || t->optimizer);
-    sane_validation(&t->validation);
-}
-
 static int attach_part(et_state *state, const char *name, const char *key,
                        const et_part_class *kind, void *self, et_error *error)
 {

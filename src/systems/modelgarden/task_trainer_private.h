@@ -6,6 +6,7 @@
 #include <etude/task_trainer.h>
 
 #include "base/arena.h"
+#include "base/assert.h"
 #include "engine/optim/options.h"
 #include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/task_trainer.h"
@@ -93,8 +94,27 @@ struct et_task_trainer {
     et_validation validation;
 };
 
-/* task_trainer.c: asserts what holds where a method begins. */
-void et_task_trainer_sane(const et_task_trainer *trainer);
+/* What holds where a method begins. */
+static inline void et_validation_sane(const et_validation *v)
+{
+    et_assert(v->sets >= 0 && v->sets <= ET_VALIDATION_SETS_MAX);
+    et_assert(v->at >= 0 && v->at < (v->sets ? v->sets : 1));
+    et_assert(!v->begun || (v->source && v->batch && v->pass));
+    et_assert(v->begun || (!v->taken && !v->took_own && !v->results));
+    et_assert(v->steps >= 0);
+}
+
+/* The same of the whole trainer. */
+static inline void et_task_trainer_sane(const et_task_trainer *t)
+{
+    et_assert(t->task && t->device && t->params && t->driver);
+    et_assert(!t->coordinator || t->close_coordinator);
+    et_assert(!t->source == !t->pass);
+    et_assert(t->metrics && t->own && t->pending);
+    et_assert(!t->stepped || t->source);
+    et_assert(!t->shares || t->optimizer);
+    et_validation_sane(&t->validation);
+}
 
 extern const et_evaluator_class et_task_evaluator_class;
 

@@ -82,23 +82,6 @@ static int list_actions(et_controller *c, et_error *error)
     return check_actions(c, error);
 }
 
-void et_controller_sane(const et_controller *c)
-{
-    et_assert(c->trainer && c->state && c->run && c->track && c->actions);
-    et_assert(c->count >= ET_OWN_ACTIONS && c->next >= 0 && c->next <= c->count);
-    et_assert(c->stopper >= 0 && c->stopper <= c->count);
-    et_assert(c->next == c->count || c->at_boundary);
-    et_assert(c->by_call || c->trainer != &c->nobody);
-    et_assert(!c->by_call || !c->finished);
-    et_assert(c->trainer->step >= 0 && c->loop_began >= 0);
-    et_assert(c->meter.window_steps >= 0);
-    for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        et_assert(c->own[i].controller == c && c->own[i].every >= 0);
-    for (int i = 0; i < c->count; i++)
-        et_assert(c->actions[i].acts >= ET_ACTS_WHEN_DUE &&
-                  c->actions[i].acts <= ET_ACTS_AFTER_EVALUATION);
-}
-
 int64_t et_controller_best(const et_controller *c, double *value)
 {
     return et_run_best_step(c->run, value);

@@ -6,6 +6,7 @@
 #include <etude/outer_loop.h>
 
 #include "base/arena.h"
+#include "base/assert.h"
 #include "train/run/controller.h"
 #include "train/run/recovery.h"
 
@@ -80,8 +81,23 @@ struct et_controller {
                             and nothing is trained or saved until a restore. Status 0: none did */
 };
 
-/* controller.c: asserts what holds where a call begins. */
-void et_controller_sane(const et_controller *controller);
+/* What holds where a call begins. */
+static inline void et_controller_sane(const et_controller *c)
+{
+    et_assert(c->trainer && c->state && c->run && c->track && c->actions);
+    et_assert(c->count >= ET_OWN_ACTIONS && c->next >= 0 && c->next <= c->count);
+    et_assert(c->stopper >= 0 && c->stopper <= c->count);
+    et_assert(c->next == c->count || c->at_boundary);
+    et_assert(c->by_call || c->trainer != &c->nobody);
+    et_assert(!c->by_call || !c->finished);
+    et_assert(c->trainer->step >= 0 && c->loop_began >= 0);
+    et_assert(c->meter.window_steps >= 0);
+    for (int i = 0; i < ET_OWN_ACTIONS; i++)
+        et_assert(c->own[i].controller == c && c->own[i].every >= 0);
+    for (int i = 0; i < c->count; i++)
+        et_assert(c->actions[i].acts >= ET_ACTS_WHEN_DUE &&
+                  c->actions[i].acts <= ET_ACTS_AFTER_EVALUATION);
+}
 
 /* controller.c: lets the loop run. */
 int et_controller_run(et_controller *controller, const et_controller_goal *goal, et_error *error);

@@ -57,9 +57,6 @@ struct et_run {
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
 };
 
-/* saving.c: asserts what holds where a call begins. */
-void et_run_sane(const et_run *run);
-
 /* saving.c: notes the best validation and saves its step as the best one; if that fails, the one
  * noted before is the best again. */
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);

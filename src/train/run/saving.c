@@ -64,7 +64,7 @@ static int settle_best(et_run *run, const et_error *failure, et_error *error)
     return end_or_warn(run, failure, "the best checkpoint is not saved", error);
 }
 
-void et_run_sane(const et_run *run)
+static void sane(const et_run *run)
 {
     const et_run_saves *saves = &run->saves;
     et_assert(run->options.state);
@@ -151,7 +151,7 @@ static int try_again(et_run *run, int64_t step, et_error *error)
 
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error)
 {
-    et_run_sane(run);
+    sane(run);
     const et_state *state = run->options.state;
     bool others = et_comm_rank(run->options.comm) != 0;
     int status = run->in_parts ? et_parts_begin(state, ET_OK, error) : ET_OK;
