@@ -2,6 +2,7 @@
 #include "base/numbers/decimal.h"
 
 #include <locale.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +46,46 @@ static void test_decimal__point(void **state)
     check();
 }
 
+/* The number that a text begins with, and how many of its bytes that is. */
+static void test_decimal__parse(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t read;
+        double value;
+    } rows[] = {
+        { "1.5,2", 3, 1.5 },
+        { "-0", 2, -0.0 },
+        { "7.", 2, 7 },
+        { ".5e1x", 4, 5 },
+        { "5e", 1, 5 },
+        { "5e+", 1, 5 },
+        { "1e-400", 6, 0 },
+        { "-1e400", 6, -INFINITY },
+        { "0e999999999", 11, 0 },
+        { "0x10", 1, 0 },
+        { "", 0, 7 },
+        { "-", 0, 7 },
+        { ".", 0, 7 },
+        { "-.e5", 0, 7 },
+        { "+1", 0, 7 },
+        { " 1", 0, 7 },
+        { "inf", 0, 7 },
+        { "-nan", 0, 7 },
+        { "e5", 0, 7 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double value = 7;
+        if (et_decimal_parse(&value, rows[i].text, strlen(rows[i].text)) != rows[i].read ||
+            memcmp(&value, &rows[i].value, sizeof value))
+            fail_msg("'%s': %g", rows[i].text, value);
+    }
+    double value = 7; /* no byte beyond the length is looked at */
+    assert_int_equal(et_decimal_parse(&value, "123", 2), 2);
+    assert_true(value == 12);
+}
+
 /* A locale with a comma is made here, by the C library's own tool. */
 static const char source[] =
     "LC_IDENTIFICATION\ntitle \"comma\"\nsource \"\"\naddress \"\"\ncontact \"\"\nemail \"\"\n"
@@ -81,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decimal__point),
+        cmocka_unit_test(test_decimal__parse),
         cmocka_unit_test(test_decimal__comma),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
