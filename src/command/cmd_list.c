@@ -74,8 +74,9 @@ static void print_commented(const char *setting, const char *text)
 }
 
 /* "trainer.max_to_keep: 5    # checkpoints kept, newest first (1 to 100000)" A value of several
- * lines shows its first. What follows # is the field's help and range. */
-static void print_setting(const et_field *field, const char *path, const et_value *value)
+ * lines shows its first. What follows # is the field's help and range. chosen: by a recipe. */
+static void print_setting(const et_field *field, const char *path, const et_value *value,
+                          bool chosen)
 {
     /* The value in YAML, as it would stand in a file or behind --set. */
     et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
@@ -86,7 +87,7 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_field_range(field, &range);
     et_strbuf_cut(&line, strcspn(et_strbuf_text(&line), "\n"));
     et_plain_append(&plain, et_strbuf_text(&line));
-    et_strbuf_append(&text, field->help);
+    et_strbuf_printf(&text, "%s%s", chosen ? "chosen when the run begins: " : "", field->help);
     if (range.length)
         et_strbuf_printf(&text, " (%s)", et_strbuf_text(&range));
     print_commented(et_strbuf_text(&plain), et_strbuf_text(&text));
@@ -96,6 +97,21 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_strbuf_release(&range);
 }
 
+<<<<<<< ours
+=======
+/* What is shown of an experiment. */
+typedef struct listing {
+    const char *experiment;
+    const et_experiment *of; /* the same; NULL: not begun */
+    et_arg_list words;       /* only settings with all of them in path or help */
+    bool all, yaml;          /* groups that are not selected too; as a file that --config takes */
+    bool json;
+    size_t shown;       /* settings, so far */
+    et_value *settings; /* of json: a list that they are added to */
+    bool markdown;      /* a page of all settings of all experiments */
+} listing;
+
+>>>>>>> theirs
 /* Case and - _ aside. */
 static bool begins(const char *text, const char *word)
 {
@@ -139,7 +155,7 @@ static bool is_wanted(const listing *l, const et_field *field, const char *path)
 }
 
 static void add_setting(et_value *settings, const et_field *field, const char *path,
-                        const et_value *value)
+                        const et_value *value, bool chosen)
 {
     et_strbuf range = ET_STRBUF_INIT;
     et_value *one = et_value_add_dict(settings);
@@ -148,6 +164,8 @@ static void add_setting(et_value *settings, const et_field *field, const char *p
     if (one)
         et_value_append_copy(one, "value", value);
     et_value_set_string(one, "help", field->help);
+    if (chosen)
+        et_value_set_bool(one, "chosen", true);
     if (range.length)
         et_value_set_string(one, "range", et_strbuf_text(&range));
     et_strbuf_release(&range);
@@ -172,9 +190,9 @@ static void print_settings(listing *l, const et_fields *table, const et_value *e
         if (field->kind == ET_FIELD_KIND_STRUCT)
             print_settings(l, field->nested, value, whole, arena);
         else if (is_wanted(l, field, whole) && l->settings)
-            add_setting(l->settings, field, whole, value);
+            add_setting(l->settings, field, whole, value, et_recipe_chooses(l->of, whole));
         else if (is_wanted(l, field, whole) && ++l->shown)
-            print_setting(field, whole, value);
+            print_setting(field, whole, value, et_recipe_chooses(l->of, whole));
     }
 }
 
@@ -217,6 +235,7 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
     et_experiment experiment;
     et_arena arena = ET_ARENA_INIT;
     int status = et_experiment_begin(&experiment, program, l->experiment, &arena, error);
+    l->of = &experiment;
     if (status) {
         et_arena_release(&arena);
         return status;

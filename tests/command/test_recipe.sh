@@ -109,6 +109,8 @@ lacks '^recipe '
 # Files of settings leave open what is chosen.
 says 0 '' init --experiment translation/auto init.yaml
 grep -q '^ *# dropout_rate: 0.1 .*# chosen when the run begins: ' init.yaml || fail 'init: not a comment'
+says 0 '^task.model.dropout_rate: 0.1  *# chosen when the run begins: ' list translation/auto
+says 0 '"chosen": true' list translation/auto --json
 "$etude" list translation/auto --yaml >list.yaml
 ! grep -q '^ *\(max_size\|dropout_rate\|train_steps\):' list.yaml || fail 'list --yaml: has what is chosen'
 for file in init list; do
