@@ -120,6 +120,33 @@ static int write_kernels(et_error *error)
     return status || done == dnnl_success ? status : onednn_failed(error, done, "its kernels");
 }
 
+/* oneDNN writes the code that sets and releases AMX's tiles when the first product runs, and calls
+ * it even if there was no memory for it. So one product runs here, after memory was checked. */
+static int write_tiles(et_gemm_engine *engine, et_error *error)
+{
+    enum { SIDE = 64 };
+    const et_gemm_block_shape shape = {
+        .m = SIDE, .n = SIDE, .k = SIDE, .panels = true, .ab = ET_BF16, .c = ET_F32
+    };
+    et_gemm_block *block;
+    int status = et_gemm_block_new(&block, engine, &shape, error);
+    if (status)
+        return status;
+    const int threads = omp_get_max_threads();
+    float *c = et_alloc_zero((size_t)SIDE * SIDE, sizeof *c);
+    uint16_t *ab = et_alloc_zero((size_t)SIDE * SIDE, sizeof *ab);
+    status = c && ab ? et_memory_check(ONEDNN_MAKING_ROOM, "kernels of matrix products", error)
+                     : et_alloc_failed(error, (size_t)SIDE * SIDE * sizeof *c, "a matrix product");
+    omp_set_num_threads(1);
+    if (!status && !et_gemm_block_run(block, 0, c, ab, ab, NULL))
+        status = onednn_failed(error, dnnl_runtime_error, "its kernels");
+    omp_set_num_threads(threads);
+    et_free(c);
+    et_free(ab);
+    et_gemm_block_free(block);
+    return status;
+}
+
 /* Which layouts the CPU has kernels for is found out here, once. */
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
@@ -150,12 +177,15 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     }
     engine->panels[ET_F32] = takes_panels(engine, ET_F32);
     engine->panels[ET_BF16] = takes_panels(engine, ET_BF16);
-    if (!engine->panels[ET_F32] && (status = write_kernels(error))) {
+    if (!engine->panels[ET_F32])
+        status = write_kernels(error);
+    else if (engine->panels[ET_BF16] && et_gemm_has_amx())
+        status = write_tiles(engine, error);
+    if (status)
         et_gemm_engine_close(engine);
-        return status;
-    }
-    *out = engine;
-    return ET_OK;
+    else
+        *out = engine;
+    return status;
 }
 
 /* In any state of opening. No block of it is left. */
