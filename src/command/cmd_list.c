@@ -32,8 +32,9 @@
 /* What is shown of an experiment. */
 typedef struct listing {
     const char *experiment;
-    et_strings words; /* only settings with all of them in path or help */
-    bool all, yaml;   /* groups that are not selected too; as a file that --config takes */
+    const et_experiment *of; /* the same; NULL: not begun */
+    et_strings words;        /* only settings with all of them in path or help */
+    bool all, yaml;          /* groups that are not selected too; as a file that --config takes */
     bool json;
     size_t shown;       /* settings, so far */
     et_value *settings; /* of json: a list that they are added to */
@@ -97,21 +98,6 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_strbuf_release(&range);
 }
 
-<<<<<<< ours
-=======
-/* What is shown of an experiment. */
-typedef struct listing {
-    const char *experiment;
-    const et_experiment *of; /* the same; NULL: not begun */
-    et_arg_list words;       /* only settings with all of them in path or help */
-    bool all, yaml;          /* groups that are not selected too; as a file that --config takes */
-    bool json;
-    size_t shown;       /* settings, so far */
-    et_value *settings; /* of json: a list that they are added to */
-    bool markdown;      /* a page of all settings of all experiments */
-} listing;
-
->>>>>>> theirs
 /* Case and - _ aside. */
 static bool begins(const char *text, const char *word)
 {

@@ -14,11 +14,8 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "command/outputs.h"
-<<<<<<< ours
 #include "command/readings.h"
-=======
 #include "command/session.h"
->>>>>>> theirs
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/training_table.h"

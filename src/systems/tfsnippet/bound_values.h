@@ -27,4 +27,7 @@ int et_bound_values_apply(et_bound_values *bound, et_error *error);
 void et_bound_values_keep(et_bound_values *bound);
 void et_bound_values_put_back(et_bound_values *bound);
 
+/* The value now: the constant, or what the function gives. */
+double et_dynamic_get(const et_dynamic *dynamic);
+
 #endif
