@@ -15,6 +15,14 @@
  *     if (et_arguments_parse(&arguments, &wide, NULL, true, &error)) ...    the process's own
  *     if (arguments->help) ...                                   et_arguments_help has the text
  *
+ *     et_argument_parser_new(&parser, "wide", &error);         another parser, or the class's own
+ *     et_argument_parser_add(parser, flags, &error);
+ *     et_argument_parser_parse(parser, arguments, NULL, true, &error);
+ *     et_argument_parser_help(parser, &text, &error);
+ *     et_arguments_free_text(text);
+ *     et_argument_parser_free(parser);
+ *     et_arguments_free(arguments);
+ *
  * A flag is its field's name with "-" for "_" (both are taken): `--batch-size 128`,
  * `--batch-size=128`. Its value is taken as it stands, so wildcards need no quotes of YAML. */
 #ifndef ETUDE_ARGUMENTS_H

@@ -3,6 +3,8 @@
  *     char *path;
  *     if (et_checkpoint_load_newest(&path, params, "runs/digits", true, NULL, &error)) ...
  *     et_checkpoint_free_path(path);
+ *     if (et_checkpoint_load_best(&path, params, "runs/digits", true, NULL, &error)) ...
+ *     et_checkpoint_free_path(path);
  *
  * And whole states, in a directory, for a program that owns its loop (a run, <etude/run.h>, has
  * this, logs and more):
@@ -10,6 +12,8 @@
  *     et_checkpoints_open(&checkpoints, "runs/digits", state, NULL, &error);
  *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: nothing there yet
  *     et_checkpoints_save(checkpoints, step, &error);            returns at once
+ *     et_checkpoints_wait_read(checkpoints);                     before other arrays change
+ *     et_checkpoints_wait(checkpoints, &error);                  until it is on the disk
  *     et_checkpoints_close(checkpoints, &error);                 waits
  *
  * A save prints the small values of the state; a thread of its own then writes the arrays from

@@ -7,6 +7,11 @@
  *     if (et_class_scores_compute(&s, NULL, &p, &error)) ...
  *     printf("%.4f\n", s.auc);
  *
+ *     et_value_predictions v = { .count = rows, .value = values, .target = targets };
+ *     et_value_scores numbers;
+ *     if (et_value_scores_compute(&numbers, &v, &error)) ...
+ *     printf("%.4f\n", numbers.rmse);
+ *
  * Below w is a row's weight, t its class, p its probabilities, y the first class whose probability
  * is the largest; "scikit-learn" is its name of the function with sample_weight. A score that has
  * no value (the AUC where there is one class only) is NaN. All arrays are borrowed until the call

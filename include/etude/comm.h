@@ -7,6 +7,8 @@
  *     if (et_comm_open(&comm, NULL, &error)) ...           who are we?
  *     et_task_trainer_options options = { .batches = 8, .comm = comm };
  *     et_controller_options driver = { .run = { .model_dir = "runs/mine", .comm = comm } };
+ *     if (et_comm_rank(comm) == 0)
+ *         printf("%d ranks\n", et_comm_size(comm));
  *     ... a controller trains ...
  *     et_comm_close(comm);                                 after all that uses it
  *

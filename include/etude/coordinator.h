@@ -6,6 +6,9 @@
  *     if (et_job_config_create_server(&server, config, &error)) ...       NULL: a single node
  *     if (et_task_trainer_use_server(trainer, server, NULL, &error)) ...
  *     if (et_task_trainer_init_async(trainer, &error)) ...
+ *     if (!et_task_trainer_coordinator_for_async(trainer, &coordinator, &error))
+ *         printf("%d servers, %d workers\n", et_coordinator_servers(coordinator),
+ *                et_coordinator_workers(coordinator));
  *     if (et_job_config_master(config))
  *         status = et_task_trainer_train(trainer, 1000, logs, &error);
  *     if (!status)

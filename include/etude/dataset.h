@@ -10,6 +10,9 @@
  *     if (et_csv_data_set_open(&data, paths, 2, NULL, &options, &error) ||
  *         et_data_source_read(&source, et_data_set_source(data, "train"), &read, &error)) ...
  *
+ *     const et_data_set_path records[] = { { "train", "train-*.tfrecord" } };
+ *     if (et_examples_data_set_open(&data, records, 1, &options, &error)) ...
+ *
  * Without features each field is a feature of its own name: numbers as they are, texts as ids of
  * their entries, and texts without entries as keys; of fields of variable length those alone that
  * have entries, which are counted (one-hot). Batches are float32, numbers of targets too, and a

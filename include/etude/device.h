@@ -5,6 +5,8 @@
  *
  *     if (et_device_open(&device, &error)) ...
  *     printf("%s, %d threads\n", et_device_kernels(device), et_device_threads(device));
+ *     if (et_device_has_bfloat16(device))
+ *         options.bfloat16 = true;
  *     et_device_close(device);
  *
  * fork(): a child may use a device that its parent opened, and the passes on it. The thread that

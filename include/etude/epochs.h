@@ -3,6 +3,8 @@
  *     et_epochs epochs = { .epoch_steps = 500, .step = &self->step };
  *     if (et_epochs_begin(&epochs)) ...
  *     if (et_epochs_end(&epochs, &ended, &error)) ...
+ *     printf("epoch %d: step %d\n", (int)et_epochs_current(&epochs),
+ *            (int)et_epochs_batch_index(&epochs));
  *
  * On the state tree (et_epochs_part) a run that resumes within an epoch is in it, with the batch
  * index that it had. A value of the caller's. */

@@ -4,6 +4,8 @@
  *
  *     static int ring(void *payload, const char *event, const void *what, et_error *error) { ... }
  *     et_event_source_on(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
+ *     et_event_source_off(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
+ *     et_event_source_clear(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, &error);     all handlers
  *
  * A handler that is hung on while its event is fired is called from the next time on; one that is
  * taken off is not called any more. Firing allocates nothing. One thread. */

@@ -12,6 +12,7 @@
  *     static const et_task_kind rings = { .name = "rings", .fields = &rings_fields,
  *         .size = sizeof(rings_options), .experiments = experiments, .open = rings_open,
  *         .close = rings_close };
+ *     et_task_tell(context, "%d points", 200);         in open: a line for people
  *
  * Rows are const and static. Methods are called by one thread. */
 #ifndef ETUDE_EXPERIMENT_H

@@ -11,6 +11,7 @@
  *
  *     et_feature_set *features;
  *     if (et_feature_set_load(&features, "features.yaml", &error)) ...
+ *     if (et_feature_set_parse(&features, text, strlen(text), "features", &error)) ...    a text
  *     const et_feature_spec *job = et_feature_set_find(features, "job");
  *     et_feature_set_free(features);
  *

@@ -10,6 +10,7 @@
  *         ET_FIELD_END
  *     };
  *     const et_fields adam_table = { "adam", adam_fields };
+ *     int64_t steps = et_field_steps(adam.warmup, 500);   "2ep" of 500 steps each
  *
  * Strings and lists that parsing stores live in the arena given to it. Tables are const. A task of
  * a program's own hands one in (experiment.h), and needs none of the functions. */

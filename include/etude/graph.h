@@ -10,6 +10,8 @@
  *
  *     et_node *x = et_batch_input(s, "pixels");
  *     et_node *h = et_relu(et_dense(et_in(s, "hidden"), x, 512));        (ops.h, nn.h)
+ *     if (et_scope_training(s))
+ *         h = et_dropout(s, h, 0.1f);
  *
  * Nodes and scopes belong to the graph and live as long as it. One thread at a time.
  * Shapes: T rows (tokens or samples), D columns. "act" is the graph's activation type. */

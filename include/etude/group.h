@@ -5,7 +5,8 @@
  *     if (et_group_new(&generator, params, "generator/", &error)) ...
  *     const et_range *ranges;
  *     for (int i = 0, n = et_group_ranges(generator, &ranges); i < n; i++)
- *         ... et_params_gradients(params)[ranges[i].begin .. ranges[i].end - 1] ...
+ *         for (int64_t k = ranges[i].begin; k < ranges[i].end; k++)
+ *             sum += et_params_gradients(params)[k];
  *     et_group_free(generator);
  *
  * Only what is trained is chosen. A group does not change; whoever takes one copies what it

@@ -10,6 +10,10 @@
  *     printf("%s (%.2f)", best->text, best->score);
  *     et_hypotheses_free(found);
  *
+ *     if (et_translator_score(t, lines, targets, 2, &found, &error)) ...     given translations
+ *     for (size_t i = 0; i < 2; i++)
+ *         printf("%d\n", (int)et_hypotheses_count(found, i));
+ *
  * Beam search, samples and noise are those of Model Garden's BeamSearch and SamplingModule. What
  * differs: with several results wanted the search goes on until as many have finished, which never
  * changes the first; random numbers are functions of the seed, the line's number, the position and

@@ -8,7 +8,13 @@
  *    "job": {"name": "census"}}
  *
  *     if (et_job_config_environment(&config, &error)) ...
+ *     if (et_job_config_parse(&config, text, length, "cluster.json", &error)) ...   or of a text
  *     if (et_job_config_master(config)) ...
+ *     puts(et_job_config_describe(config));
+ *     et_job_config_create_server(&server, config, &error);
+ *     et_job_config_create_device_setter(&setter, config, NULL, &error);
+ *     et_device_setter_free(setter);
+ *     et_job_server_free(server);
  *     et_job_config_free(config);
  *
  * A cluster is one master, parameter servers and workers, which train by their roles: `etude

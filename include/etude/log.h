@@ -11,6 +11,7 @@
  *     }
  *
  *     et_log_set(show, stderr);
+ *     et_log(ET_LOG_INFO, "%d rows", 150);
  *
  * Without a function, warnings and errors go to the runs that are open: to train.log in the run's
  * directory, and to its observer (<etude/run.h>) or, of a loop, to where its lines are printed.

@@ -5,6 +5,7 @@
  *     et_loop_options options = { .max_epoch = 10, .early_stopping = true };
  *     et_loop_open(&loop, params, &options, &error);
  *     et_state_add_optimizer(et_loop_state(loop), "optimizer", optimizer, &error);
+ *     et_loop_add_source(loop, "train", source, &error);
  *     et_loop_begin(loop, &error);
  *     while (et_loop_next_epoch(loop)) {
  *         while (et_loop_next_step(loop, source)) {

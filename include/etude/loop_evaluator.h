@@ -6,6 +6,14 @@
  *     ... in an epoch of the loop:
  *     et_loop_evaluator_run(evaluator, NULL, 0, &error);       the loss, as the valid metric
  *     double loss = et_loop_evaluator_last(evaluator, NULL);
+ *     const et_loop_metric *metrics;
+ *     int count = et_loop_evaluator_last_metrics(evaluator, &metrics);
+ *     et_event_source_on(et_loop_evaluator_events(evaluator), ET_EVENT_AFTER_EXECUTION, ring, bell,
+ *                        &error);
+ *
+ *     if (et_outputs_collect(&outputs, NULL, pass, held_out, names, 1, 0, 1, &error)) ...
+ *     et_tensor logits = et_outputs_tensor(outputs, "logits");
+ *     et_outputs_free(outputs);
  *
  * Every run reads the source from where it stood when the evaluator was opened, to the end of that
  * pass, so it sees the same batches and has nothing to save. Ranks of the loop

@@ -11,9 +11,14 @@
  *     et_loop_trainer_evaluate_after(trainer, evaluator, ET_EVERY_EPOCHS(1), &error);
  *     et_loop_trainer_anneal_after(trainer, &rate, ET_EVERY_EPOCHS(10), &error);
  *     et_loop_trainer_log_after(trainer, ET_EVERY_EPOCHS(1), &error);
+ *     et_loop_trainer_call_after(trainer, ET_HOOK_EVALUATION, save, file, ET_EVERY_EPOCHS(1),
+ *                                &error);
+ *     et_event_source_on(et_loop_trainer_events(trainer), ET_EVENT_EPOCH_LOGGING, ring, bell,
+ *                        &error);
  *     et_loop_begin(loop, &error);
  *     et_loop_trainer_run(trainer, &error);
  *     et_loop_end(loop, &error);
+ *     et_loop_trainer_remove_hooks(trainer, ET_HOOK_LOGGING);
  *
  * Its events, in order: BEFORE_EXECUTION, then for each epoch BEFORE_EPOCH, for each step
  * BEFORE_STEP, the step, STEP_EVALUATION, STEP_ANNEALING, STEP_LOGGING, AFTER_STEP, then

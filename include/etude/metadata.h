@@ -7,7 +7,10 @@
  *
  *     et_metadata *metadata;
  *     if (et_metadata_load(&metadata, "metadata.json", &error)) ...
+ *     if (et_metadata_parse(&metadata, text, strlen(text), "metadata", &error)) ...    of a text
  *     const et_column_metadata *age = et_metadata_find(metadata, "age");
+ *     for (int i = 0; i < et_metadata_count(metadata); i++)
+ *         puts(et_metadata_at(metadata, i)->name);
  *     et_metadata_free(metadata);
  *
  * Read are "entries" and "vocab": {"entries": ...}, which mean the same; both are written, so that

@@ -4,10 +4,18 @@
  * metrics and keeps a state of each, for logs:
  *
  *     static const et_confusion digits = ET_CONFUSION(10);
+ *     et_metrics_new(&metrics, &error);
  *     et_metrics_define(metrics, "loss", &et_metric_mean, &error);
  *     et_metrics_define(metrics, "digits", &digits.metric, &error);   digits/precision, ...
  *     et_metrics_add(metrics, "loss", 0.25, 1);                       each step
  *     et_metrics_results(metrics, logs, &error);                      name: value
+ *     printf("%.3f\n", et_metrics_value(metrics, "loss"));
+ *     et_metrics_reset(metrics);
+ *
+ *     int loss = et_metrics_place(metrics, "loss"), place = et_metrics_place(metrics, "digits");
+ *     et_metrics_add_at(metrics, loss, 0.25, 1);                      without a look-up
+ *     et_metrics_add_sample_at(metrics, place, &(et_sample){ 3, 8, 1 });     an 8 taken for a 3
+ *     et_metrics_free(metrics);
  *
  * A state or a set is used by one thread at a time. */
 #ifndef ETUDE_METRICS_H

@@ -13,6 +13,12 @@
  *     };
  *
  *     if (et_model_builder_init(&builder, &iris, arguments, dataset, &error)) ...
+ *     for (int i = 0; i < et_model_builder_labels(&builder); i++)
+ *         printf("%s: %s\n", et_model_builder_target(&builder),
+ *                et_model_builder_label(&builder, i));
+ *     if (et_model_builder_build_training_graph(&builder, dataset, &graph, &error)) ...
+ *     printf("%d parameters\n", et_params_count(et_model_builder_params(&builder)));
+ *     et_graph_interface_close(graph);
  *     if (et_model_trainer_train(trainer, &builder, &job, &predictor, &error)) ...
  *     et_model_builder_release(&builder);
  *

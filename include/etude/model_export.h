@@ -2,6 +2,9 @@
  *
  *     et_export_options options = { .precision = "int8" };
  *     if (et_translator_export_as(t, "models/a.safetensors", &options, &error)) ...
+ *     if (et_predictor_export_as(p, "models/iris.onnx", &(et_export_options){ .format = "onnx" },
+ *                                &error)) ...
+ *     if (et_export_onnx("model.onnx", params, layout, build, NULL, &error)) ...  a pass's function
  *
  * A file is written whole or not at all, in place of one that may be there; a directory file by
  * file, none of which may be there before: ET_ECONFIG. */

@@ -7,6 +7,10 @@
  *     if (et_multitask_open(&multitask, parts, 2, device, params, &options, &error)) ...
  *     controller.trainer = et_multitask_trainer(multitask);
  *     controller.evaluator = et_multitask_evaluator(multitask);
+ *     ... train, then: ...
+ *     printf("%d steps, now with probability %.2f\n", (int)et_multitask_steps(multitask, 0),
+ *            et_multitask_probability(multitask, 0, step));
+ *     et_multitask_close(multitask);
  *
  * Joint: each step takes a batch of every task (or trainer.batches of them) and makes one update,
  * by the gradient of total_loss, the sum of weight times a task's mean loss. Interleaved: each step

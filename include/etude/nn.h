@@ -1,7 +1,10 @@
 /* Layers: functions that declare parameters and add nodes. One equation is one line; what a
  * layer learns is named by its scope. Initial values as in Keras unless said otherwise.
  *
- *     et_node *h = et_norm(et_in(s, "norm"), x, 1e-6f);
+ *     et_node *h = et_embedding_columns(et_in(s, "columns"), ids, columns, 2);
+ *     h = et_norm(et_in(s, "norm"), h, 1e-6f);            or et_norm_rms, et_norm_batch:
+ *     h = et_norm_batch(et_in(s, "batch"), h, 0.99f, 1e-3f);
+ *     h = et_norm_rms(et_in(s, "rms"), h, 1e-6f);
  *     h = et_activate(et_dense(et_in(s, "hidden"), h, 512), ET_ACTIVATION_GELU);
  *     et_node *logits = et_dense(et_in(s, "output"), h, 10);
  */

@@ -6,6 +6,9 @@
  *
  *     et_node *h = et_matmul(x, et_param(s, "weight", et_shape_2(784, 512), init), NULL, NULL);
  *     et_node *loss = et_softmax_loss(et_relu(h), labels, 0);
+ *     et_node *positions = et_sinusoid(s, 64, 512);
+ *     et_node *scale = et_variable(s, "scale", et_shape_1(512), init);      not trained
+ *     h = et_recomputable(et_rms_norm(et_layer_norm(h, scale, bias, 1e-6f), scale, 1e-6f));
  *
  * Shapes: T rows (tokens or samples), D columns. "act" is the graph's activation type. */
 #ifndef ETUDE_OPS_H

@@ -1,6 +1,12 @@
 /* Ops that compute each element by itself (ops.h). A chain of them is one pass over memory.
  *
  *     et_node *scaled = et_div(x, et_sqrt(et_offset(et_row_mean(et_square(x)), 1e-6f)));
+ *     et_node *gate = et_mul(et_sigmoid(a), et_tanh(b));
+ *     et_node *q = et_clamp(et_offset(et_scale(p, -1), 1), 0, 1);
+ *     et_node *focal = et_mul(et_power(q, 2), et_ln(p));
+ *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));     beside et_relu, et_gelu, et_swish
+ *     et_node *softsign = et_mul(x, et_reciprocal(et_offset(et_abs(x), 1)));
+ *     et_node *sum = et_add(et_gelu(a), et_swish(b));
  *
  * x, a and b are float32 or bfloat16, and so is the result. Of two operands one may be repeated, if
  * it is float32 or of the other's type: a vector [D] over the rows of [T, D], a column [T, 1] over

@@ -5,6 +5,7 @@
  *     et_node *h = et_convolution(image, weight, bias, &same);
  *     et_pool_options two = { .window = { 2, 2 } };
  *     h = et_max_pool(h, &two);
+ *     h = et_mean_pool(h, NULL);             of the whole image
  *
  * A window has an output wherever it lies inside the image; with `same` one for every stride, and
  * what is missing at the ends (the odd one at the end, as in TensorFlow) counts as zeros in a

@@ -4,6 +4,10 @@
  *     et_node *image = et_reshape(pixels, et_shape_4(batch, 28, 28, 1));
  *     et_node *both[] = { et_embed_columns(ids, table, columns, 3), numbers };
  *     et_node *h = et_concatenate_columns(both, 2);
+ *     et_node *last = et_slice_rows(h, batch - 1, 1);
+ *     et_node *picked[] = { et_gather_rows(h, rows), last };
+ *     et_node *below = et_concatenate_rows(picked, 2);
+ *     et_node *classes = et_one_hot(labels, 10);
  *
  * Shapes as in ops.h; "columns" are the last dimension, "rows" the first, of any number. */
 #ifndef ETUDE_OPS_LAYOUT_H
@@ -38,8 +42,8 @@ typedef struct et_column {
 } et_column;
 
 /* y[t] = table_0[ids[t, 0]], table_1[ids[t, 1]], ... side by side: ids int32 [T, count], table
- * [et_columns_size] a parameter, columns are copied. An id is below its column's rows; a negative
- * one gives zeros. Result [T, sum of widths] act. */
+ * [sum of rows times width] a parameter, columns are copied. An id is below its column's rows; a
+ * negative one gives zeros. Result [T, sum of widths] act. */
 ET_API et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns, int count);
 
 #endif

@@ -6,6 +6,9 @@
  *
  *     et_node *loss = et_weighted_sum(et_huber_error(out, target, 1), weights);
  *     et_loss_over(s, "loss", loss, 1, et_sum(weights));     (pass.h)
+ *     et_node *likely = et_mul(et_softmax(out), et_log_softmax(out));       -entropy, by class
+ *     et_node *mse = et_mean(et_squared_error(out, target)), *mae = et_absolute_error(out, target);
+ *     et_node *centred = et_sub(out, et_column_mean(out)), *totals = et_column_sum(centred);
  *
  * Sums and means are float32 whatever x is. Means divide by the rows that the plan was made for. */
 #ifndef ETUDE_OPS_LOSS_H

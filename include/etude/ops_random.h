@@ -4,6 +4,7 @@
  *
  *     et_node *noise = et_noise(s, "noise", et_shape_2(batch, 20));        (a VAE's sample)
  *     et_node *z = et_add(mean, et_mul(deviation, noise));
+ *     et_node *pixels = et_bernoulli(s, "pixels", et_sigmoid(z));
  */
 #ifndef ETUDE_OPS_RANDOM_H
 #define ETUDE_OPS_RANDOM_H

@@ -7,6 +7,11 @@
  *     if (et_optimizer_open(&optimizer, device, params, "generator/", &setup, &error)) ...
  *     if (et_pass_run(pass, batch, seed, n, &error) ||
  *         et_optimizer_update(optimizer, pass, &update, &error)) ...
+ *     printf("update %d, rate %g\n", (int)et_optimizer_iterations(optimizer),
+ *            et_optimizer_learning_rate(optimizer));
+ *     et_optimizer_set_learning_rate(optimizer, 0.01, &error);         in place of the schedule's
+ *
+ *     et_optimizer_share_out(optimizer, comm, &error);                 each rank keeps a part
  *
  * It borrows device and store. One thread. */
 #ifndef ETUDE_OPTIMIZER_H

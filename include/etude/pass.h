@@ -8,6 +8,9 @@
  *         et_node *logits = et_dense(et_in(s, "logits"), h, 10);
  *         et_loss(s, "loss", et_softmax_loss(logits, et_batch_input(s, "labels"), 0), 1);
  *         et_output(s, "logits", logits);
+ *         et_penalty(s, "decay", et_scale(et_sum(et_square(logits)), 1e-4f), 1);
+ *         et_moving_mean(s, et_variable(s, "mean", et_shape_1(10), (et_init){ 0 }),
+ *                        et_column_mean(logits), 0.99f);
  *     }
  *
  *     et_pass_options options = { .training = true };
@@ -15,8 +18,11 @@
  *     if (et_pass_open(&pass, device, params, layout, classifier, NULL, &options, &error) ||
  *         et_params_materialize(params, false, &error)) ...
  *     et_init_draw(params, 1);
+ *     et_pass_prepare(pass, layout, &error);       plans now
  *     while (!et_source_next(source, batch, &error))
  *         if (et_pass_run(pass, batch, 1, n++, &error)) ...
+ *     const char *first = et_pass_find_not_finite(pass);
+ *     et_pass_set_scale(pass, 1024);               of a pass that is scaled
  *
  * The loss of a batch is a sum, over rows or tokens; its gradient is that of the sum. Whoever
  * updates divides by the divisor of all batches of the update (et_pass_divisor): several batches

@@ -7,6 +7,10 @@
  *     et_export_action_init(&save_it, "export", exports, params, NULL);
  *     et_conditional_init(&when_best, "export_best", et_new_best_holds, new_best,
  *                         (et_action *[]){ &save_it.action }, 1);
+ *     et_checkpoint_export_init(&follow, "follow", exports, "runs/a", NULL);    of each checkpoint
+ *
+ *     if (et_new_best_commit(new_best, logs, &is_new, &error) ||
+ *         et_exports_next_name(exports, &name, &error) || et_exports_clean_up(exports, &error)) ...
  *
  * when_best.action is an evaluation action (outer_loop.h), or one of the program's own. To save
  * when a process is told to go there is run.stop, to save and go on run.save (run.h).

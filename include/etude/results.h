@@ -9,6 +9,10 @@
  *     et_results_open(&results, NULL, "mnist", &error);
  *     et_results_save_config(results, &table, &s, &defaults, &error);
  *     et_results_set(results, "accuracy", 0.984, &error);
+ *     et_results_update(results, values, &error);
+ *     et_results_make_directory(results, "images", &error);
+ *     printf("%s:\n%s", et_results_directory(results), et_results_format(results, arena));
+ *     const et_value *accuracy = et_value_get(et_results_values(results), "accuracy");
  *     et_results_close(results);
  *
  * Files are whole at any time: config.json and config.defaults.json, result.json. One thread. */

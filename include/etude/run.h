@@ -5,7 +5,20 @@
  *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
  *     et_run_restore(run, &step, &error);             -1: nothing there; initial values are drawn
  *     et_run_begin(run, &error);                      opens the logs, cut off where they were
- *     ... et_run_log, et_run_note_best, et_run_save ...
+ *     while (step < steps && !et_run_asked_to_stop(run)) {
+ *         if (et_run_check(run, &error)) ...          another process has taken it
+ *         step++;                                     a step of the program's
+ *         et_run_touch(run);
+ *         et_run_look_after_saves(run, step, &error);
+ *         et_run_save_if_asked(run, step, &error);
+ *         if (step % 100 == 0) {
+ *             et_run_note_best(run, step, logs, &error);
+ *             et_run_log(run, step, logs, &error);
+ *             et_run_save(run, step, false, &error);
+ *         }
+ *     }
+ *     if (et_run_unsaved(run))
+ *         et_run_save(run, step, false, &error);
  *     et_run_finish_saves(run, step, &error);
  *     et_run_close(run, &error);
  *

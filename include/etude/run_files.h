@@ -6,6 +6,7 @@
  *     if (et_run_files_step("runs/a", &step, &error)) ...                    none yet: ET_ENOTFOUND
  *     et_run_files_write_metrics("runs/a", step, logs, &error);       runs/a/metrics-<step>.json
  *     et_run_files_write_params("runs/a/model.txt", params, &error);
+ *     int64_t numbers = et_run_files_count_params(params, true);
  *     et_run_files_remove_checkpoints("runs/a", &error);
  *
  * Model Garden's train_utils. Files are replaced whole. Any thread. */

@@ -7,6 +7,7 @@
  *
  *     et_schema *schema;
  *     if (et_schema_load(&schema, "schema.yaml", &error)) ...
+ *     if (et_schema_parse(&schema, text, strlen(text), "schema", &error)) ...    a text, not a file
  *     if (!et_schema_find(schema, "age")) ...
  *     et_schema_free(schema);
  *

@@ -2,6 +2,22 @@
  * what is answered together and for how long one waits are the command's; a service reads a request
  * and answers several at once. A kind's row names its class (experiment.h):
  *
+ *     static int rings_read(et_service *self, et_service_request *r, et_error *error)
+ *     {
+ *         static const char *const keys[] = { "points", "top", NULL };
+ *         int64_t top;
+ *         int status = et_service_keys(r, keys, error);
+ *         if (!status)
+ *             status = et_service_number(r, "top", 1, 9, 1, &top, error);
+ *         r->items = status ? 0 : 1;
+ *         return status;
+ *     }
+ *     static void rings_answer(et_service *self, et_service_request *const *all, size_t count)
+ *     {
+ *         for (size_t i = 0; i < count; i++)
+ *             if (!et_service_ended(all[i]))
+ *                 et_service_answer(all[i], "{}", 2);
+ *     }
  *     static const et_service_class rings_service = {
  *         .name = "classify", .items = "points", .example = "{\"points\": [[0.5, -1.0]]}",
  *         .open = rings_open, .close = rings_close, .read = rings_read, .answer = rings_answer,

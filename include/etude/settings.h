@@ -38,8 +38,9 @@ typedef struct et_settings {
  *   mine.yaml                   the name of a file. One that would be an assignment of a setting
  *                               that is there is written ./task=1.yaml
  *
- * ET_ECONFIG: as et_fields_read; locked; an item of a list is missing, or is a list. ET_EUSAGE:
- * none of these. Assignments before a wrong one are set by then. */
+ * ET_ECONFIG: an unknown setting (the nearest is named), a wrong type, a value out of range;
+ * locked; an item of a list is missing, or is a list. ET_EUSAGE: none of these. Assignments before
+ * a wrong one are set by then. */
 ET_API int et_settings_override(et_settings *settings, const char *text, et_error *error);
 
 /* The same of a file: YAML, or JSON if its name ends in .json. */
@@ -55,8 +56,8 @@ ET_API int et_settings_check(const et_settings *settings, const char *const *res
 /* From here on nothing at any depth can be put on top: ET_ECONFIG. */
 ET_API void et_settings_lock(et_settings *settings);
 
-/* Writes what counts (et_fields_effective), and extra, as YAML; a file that has just that is left
- * as it is. */
+/* Writes what counts (not groups that are not selected), and extra, as YAML; a file that has just
+ * that is left as it is. */
 ET_API int et_settings_write(const et_settings *settings, const char *path, et_error *error);
 
 #endif

@@ -8,6 +8,9 @@
  *         if (et_shards_update(shards, optimizer, et_loop_step_data(loop), 1,
  *                              (uint64_t)et_loop_step(loop), NULL, &error))
  *             et_loop_fail(loop, &error);
+ *     double loss = et_shards_loss(shards) / et_shards_divisor(shards);
+ *     et_measured first = et_shards_measured(shards, 0);
+ *     et_shards_close(shards);
  *
  * In loops (loop.h, which has the comm too), hooks (standard.h) and a task's own train_step. Every
  * rank reads all batches and calls the same with the same; a rank that fails elsewhere says so at

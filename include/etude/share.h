@@ -12,8 +12,10 @@
  *         bool mine;
  *         if ((status = et_share_take(share, batch, &mine, &error))) break;
  *         if (mine && (status = evaluate(pass, batch, metrics, &error))) break;
+ *         if (mine && (status = et_share_keep(share, outputs, &error))) break;
  *     }
  *     status = et_share_join(share, status, &error);
+ *     et_share_close(share);
  *
  * An et_evaluator says that all ranks call it (its comm). In hooks eval_begin begins, eval_step
  * takes, and eval_end joins where it has logs; eval_reduce has no outputs (NULL) of a batch that is

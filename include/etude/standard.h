@@ -15,6 +15,9 @@
  *
  *     if (et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, &error)) ...
  *     options.trainer = &a.standard.trainer;
+ *     ...
+ *     et_standard_trainer_set_dataset(&a.standard, &other, &error);            from now on
+ *     et_standard_evaluator_set_dataset(&judge, &other, &error);
  *
  * A data set is a source or a tree of sources by name, and a cursor reads it. Training continues
  * with one cursor from call to call. A data set that replaces another begins at its beginning; the

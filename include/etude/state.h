@@ -2,9 +2,19 @@
  * Parts attach: small things as plain values (a dict each), arrays as named tensors. The tree
  * knows nothing of files and owns none of what is attached, which must outlive it.
  *
- *     static const et_part_class counter_part = { "counter", save_counter, restore_counter };
- *     et_state_add(state, "counter", &counter_part, &counter, &error);
+ *     static int save_rate(const void *self, et_value *dict, et_error *error)
+ *     {
+ *         return et_part_set_real(dict, "rate", *(const double *)self) ? ET_OK : ET_ENOMEM;
+ *     }
+ *     static int restore_rate(void *self, const et_value *dict, et_error *error)
+ *     {
+ *         return et_part_read_real(dict, "rate", self, error);
+ *     }
+ *     static const et_part_class rate_part = { "rate", save_rate, restore_rate };
+ *     if (et_state_new(&state, &error)) ...
+ *     et_state_add(state, "rate", &rate_part, &rate, &error);
  *     et_state_add_tensor(state, "noise", values, et_shape_1(64), &error);
+ *     et_state_free(state);                    after all that it is saved with
  *
  * Attach everything before the first save or restore: a trainer does in its method attach. One
  * thread. */

@@ -1,9 +1,17 @@
 /* Statistics of values that come one by one: weighted mean, variance, how many. Nothing is rounded
  * while they come, so the order of them and how they are grouped change no bit.
  *
+ *     et_statistics_new(&statistics, &error);
  *     et_statistics_collect(statistics, 2, 1);
  *     et_statistics_collect(statistics, 3, 3);
  *     double mean = et_statistics_mean(statistics);      2.75
+ *     printf("%.2f +- %.2f, variance %.2f\n", mean, et_statistics_stddev(statistics),
+ *            et_statistics_var(statistics));
+ *     et_statistics_reset(statistics);
+ *     et_statistics_collect_all(statistics, values, NULL, 3);
+ *     printf("%d of weight %g\n", (int)et_statistics_counter(statistics),
+ *            et_statistics_weight_sum(statistics));
+ *     et_statistics_free(statistics);
  *
  * As a metric of a set it is et_metric_statistics (<etude/metrics.h>). One thread at a time. */
 #ifndef ETUDE_STATISTICS_H

@@ -11,6 +11,8 @@
  *     et_value *logs = et_value_dict(arena);
  *     et_value_set_float(et_value_set_dict(logs, "train"), "loss", 0.25);
  *     et_sink_write(sink, 200, logs, &error);
+ *     et_sink_flush(sink, &error);
+ *     et_sink_positions(sink, positions);             to be kept in a checkpoint
  *     et_arena_free(arena);
  *     et_sink_close(sink, &error);
  *

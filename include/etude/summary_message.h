@@ -4,6 +4,7 @@
  *     et_summary *summary;
  *     et_summary_new(&summary, &error);
  *     et_summary_add_histogram(summary, "weights", values, 1000, &error);
+ *     et_summary_add_scalar(summary, "loss", 0.25, &error);
  *     size_t length;
  *     const void *bytes = et_summary_bytes(summary, &length);
  *     et_sink_write_summary(sink, 200, bytes, length, &error);

@@ -4,6 +4,7 @@
  *     float pixels[128][784];
  *     et_tensor x = { pixels, ET_F32, et_shape_2(128, 784) };
  *     size_t bytes = et_tensor_bytes(x);
+ *     bool same = et_shape_equal(x.shape, et_shape_2(128, 784));
  */
 #ifndef ETUDE_TENSOR_H
 #define ETUDE_TENSOR_H

@@ -9,6 +9,9 @@
  *     static const et_trainer_class gan_class = { .name = "gan", .step = gan_step };
  *     gan g = { .trainer = { &gan_class } };
  *
+ *     if (et_trainer_train(&g.trainer, 100, logs, &error)) ...               without a driver
+ *     if (et_evaluate(evaluator, g.trainer.step, -1, NULL, NULL, logs, &error)) ...
+ *
  * Everything that resumes is attached to the state tree once (attach); after that a killed run
  * that is started again does what an unbroken one would have done. Methods that may fail give a
  * status; all but step are optional. One thread. */

@@ -6,6 +6,10 @@
  *     char *results[2];
  *     if (et_translator_translate(t, lines, 2, results, &error)) ...
  *     et_translator_free_results(results, 2);
+ *     printf("%s, step %d\n", et_translator_checkpoint(t), (int)et_translator_step(t));
+ *     et_translator_set_progress(t, show, NULL);
+ *     if (et_translator_export(t, "models/help", &error)) ...
+ *     if (et_translator_open_memory(&t2, bytes, length, NULL, &error)) ...   an export's bytes
  *     et_translator_close(t);
  *
  * A line's translation is the same in any call, beside any other lines and for any number of

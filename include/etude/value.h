@@ -4,6 +4,22 @@
  *
  *     et_value *state = et_value_dict(arena);
  *     et_value_set_int(state, "step", 200);
+ *     et_value_set_bool(state, "done", false);
+ *     et_value_set_string(et_value_set_dict(state, "best"), "metric", "accuracy");
+ *     et_value *list = et_value_set_list(state, "notes");
+ *     et_value_add_float(list, 0.5);
+ *     et_value_add_int(list, 1);
+ *     et_value_add_string(list, "none");
+ *     if (et_value_failed(state)) ...                     no memory was left
+ *
+ *     int64_t step;                                       read, with messages that name the key
+ *     const char *metric;
+ *     if (et_value_read_int(state, "step", &step, &error) ||
+ *         et_value_read_bool(state, "done", &done, &error) ||
+ *         et_value_read_string(et_value_get(state, "best"), "metric", &metric, &error)) ...
+ *     const et_value *same = et_value_path(state, "best.metric");
+ *     for (const et_value *note = list->first; note; note = note->next)
+ *         puts(note->kind == ET_VALUE_STRING ? note->string : "a number");
  *
  * A failed allocation is remembered by the arena (et_value_failed): writers check once at the
  * end. One thread at a time. */
