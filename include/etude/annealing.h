@@ -4,19 +4,16 @@
  *
  *     et_annealing_scalar_options options = { .initial_value = 0.1, .ratio = 0.5, .epochs = 100 };
  *     et_annealing_scalar_init(&rate, loop, &options, &error);
-<<<<<<< ours
  *     et_bound_value bound = { .optimizer = optimizer,
  *                              .value = et_annealing_scalar_dynamic(&rate) };
-=======
- *     et_fed_value feed = { .optimizer = optimizer, .value = et_annealing_scalar_dynamic(&rate) };
  *     printf("rate %g\n", et_annealing_scalar_get(&rate));
  *
  *     et_scheduled_variable_init(&noise, params, "noise", 0.1, &error);
  *     et_scheduled_variable_set(&noise, et_scheduled_variable_get(&noise) / 2);
- *     feed = (et_fed_value){ .variable = "beta", .value = et_scheduled_variable_dynamic(&noise) };
+ *     bound = (et_bound_value){ .variable = "beta",
+ *                               .value = et_scheduled_variable_dynamic(&noise) };
  *     et_annealing_variable_init(&beta, params, "beta", 0.01, 2, -INFINITY, &error);
  *     et_annealing_variable_anneal(&beta);                     0.02
->>>>>>> theirs
  *
  * What resumes: a scalar is a function of the loop's counters; a variable is one of the store,
  * which a checkpoint keeps. One thread. */
