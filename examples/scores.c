@@ -1,0 +1,138 @@
+/* Scores of translations: BLEU and chrF2 of all lines, and the line that is worst by itself.
+ *
+ *     build/examples/scores HYPOTHESES REFERENCES
+ *
+ * Two metrics take turns, as two threads would; their counts are merged. */
+#include <etude/etude.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORKERS = 2, LINE = 4096 };
+
+typedef struct scores {
+    et_bleu *bleu[WORKERS];
+    et_chrf *chrf[WORKERS];
+    et_bleu *alone; /* for single sentences */
+    double worst;   /* BLEU of the worst line */
+    double its_chrf;
+    char line[LINE];
+} scores;
+
+static scores s = { .worst = 101 };
+
+static int open_metrics(et_error *error)
+{
+    et_bleu_options single = ET_BLEU_OPTIONS_INIT;
+    single.effective_order = true;
+
+    int status = et_bleu_new(&s.alone, &single, error);
+    for (int i = 0; i < WORKERS && !status; i++) {
+        status = et_bleu_new(&s.bleu[i], NULL, error);
+        if (!status)
+            status = et_chrf_new(&s.chrf[i], NULL, error);
+    }
+    return status;
+}
+
+static void close_metrics(void)
+{
+    for (int i = 0; i < WORKERS; i++) {
+        et_bleu_free(s.bleu[i]);
+        et_chrf_free(s.chrf[i]);
+    }
+    et_bleu_free(s.alone);
+}
+
+static int add(int worker, const char *hypothesis, const char *reference, et_error *error)
+{
+    et_bleu_result one;
+    int status = et_bleu_sentence(s.alone, &one, hypothesis, reference, error);
+    if (!status && one.score < s.worst) {
+        s.worst = one.score;
+        snprintf(s.line, sizeof s.line, "%s", hypothesis);
+        status = et_chrf_sentence(s.chrf[worker], &s.its_chrf, hypothesis, reference, error);
+    }
+
+    if (!status)
+        status = et_bleu_add(s.bleu[worker], hypothesis, reference, error);
+    return status ? status : et_chrf_add(s.chrf[worker], hypothesis, reference, error);
+}
+
+static bool read_line(FILE *file, char line[LINE])
+{
+    if (!file || !fgets(line, LINE, file))
+        return false;
+    line[strcspn(line, "\n")] = 0;
+    return true;
+}
+
+static int add_files(FILE *hypotheses, FILE *references, et_error *error)
+{
+    char hypothesis[LINE], reference[LINE];
+    int status = ET_OK;
+    for (int n = 0;
+         !status && read_line(hypotheses, hypothesis) && read_line(references, reference); n++)
+        status = add(n % WORKERS, hypothesis, reference, error);
+    return status;
+}
+
+/* Everything goes to the first metric; the others are empty again. */
+static int merge(et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 1; i < WORKERS && !status; i++) {
+        status = et_bleu_merge(s.bleu[0], et_bleu_total(s.bleu[i]), error);
+        if (!status)
+            status = et_chrf_merge(s.chrf[0], et_chrf_total(s.chrf[i]), error);
+        et_bleu_clear(s.bleu[i]);
+        et_chrf_clear(s.chrf[i]);
+    }
+    return status;
+}
+
+static int print(et_error *error)
+{
+    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
+    et_bleu_result bleu;
+    double chrf;
+    int status = et_bleu_value(s.bleu[0], &bleu, error);
+    if (!status)
+        status = et_chrf_value(s.chrf[0], &chrf, error);
+    if (status)
+        return status;
+
+    puts(et_bleu_print(&bleu, 2, et_bleu_signature(s.bleu[0], signature), text));
+    puts(et_chrf_print(chrf, 2, et_chrf_signature(s.chrf[0], signature), text));
+    printf("worst line: BLEU %.1f, chrF2 %.1f: %s\n", s.worst, s.its_chrf, s.line);
+    return ET_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s HYPOTHESES REFERENCES\n", argv[0]);
+        return 2;
+    }
+
+    et_error error = ET_ERROR_INIT;
+    FILE *hypotheses = fopen(argv[1], "r"), *references = fopen(argv[2], "r");
+    int status = open_metrics(&error);
+    if (!status && (!hypotheses || !references))
+        status = et_fail_errno(&error, "%s", hypotheses ? argv[2] : argv[1]);
+    if (!status)
+        status = add_files(hypotheses, references, &error);
+    if (!status)
+        status = merge(&error);
+    if (!status)
+        status = print(&error);
+    if (status)
+        fprintf(stderr, "%s (%s)\n", error.text, et_status_name(status));
+
+    if (hypotheses)
+        fclose(hypotheses);
+    if (references)
+        fclose(references);
+    close_metrics();
+    return status ? 1 : 0;
+}
