@@ -45,7 +45,6 @@ typedef struct et_annealing_scalar_options {
     double initial_value, ratio;
     int64_t epochs, steps;           /* the period: exactly one is positive, and the other 0 */
     const double *minimum, *maximum; /* NULL: none */
-    ET_RESERVED(8);
 } et_annealing_scalar_options;
 
 typedef struct et_annealing_scalar {

@@ -39,6 +39,33 @@ ET_DATA const char *const et_level_names[]; /* ended by NULL */
 
 #define ET_UNITS_NONE (-1) /* in place of a gap of an indexed flag whose default it is */
 
+<<<<<<< ours
+=======
+/* The member of an indexed flag: --hidden-layers:1 20 --hidden-layers:2 10. */
+typedef struct et_integer_list {
+    int64_t *items;
+    size_t count;
+} et_integer_list;
+
+#define ET_INTEGERS_MAX 1024 /* items of one */
+
+typedef struct et_flag {
+    et_field field;      /* BOOL, given alone or as =false; INT, FLOAT, CHOICE, STRING */
+    const char *alias;   /* another name for it, with "-"; NULL: none */
+    const char *group;   /* heading in help; NULL: that of the row before */
+    const char *metavar; /* what its value is called in help, "path"; NULL: by its kind */
+    bool indexed; /* of an INT: the member is an et_integer_list, the flag --name:N value, from
+                     1; without :N, or with what is no number there, it is the first. Gaps
+                     are the default */
+    bool job;     /* of the job: taken where that is parsed as well */
+} et_flag;
+
+#define ET_FLAG_END                                                                                \
+    {                                                                                              \
+        .field = ET_FIELD_END                                                                      \
+    }
+
+>>>>>>> theirs
 typedef struct et_arguments_class {
     const char *name;                      /* of the program, in help */
     const struct et_arguments_class *base; /* what it adds to; NULL: et_model_arguments */
@@ -49,7 +76,6 @@ typedef struct et_arguments_class {
     /* Makes more of what was parsed. Optional; that of the base has been called before, so none
      * is forgotten. ET_EUSAGE names the flag. */
     int (*process)(et_arguments *self, et_error *error);
-    ET_RESERVED(4);
 } et_arguments_class;
 
 /* The flags of every program; NULL in place of a class means it. */
@@ -76,7 +102,6 @@ struct et_arguments {
     et_strings raw; /* the arguments as they were given */
     /* Made by et_arguments_process. */
     int log_threshold, log_threshold_tensorflow; /* TensorFX's numbers: 50, 40, 30, 20, 10 */
-    ET_RESERVED(8);
 };
 
 /* With values by name, "batch_size", in place of defaults; of an indexed flag a list. Not processed

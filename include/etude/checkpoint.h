@@ -74,15 +74,14 @@ ET_API void et_checkpoint_free_path(char *path);
 typedef struct et_checkpoints et_checkpoints;
 
 typedef struct et_checkpoint_options {
-    int64_t max_to_keep;  /* the newest N; 0: 5; negative: all */
+    int64_t max_to_keep;       /* the newest N; 0: 5; negative: all */
+    double keep_every_n_hours; /* beside the newest N: of those that fall out one each so many hours
+                                  stays for good, unless a run goes back before it. Hours count from
+                                  when a run first had this, also while it rests; 0: none */
     bool other_optimizer; /* a restore takes the file of another optimizer: weights must fit, slots
                              that it lacks are left as they are, those that it has beyond ours are
                              dropped, with a warning */
     const struct et_inside *inside; /* the library's own; NULL */
-    double keep_every_n_hours; /* beside the newest N: of those that fall out one each so many hours
-                                  stays for good, unless a run goes back before it. Hours count from
-                                  when a run first had this, also while it rests; 0: none */
-    ET_RESERVED(7);
 } et_checkpoint_options;
 
 /* Makes the directories, takes the lock (ET_EBUSY: another process trains there) and clears what a

@@ -34,7 +34,6 @@ typedef struct et_class_predictions {
     const double *weight;     /* [count], finite and not negative; NULL: 1 each */
     int64_t bins;             /* of calibration_error; 0: 15 */
     bool first;               /* of two classes: what is asked for is class 0, not class 1 */
-    ET_RESERVED(4);
 } et_class_predictions;
 
 /* Precision, recall and f1 are those of class 1 where there are two classes (or 0: first), else
@@ -55,7 +54,6 @@ typedef struct et_class_scores {
     double calibration_error; /* sum over bins of |mean of [y = t] - mean of p_y| times the bin's
                                  share of weight; bin b of B has rows with b < B p_y <= b + 1
                                  (expected calibration error, Guo et al. 2017) */
-    ET_RESERVED(8);
 } et_class_scores;
 
 /* confusion: [classes, classes], weight of rows of class t taken for class y, row t; NULL: not
@@ -77,7 +75,6 @@ typedef struct et_value_predictions {
     /* The same two arrays as doubles, for numbers that a float32 cannot tell apart. Give both in
      * place of value and target. */
     const double *wide_value, *wide_target;
-    ET_RESERVED(2);
 } et_value_predictions;
 
 /* With d = value - target; of several targets the mean over them. */
@@ -87,7 +84,6 @@ typedef struct et_value_scores {
     double r2;   /* 1 - sum w d^2 / sum w (t - mean t)^2: r2_score. Of targets that are all alike
                     1 where d is 0 throughout, else 0 */
     double mse;
-    ET_RESERVED(8);
 } et_value_scores;
 
 /* ET_EDATA: a value, target or weight that is none, by its row, or no row that counts. */

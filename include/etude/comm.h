@@ -33,7 +33,6 @@ typedef struct et_comm_options {
                                 the parameters, and updates those (ZeRO stage 1): the same bits.
                                 Saves are then a run's alone. For an optimizer of the program's own:
                                 et_optimizer_share_out (optimizer.h) */
-    ET_RESERVED(7);
 } et_comm_options;
 
 /* Once in a process, and before its first rank ends. options NULL: the defaults. ET_ENOTFOUND: the

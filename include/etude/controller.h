@@ -33,25 +33,24 @@ typedef struct et_controller_options {
     int action_count;
     /* Its state is the controller's: leave it NULL. model_dir: needed without an outer_loop. */
     et_run_options run;
-    int64_t train_steps;         /* in all, an absolute target */
-    int64_t steps_per_loop;      /* 0: up to what is due next */
+    int64_t train_steps;    /* in all, an absolute target */
+    int64_t steps_per_loop; /* 0: up to what is due next */
+    /* Driven call by call, not by train_steps and validation_interval: <etude/outer_loop.h>. NULL:
+     * by et_controller_train. Copied. */
+    const struct et_outer_loop_options *outer_loop;
     int64_t summary_interval;    /* steps between logs; 0: at the end only */
     int64_t validation_interval; /* steps between evaluations; 0: none */
+    int64_t validation_steps;    /* of an evaluation; 0 and -1: all there are */
+    /* Evaluations in a row without a new best (run.best_metric) after which the run ends, for good
+     * unless it is opened with another patience. 0: none. */
+    int64_t patience;
+    const double *target; /* a best value at which the run ends as well; copied. NULL: none */
     int64_t checkpoint_interval; /* steps between saves; 0: at the end only */
     /* How often in a row a run whose step fails with ET_EDIVERGED goes back to its last checkpoint,
      * or to where it began, and on in another way (et_trainer_class.retry); a checkpoint past the
      * step that failed begins a new row. The count is in model_dir/recovery.json, which no restore
      * takes back. 0 and below: the run ends. */
     int64_t recovery_max_trials;
-    /* Driven call by call, not by train_steps and validation_interval: <etude/outer_loop.h>. NULL:
-     * by et_controller_train. Copied. */
-    const struct et_outer_loop_options *outer_loop;
-    int64_t validation_steps; /* of an evaluation; 0 and -1: all there are */
-    /* Evaluations in a row without a new best (run.best_metric) after which the run ends, for good
-     * unless it is opened with another patience. 0: none. */
-    int64_t patience;
-    const double *target; /* a best value at which the run ends as well; copied. NULL: none */
-    ET_RESERVED(3);
 } et_controller_options;
 
 /* Attaches, restores the newest checkpoint or starts anew. */

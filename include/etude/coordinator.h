@@ -30,16 +30,15 @@ typedef struct et_async_options {
     int64_t max_staleness; /* updates at most between the weights that a gradient was computed from
                               and its own; 0: as many as two gradients of each worker make; -1:
                               none */
-    bool synchronous;      /* an update is the sum of the gradients of all workers */
-    double peer_timeout;   /* seconds of silence after which others are lost; 0: 60 */
-    int64_t steps;         /* the last one that is made; 0: not known */
-    int64_t gradients_per_update; /* added up, whoever computed them; 0: as many as workers */
-    bool no_weight_prediction; /* a gradient is of the weights that servers have, not of what they
-                                  are expected to be in its update */
     double staleness_wait; /* a worker whose next gradient would be stale waits for the update under
                               way, at most so many times as long as its last batch took; 0: once;
                               -1: never */
-    ET_RESERVED(5);
+    bool no_weight_prediction; /* a gradient is of the weights that servers have, not of what they
+                                  are expected to be in its update */
+    bool synchronous;          /* an update is the sum of the gradients of all workers */
+    int64_t gradients_per_update; /* added up, whoever computed them; 0: as many as workers */
+    double peer_timeout;          /* seconds of silence after which others are lost; 0: 60 */
+    int64_t steps;                /* the last one that is made; 0: not known */
 } et_async_options;
 
 /* Before init_async. server: borrowed until the trainer is closed; NULL: a single node. options:

@@ -163,7 +163,6 @@ typedef struct et_batches_options {
     int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, by kind; where there is one kind, 0: 32 */
     const char *setting;               /* what sets the capacity, for messages */
     const char *cure;                  /* what else helps, "lower ..."; NULL: nothing */
-    ET_RESERVED(8);
 } et_batches_options;
 
 /* Owns samples from then on. options NULL: zeros. ET_ECONFIG: a sample does not fit. */

@@ -39,7 +39,6 @@ typedef struct et_csv_format {
     bool header;                /* it is names; neither: as it looks */
     const char *const *missing; /* texts that mean "no value", ended by NULL; NULL: "", "?", "NA",
                                    "N/A", "NaN", "nan", "null". Copied */
-    ET_RESERVED(4);
 } et_csv_format;
 
 /* A table in memory: TensorFX's DataFrames. */
@@ -74,7 +73,6 @@ typedef struct et_data_set_options {
     const char *metadata_path;
     const et_feature_set *features;
     const char *features_path;
-    ET_RESERVED(8);
 } et_data_set_options;
 
 typedef struct et_data_set_path {
@@ -113,7 +111,6 @@ typedef struct et_read_options {
     bool keep_unlabelled;   /* rows without a target, as -1 and NaN; else they are left out */
     const char *cache;      /* a folder for rows that do not fit into memory; NULL: they have to */
     uint64_t memory;        /* bytes of rows that do; 0: half of what the machine has */
-    ET_RESERVED(8);
 } et_read_options;
 
 /* Batches of a source that is in a data set. options may be NULL. ET_EDATA: a row is wrong, which

@@ -22,9 +22,4 @@
 #define ET_CLASS class
 #endif
 
-/* The end of every options struct: room for fields of later versions, zero in a program that does
- * not know them, and zero is what it was built with. So { 0 } is the defaults, and structs keep
- * their size: a new field stands right before it, in place of as many of its words. */
-#define ET_RESERVED(words) uint64_t reserved[words]
-
 #endif

@@ -63,17 +63,16 @@ typedef struct et_feature_spec {
     double minimum, maximum;  /* scale; both 0: 0 and 1. In a file they are refused */
     const double *boundaries; /* [boundary_count], rising */
     int boundary_count;
-    int64_t buckets; /* hash, cross */
+    int64_t buckets;       /* hash, cross */
+    int64_t minimum_count; /* embed, one-hot: entries with fewer rows are as unknown ones; 0: none
+                              are */
     const char *const
         *parts; /* [part_count] of year, month, day, weekday, hour, minute; none: all */
     int part_count;
     bool classes;                           /* target: an integer field's numbers are classes */
     const struct et_feature_spec *features; /* [feature_count]; concat */
     int feature_count;
-    int line;              /* of the file that it was read from; else 0 */
-    int64_t minimum_count; /* embed, one-hot: entries with fewer rows are as unknown ones; 0: none
-                              are */
-    ET_RESERVED(3);
+    int line; /* of the file that it was read from; else 0 */
 } et_feature_spec;
 
 typedef struct et_feature_set et_feature_set;
@@ -101,7 +100,6 @@ typedef struct et_feature_choice {
     et_transform discrete; /* 0, embed; one-hot */
     const char *target;    /* field; NULL: none */
     bool classes;          /* of an integer target: its numbers are classes */
-    ET_RESERVED(4);
 } et_feature_choice;
 /* ET_ECONFIG: no such target, or no column says anything. */
 ET_API int et_feature_set_infer(et_feature_set **out, const et_schema *schema,

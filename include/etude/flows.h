@@ -43,7 +43,6 @@ typedef struct et_split_options {
     int64_t size;    /* of the second part, in samples */
     bool no_shuffle; /* the second part is the last samples; else drawn from all */
     uint64_t seed;
-    ET_RESERVED(8);
 } et_split_options;
 
 /* How many samples the second part has: size, at most count; else of n samples and portion p

@@ -25,11 +25,13 @@
 
 /* Copied when the translator is opened. */
 typedef struct et_decoding_options {
-    int results;        /* of a line, best first: up to the beam's size; of samples, how many are
-                           drawn, up to 64; 0: 1 */
-    bool sampling;      /* draws each token by its probability; else beam search */
-    int64_t top_k;      /* draws from the so many likeliest; 0: all */
-    double top_p;       /* of those from as few as reach this probability, up to 1; 0: all */
+    int results;    /* of a line, best first: up to the beam's size; of samples, how many are
+                       drawn, up to 64; 0: 1 */
+    int alignments; /* results have theirs, by this layer of the decoder, from 1; -1: by the last
+                       one; 0: none. Each result goes through the model again for it */
+    bool sampling;  /* draws each token by its probability; else beam search */
+    int64_t top_k;  /* draws from the so many likeliest; 0: all */
+    double top_p;   /* of those from as few as reach this probability, up to 1; 0: all */
     double temperature; /* log-probabilities are divided by it before; 0: 1 */
     double noise;       /* Gumbel noise times this is added to logits in each step, so that a beam
                            search finds others; scores are those of the sums; 0: none */
@@ -38,9 +40,6 @@ typedef struct et_decoding_options {
                                  them, "\xE2\x96\x81and" for one that begins a word; ended by NULL */
     const char *const *first; /* tokens of which a translation begins with one; likewise. Their
                                  log-probabilities are those among all */
-    int alignments; /* results have theirs, by this layer of the decoder, from 1; -1: by the last
-                       one; 0: none. Each result goes through the model again for it */
-    ET_RESERVED(7);
 } et_decoding_options;
 
 /* A word of a result and the word of the line that it comes from, counted from 0, by spaces.

@@ -87,12 +87,13 @@ typedef struct et_loop_options {
                                        none; else this file, whatever the directory. The first save
                                        moves what is not resumed to checkpoints/earlier-N */
 
-    const char *summary_dir;           /* for a writer of the loop's own; NULL: none */
-    et_sink *summary_writer;           /* borrowed; wins over summary_dir */
-    const char *summary_graph;         /* a text "graph", when the loop's own writer begins anew */
-    const char *summary_metric_prefix; /* NULL: "metrics/" */
-    const char *summary_skip_pattern;  /* metrics whose names it matches from their start are not
-                                          written; NULL: ".*(time|timer)$", "": all are */
+    const char *summary_dir;            /* for a writer of the loop's own; NULL: none */
+    et_sink *summary_writer;            /* borrowed; wins over summary_dir */
+    const char *summary_graph;          /* a text "graph", when the loop's own writer begins anew */
+    const struct et_pass *summary_pass; /* its graph, when summary_graph is written; borrowed */
+    const char *summary_metric_prefix;  /* NULL: "metrics/" */
+    const char *summary_skip_pattern;   /* metrics whose names it matches from their start are not
+                                           written; NULL: ".*(time|timer)$", "": all are */
     const et_loop_frequency *summary_commit_freqs; /* [summary_commit_freq_count]; others: 1 */
     int summary_commit_freq_count;
 
@@ -103,8 +104,6 @@ typedef struct et_loop_options {
     const volatile sig_atomic_t *stop; /* not 0: ends as interrupted, saved; NULL: never */
     et_comm *comm; /* ranks that run the same loop together, with shards.h; borrowed. Rank 0 alone
                       writes and prints, and all take what it restores. NULL: this process alone */
-    const struct et_pass *summary_pass; /* its graph, when summary_graph is written; borrowed */
-    ET_RESERVED(6);
 } et_loop_options;
 
 /* What an event of a loop tells; lives as long as the call. */

@@ -27,6 +27,8 @@
 typedef struct et_column_metadata {
     const char *name;
     int64_t count, missing; /* rows with and without a value; 0, 0: the file does not say */
+    int64_t distinct;       /* distinct values, within 3 % where they are many; 0: not known */
+    int64_t dates;          /* values that the transform date reads; 0: none, or not known */
     bool has_range;         /* min and max are there */
     bool has_moments;       /* mean and std are there */
     double min, max;
@@ -37,9 +39,6 @@ typedef struct et_column_metadata {
     const char *const *entries;
     const int64_t *counts; /* [entry_count]; NULL: not known */
     bool cut;              /* there were more entries than are kept */
-    int64_t distinct;      /* distinct values, within 3 % where they are many; 0: not known */
-    int64_t dates;         /* values that the transform date reads; 0: none, or not known */
-    ET_RESERVED(3);
 } et_column_metadata;
 
 typedef struct et_metadata et_metadata;

@@ -78,7 +78,6 @@ struct et_graph_interface {
     int output_count;                 /* evaluation, prediction */
     const char *output[ET_NODES_MAX]; /* [output_count] names of build_output's nodes:
                                          et_pass_output(graph, "output/<name>") */
-    ET_RESERVED(8);
 };
 
 typedef struct et_graph_interfaces {
@@ -119,7 +118,6 @@ typedef struct et_model_builder_class {
                          const et_nodes *inferences, et_nodes *outputs);
     void (*build_evaluation)(et_model_builder *self, et_scope *scope, const et_nodes *inputs,
                              const et_nodes *outputs, et_builder_evaluation *out);
-    ET_RESERVED(4);
 } et_model_builder_class;
 
 struct et_model_builder {
@@ -127,7 +125,6 @@ struct et_model_builder {
     const et_arguments *args;               /* borrowed */
     et_data_set *dataset;                   /* borrowed; NULL: each graph is given one */
     struct et_model_builder_inside *inside; /* the library's own */
-    ET_RESERVED(4);
 };
 
 ET_DATA const et_model_builder_class et_model_builder_base;

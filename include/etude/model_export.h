@@ -22,7 +22,6 @@ typedef struct et_export_options {
     const char *format; /* NULL: Etude's own. "onnx": of a translator a directory, as Optimum reads
                            it, of a predictor a file that takes encoded rows. "ctranslate2": of a
                            translator, a directory */
-    ET_RESERVED(6);
 } et_export_options;
 
 /* options NULL: the defaults, as et_translator_export and et_predictor_export. */

@@ -36,7 +36,6 @@ typedef struct et_training_job {
                             of a cluster they begin "worker:0: " */
     void (*tell)(void *listener, const char *line); /* NULL: to the log, as information */
     const volatile sig_atomic_t *stop; /* not 0: the job is saved and ends; NULL: never */
-    ET_RESERVED(8);
 } et_training_job;
 
 /* config: copied pointer, outlives the trainer; NULL: et_job_config_environment, which it owns. */

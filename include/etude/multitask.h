@@ -50,7 +50,6 @@ typedef struct et_multitask_options {
      * ET_ECONFIG). A function of these alone: a run that resumes asks for them again. */
     double (*share)(void *payload, int part, int64_t step);
     void *payload;
-    ET_RESERVED(6);
 } et_multitask_options;
 
 typedef struct et_multitask et_multitask;

@@ -35,7 +35,6 @@ typedef struct et_dense_options {
     float init_limit;  /* weights uniform in [-limit, limit); 0: Glorot's limit */
     int64_t row_tile;  /* see et_matmul_options */
     bool recomputable; /* what it adds is marked: see et_recomputable */
-    ET_RESERVED(8);
 } et_dense_options;
 
 /* act(x W + b): scope/weight [in, units] and scope/bias [units]. x is of the graph's type, or
@@ -61,7 +60,6 @@ typedef struct et_conv2d_options {
     et_convolution_options window; /* stride, dilation, padding */
     bool no_bias;
     et_activation activation;
-    ET_RESERVED(4);
 } et_conv2d_options;
 
 /* act(x * W + b), x [N, H, W, C], of a type as for et_dense: scope/weight [height, width, C,

@@ -46,7 +46,6 @@ typedef struct et_matmul_options {
     bool f32;                      /* result float32, whatever act is */
     int64_t row_tile;              /* 0: any. Else about so many rows are done together, and a row
                                       has the same bits in any company: for decoding */
-    ET_RESERVED(4);
 } et_matmul_options;
 
 /* C = A B (+ bias on every row) (relu). a and b are act, or parameters (float32, used as act).
@@ -69,7 +68,6 @@ typedef struct et_attention_options {
     bool causal;
     float rate;      /* dropout on the weights, in training */
     int longest_key; /* rows of kv in the longest segment that will come; 0: all of kv's */
-    ET_RESERVED(4);
 } et_attention_options;
 
 /* Multi-head attention over packed segments, scores scaled by 1/sqrt(D / heads).

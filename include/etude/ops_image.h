@@ -20,7 +20,6 @@ typedef struct et_convolution_options {
     int dilation[2]; /* 0: 1 */
     bool same;
     bool relu; /* apply relu to the result */
-    ET_RESERVED(4);
 } et_convolution_options;
 
 /* y[n, i, j, f] = sum over k, l, c of x[n, i s - before + k d, j s - before + l d, c]
@@ -33,7 +32,6 @@ typedef struct et_pool_options {
     int window[2]; /* 0: the whole image */
     int stride[2]; /* 0: the window */
     bool same;
-    ET_RESERVED(4);
 } et_pool_options;
 
 /* The largest, or the mean, of the elements that the window covers, by channel. Result

@@ -34,7 +34,6 @@ typedef struct et_optimizer_setup {
      * "{ema: {enabled: true}, learning_rate: {type: cosine, cosine: {...}}}". NULL: nothing. */
     const char *settings;
     const et_group *group; /* what it updates, in place of trains; copied. NULL: as trains says */
-    ET_RESERVED(7);
 } et_optimizer_setup;
 
 /* What an update did. */

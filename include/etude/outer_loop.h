@@ -42,7 +42,6 @@ typedef struct et_outer_loop_options {
     et_sink *summaries, *eval_summaries;
     et_params *weights; /* without a trainer: what a restore fills; materialized */
     bool live_weights;  /* of these: not the averages of a checkpoint that has them */
-    ET_RESERVED(8);
 } et_outer_loop_options;
 
 /* Inner loops until the step is `steps`, in all, or an action says stop, which ends this call and

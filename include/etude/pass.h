@@ -90,7 +90,6 @@ typedef struct et_pass_options {
     int recompute;      /* an et_recompute, or ET_RECOMPUTE_AUTO */
     const char *trains; /* training: derive by what has names that begin so; NULL: by all */
     const char *name;   /* in traces, static; NULL: "pass" */
-    ET_RESERVED(8);
 } et_pass_options;
 
 /* Builds and derives; plans come with the first run, when the store has been materialized. payload

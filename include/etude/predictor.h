@@ -35,7 +35,6 @@ typedef struct et_predictor_options {
     const struct et_model_builder_class
         *builder; /* of the program that trained the model, which has the graph; NULL: a model of
                      the library's own */
-    ET_RESERVED(8);
 } et_predictor_options;
 
 /* model_dir: a run of `etude train`, an export (a directory or one file), or the directory `model`

@@ -27,7 +27,6 @@ typedef struct et_privacy_options {
     double noise_multiplier; /* deviation of the noise, in clipping norms; 0: none */
     bool per_example;        /* batches have one sample; et_task_trainer_options.batches of them
                                 make an update */
-    ET_RESERVED(8);
 } et_privacy_options;
 
 /* For the table of a kind of task (experiment.h), whose trainer is given what the row says as

@@ -56,7 +56,6 @@ typedef struct et_new_best_options {
     const char *filename; /* keeps the best, in JSON, from process to process; made with its
                              directories, replaced as a whole. NULL: it is forgotten */
     bool read_only;       /* the file is read and never written */
-    ET_RESERVED(8);
 } et_new_best_options;
 
 /* Before the first value the best is the worst finite number, or what the file says. */
@@ -93,7 +92,6 @@ typedef struct et_exports_options {
     void *payload;
     const char *subdirectory; /* of BASE-N, in which exports lie, and which alone goes when one is
                                  too many; NULL: none. ET_ECONFIG: "", one that leads outside */
-    ET_RESERVED(8);
 } et_exports_options;
 
 /* max_to_keep: the newest by number; negative: all. ET_ECONFIG: 0, which would keep none. Texts are

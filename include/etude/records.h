@@ -76,7 +76,6 @@ typedef struct et_records_options {
     int64_t shards; /* of the data, shared out; 0: it is not. With at least as many files as shards
                        a shard is every file number shard + n shards, else every such sample */
     int64_t shard;  /* which one this is, from 0 */
-    ET_RESERVED(8);
 } et_records_options;
 
 /* paths: files, patterns with * or ?, and lists of both with commas between, in the order given,

@@ -55,7 +55,6 @@ typedef struct et_observer {
     void *self;
     void (*show)(void *self, const et_showing *showing); /* after every step */
     void (*tell)(void *self, const char *text);          /* a line for people */
-    ET_RESERVED(2);
 } et_observer;
 
 enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
@@ -64,15 +63,26 @@ enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 typedef struct et_run_options {
-    const char *model_dir;   /* copied. NULL: nothing is saved, the best is only noted; logs go to
-                                summary_dir and console alone */
-    et_state *state;         /* borrowed; all but the run's own parts is attached */
-    int64_t max_to_keep;     /* checkpoints; 0: 5; negative: all */
-    int on_failed_save;      /* ET_FAILED_SAVE_* */
-    const char *best_metric; /* of validation, "a|b" for b in dict a; NULL: keep no best */
-    int best_comparison;     /* ET_COMPARE_* */
-    et_observer observer;    /* members NULL: nobody */
-    bool verbose;            /* every save is told */
+    const char *model_dir; /* copied. NULL: nothing is saved, the best is only noted; logs go to
+                              summary_dir and console alone */
+    et_state *state;       /* borrowed; all but the run's own parts is attached */
+    et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
+                      model_dir and summary_dir. NULL: this process alone */
+    int64_t max_to_keep;       /* checkpoints; 0: 5; negative: all */
+    double keep_every_n_hours; /* et_checkpoint_options */
+    int on_failed_save;        /* ET_FAILED_SAVE_* */
+    const char *best_metric;   /* of validation, "a|b" for b in dict a; NULL: keep no best */
+    int best_comparison;       /* ET_COMPARE_* */
+    const char *best_tie; /* of equal values of best_metric the one with the lower value of this is
+                             the best; where these are equal too, the later. An equal value is no
+                             improvement for early stopping. NULL: the earlier */
+    uint64_t best_data;   /* fingerprint of the data that best_metric is of; 0: not known */
+    bool best_unsaved;    /* the best is noted, its step not saved */
+    et_observer observer; /* members NULL: nobody */
+    bool verbose;         /* every save is told */
+    const char *summary_dir; /* copied: event files alone, there; NULL: logs are in
+                                model_dir, if there is one */
+    bool no_logs;            /* none in model_dir */
     et_sink *console;        /* one more sink, adopted also by what fails to open; NULL: none */
     bool other_optimizer;    /* what is restored may be of another one: et_checkpoint_options */
     const et_value
@@ -80,18 +90,6 @@ typedef struct et_run_options {
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
     volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
     const struct et_inside *inside;    /* the library's own; NULL */
-    const char *summary_dir;           /* copied: event files alone, there; NULL: logs are in
-                                          model_dir, if there is one */
-    bool no_logs;                      /* none in model_dir */
-    bool best_unsaved;                 /* the best is noted, its step not saved */
-    double keep_every_n_hours;         /* et_checkpoint_options */
-    et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
-                      model_dir and summary_dir. NULL: this process alone */
-    uint64_t best_data;   /* fingerprint of the data that best_metric is of; 0: not known */
-    const char *best_tie; /* of equal values of best_metric the one with the lower value of this is
-                             the best; where these are equal too, the later. An equal value is no
-                             improvement for early stopping. NULL: the earlier */
-    ET_RESERVED(2);
 } et_run_options;
 
 ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);

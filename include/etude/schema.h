@@ -35,10 +35,9 @@ typedef struct et_schema_field {
     const char *missing; /* what takes the place of a missing value (in the file "default"); NULL:
                             it stays missing, and each transform says what that gives */
     bool required;       /* a missing value is an error (in the file "nullable: false") */
-    int64_t fractions;   /* of an integer field: not 0: values with a fraction are taken too (in the
-                            file "fractions: true", as in schemas that are inferred); where values
-                            are labels they are unknown ones */
-    ET_RESERVED(3);
+    bool fractions;      /* of an integer field: values with a fraction are taken too (in the file
+                            "fractions: true", as in schemas that are inferred); where values are
+                            labels they are unknown ones */
 } et_schema_field;
 
 #define ET_SCHEMA_VARIABLE (-1) /* "length: 0" in a file */

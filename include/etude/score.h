@@ -56,32 +56,22 @@ typedef struct et_bleu_options {
     bool lowercase;       /* both sides, as Python's str.lower() */
     bool effective_order; /* stop at the longest order that the hypothesis has: for single
                              sentences */
-    ET_RESERVED(4);
 } et_bleu_options;
 
 /* sacrebleu's defaults. */
 #define ET_BLEU_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, false, false,                                      \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
+        ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, false, false                                       \
     }
 /* Text that is tokenized and lower-cased already: what multi-bleu reports. */
 #define ET_BLEU_OPTIONS_TOKENIZED                                                                  \
     {                                                                                              \
-        ET_BLEU_TOKENS_NONE, ET_BLEU_SMOOTH_EXP, false, false,                                     \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
+        ET_BLEU_TOKENS_NONE, ET_BLEU_SMOOTH_EXP, false, false                                      \
     }
 /* "bleu_score" of Model Garden's translation task. */
 #define ET_BLEU_OPTIONS_MODEL_GARDEN                                                               \
     {                                                                                              \
-        ET_BLEU_TOKENS_V14, ET_BLEU_SMOOTH_MODEL_GARDEN, true, false,                              \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
+        ET_BLEU_TOKENS_V14, ET_BLEU_SMOOTH_MODEL_GARDEN, true, false                               \
     }
 
 /* What is summed over the pairs: all of a metric's state, to be saved or reduced. */
@@ -141,15 +131,11 @@ ET_API char *et_bleu_print(const et_bleu_result *result, int width, const char *
  * 6, white space left out; orders that one side has no n-grams of do not count. */
 typedef struct et_chrf_options {
     bool lowercase; /* both sides, as Python's str.lower() */
-    ET_RESERVED(4);
 } et_chrf_options;
 
 #define ET_CHRF_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        false,                                                                                     \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
+        false                                                                                      \
     }
 
 typedef struct et_chrf_counts {

@@ -37,7 +37,6 @@ typedef struct et_service_options {
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's */
     bool live_weights;      /* not the averaged ones, where there are any */
     int64_t items_max;      /* of a request, and of those answered together */
-    ET_RESERVED(8);
 } et_service_options;
 
 /* What somebody asks. All is the server's; memory of a service's own is the arena's, which lives as
@@ -89,7 +88,6 @@ struct et_service_class {
      * counter a dict of "name" ("unknown_values_total"), "help", "label" ("column") and "values",
      * a dict of integers by the label's value. Called by the thread that reads. Optional. */
     void (*count)(const et_service *self, et_value *counters);
-    ET_RESERVED(5);
 };
 
 /* Adds bytes to what is answered. A failure is kept, and told when the answer is sent. */

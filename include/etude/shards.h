@@ -27,7 +27,6 @@ typedef struct et_shards et_shards;
 typedef struct et_shards_options {
     int64_t count; /* of shards: at least as many as ranks; 0: 1 */
     et_comm *comm; /* NULL: this process alone */
-    ET_RESERVED(8);
 } et_shards_options;
 
 /* layout: of the batches that will be cut, by samples as evenly as it goes; copied but for its

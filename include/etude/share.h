@@ -49,7 +49,6 @@ typedef struct et_share_options {
      * are kept. */
     int (*output)(void *self, const et_value *outputs, et_error *error);
     void *self;
-    ET_RESERVED(6);
 } et_share_options;
 
 /* ET_ECONFIG: sets without metrics, or fewer than none. */

@@ -78,7 +78,6 @@ typedef struct et_standard_trainer_options {
     bool no_tf_function;           /* use_tf_function=False */
     bool no_tf_while_loop;         /* use_tf_while_loop=False */
     bool tpu_summary_optimization; /* use_tpu_summary_optimization=True */
-    ET_RESERVED(4);
 } et_standard_trainer_options;
 
 struct et_standard_trainer {
@@ -121,7 +120,6 @@ typedef struct et_standard_evaluator_options {
     bool tf_while_loop;  /* use_tf_while_loop=True: as in Orbit, not for all data (-1) */
     bool keep_iterator;  /* recreate_iterator_for_each_eval=False: an evaluation goes on where
                             the last one ended; else each begins at the beginning */
-    ET_RESERVED(4);
 } et_standard_evaluator_options;
 
 struct et_standard_evaluator {

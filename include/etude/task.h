@@ -61,6 +61,16 @@ typedef struct et_task_class {
     /* Opens batches, which the trainer closes. Of training they never end; of validation one pass.
      * *out NULL: there is no such data. What build_inputs opens where no settings are given. */
     int (*data)(et_task *self, bool training, et_source **out, et_error *error);
+    /* Opens data by settings, and one pipeline's part of them. NULL: those of data alone, whole. */
+    int (*build_inputs)(et_task *self, const et_data_config *params,
+                        const et_input_context *input_context, et_source **out, et_error *error);
+    /* Validation data of several names, in place of data's: opens those of a number from 0 on,
+     * batches of one layout; name stays the task's. *out NULL: there are no more. They are
+     * evaluated one after the other, and logs have a dict for each by its name, so that a best
+     * metric is "name/validation_loss". */
+    int (*validation_set)(et_task *self, int number, const char **name, et_source **out,
+                          et_error *error);
+    void (*use_validation_set)(et_task *self, int number); /* which one begins; or NULL */
     /* Hangs what more resumes on the tree. Optional. */
     int (*attach)(et_task *self, et_state *state, et_error *error);
     /* What is measured beside the losses of the validation data, which logs holds already: adds to
@@ -69,6 +79,10 @@ typedef struct et_task_class {
     /* Which value of validation says what checkpoint is best (higher is better), where the settings
      * do not. NULL: none does. */
     const char *best_metric;
+    /* Values of validation that people see while it trains, the most telling first, ended by NULL.
+     * The command's table shows two of them: what the best is chosen by comes first. NULL:
+     * best_metric and "validation_loss". */
+    const char *const *main_metrics;
 
     const char *loss; /* the key of the loss in a step's logs; NULL: "loss" */
     /* Adds the model; outputs: what build_losses is given; aux_losses: losses of its own, as
@@ -105,6 +119,10 @@ typedef struct et_task_class {
     /* Default: inference_step, the loss to logs, both metrics, validation_outputs where logs are
      * looked at. An override that logs no loss gives no validation_loss. */
     int (*validation_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
+    /* Adds to a validation step's logs what aggregate_logs takes, beside the loss. Optional. With
+     * validate and rows that are kept the trainer's own evaluation is of those. */
+    int (*validation_outputs)(et_task *self, const et_task_step *now, et_value *logs,
+                              et_error *error);
     /* Default: runs the model on the inputs; what it gave is et_pass_output(now->model, "...").
      * What is found otherwise, as by a search, goes to outputs, a dict (NULL: nobody looks). */
     int (*inference_step)(et_task *self, const et_task_step *now, et_value *outputs,
@@ -117,13 +135,6 @@ typedef struct et_task_class {
      * empty. Default: nothing. */
     int (*reduce_aggregated_logs)(et_task *self, const et_value *aggregated_logs,
                                   int64_t global_step, et_value *results, et_error *error);
-    /* Validation data of several names, in place of data's: opens those of a number from 0 on,
-     * batches of one layout; name stays the task's. *out NULL: there are no more. They are
-     * evaluated one after the other, and logs have a dict for each by its name, so that a best
-     * metric is "name/validation_loss". */
-    int (*validation_set)(et_task *self, int number, const char **name, et_source **out,
-                          et_error *error);
-    void (*use_validation_set)(et_task *self, int number); /* which one begins; or NULL */
     /* Ranks share the batches of a validation (<etude/comm.h>). What a task keeps of them beside
      * metrics and logs, its array `number` from 0 on (false: there is none): zeros when a set
      * begins, filled by process_metrics or validation_step, and whole on all ranks when validate is
@@ -134,18 +145,6 @@ typedef struct et_task_class {
      * task trainer. NULL. */
     int (*open_learner)(et_task *self, const struct et_learner_request *request,
                         struct et_learner **out, et_error *error);
-    /* Opens data by settings, and one pipeline's part of them. NULL: those of data alone, whole. */
-    int (*build_inputs)(et_task *self, const et_data_config *params,
-                        const et_input_context *input_context, et_source **out, et_error *error);
-    /* Adds to a validation step's logs what aggregate_logs takes, beside the loss. Optional. With
-     * validate and rows that are kept the trainer's own evaluation is of those. */
-    int (*validation_outputs)(et_task *self, const et_task_step *now, et_value *logs,
-                              et_error *error);
-    /* Values of validation that people see while it trains, the most telling first, ended by NULL.
-     * The command's table shows two of them: what the best is chosen by comes first. NULL:
-     * best_metric and "validation_loss". */
-    const char *const *main_metrics;
-    ET_RESERVED(1);
 } et_task_class;
 
 /* Sets of validation data that a task may have. */
@@ -158,7 +157,6 @@ struct et_task {
     const void *task_config;     /* its settings, as given */
     const char *init_checkpoint; /* NULL: none; see et_checkpoint_initialize */
     const char *init_pattern;    /* expression of the names that it gives; NULL: all */
-    ET_RESERVED(4);
 };
 
 /* All methods' defaults but data, attach and validate, which have none. */

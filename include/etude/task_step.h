@@ -22,7 +22,6 @@ typedef struct et_data_config {
                              data (train_data or validation_data): "{input_path: new.csv}". NULL:
                              those data */
     bool training;        /* is_training: shuffled and without end; else one pass, in order */
-    ET_RESERVED(6);
 } et_data_config;
 
 /* Which part of the data a process reads: tf.distribute.InputContext. */

@@ -61,30 +61,28 @@ typedef struct et_task_trainer_given {
                        const et_value *step_outputs, et_error *error);
     int (*eval_end)(void *self, et_task_trainer *trainer, const et_value *aggregated_logs,
                     et_value *logs, et_error *error);
-    ET_RESERVED(8);
 } et_task_trainer_given;
 
 typedef struct et_task_trainer_options {
     const et_optimizer_setup *optimizer;                /* NULL: the default optimizer */
     const struct et_optimization_options *optimization; /* in its place: the command's settings */
-    uint64_t seed;                     /* of initial values, dropout and sampling */
-    bool bfloat16;                     /* type of activations */
-    int recompute;                     /* an et_recompute */
-    int batches;                       /* of one update; 0: 1 */
-    const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
+    const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
+    const et_task_trainer_given *given;  /* copied; NULL: nothing */
+    int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
+    uint64_t seed;                       /* of initial values, dropout and sampling */
+    bool bfloat16;                       /* type of activations */
     /* Of gradients while they are made. 0: 1; dynamic: an update whose gradient is not finite is
      * left out and the factor halved, down to 1, and one after a hundred in a row fails; of a fixed
      * one such an update fails. */
     double loss_scale;
+    int recompute;                /* an et_recompute */
+    int batches;                  /* of one update; 0: 1 */
     double loss_upper_bound;      /* a step with a larger loss is ET_EDIVERGED; 0: there is none */
     int64_t recovery_begin_steps; /* from this step on; a loss that is no number always is */
-    const et_task_trainer_given *given;  /* copied; NULL: nothing */
-    int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
-    const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
     et_comm *comm; /* ranks among which the batches of an update and of an evaluation are shared
                       out; borrowed. NULL: this process alone. With it an update that is left out
                       takes all its batches */
-    ET_RESERVED(1);
+    const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
 } et_task_trainer_options;
 
 ET_API int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device,

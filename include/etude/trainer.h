@@ -65,7 +65,6 @@ typedef struct et_trainer_class {
     /* What other processes hold of the state comes here, weights above all: before an action acts,
      * an evaluation, a log and a save among them. NULL: all is here. */
     int (*gather)(et_trainer *self, et_error *error);
-    ET_RESERVED(7);
 } et_trainer_class;
 
 struct et_trainer {
@@ -73,7 +72,6 @@ struct et_trainer {
     int64_t step;             /* the global step: steps done */
     int64_t summary_interval; /* the driver's; 0: none. See et_trainer_records */
     et_module *module;        /* its name and variables, <etude/module.h>; borrowed. NULL: none */
-    ET_RESERVED(4);
 };
 
 /* The inner loop: loop_begin, num_steps steps, loop_end, or the trainer's own; adds to logs what it
@@ -98,7 +96,6 @@ typedef struct et_evaluator_class {
     int (*end)(et_evaluator *self, et_value *logs, et_error *error);
     /* Hangs what resumes on the tree, where there is a trainer too; before a restore. */
     int (*attach)(et_evaluator *self, et_state *state, et_error *error);
-    ET_RESERVED(8);
 } et_evaluator_class;
 
 struct et_evaluator {
@@ -110,7 +107,6 @@ struct et_evaluator {
     et_comm *comm; /* ranks that all call it, each of which evaluates its share, and has the values
                       of all data in the end; borrowed. NULL: of several ranks rank 0 evaluates */
     uint64_t data; /* fingerprint of what it evaluates, of which a best is; 0: not known */
-    ET_RESERVED(1);
 };
 
 /* begin, steps until there are no more or limit of them are done (0 and -1: no limit), end. Data

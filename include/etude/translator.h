@@ -43,22 +43,21 @@ typedef struct et_translator_options {
     double alpha;           /* length penalty, up to 10; 0: the run's */
     bool no_length_penalty; /* in place of alpha */
     int64_t max_length;     /* tokens of a translation, 1 to 65,535; 0: the run's rule */
-    int sentences;          /* decoded together, by each thread; 0: 32 */
-    const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
-                               weights and activations as bytes (rounded anew for each column and
-                               each row, nothing to calibrate), all else is float32: faster, and
-                               nearly the same translations. NULL of an export that is stored in
-                               bfloat16 or int8: that */
-    bool live_weights;      /* not the averaged ones, where there are any */
+    const struct et_decoding_options
+        *decoding;         /* sampling, several results and more (hypotheses.h);
+                              NULL: beam search for the best one */
+    int sentences;         /* decoded together, by each thread; 0: 32 */
+    const char *precision; /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
+                              weights and activations as bytes (rounded anew for each column and
+                              each row, nothing to calibrate), all else is float32: faster, and
+                              nearly the same translations. NULL of an export that is stored in
+                              bfloat16 or int8: that */
+    bool live_weights;     /* not the averaged ones, where there are any */
     const et_translator *shares; /* whose weights, settings and vocabulary are read; see below.
                                     NULL: its own */
-    const struct et_decoding_options
-        *decoding;        /* sampling, several results and more (hypotheses.h);
-                             NULL: beam search for the best one */
     struct et_comm *comm; /* ranks (comm.h) that all make the same calls: each decodes (and aligns)
                              its share of the lines, and all have all results; borrowed. NULL: this
                              process alone */
-    ET_RESERVED(6);
 } et_translator_options;
 
 /* The most sentences that a thread decodes together. */

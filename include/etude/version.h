@@ -1,5 +1,5 @@
 /* The version of the header a program was compiled with, and of the library it runs with.
- * Before 1.0 a change of the middle number may change any interface.
+ * Before 1.0 a change of the middle number may change any interface; the SONAME has that number.
  *
  *     if (et_version_number() / 100 != ET_VERSION_NUMBER / 100)
  *         fprintf(stderr, "built for %s, runs with %s\n", ET_VERSION, et_version());

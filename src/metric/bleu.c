@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/text/format.h"
 #include "metric/ngram.h"
 #include "metric/score.h"
@@ -36,9 +35,6 @@ int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error)
 {
     static const et_bleu_options defaults = ET_BLEU_OPTIONS_INIT;
     *out = NULL;
-    int status = et_options_check(options, "et_bleu_options", error);
-    if (status)
-        return status;
     options = options ? options : &defaults;
     if ((unsigned)options->tokens > ET_BLEU_TOKENS_V14 ||
         (unsigned)options->smooth > ET_BLEU_SMOOTH_MODEL_GARDEN)

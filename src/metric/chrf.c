@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/text/format.h"
 #include "metric/ngram.h"
 #include "metric/score.h"
@@ -33,9 +32,6 @@ int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error)
 {
     static const et_chrf_options defaults = ET_CHRF_OPTIONS_INIT;
     *out = NULL;
-    int status = et_options_check(options, "et_chrf_options", error);
-    if (status)
-        return status;
     /* Zeros are empty counts, and tokenizers and tables without memory. */
     et_chrf *chrf = et_alloc_zero(1, sizeof(*chrf));
     if (!chrf)

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
+#include "base/options.h"
 #include "base/text/strbuf.h"
 #include "metric/class_scores.h"
 

@@ -4,7 +4,7 @@
 
 #include <etude/class_scores.h>
 
-#include "base/reserved.h"
+#include "base/options.h"
 #include "metric/class_scores.h"
 
 /* A target and its predictions, a column of the arrays. */

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"
-#include "base/reserved.h"
 #include "roles/cluster.h"
 #include "roles/job_server.h"
 #include "systems/modelgarden/task_trainer_private.h"
@@ -69,9 +68,8 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
 {
     static const et_async_options usual = { .max_staleness = 0 };
     const et_async_options *o = given ? given : &usual;
-    int status = et_options_check(given, "et_async_options", error);
-    if (!status &&
-        (o->gradients_per_update < 0 || o->gradients_per_update > ET_CLUSTER_GRADIENTS_MAX))
+    int status = ET_OK;
+    if (o->gradients_per_update < 0 || o->gradients_per_update > ET_CLUSTER_GRADIENTS_MAX)
         status = et_fail(error, ET_EUSAGE,
                          "et_async_options: gradients_per_update %lld: 1 to %d, or 0, as many as "
                          "there are workers",

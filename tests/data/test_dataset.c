@@ -559,10 +559,6 @@ static void test_dataset__errors(void **state)
         assert_fails(et_csv_data_set_open(&set, twice, 1, NULL, &too_much[i], error), ET_ECONFIG,
                      which[i]);
     three_free(&t);
-    et_data_set_options newer = good;
-    newer.reserved[0] = 1;
-    assert_fails(et_csv_data_set_open(&set, twice, 1, NULL, &newer, error), ET_EUSAGE,
-                 "et_data_set_options");
     /* A source by itself, in two sets, with options that are none. */
     assert_ok(et_csv_source_open(&source, path, NULL, error));
     assert_fails(et_data_source_read(&read, source, NULL, error), ET_ECONFIG,

@@ -140,8 +140,6 @@ static void test_feature_set__create(void **state)
     assert_fails(et_feature_set_create(&set, specs, 0, error), ET_ECONFIG, "one or more");
     const et_feature_spec odd = { .name = "o", .type = (et_transform)99 };
     assert_fails(et_feature_set_create(&set, &odd, 1, error), ET_ECONFIG, "none of et_transform's");
-    const et_feature_spec newer = { .name = "o", .reserved = { 1 } };
-    assert_fails(et_feature_set_create(&set, &newer, 1, error), ET_EUSAGE, "et_feature_spec");
 }
 
 static void test_feature_set__errors(void **state)
@@ -428,7 +426,6 @@ static void test_feature_set__infer_errors(void **state)
         { { .target = "name" }, ET_ECONFIG, "the target name has 99 different values in 100 rows" },
         { { .numeric = ET_TRANSFORM_EMBED }, ET_ECONFIG, "numbers by embed: choose" },
         { { .discrete = ET_TRANSFORM_LOG }, ET_ECONFIG, "texts by log: choose" },
-        { { .reserved = { 3 } }, ET_EUSAGE, "et_feature_choice" },
     };
     et_feature_set *set = NULL;
     for (size_t i = 0; i < COUNT(cases); i++)

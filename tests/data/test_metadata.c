@@ -204,7 +204,6 @@ static void test_metadata__bad_program(void **state)
           "quantile 2" },
         { { { .name = "a", .entry_count = 1 } }, 1, ET_ECONFIG, "1 entries" },
         { { { .name = "a", .entry_count = 1, .entries = broken } }, 1, ET_ECONFIG, "not UTF-8" },
-        { { { .name = "a", .reserved = { 0, 1 } } }, 1, ET_EUSAGE, "et_column_metadata" },
         { { { .name = "a" } }, -1, ET_ECONFIG, "-1 columns" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {

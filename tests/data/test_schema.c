@@ -173,9 +173,6 @@ static void test_schema__bad_program(void **state)
         assert_null(schema);
         assert_contains(error.text, rows[i].message);
     }
-    et_schema_field later = { .name = "a", .reserved = { 1 } };
-    et_schema *schema;
-    assert_int_equal(et_schema_create(&schema, &later, 1, NULL), ET_EUSAGE);
 }
 
 /* Bytes of a good file changed at random: a schema or an error, nothing else. */

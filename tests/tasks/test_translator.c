@@ -84,7 +84,6 @@ static void test_translator__refuses(void **state)
         { "run", DECODING(.top_k = 4), ET_ECONFIG, "top_k, top_p and temperature are of sampling" },
         { "run", DECODING(.top_p = 0.5), ET_ECONFIG, "are of sampling: set that" },
         { "run", DECODING(.temperature = 0.5), ET_ECONFIG, "are of sampling: set that" },
-        { "run", DECODING(.reserved = { 1 }), ET_EUSAGE, "et_decoding_options" },
         { "run", DECODING(.ends = none), ET_ECONFIG, "ends: an empty list; leave it NULL" },
         { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no token \"zz" },
         { "run", DECODING(.first = none), ET_ECONFIG, "first: an empty list" },
@@ -439,11 +438,10 @@ static void test_translator__shares_one_model(void **state)
         { .shares = first, .checkpoint = "run/checkpoints/ckpt-200.safetensors" },
         { .shares = first, .live_weights = true },
         { .shares = first, .beam_size = 65 },
-        { .shares = first, .reserved = { [0] = 1 } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         int status = et_translator_open(&second, NULL, &cases[i], &error);
-        assert_int_equal(status, cases[i].reserved[0] ? ET_EUSAGE : ET_ECONFIG);
+        assert_int_equal(status, ET_ECONFIG);
         assert_null(second);
     }
     assert_int_equal(

@@ -27,7 +27,6 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
-#include "base/reserved.h"
 #include "base/text/format.h"
 #include "data/batches/source.h"
 
@@ -489,9 +488,6 @@ static int allocate(batches *self, et_error *error)
 static int check_options(const et_samples *samples, const et_batches_options *o, et_error *error)
 {
     const et_layout *layout = &samples->layout;
-    int status = et_options_check(o, "et_batches_options", error);
-    if (status)
-        return status;
     if (samples->count < 1 || samples->count > UINT32_MAX)
         return et_fail(error, ET_EDATA, "%lld samples; from 1 to 4,294,967,295 can be used",
                        (long long)samples->count);

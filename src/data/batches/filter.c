@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/philox.h"
-#include "base/reserved.h"
+#include "base/options.h"
 
 #define ROWS 64 /* that are made at once */
 

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "data/batches/source.h"
 #include "data/table/dataset.h"
 #include "data/table/frame.h"
@@ -54,9 +53,8 @@ static int copy_missing(et_data_source *self, const char *const *missing, et_err
 
 static int copy_format(et_data_source *self, const et_csv_format *format, et_error *error)
 {
-    int status = et_options_check(format, "et_csv_format", error);
-    if (status || !format)
-        return status;
+    if (!format)
+        return ET_OK;
     if (format->header && format->no_header)
         return et_fail(error, ET_ECONFIG, "a header that is there and is not: choose one");
     self->csv.delimiter = format->delimiter;
@@ -128,9 +126,6 @@ const char *et_data_source_name(const et_data_source *source)
 
 static int check_options(const et_data_source *source, const et_read_options *o, et_error *error)
 {
-    int status = et_options_check(o, "et_read_options", error);
-    if (status)
-        return status;
     if (!source->encoder)
         return et_fail(error, ET_ECONFIG,
                        "a data source is read in a data set, whose features say what its rows are");

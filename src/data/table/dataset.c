@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/reserved.h"
 #include "data/table/features/encoder.h"
 #include "data/table/features/feature_set.h"
 #include "data/table/features/schema.h"
@@ -127,9 +126,7 @@ static int find_all(et_data_set *self, const et_data_set_options *options, const
 {
     static const et_data_set_options none;
     const et_data_set_options *o = options ? options : &none;
-    int status = et_options_check(options, "et_data_set_options", error);
-    if (!status)
-        status = find_schema(self, o, frame, error);
+    int status = find_schema(self, o, frame, error);
     if (!status)
         status = find_metadata(self, o, frame, error);
     const et_schema *schema = self->schema ? self->schema : o->schema;

@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 
 #define PEER_TIMEOUT 60
 #define LEAVING_MOST 4096 /* ranks that leave together */
@@ -46,15 +45,12 @@ static int open_alone(et_comm **out, et_error *error)
 int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
 {
     *out = NULL;
-    int status = et_options_check(options, "et_comm_options", error);
     double timeout = options ? options->peer_timeout : 0;
-    if (!status && !(timeout >= 0 && timeout <= 1e9))
-        status = et_fail(error, ET_ECONFIG, "peer_timeout %g: give seconds, such as 60", timeout);
-    if (status)
-        return status;
-    status = et_comm_by_launch() ? et_comm_sockets_open(out, error)
-             : et_comm_by_mpi()  ? et_comm_mpi_open(out, error)
-                                 : open_alone(out, error);
+    if (!(timeout >= 0 && timeout <= 1e9))
+        return et_fail(error, ET_ECONFIG, "peer_timeout %g: give seconds, such as 60", timeout);
+    int status = et_comm_by_launch() ? et_comm_sockets_open(out, error)
+                 : et_comm_by_mpi()  ? et_comm_mpi_open(out, error)
+                                     : open_alone(out, error);
     if (!status && options) {
         (*out)->bfloat16_gradients = options->bfloat16_gradients;
         (*out)->sharded_optimizer = options->sharded_optimizer && (*out)->size > 1;

@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/exec/ids.h"
 #include "engine/graph/build.h"
@@ -345,10 +344,9 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
     if (!device || !params || !layout || !build)
         return et_fail(error, ET_EUSAGE,
                        "a pass needs a device, parameters, a layout and a model function");
-    int status = et_options_check(options, "et_pass_options", error);
-    et_pass *pass = status ? NULL : et_alloc_zero(1, sizeof *pass);
+    et_pass *pass = et_alloc_zero(1, sizeof *pass);
     if (!pass)
-        return status ? status : et_alloc_failed(error, sizeof *pass, "a pass");
+        return et_alloc_failed(error, sizeof *pass, "a pass");
     *pass = (et_pass){ .device = device,
                        .params = params,
                        .build = build,
@@ -357,7 +355,7 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
                        .scale = 1 };
     if (!pass->options.name)
         pass->options.name = defaults.name;
-    status = find_variant(pass, layout, &pass->used, error);
+    int status = find_variant(pass, layout, &pass->used, error);
     if (!status)
         status = note_reached(pass, pass->variants[pass->used].graph, error);
     if (status)

@@ -18,7 +18,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/numbers/philox.h"
-#include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/graph/node.h"
 
@@ -151,15 +150,6 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
     return add_leaf(scope, ET_OP_INTEGERS, &attributes);
 }
 
-bool et_reserved_known(et_graph *graph, const uint64_t *reserved, size_t count, const char *name)
-{
-    et_error error = ET_ERROR_INIT;
-    if (!et_reserved_check(reserved, count, name, &error))
-        return true;
-    et_graph_poison(graph, "%s", error.text);
-    return false;
-}
-
 /* A number that an op is told and the shape rules do not see: from least on, below or at most, or
  * poison that names the op and says what it must be. A NaN fails every comparison. */
 bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most)
@@ -219,8 +209,7 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
     et_attributes attributes = { 0 };
     if (options)
         attributes.matmul = *options;
-    if (!et_options_known(a->graph, options, "et_matmul_options") ||
-        !et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
+    if (!et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
                      INT32_MAX))
         return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);
@@ -268,8 +257,7 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
-    if (!et_options_known(scope->graph, options, "et_attention_options") ||
-        !et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
+    if (!et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
         !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0,
                      INT32_MAX))
         return &scope->graph->poison;

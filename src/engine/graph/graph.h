@@ -202,13 +202,6 @@ bool et_has_name(et_scope *scope, const char *name);
 /* False, and recorded: x is not from least to most; op and what name it. */
 bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most);
 
-/* The reserved words of public options are zero, or the graph is poisoned; options NULL: true. */
-#define et_options_known(graph, options, name)                                                     \
-    (!(options) ||                                                                                 \
-     et_reserved_known((graph), (options)->reserved,                                               \
-                       sizeof(options)->reserved / sizeof(options)->reserved[0], name))
-bool et_reserved_known(et_graph *graph, const uint64_t *reserved, size_t count, const char *name);
-
 bool et_node_is_poison(const et_node *node);
 
 /* Element-wise: exec fuses chains of these. The kernels' name of one. */

@@ -69,8 +69,6 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     if (units < 1)
         return et_graph_poison(x->graph, "%sdense: %lld units: at least 1", scope->prefix,
                                (long long)units);
-    if (!et_options_known(x->graph, options, "et_dense_options"))
-        return &x->graph->poison;
     if (!(o->init_limit >= 0 && isfinite(o->init_limit)))
         return et_graph_poison(x->graph, "%sdense: init_limit %g: must be finite, from 0 on",
                                scope->prefix, (double)o->init_limit);
@@ -164,8 +162,6 @@ et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
             x->graph, "%sconv2d: %lld filters of %lld x %lld: from 1 to 2^55 in all", scope->prefix,
             (long long)filters, (long long)height, (long long)width);
     int64_t area = height * width;
-    if (!et_options_known(x->graph, options, "et_conv2d_options"))
-        return &x->graph->poison;
     et_convolution_options window = o->window;
     window.relu |= o->activation == ET_ACTIVATION_RELU;
     et_node *weight =

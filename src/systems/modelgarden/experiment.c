@@ -20,7 +20,6 @@
 #include "base/fields/fields.h"
 #include "base/fields/settings.h"
 #include "base/files/file.h"
-#include "base/reserved.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "formats/events/log_names.h"
@@ -132,6 +131,7 @@ static int check_kind(const et_program *program, int number, et_error *error)
         if (!strcmp(program->kinds[i]->name, kind->name))
             return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
                            number + 1, kind->name);
+<<<<<<< ours
     for (const et_option *row = kind->options; row && row->field.name; row++)
         if (row->way != ET_OPTION_WAY_SETS || !row->sets || !row->field.help)
             return et_fail(error, ET_EUSAGE,
@@ -139,6 +139,9 @@ static int check_kind(const et_program *program, int number, et_error *error)
                            "(ET_OPTION_SETS)",
                            number + 1, kind->name, row->field.name);
     return et_options_check(kind, "et_task_kind", error);
+=======
+    return ET_OK;
+>>>>>>> theirs
 }
 
 et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME])

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/philox.h"
-#include "base/reserved.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
 #include "engine/optim/optimizer.h"
@@ -667,9 +666,7 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
     static const et_multitask_options defaults = { 0 };
     const et_multitask_options *o = options ? options : &defaults;
     *out = NULL;
-    int status = et_options_check(options, "et_multitask_options", error);
-    if (!status)
-        status = check(parts, count, o, error);
+    int status = check(parts, count, o, error);
     et_multitask *m = status ? NULL : et_alloc_zero(1, sizeof *m);
     et_multitask_member *made = m ? et_alloc_zero((size_t)count, sizeof *made) : NULL;
     if (!made) {

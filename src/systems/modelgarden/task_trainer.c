@@ -18,7 +18,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/values/value.h"
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
@@ -520,15 +519,7 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     if (!is_whole(task, o) || !device || !params)
         return et_fail(error, ET_EUSAGE,
                        "a task trainer needs a task with build and data, a device and parameters");
-    int status = et_options_check(options, "et_task_trainer_options", error);
-    if (!status)
-        status = et_options_check(task, "et_task", error);
-    if (!status)
-        status = et_options_check(task->class, "et_task_class", error);
-    if (!status)
-        status = et_options_check(o->given, "et_task_trainer_given", error);
-    if (!status)
-        status = check_options(o, task, error);
+    int status = check_options(o, task, error);
     et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
     if (!t)
         return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");

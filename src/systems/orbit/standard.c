@@ -10,8 +10,12 @@
 #include <etude/module.h>
 
 #include "base/alloc.h"
+<<<<<<< ours
 #include "base/reserved.h"
 #include "train/run/cursor.h"
+=======
+#include "train/run/feed.h"
+>>>>>>> theirs
 
 struct et_standard_data {
     et_cursor *cursor;
@@ -156,9 +160,6 @@ static const et_trainer_class trainer_class = {
 static int check_trainer(const et_standard_trainer_class *class,
                          const et_standard_trainer_options *options, et_error *error)
 {
-    int status = et_options_check(options, "et_standard_trainer_options", error);
-    if (status)
-        return status;
     if (!class->name || !class->train_step)
         return et_fail(error, ET_EUSAGE, "a standard trainer has a name and a train_step");
     if (options && options->no_tf_function && !options->no_tf_while_loop)
@@ -283,9 +284,6 @@ static const et_evaluator_class evaluator_class = {
 static int check_evaluator(const et_standard_evaluator_class *class,
                            const et_standard_evaluator_options *options, et_error *error)
 {
-    int status = et_options_check(options, "et_standard_evaluator_options", error);
-    if (status)
-        return status;
     if (!class->name || !class->eval_step)
         return et_fail(error, ET_EUSAGE, "a standard evaluator has a name and an eval_step");
     if (options && options->tf_while_loop && options->no_tf_function)

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/dtype.h"
-#include "base/reserved.h"
+#include "base/options.h"
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/bound_values.h"
 

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/reserved.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
@@ -201,10 +200,8 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
 {
     static const et_loop_options defaults = { 0 };
     *out = NULL;
-    int status = et_options_check(options, "et_loop_options", error);
     options = options ? options : &defaults;
-    if (!status)
-        status = check_options(params, options, error);
+    int status = check_options(params, options, error);
     et_loop *loop = status ? NULL : et_alloc_zero(1, sizeof *loop);
     if (!loop)
         return status ? status : et_alloc_failed(error, sizeof *loop, "a loop");

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "tasks/multitask/multitask_task.h"
 #include "train/checkpoint/artifact/model_member.h"
 #include "train/run/run_names.h"

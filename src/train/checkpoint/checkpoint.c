@@ -38,7 +38,13 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+<<<<<<< ours
 #include "base/reserved.h"
+=======
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+>>>>>>> theirs
 #include "base/threads/thread.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -173,8 +179,6 @@ static int check_options(const char *model_dir, const et_state *state,
     if (!model_dir || !state)
         return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
     int status = et_path_check(model_dir, error);
-    if (!status)
-        status = et_options_check(options, "et_checkpoint_options", error);
     bool asks = options && options->inside && options->inside->asks;
     if (!status && et_state_ranks(state) && !asks)
         return et_fail(

@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/reserved.h"
+#include "base/options.h"
 #include "base/text/format.h"
 #include "engine/comm/comm.h"
 #include "train/run/controller_private.h"
@@ -221,29 +221,9 @@ static int check_planned(const et_controller_options *o, et_error *error)
     return ET_OK;
 }
 
-/* What a program made: neither it nor its class may have what this library does not know. */
-static int check_objects(const et_controller_options *o, et_error *error)
-{
-    const et_trainer *trainer = o->trainer;
-    const et_evaluator *evaluator = o->evaluator;
-    int status = et_options_check(trainer, "et_trainer", error);
-    if (!status && trainer)
-        status = et_options_check(trainer->class, "et_trainer_class", error);
-    if (!status)
-        status = et_options_check(evaluator, "et_evaluator", error);
-    return status || !evaluator ? status
-                                : et_options_check(evaluator->class, "et_evaluator_class", error);
-}
-
 static int check_options(const et_controller_options *o, et_error *error)
 {
     int status = et_options_need(o, "et_controller_options", error);
-    if (!status)
-        status = et_options_check(&o->run, "et_run_options", error);
-    if (!status && o->outer_loop)
-        status = et_options_check(o->outer_loop, "et_outer_loop_options", error);
-    if (!status)
-        status = check_objects(o, error);
     if (status)
         return status;
     const int64_t counts[] = {

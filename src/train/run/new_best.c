@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
-#include "base/reserved.h"
 #include "base/values/json.h"
 #include "train/task/metric_name.h"
 
@@ -79,15 +78,14 @@ static int copy_texts(et_new_best *self, const et_new_best_options *options, et_
 int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_error *error)
 {
     *out = NULL;
-    int status = et_options_check(options, "et_new_best_options", error);
-    if (!status && (!options || !options->metric == !options->value))
-        status = et_fail(error, ET_EUSAGE, "a new best needs either a metric or a value");
-    et_new_best *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!options || !options->metric == !options->value)
+        return et_fail(error, ET_EUSAGE, "a new best needs either a metric or a value");
+    et_new_best *self = et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "a best value");
+        return et_alloc_failed(error, sizeof *self, "a best value");
     self->options = *options;
     self->best = options->lower_is_better ? DBL_MAX : -DBL_MAX;
-    status = copy_texts(self, options, error);
+    int status = copy_texts(self, options, error);
     if (!status && options->filename)
         status =
             et_file_exists(options->filename) ? read_best(self, error) : write_best(self, error);

@@ -22,7 +22,7 @@
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "base/inline.h"
-#include "base/reserved.h"
+#include "base/options.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "formats/events/log_names.h"

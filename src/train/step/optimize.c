@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "base/reserved.h"
 #include "base/values/yaml.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
@@ -54,9 +53,7 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
     et_group *group = NULL;
-    int status = et_options_check(setup, "et_optimizer_setup", error);
-    if (!status)
-        status = read_setup(&options, setup ? setup : &defaults, &arena, error);
+    int status = read_setup(&options, setup ? setup : &defaults, &arena, error);
     const et_group *given = setup ? setup->group : NULL;
     if (!status && given && (trains || et_group_params(given) != params))
         status = et_fail(error, ET_ECONFIG, "et_optimizer_setup.group: %s",

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/numbers/philox.h"
-#include "base/reserved.h"
 #include "engine/exec/device.h"
 #include "engine/tensor/params.h"
 
@@ -20,11 +19,10 @@ typedef struct private_reducer {
 
 int et_privacy_check(const et_privacy_options *o, et_error *error)
 {
-    int status = et_options_check(o, "et_privacy_options", error);
     bool good = !o || (isfinite(o->clipping_norm) && o->clipping_norm >= 0 &&
                        isfinite(o->noise_multiplier) && o->noise_multiplier >= 0);
-    if (status || good)
-        return status;
+    if (good)
+        return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "clipping_norm %g, noise_multiplier %g: give numbers from 0 on",
                    o->clipping_norm, o->noise_multiplier);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/reserved.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/layout.h"
 #include "train/step/ranked.h"
@@ -68,11 +67,9 @@ int et_shards_open(et_shards **out, et_pass *pass, const et_layout *layout,
 {
     static const et_shards_options defaults = { 0 };
     *out = NULL;
-    int status = et_options_check(options, "et_shards_options", error);
     const et_shards_options *o = options ? options : &defaults;
     int64_t count = o->count ? o->count : 1;
-    if (!status)
-        status = check(o, layout, count, error);
+    int status = check(o, layout, count, error);
     et_shards *s = status ? NULL : et_alloc_zero(1, sizeof *s);
     if (!s)
         return status ? status : et_alloc_failed(error, sizeof *s, "shards");

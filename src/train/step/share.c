@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/comm/collected.h"
@@ -24,9 +23,6 @@
 
 static int check(const et_share_options *o, et_error *error)
 {
-    int status = et_options_check(o, "et_share_options", error);
-    if (status)
-        return status;
     return o && (o->sets < 0 || (o->sets && !o->metrics))
                ? et_fail(error, ET_ECONFIG, "%d sets of metrics to join, and no array of them",
                          o->sets)

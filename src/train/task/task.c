@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/inline.h"
-#include "base/reserved.h"
 #include "base/text/strbuf.h"
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
@@ -391,11 +390,10 @@ void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *labels
     METHOD(task, build_losses)(task, scope, labels, outputs, aux_losses);
 }
 
-static int check_inputs(const et_data_config *params, const et_input_context *c, et_error *error)
+static int check_inputs(const et_input_context *c, et_error *error)
 {
-    int status = et_options_check(params, "et_data_config", error);
-    if (status || !c)
-        return status;
+    if (!c)
+        return ET_OK;
     if (c->input_pipelines < 1 || c->input_pipeline < 0 || c->input_pipeline >= c->input_pipelines)
         return et_fail(error, ET_EUSAGE, "input pipeline %lld of %lld: they are numbered from 0",
                        (long long)c->input_pipeline, (long long)c->input_pipelines);
@@ -423,7 +421,7 @@ int et_task_build_inputs(et_task *task, const et_data_config *params,
 {
     static const et_data_config validation = { .training = false };
     *out = NULL;
-    int status = check_inputs(params, input_context, error);
+    int status = check_inputs(input_context, error);
     if (status)
         return status;
     return (task->class->build_inputs ? task->class->build_inputs : open_data)(

@@ -545,17 +545,6 @@ static et_node *wrong_no_options(et_scope *s)
     return attention_with(s, NULL);
 }
 
-static et_node *from_a_later_version(et_scope *s)
-{
-    return attention_with(s, &(et_attention_options){ .heads = 2, .reserved = { 0, 1 } });
-}
-
-static et_node *pool_of_a_later_version(et_scope *s)
-{
-    et_node *image = et_input(s, "image", ET_F32, et_shape_4(1, 4, 4, 1));
-    return et_max_pool(image, &(et_pool_options){ .reserved = { 1 } });
-}
-
 static et_node *wrong_no_heads(et_scope *s)
 {
     return attention_with(s, &(et_attention_options){ .heads = 0, .longest_key = T });
@@ -686,8 +675,6 @@ static void test_shape__refuses(void **state)
         { wrong_pair, { "embedding: position without positions" } },
         { wrong_embedding_scale, { "embedding: scale inf" } },
         { wrong_no_options, { "m/attention: no options" } },
-        { from_a_later_version, { "et_attention_options: something is set that" } },
-        { pool_of_a_later_version, { "et_pool_options: something is set that" } },
         { wrong_no_heads, { "m/attention: width 6 is not a multiple of 0 heads" } },
         { wrong_attention_rate, { "attention: rate nan" } },
         { wrong_longest, { "attention: longest_key -1" } },

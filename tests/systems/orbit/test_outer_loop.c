@@ -374,8 +374,7 @@ static void test_outer_loop__refused_options(void **state)
     play p = { .stop = 0 };
     prepare(&p, NULL);
     et_trainer *t = &p.trainer.trainer;
-    et_outer_loop_options none = { 0 }, negative = { .eval_action_count = -1 },
-                          newer = { .reserved = { 1 } };
+    et_outer_loop_options none = { 0 }, negative = { .eval_action_count = -1 };
     const struct {
         et_controller_options options;
         int status;
@@ -394,9 +393,6 @@ static void test_outer_loop__refused_options(void **state)
           ET_ECONFIG,
           "calls say when" },
         { { .outer_loop = &negative, .trainer = t, .steps_per_loop = 4 }, ET_ECONFIG, "negative" },
-        { { .outer_loop = &newer, .trainer = t, .steps_per_loop = 4 },
-          ET_EUSAGE,
-          "et_outer_loop_options" },
         { { .outer_loop = &none, .trainer = &empty, .steps_per_loop = 4 },
           ET_EUSAGE,
           "a step or a train" },

@@ -253,7 +253,6 @@ static void test_standard__refused(void **state)
           { .no_tf_while_loop = true, .tpu_summary_optimization = true },
           ET_ECONFIG,
           "`use_tpu_summary_optimization=True` and `use_tf_while_loop=False`" },
-        { &adder_class, &data, { .reserved = { 1 } }, ET_EUSAGE, "et_standard_trainer_options" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         adder a;

@@ -49,7 +49,6 @@ static void test_loop_errors__options(void **state)
         { { .summary_skip_pattern = "(" }, ET_ECONFIG, "summary_skip_pattern" },
         { { .var_group_count = -1 }, ET_ECONFIG, "counts" },
         { { .var_groups = no_group, .var_group_count = 1 }, ET_ECONFIG, "var_groups[0]" },
-        { { .reserved = { 1 } }, ET_EUSAGE, "et_loop_options" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         looped l;

@@ -490,7 +490,6 @@ static void test_predictor__refused(void **state)
         { job, { .shares = p }, ET_ECONFIG, "a predictor that shares" },
         { NULL, { .shares = p, .live_weights = true }, ET_ECONFIG, "a predictor that shares" },
         { job, { .checkpoint = "nothing" }, ET_ENOTFOUND, "nothing" },
-        { job, { .reserved = { 1 } }, ET_EUSAGE, "et_predictor_options" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         int status = et_predictor_open(&other, cases[i].directory, &cases[i].options, &error);

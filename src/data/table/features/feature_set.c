@@ -12,7 +12,6 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/map.h"
-#include "base/reserved.h"
 #include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
 
@@ -156,8 +155,6 @@ static int check(const et_feature_spec *spec, origin from)
         return refuse(spec, &from, "features are in each other more than 16 deep: a cycle?");
     if (spec->name || !from.depth)
         status = check_text(spec, &from, spec->name, "its name");
-    if (!status)
-        status = et_options_check(spec, "et_feature_spec", from.error);
     if (status)
         return status;
     if ((unsigned)spec->type >= ET_TRANSFORM_COUNT)

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "base/reserved.h"
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/feature_set.h"
@@ -184,9 +183,6 @@ static int make(et_feature_set **out, choosing *c)
 static int check_choice(choosing *c)
 {
     et_feature_choice *choice = &c->choice;
-    int status = et_options_check(choice, "et_feature_choice", c->error);
-    if (status)
-        return status;
     const et_feature_choice usual = et_column_choice(NULL);
     if (choice->numeric == ET_TRANSFORM_IDENTITY)
         choice->numeric = usual.numeric;

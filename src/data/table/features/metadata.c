@@ -18,7 +18,6 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/map.h"
-#include "base/reserved.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
@@ -96,14 +95,11 @@ static int check_entries(const et_column_metadata *c, place where, et_error *err
 
 static int check_column(const et_column_metadata *c, const char *file, et_error *error)
 {
-    int status = et_options_check(c, "et_column_metadata", error);
-    if (status)
-        return status;
     if (!c->name || !*c->name || !et_utf8_valid(c->name, strlen(c->name), NULL))
         return et_fail(error, ET_ECONFIG, "%s%sa column without a name in UTF-8", file ? file : "",
                        file ? ": " : "");
     place where = place_of(file, c->name);
-    status = check_numbers(c, where, error);
+    int status = check_numbers(c, where, error);
     return status ? status : check_entries(c, where, error);
 }
 

@@ -14,7 +14,6 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/map.h"
-#include "base/reserved.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/value.h"
@@ -90,8 +89,6 @@ static int check_field(const et_schema_field *field, place where, et_error *erro
 {
     double number;
     int status = check_name(field, where, error);
-    if (!status)
-        status = et_options_check(field, "et_schema_field", error);
     if (status)
         return status;
     if ((unsigned)field->type > ET_SCHEMA_DISCRETE)

@@ -7,8 +7,11 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields_scalar.h"
+<<<<<<< ours
 #include "base/files/file.h"
 #include "base/reserved.h"
+=======
+>>>>>>> theirs
 #include "base/values/value.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
@@ -134,9 +137,7 @@ int et_arguments_init_parser(const et_arguments_class *kind, et_argument_parser 
     lineage all;
     int status = list_classes(&all, kind ? kind : &et_model_arguments, error);
     for (int i = 0; !status && i < all.count; i++) {
-        status = et_options_check(all.of[i], "et_arguments_class", error);
-        if (!status)
-            status = et_argument_parser_add(parser, all.of[i]->flags, error);
+        status = et_argument_parser_add(parser, all.of[i]->flags, error);
         if (!status && all.of[i]->init_parser)
             status = all.of[i]->init_parser(parser, error);
     }

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
@@ -292,9 +291,6 @@ static int resolve(et_model_builder_class *methods, const et_model_builder_class
     int count = 0;
     *methods = (et_model_builder_class){ .name = kind->name };
     for (const et_model_builder_class *k = kind; k; k = base_of(k)) {
-        int status = et_options_check(k, "et_model_builder_class", error);
-        if (status)
-            return status;
         if (++count > CLASSES_MAX)
             return et_fail(error, ET_EUSAGE, "%s: a class of builders with more than %d bases",
                            kind->name ? kind->name : "?", CLASSES_MAX - 1);

@@ -24,7 +24,6 @@
 #include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
-#include "base/reserved.h"
 #include "base/stages.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -253,9 +252,7 @@ static int check(job *j, et_error *error)
 {
     const et_job_task *task = et_job_config_task(j->config);
     j->output = j->given->output ? j->given->output : j->args->output;
-    int status = et_options_check(j->given, "et_training_job", error);
-    if (!status)
-        status = et_job_config_create_server(&j->server, j->config, error);
+    int status = et_job_config_create_server(&j->server, j->config, error);
     if (!status && !j->server && task->role != ET_JOB_MASTER)
         status = et_fail(error, ET_EUSAGE,
                          "task %s %lld has no cluster: a single node is the master; leave \"task\" "

@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/threads/thread.h"
 #include "engine/exec/pass.h"
 #include "tasks/tabular/tabular_task.h"
@@ -32,7 +31,7 @@ static int check_options(bool model, const et_predictor_options *o, et_error *er
     if (o->batch_size < 0 || o->batch_size > ET_PREDICTOR_BATCH_MAX)
         return et_fail(error, ET_ECONFIG, "batch_size %lld: 1 to %d rows, or 0 for %d",
                        (long long)o->batch_size, ET_PREDICTOR_BATCH_MAX, ET_PREDICTOR_BATCH);
-    return et_options_check(o, "et_predictor_options", error);
+    return ET_OK;
 }
 
 /* The encoder's fields without targets. */

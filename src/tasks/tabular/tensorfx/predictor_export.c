@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/reserved.h"
 #include "engine/onnx/batches.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
@@ -123,9 +122,6 @@ int et_predictor_export_as(const et_predictor *p, const char *path,
 {
     static const et_export_options defaults = { 0 };
     const et_export_options *o = options ? options : &defaults;
-    int status = et_options_check(o, "et_export_options", error);
-    if (status)
-        return status;
     if (!o->format)
         return write_own(p, path, o->precision, error);
     return strcmp(o->format, "onnx")

@@ -27,7 +27,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/reserved.h"
 #include "base/text/unicode.h"
 #include "base/threads/thread.h"
 #include "data/text/vocabulary/vocabulary.h"
@@ -217,8 +216,7 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
         return et_fail(error, ET_ECONFIG,
                        "sentences: %d decoded together; must be from 1 to %d; 0: 32", o->sentences,
                        ET_TRANSLATOR_SENTENCES_MAX);
-    int status = et_options_check(o, "et_translator_options", error);
-    return status || !o->decoding ? status : et_translator_check_decoding(o->decoding, error);
+    return o->decoding ? et_translator_check_decoding(o->decoding, error) : ET_OK;
 }
 
 /* close takes a translator in any state of opening. place: NULL of one that shares. device: NULL

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/reserved.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/export/export_formats.h"
 #include "tasks/translation/translation_task.h"
@@ -55,9 +54,8 @@ int et_translator_export_as(const et_translator *t, const char *path,
 {
     static const et_export_options defaults = { 0 };
     const et_export_options *o = options ? options : &defaults;
-    int status = et_options_check(o, "et_export_options", error);
-    if (status || !o->format)
-        return status ? status : write_own(t, path, o->precision, error);
+    if (!o->format)
+        return write_own(t, path, o->precision, error);
     if (o->precision && strcmp(o->precision, "float32") != 0)
         return et_fail(error, ET_ECONFIG, "precision %s: format %s is written in float32 alone",
                        o->precision, o->format);

@@ -1,0 +1,8 @@
+#include "base/options.h"
+
+int et_options_need(const void *options, const char *name, et_error *error)
+{
+    return options
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "%s: NULL; give one, which may begin with { 0 }", name);
+}
