@@ -39,33 +39,6 @@ ET_DATA const char *const et_level_names[]; /* ended by NULL */
 
 #define ET_UNITS_NONE (-1) /* in place of a gap of an indexed flag whose default it is */
 
-<<<<<<< ours
-=======
-/* The member of an indexed flag: --hidden-layers:1 20 --hidden-layers:2 10. */
-typedef struct et_integer_list {
-    int64_t *items;
-    size_t count;
-} et_integer_list;
-
-#define ET_INTEGERS_MAX 1024 /* items of one */
-
-typedef struct et_flag {
-    et_field field;      /* BOOL, given alone or as =false; INT, FLOAT, CHOICE, STRING */
-    const char *alias;   /* another name for it, with "-"; NULL: none */
-    const char *group;   /* heading in help; NULL: that of the row before */
-    const char *metavar; /* what its value is called in help, "path"; NULL: by its kind */
-    bool indexed; /* of an INT: the member is an et_integer_list, the flag --name:N value, from
-                     1; without :N, or with what is no number there, it is the first. Gaps
-                     are the default */
-    bool job;     /* of the job: taken where that is parsed as well */
-} et_flag;
-
-#define ET_FLAG_END                                                                                \
-    {                                                                                              \
-        .field = ET_FIELD_END                                                                      \
-    }
-
->>>>>>> theirs
 typedef struct et_arguments_class {
     const char *name;                      /* of the program, in help */
     const struct et_arguments_class *base; /* what it adds to; NULL: et_model_arguments */

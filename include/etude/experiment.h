@@ -163,14 +163,9 @@ typedef struct et_task_kind {
     /* The same of a kind whose batches are several settings: the first of them becomes batch, the
      * others follow as they are to it in the settings; or, like not NULL, all become that one's. */
     int (*set_batch)(void *options, const void *like, int64_t batch, et_error *error);
-<<<<<<< ours
     et_run_file_fn *file;           /* in place of a list of files, where that would be long */
     const struct et_recipe *recipe; /* the library's own: settings that follow from the size of the
                                        data and the length of the run; NULL: nothing is chosen */
-    ET_RESERVED(8);
-=======
-    et_run_file_fn *file; /* in place of a list of files, where that would be long */
->>>>>>> theirs
 } et_task_kind;
 
 #endif

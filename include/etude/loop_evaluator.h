@@ -55,20 +55,10 @@ typedef struct et_loop_evaluator_options {
     void *payload;
     bool equal_weights;      /* every batch weighs 1 */
     const char *time_metric; /* NULL: "eval_time"; "": none */
-<<<<<<< ours
     /* [bound_value_count], copied: before each batch; put back behind the run. */
     const et_bound_value *bound_values;
     int bound_value_count;
-    uint64_t seed;           /* of sampling in the pass */
-    bool run_batch_by_ranks; /* of the loop's ranks each calls run_batch for its share of the
-                                batches; else for all of them */
-    ET_RESERVED(7);
-=======
-    /* [feed_count], copied: before each batch; put back behind the run. */
-    const et_fed_value *feeds;
-    int feed_count;
     uint64_t seed; /* of sampling in the pass */
->>>>>>> theirs
 } et_loop_evaluator_options;
 
 /* ET_ECONFIG: a measure or variable that there is not; no pass and no run_batch, or both; a metric

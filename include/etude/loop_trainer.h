@@ -57,16 +57,8 @@ typedef struct et_loop_trainer_options {
     const char *const *summaries; /* [summary_count]: outputs of the pass that are one number;
                                      added as summaries where the loop has a writer */
     int summary_count;
-<<<<<<< ours
     const et_bound_value *bound_values; /* [bound_value_count], copied: before each step */
     int bound_value_count;
-    int64_t shards; /* that the pass and the update are made in (shards.h), by the loop's ranks if
-                       there are several; then no summaries. 0: 1 */
-    ET_RESERVED(7);
-=======
-    const et_fed_value *feeds; /* [feed_count], copied: before each step */
-    int feed_count;
->>>>>>> theirs
 } et_loop_trainer_options;
 
 /* ET_ECONFIG: a loop without max_epoch and max_step; neither step nor pass and optimizer; a measure

@@ -85,7 +85,6 @@ typedef struct et_option {
     const char *group;   /* heading in help; NULL: the heading of the row before */
     const struct et_option *rows; /* of GROUP: ended by ET_OPTION_END */
     const et_option_sets *sets;   /* of SETS */
-    ET_RESERVED(2);
 } et_option;
 
 /* The options of a command, and what its help says. All of it is static. */

@@ -31,13 +31,9 @@ typedef struct et_training {
     et_comm *comm;              /* the ranks that train together; this process alone, mostly */
     et_experiment experiment;   /* all settings; refers to texts in arena */
     et_initial initial;         /* whose weights it begins with */
-<<<<<<< ours
     et_recipe_amounts amounts;  /* by which the experiment's recipe has chosen; zeros: it has not */
     double step_seconds;        /* as measured for the length of the run; 0: not measured */
-    et_privacy_options privacy; /* copied: reserved words of settings are not set */
-=======
     et_privacy_options privacy; /* a copy of those of the settings */
->>>>>>> theirs
     et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
     et_identity kept;           /* of the newest checkpoint that is there */
     et_value *identity;         /* of those that this training makes */

@@ -131,17 +131,13 @@ static int check_kind(const et_program *program, int number, et_error *error)
         if (!strcmp(program->kinds[i]->name, kind->name))
             return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
                            number + 1, kind->name);
-<<<<<<< ours
     for (const et_option *row = kind->options; row && row->field.name; row++)
         if (row->way != ET_OPTION_WAY_SETS || !row->sets || !row->field.help)
             return et_fail(error, ET_EUSAGE,
                            "kind of task %d, %s: option %s: it needs settings and a help "
                            "(ET_OPTION_SETS)",
                            number + 1, kind->name, row->field.name);
-    return et_options_check(kind, "et_task_kind", error);
-=======
     return ET_OK;
->>>>>>> theirs
 }
 
 et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME])

@@ -10,12 +10,8 @@
 #include <etude/module.h>
 
 #include "base/alloc.h"
-<<<<<<< ours
-#include "base/reserved.h"
+#include "base/options.h"
 #include "train/run/cursor.h"
-=======
-#include "train/run/feed.h"
->>>>>>> theirs
 
 struct et_standard_data {
     et_cursor *cursor;

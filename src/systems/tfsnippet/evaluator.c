@@ -8,14 +8,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-<<<<<<< ours
 #include "base/assert.h"
-#include "base/reserved.h"
+#include "base/options.h"
 #include "data/batches/cursor.h"
 #include "systems/tfsnippet/bound_values.h"
-=======
-#include "base/options.h"
->>>>>>> theirs
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"

@@ -5,12 +5,8 @@
 #include <etude/loop_trainer.h>
 
 #include "base/alloc.h"
-<<<<<<< ours
 #include "base/assert.h"
-#include "base/reserved.h"
-=======
 #include "base/options.h"
->>>>>>> theirs
 #include "base/vector.h"
 #include "engine/comm/comm.h"
 #include "systems/tfsnippet/bound_values.h"

@@ -38,13 +38,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-<<<<<<< ours
-#include "base/reserved.h"
-=======
-#include "base/clock.h"
-#include "base/files/file.h"
-#include "base/text/strbuf.h"
->>>>>>> theirs
 #include "base/threads/thread.h"
 #include "base/values/json.h"
 #include "base/values/value.h"

@@ -351,7 +351,6 @@ static void test_arguments__parsers(void **state)
 static void test_arguments__bad_tables(void **state)
 {
     (void)state;
-<<<<<<< ours
     static const et_option tables[][2] = {
         { { .field = ET_FIELD_STRINGS(et_arguments, raw, "a list") }, ET_OPTION_END },
         { { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0, 0, 1, ""),
@@ -360,17 +359,6 @@ static void test_arguments__bad_tables(void **state)
         { { .field = { .name = "a:b", .kind = ET_FIELD_KIND_INT } }, ET_OPTION_END },
         { { .field = { .name = "help", .kind = ET_FIELD_KIND_BOOL } }, ET_OPTION_END },
         { { .field = { .name = "a", .kind = ET_FIELD_KIND_CHOICE } }, ET_OPTION_END },
-        { { .field = { .name = "a", .kind = ET_FIELD_KIND_INT }, .reserved = { 1 } },
-          ET_OPTION_END },
-=======
-    static const et_flag tables[][2] = {
-        { { .field = ET_FIELD_STRINGS(et_arguments, raw, "a list") }, ET_FLAG_END },
-        { { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0, 0, 1, ""), .indexed = true },
-          ET_FLAG_END },
-        { { .field = { .name = "a:b", .kind = ET_FIELD_KIND_INT } }, ET_FLAG_END },
-        { { .field = { .name = "help", .kind = ET_FIELD_KIND_BOOL } }, ET_FLAG_END },
-        { { .field = { .name = "a", .kind = ET_FIELD_KIND_CHOICE } }, ET_FLAG_END },
->>>>>>> theirs
     };
     et_argument_parser *parser;
     for (size_t i = 0; i < COUNT(tables); i++) {

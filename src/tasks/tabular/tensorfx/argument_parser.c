@@ -81,12 +81,6 @@ static const char *fault_of(const et_option *flag)
 static int add_flag(et_argument_parser *parser, const et_option *flag, et_error *error)
 {
     const char *name = flag->field.name ? flag->field.name : "", *fault = fault_of(flag);
-<<<<<<< ours
-    int status = et_options_check(flag, "et_option", error);
-    if (status)
-        return status;
-=======
->>>>>>> theirs
     if (fault)
         return et_fail(error, ET_EUSAGE, "flag --%s: %s", name, fault);
     if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||

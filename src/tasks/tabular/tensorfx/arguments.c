@@ -7,11 +7,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields_scalar.h"
-<<<<<<< ours
 #include "base/files/file.h"
-#include "base/reserved.h"
-=======
->>>>>>> theirs
 #include "base/values/value.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
