@@ -208,7 +208,7 @@ static void test_score__signature(void **state)
           "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:etude-" ET_VERSION },
         { ET_BLEU_OPTIONS_MODEL_GARDEN,
           "nrefs:1|case:lc|eff:no|tok:mteval-v14|smooth:model-garden|version:etude-" ET_VERSION },
-        { { ET_BLEU_TOKENS_CHAR, ET_BLEU_SMOOTH_NONE, true, true, { 0 } },
+        { { ET_BLEU_TOKENS_CHAR, ET_BLEU_SMOOTH_NONE, true, true },
           "nrefs:1|case:lc|eff:yes|tok:char|smooth:none|version:etude-" ET_VERSION },
     };
     char text[ET_SCORE_TEXT_MAX];

@@ -134,7 +134,7 @@ static void images(et_scope *s, void *payload)
     et_convolution_options same = { .same = true, .stride = { 2, 1 }, .relu = true };
     et_convolution_options apart = { .dilation = { 2, 3 } };
     et_pool_options window = { .window = { 3, 2 }, .same = true },
-                    step = { { 2, 2 }, { 1, 3 }, 0, { 0 } };
+                    step = { { 2, 2 }, { 1, 3 }, false };
     et_output(s, "plain", et_convolution(x, w, NULL, NULL));
     et_output(s, "same", et_convolution(x, w, bias, &same));
     et_output(s, "apart", et_convolution(x, w, bias, &apart));
