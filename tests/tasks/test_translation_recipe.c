@@ -84,7 +84,7 @@ static void test_translation_recipe__amounts(void **state)
         int64_t pairs, steps, vocabulary, warmup;
         double dropout;
     } cases[] = {
-        { 3000, 1800, 2500, 180, 0.3 },    { 10000, 1800, 4500, 180, 0.25 },
+        { 3000, 1800, 2500, 180, 0.3 },    { 10000, 1800, 4500, 180, 0.2 },
         { 30000, 1800, 8000, 180, 0.1 },   { 100000, 1800, 14500, 180, 0.05 },
         { 30000, 10800, 8000, 1000, 0.3 }, { 100000, 60, 14500, 6, 0.05 },
         { 1, 1, 1000, 1, 0.25 },
@@ -144,6 +144,11 @@ static void test_translation_recipe__set_settings_stay(void **state)
     assert_ok(et_recipe_print(&e, &told, error));
     assert_null(strstr(et_strbuf_text(&told), "vocabulary"));
     assert_non_null(strstr(et_strbuf_text(&told), "dropout"));
+    et_strbuf_reset(&told);
+    e = choose("task.vocabulary.size=6000", &amounts);
+    assert_int_equal(task_of(&e)->vocabulary.size, 6000);
+    assert_ok(et_recipe_print(&e, &told, error));
+    assert_null(strstr(et_strbuf_text(&told), "vocabulary"));
     et_strbuf_release(&told);
 }
 

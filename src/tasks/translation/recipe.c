@@ -7,35 +7,35 @@
 #include "tasks/translation/input.h"
 #include "tasks/translation/translation_options.h"
 
-/* X(name, setting, label, size), in the order in which people read them; followers behind their
- * first. */
+/* X(name, setting, label, size, unless), in the order in which people read them; followers behind
+ * their first. */
 #define ROWS(X)                                                                                    \
-    X(WIDTH, MODEL "embedding_width", "width", true)                                               \
-    X(ENCODER_LAYERS, MODEL "encoder.num_layers", "layers", true)                                  \
-    X(DECODER_LAYERS, MODEL "decoder.num_layers", NULL, true)                                      \
-    X(ENCODER_HEADS, MODEL "encoder.num_attention_heads", NULL, true)                              \
-    X(DECODER_HEADS, MODEL "decoder.num_attention_heads", NULL, true)                              \
-    X(ENCODER_INNER, MODEL "encoder.intermediate_size", "feed-forward", true)                      \
-    X(DECODER_INNER, MODEL "decoder.intermediate_size", NULL, true)                                \
-    X(VOCABULARY, "task.vocabulary.max_size", "vocabulary up to", true)                            \
-    X(DROPOUT, MODEL "dropout_rate", "dropout", false)                                             \
-    X(ENCODER_DROPOUT, MODEL "encoder.dropout_rate", NULL, false)                                  \
-    X(DECODER_DROPOUT, MODEL "decoder.dropout_rate", NULL, false)                                  \
-    X(SMOOTHING, MODEL "label_smoothing", "label smoothing", false)                                \
-    X(SAMPLED, MODEL "sampled_vocabulary", "sampled softmax", false)                               \
-    X(BATCH, "task.train_data.global_batch_size", "batches of", false)                             \
-    X(PEAK, RATE "cosine.initial_learning_rate", "peak rate", false)                               \
-    X(DECAY, RATE "cosine.decay_steps", NULL, false)                                               \
-    X(WARMUP, "trainer.optimizer_config.warmup.linear.warmup_steps", "warm-up steps", false)       \
-    X(AVERAGE, "trainer.optimizer_config.ema.average_decay", "average of weights", false)          \
-    X(SUMMARY, "trainer.summary_interval", NULL, false)                                            \
-    X(VALIDATION, "trainer.validation_interval", "steps between validations", false)               \
-    X(CHECKPOINT, "trainer.checkpoint_interval", NULL, false)
+    X(WIDTH, MODEL "embedding_width", "width", true, NULL)                                         \
+    X(ENCODER_LAYERS, MODEL "encoder.num_layers", "layers", true, NULL)                            \
+    X(DECODER_LAYERS, MODEL "decoder.num_layers", NULL, true, NULL)                                \
+    X(ENCODER_HEADS, MODEL "encoder.num_attention_heads", NULL, true, NULL)                        \
+    X(DECODER_HEADS, MODEL "decoder.num_attention_heads", NULL, true, NULL)                        \
+    X(ENCODER_INNER, MODEL "encoder.intermediate_size", "feed-forward", true, NULL)                \
+    X(DECODER_INNER, MODEL "decoder.intermediate_size", NULL, true, NULL)                          \
+    X(VOCABULARY, "task.vocabulary.max_size", "vocabulary up to", true, "task.vocabulary.size")    \
+    X(DROPOUT, MODEL "dropout_rate", "dropout", false, NULL)                                       \
+    X(ENCODER_DROPOUT, MODEL "encoder.dropout_rate", NULL, false, NULL)                            \
+    X(DECODER_DROPOUT, MODEL "decoder.dropout_rate", NULL, false, NULL)                            \
+    X(SMOOTHING, MODEL "label_smoothing", "label smoothing", false, NULL)                          \
+    X(SAMPLED, MODEL "sampled_vocabulary", "sampled softmax", false, NULL)                         \
+    X(BATCH, "task.train_data.global_batch_size", "batches of", false, NULL)                       \
+    X(PEAK, RATE "cosine.initial_learning_rate", "peak rate", false, NULL)                         \
+    X(DECAY, RATE "cosine.decay_steps", NULL, false, NULL)                                         \
+    X(WARMUP, "trainer.optimizer_config.warmup.linear.warmup_steps", "warm-up steps", false, NULL) \
+    X(AVERAGE, "trainer.optimizer_config.ema.average_decay", "average of weights", false, NULL)    \
+    X(SUMMARY, "trainer.summary_interval", NULL, false, NULL)                                      \
+    X(VALIDATION, "trainer.validation_interval", "steps between validations", false, NULL)         \
+    X(CHECKPOINT, "trainer.checkpoint_interval", NULL, false, NULL)
 
-#define MODEL                            "task.model."
-#define RATE                             "trainer.optimizer_config.learning_rate."
-#define NAME(name, setting, label, size) name,
-#define ROW(name, setting, label, size)  { setting, label, size },
+#define MODEL                                    "task.model."
+#define RATE                                     "trainer.optimizer_config.learning_rate."
+#define NAME(name, setting, label, size, unless) name,
+#define ROW(name, setting, label, size, unless)  { setting, label, size, unless },
 enum { ROWS(NAME) COUNT };
 static const et_recipe_row rows[COUNT] = { ROWS(ROW) };
 
@@ -179,8 +179,8 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
 
     choose_size(values, size_of(pairs, steps * batch));
     set(values, VOCABULARY, to_multiple(clamp(46 * sqrt(pairs), 1000, 32000), 500));
-    const double dropout = to_multiple(clamp(0.1 + 0.07 * log2(epochs / 6), 0.05, 0.3), 0.05);
-    set(values, DROPOUT, dropout);
+    const double least = epochs < 3 ? 0.05 : 0.1, dropout = 0.1 + 0.1 * log2(epochs / 10);
+    set(values, DROPOUT, to_multiple(clamp(dropout, least, 0.3), 0.05));
     set(values, ENCODER_DROPOUT, values[DROPOUT].number);
     set(values, DECODER_DROPOUT, values[DROPOUT].number);
     set(values, SMOOTHING, 0.1);
