@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fields/fields.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "command/options/options.h"
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
 
 const et_option et_option_general[] = {

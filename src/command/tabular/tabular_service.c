@@ -10,6 +10,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/tabular/prediction_lines.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"

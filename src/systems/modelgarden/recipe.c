@@ -67,13 +67,6 @@ bool et_recipe_has_length(const et_experiment *experiment)
            et_fields_was_given(&experiment->said, LENGTH_EPOCHS);
 }
 
-/* A setting of a branch that is not chosen has no effect. */
-static bool is_given(const et_experiment *experiment, const char *path)
-{
-    return et_fields_was_given(&experiment->said, path) ||
-           !et_fields_is_open(experiment->table, experiment, path);
-}
-
 /* Of steps that are given in epochs, "2ep", negative thousandths, as in their struct. */
 static double number_of(const et_value *value)
 {
@@ -81,6 +74,15 @@ static double number_of(const et_value *value)
         return -1000 * strtod(value->string, NULL);
     et_assert(value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT);
     return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+}
+
+/* A setting of a branch that is not chosen has no effect. echo: the settings. */
+static bool is_given(const et_experiment *experiment, const et_recipe_row *row,
+                     const et_value *echo)
+{
+    return et_fields_was_given(&experiment->said, row->setting) ||
+           (row->unless && number_of(et_value_path(echo, row->unless)) != 0) ||
+           !et_fields_is_open(experiment->table, experiment, row->setting);
 }
 
 /* Not said: what is chosen is nobody's. */
@@ -129,7 +131,8 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
     for (int i = 0; !status && i < recipe->count; i++) {
         const char *path = recipe->rows[i].setting;
         values[i].number = number_of(et_value_path(echo, path));
-        values[i].given = is_given(experiment, path) || (amounts->sized && recipe->rows[i].size);
+        values[i].given = is_given(experiment, &recipe->rows[i], echo) ||
+                          (amounts->sized && recipe->rows[i].size);
     }
     if (!status)
         recipe->choose(experiment->task, amounts, values);
@@ -146,11 +149,13 @@ int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_are
                     et_error *error)
 {
     const et_recipe *recipe = et_recipe_of(experiment);
-    const et_value *echo;
+    const et_value *echo, *own;
     int status = echo_of(&echo, kept, arena, error);
+    if (!status)
+        status = echo_of(&own, experiment, arena, error);
     for (int i = 0; !status && i < recipe->count; i++) {
         const char *path = recipe->rows[i].setting;
-        if (!is_given(experiment, path))
+        if (!is_given(experiment, &recipe->rows[i], own))
             status = assign(experiment, path, et_value_path(echo, path), arena, error);
     }
     if (!status && !et_recipe_has_length(experiment))
@@ -167,7 +172,7 @@ int et_recipe_print(const et_experiment *experiment, et_strbuf *text, et_error *
     int status = echo_of(&echo, experiment, &arena, error);
     for (int i = 0; !status && i < recipe->count; i++) {
         const et_recipe_row *row = &recipe->rows[i];
-        if (!row->label || is_given(experiment, row->setting))
+        if (!row->label || is_given(experiment, row, echo))
             continue;
         const et_value *value = et_value_path(echo, row->setting);
         et_strbuf_printf(text, "%s%s %s", between, row->label,

@@ -37,6 +37,8 @@ typedef struct et_recipe_row {
     const char *label;   /* what people read in front of the value; NULL: the setting goes with the
                             row above and is not shown */
     bool size;           /* of the model: chosen before the time of an update is known */
+    const char *unless;  /* a number that takes the place of this setting where it is not 0; NULL:
+                            none does */
 } et_recipe_row;
 
 typedef struct et_recipe_value {
