@@ -72,7 +72,8 @@ static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *er
     return status;
 }
 
-static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs, et_error *error)
+static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+                     et_error *error)
 {
     const et_batch *batch;
     int status = et_cursor_next(cursor, NULL, &batch, error);

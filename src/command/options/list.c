@@ -13,6 +13,22 @@
 #include "command/options/sets.h"
 #include "engine/exec/device.h"
 
+const et_option et_option_general[] = {
+    ET_OPTION_SETS("steps", "N", "updates in all; 2ep: passes over the data",
+                   .settings = { "trainer.train_steps" }),
+    ET_OPTION_SETS("epochs", "N", "passes over the data, in place of steps",
+                   .settings = { "trainer.train_epochs" }),
+    ET_OPTION_SETS("metric", "NAME",
+                   "value of validation that decides which checkpoint is best: auc, or "
+                   "validation_auc",
+                   .settings = { "trainer.best_checkpoint_eval_metric" }),
+    ET_OPTION_SETS("lr", "RATE", "highest learning rate of the schedule",
+                   .settings = { "trainer.optimizer_config.learning_rate.peak" }),
+    ET_OPTION_SETS("seed", "N", "of initial values, order of data and dropout",
+                   .settings = { "runtime.seed" }),
+    ET_OPTION_END,
+};
+
 #define WORDS_MOST 1000 /* of a list */
 
 const char *const et_option_precisions[] = { "float32", "bfloat16", "int8", NULL };

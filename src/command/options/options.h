@@ -181,10 +181,6 @@ typedef struct et_option_name {
 } et_option_name;
 et_option_name et_option_typed(const et_option *row);
 
-/* Sets the setting at path, [length], of a row of way FIELDS from YAML text. */
-int et_option_set_below(const et_option_slot *slot, const char *path, size_t length,
-                        const char *text, et_arena *arena, et_error *error);
-
 /* ---- help ---- */
 
 /* Usage, what the command does, an example and the options. */

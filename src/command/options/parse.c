@@ -24,8 +24,11 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/fields/fields_scalar.h"
 #include "base/text/strbuf.h"
+#include "base/values/value.h"
+#include "base/values/yaml.h"
 #include "command/options/amounts.h"
 #include "command/options/options.h"
 #include "engine/exec/device.h"
@@ -422,6 +425,47 @@ static const et_option_slot *find_fields(const et_command_line *line, const char
     return NULL;
 }
 
+#define WHERE "command line" /* as messages of the YAML reader name it */
+
+/* A dict with value at a dotted path, length long. */
+static et_value *nest(et_arena *arena, const char *path, size_t length, et_value *value)
+{
+    et_value *whole = et_value_dict(arena), *dict = whole;
+    while (whole) {
+        size_t part = strcspn(path, ".");
+        part = part < length ? part : length;
+        const char *key = et_arena_printf(arena, "%.*s", (int)part, path);
+        if (!key)
+            return NULL;
+        if (part == length) {
+            et_value_append(dict, key, value);
+            return et_value_failed(whole) ? NULL : whole;
+        }
+        dict = et_value_set_dict(dict, key);
+        path += part + 1;
+        length -= part + 1;
+    }
+    return NULL;
+}
+
+static int set_below(const et_option_slot *slot, const char *path, size_t length, const char *text,
+                     et_arena *arena, et_error *error)
+{
+    const char *prefix = slot->row->field.name;
+    et_value *value = NULL;
+    int status = et_yaml_parse_value(&value, arena, text, WHERE, error);
+    if (status == ET_ECONFIG)
+        return et_fail_while(error, status, "--%s%s%.*s", prefix, *prefix ? "." : "", (int)length,
+                             path);
+    if (status)
+        return status;
+    value->line = 0;
+    et_value *dict = nest(arena, path, length, value);
+    return dict ? et_fields_read(slot->row->field.nested, slot->member, dict, arena, WHERE, prefix,
+                                 error)
+                : et_alloc_failed(error, length, "a flag");
+}
+
 /* name: as typed, [length]. What is an option itself is no value: that was forgotten. */
 static int take_fields(reading *r, const et_option_slot *slot, const char *name, size_t length,
                        const char *value, et_error *error)
@@ -429,8 +473,8 @@ static int take_fields(reading *r, const et_option_slot *slot, const char *name,
     const size_t before = strlen(slot->row->field.name), skipped = before + (before > 0);
     if (!value && (r->at >= r->argc || !strncmp(r->argv[r->at], "--", 2)))
         return et_fail(error, ET_ECONFIG, "--%.*s: a value is missing", (int)length, name);
-    return et_option_set_below(slot, name + skipped, length - skipped,
-                               value ? value : r->argv[r->at++], r->line->arena, error);
+    return set_below(slot, name + skipped, length - skipped, value ? value : r->argv[r->at++],
+                     r->line->arena, error);
 }
 
 static int read_option(reading *r, et_error *error)

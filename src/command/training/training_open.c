@@ -127,11 +127,6 @@ static int64_t validation_interval(const et_training *t)
 }
 
 /* What the controller drives. */
-static et_trainer *trainer_of(const et_training *t)
-{
-    return t->cluster ? t->cluster : et_learner_trainer(t->learner);
-}
-
 static bool stops_early(et_training *t)
 {
     return t->best_metric && evaluator_of(t) && validation_interval(t) != NEVER;
@@ -145,7 +140,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
                              .track = et_device_track(t->device),
                              .waits = !t->args->async };
     return (et_controller_options){
-        .trainer = trainer_of(t),
+        .trainer = et_training_trainer(t),
         .evaluator = evaluator_of(t),
         .run = { .model_dir = directory,
                  .max_to_keep = o->max_to_keep ? o->max_to_keep : -1,
@@ -226,11 +221,6 @@ static const et_privacy_options *privacy_of(et_training *t)
                                        .noise_multiplier = o->noise_multiplier,
                                        .per_example = o->per_example };
     return &t->privacy;
-}
-
-const et_layout *et_training_layout(const et_training *t)
-{
-    return t->learner->class->layout(t->learner);
 }
 
 static void name_rate(et_training *t)
@@ -363,14 +353,9 @@ static void warn_of_rates(et_training *t)
         warn_of_warmup(t, &schedule);
 }
 
-int64_t et_training_step(const et_training *t)
-{
-    return t->learner ? trainer_of(t)->step : 0;
-}
-
 const int64_t *et_training_counter(const et_training *t)
 {
-    return &trainer_of(t)->step;
+    return &et_training_trainer(t)->step;
 }
 
 /* What checkpoints will belong to: the kind's own first. */
@@ -450,7 +435,7 @@ static void close_model(et_training *t)
     t->params = NULL;
 }
 
-int et_training_reopen_model(et_training *t, const char *directory, et_error *error)
+static int reopen_model(et_training *t, const char *directory, et_error *error)
 {
     close_model(t);
     return open_model(t, directory, error);
@@ -553,7 +538,10 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
         status = open_model(t, directory, error);
     if (!status && fits)
         status = fit_batch(t, directory, error);
-    return status ? status : et_training_settle_length(t, directory, error);
+    bool changed = false;
+    if (!status)
+        status = et_training_settle_length(t, &changed, error);
+    return status || !changed ? status : reopen_model(t, directory, error);
 }
 
 /* Workers and servers go by the settings in the directory, so those come first. */

@@ -64,6 +64,22 @@ typedef struct et_training {
     et_session session; /* train.log and info.json */
 } et_training;
 
+static inline et_trainer *et_training_trainer(const et_training *t)
+{
+    return t->cluster ? t->cluster : et_learner_trainer(t->learner);
+}
+
+/* 0 before there is a trainer. */
+static inline int64_t et_training_step(const et_training *t)
+{
+    return t->learner ? et_training_trainer(t)->step : 0;
+}
+
+static inline const et_layout *et_training_layout(const et_training *t)
+{
+    return t->learner->class->layout(t->learner);
+}
+
 /* training_open.c. Everything below the controller, as --dry-run has it too; all of it. What is
  * open when one fails is closed by et_training_close, as is all else that et_training has: the
  * directory last, since its lock covers all that is written. */
@@ -71,14 +87,9 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
 int et_training_open(et_training *t, const char *directory, et_error *error);
 void et_training_close(et_training *t);
 
-/* The model again, from the settings as they are now; training_open.c. */
-int et_training_reopen_model(et_training *t, const char *directory, et_error *error);
-
 int et_training_write_settings(et_training *t, const char *directory, et_error *error);
-int64_t et_training_step(const et_training *t);           /* 0 before there is a trainer */
 const int64_t *et_training_counter(const et_training *t); /* of a trainer that is there */
 uint64_t et_training_planned(const et_training *t);       /* bytes */
-const et_layout *et_training_layout(const et_training *t);
 
 /* training_recipe.c. Before the data are opened, of a new run: what the experiment's recipe
  * chooses, with an estimate of the length of the run where only a time limit says that. Nothing
@@ -87,8 +98,8 @@ int et_training_choose(et_training *t, et_error *error);
 /* What was chosen goes with batches of another size (--memory). */
 int et_training_follow_batch(et_training *t, et_error *error);
 /* When the model is open: a run without a length of its own gets one, by the time limit or by the
- * recipe, and its settings follow. */
-int et_training_settle_length(et_training *t, const char *directory, et_error *error);
+ * recipe, and its settings follow. *changed: the model is to be opened again with them. */
+int et_training_settle_length(et_training *t, bool *changed, et_error *error);
 void et_training_say_recipe(et_training *t);
 
 /* How a training ended. */

@@ -114,9 +114,10 @@ static int64_t steps_that_fit(const et_training *t, double seconds)
     return (int64_t)fmax(floor(fit / grain) * grain, 1);
 }
 
-int et_training_settle_length(et_training *t, const char *directory, et_error *error)
+int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 {
     const bool open = t->experiment.trainer.train_steps < 0;
+    *changed = false;
     if (!recipe_of(t) || et_recipe_has_length(&t->experiment) || !open)
         return ET_OK;
     const double epochs = -(double)t->experiment.trainer.train_steps / 1000;
@@ -133,7 +134,8 @@ int et_training_settle_length(et_training *t, const char *directory, et_error *e
     t->experiment.trainer.train_steps = t->amounts.steps;
     if (!status && seconds > 0)
         status = apply(t, error);
-    return status ? status : et_training_reopen_model(t, directory, error);
+    *changed = !status;
+    return status;
 }
 
 /* ---- telling ---- */

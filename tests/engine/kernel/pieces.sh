@@ -4,7 +4,7 @@
 set -u
 compiler=$1 source=$2
 status=0
-for piece in "$source"/src/kernel/simd/*.inc.c; do
+for piece in "$source"/src/engine/kernel/simd/*.inc.c; do
     case $piece in
     */table.inc.c) continue ;;
     esac

@@ -336,7 +336,7 @@ static void test_onnx_tables__runtime(void **state)
     if (access(python, X_OK) || system(line))
         test_skip("no onnxruntime; bench/peers/setup build/peers/venv onnx");
     for (size_t i = 0; i < COUNT(models); i++) {
-        snprintf(line, sizeof line, "'%s' '%s/tests/onnx/run_onnx.py' %s int64", python,
+        snprintf(line, sizeof line, "'%s' '%s/tests/engine/onnx/run_onnx.py' %s int64", python,
                  ET_TEST_SOURCE, models[i]);
         if (system(line))
             fail_msg("%s: ONNX Runtime computes something else, or nothing", models[i]);

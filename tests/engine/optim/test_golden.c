@@ -14,7 +14,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
 
-#define GOLDEN ET_TEST_SOURCE "/tests/optim/golden/"
+#define GOLDEN ET_TEST_SOURCE "/tests/engine/optim/golden/"
 
 /* Of weights of about 1: ours are float32, which 200 updates round 200 times. An epsilon on the
  * other side of its root, or of the bias correction, is thousands of times as far off. */
