@@ -83,7 +83,8 @@ static int measure_data(const char *name, const et_translation_data *data, int64
     return status;
 }
 
-#define SEARCH 16.0 /* what a token takes that is searched for, by one that is trained on */
+#define SEARCH      16.0 /* what a token takes that is searched for, by one that is trained on */
+#define SEARCH_STEP 30.0 /* what a search takes at least, in updates */
 
 static int measure(const void *settings, et_recipe_amounts *amounts, et_error *error)
 {
@@ -98,7 +99,9 @@ static int measure(const void *settings, et_recipe_amounts *amounts, et_error *e
         amounts->samples = 1;
     amounts->units = fmax(amounts->units, 1);
     amounts->epochs = usual_epochs(amounts->samples);
-    amounts->validation = SEARCH * tokens / (double)options->train_data.global_batch_size;
+    if (pairs)
+        amounts->validation =
+            SEARCH_STEP + SEARCH * tokens / (double)options->train_data.global_batch_size;
     return status;
 }
 
