@@ -393,8 +393,8 @@ static void test_onnx__runtime(void **state)
     for (size_t i = 0; i < COUNT(models); i++) {
         char line[2048];
         compute(models[i].name, models[i].build);
-        snprintf(line, sizeof line, "'%s' '%s/tests/engine/onnx/run_onnx.py' %s", python, ET_TEST_SOURCE,
-                 models[i].name);
+        snprintf(line, sizeof line, "'%s' '%s/tests/engine/onnx/run_onnx.py' %s", python,
+                 ET_TEST_SOURCE, models[i].name);
         if (system(line))
             fail_msg("%s: ONNX Runtime computes something else, or nothing", models[i].name);
     }
