@@ -53,15 +53,33 @@ static void append_limits(et_strbuf *out, const et_option *row)
     et_strbuf_release(&usual);
 }
 
+/* From a column on; "train|eval|..." goes on below itself where it is too long. Returns the end of
+ * the last line. */
+static int print_value(FILE *to, const char *value, int column, int width)
+{
+    const int begin = column;
+    while (*value) {
+        const int length = (int)strcspn(value, "|") + (value[strcspn(value, "|")] == '|');
+        if (column > begin && column + length > width) {
+            fprintf(to, "\n%*s", begin, "");
+            column = begin;
+        }
+        fprintf(to, "%.*s", length, value);
+        column += length;
+        value += length;
+    }
+    return column;
+}
+
 static void print_option(FILE *to, const et_command_line *line, const et_option_slot *slot,
                          int width)
 {
     const et_option *row = slot->row;
     et_strbuf text = ET_STRBUF_INIT;
     /* "    --model-dir DIR            where the run is kept" */
-    int used = fprintf(to, "    --%s%s%s%s", et_option_typed(row).text,
-                       row->way == ET_OPTION_WAY_INDEXED ? ":N" : "", slot->value ? " " : "",
-                       slot->value ? slot->value : "");
+    int used = fprintf(to, "    --%s%s%s", et_option_typed(row).text,
+                       row->way == ET_OPTION_WAY_INDEXED ? ":N" : "", slot->value ? " " : "");
+    used = print_value(to, slot->value ? slot->value : "", used, width);
     /* Behind a long name the text has a line of its own. */
     fprintf(to, used > COLUMN - 1 ? "\n%*s" : "%*s", used > COLUMN - 1 ? COLUMN : COLUMN - used,
             "");
@@ -89,8 +107,11 @@ void et_command_line_help(FILE *to, const et_command_line *line, const et_usage 
         if (et_option_is_plain(line->slots[i].row) && *line->slots[i].row->field.name)
             fprintf(to, " %s", line->slots[i].row->field.name);
     fputs(" [OPTION]...\n", to);
-    if (usage->about)
-        fprintf(to, "\n%s\n", usage->about);
+    if (usage->about) {
+        fputc('\n', to);
+        et_terminal_wrap(to, usage->about, 0, 0, columns < WIDTH ? columns : WIDTH);
+        fputc('\n', to);
+    }
     if (example && *example)
         fprintf(to, "\nexample:\n    %s %s %s\n", call->program->name, call->command, example);
     bool headed = false;

@@ -74,7 +74,7 @@ const et_usage et_usage_runs = {
 static const char *leaf_of(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
+    return et_logged_short(dot ? dot + 1 : name);
 }
 
 /* ---- rows ---- */

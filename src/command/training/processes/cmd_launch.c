@@ -55,8 +55,7 @@ const et_usage et_usage_launch = {
     "batch: the\nresult is bit for bit that of one. On several machines start "
     "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
     "batch is cut, the number of processes\nat least.",
-    "-n 2 --restart 3 -- train --experiment NAME runs/mine --set "
-    "runtime.data_shards=2"
+    "-n 2 -- train runs/mine --set runtime.data_shards=2"
 };
 
 /* A start of all ranks. */
