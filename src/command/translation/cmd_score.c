@@ -40,7 +40,7 @@ static const et_option options[] = {
     ET_OPTION_COUNT(score_command, width, "width", "N", 0, 17, "decimals of scores",
                     .field.default_number = 1),
     ET_OPTION_JSON(score_command, json),
-    ET_OPTION_REST(score_command, paths, "REFERENCE [TRANSLATIONS]"),
+    ET_OPTION_REST(score_command, paths, "REFERENCE [FILE]"),
     ET_OPTION_END
 };
 
