@@ -115,7 +115,8 @@ serve() {
 # shortened COMMAND: with few updates.
 shortened() {
     printf '%s' "$1" | sed '
-        s/--\(max-\)\{0,1\}steps [0-9][0-9]*/--\1steps 24/; s/--epochs [0-9]*/--epochs 1/
+        s/--steps 3600/--steps 12/; s/--\(max-\)\{0,1\}steps [0-9][0-9][0-9][0-9]*/--\1steps 24/; s/--epochs [0-9]*/--epochs 1/
+        s/runtime.data_shards=/task.train_data.global_batch_size=4096,&/
         /--steps\|--epochs\|--dry-run/! s/\(etude train\|-- train\) /\1 --steps 12 /
         s/\(localhost\|127\.0\.0\.1\):8080/127.0.0.1:'"${port-0}"'/; s/^curl /curl -s -S -f -m 60 /' | sed "${own:-}"
 }

@@ -81,7 +81,7 @@ cp tables/california-1-train.csv tables/california-1-test.csv
 small='--set task.model.embedding_width=16,task.vocabulary.max_size=60'
 for run in a b help; do
     # shellcheck disable=SC2086 # words
-    etude train runs/$run -q --experiment translation/tiny --data train.en train.de --valid valid.en \
+    etude train runs/$run -q --experiment translation/auto --data train.en train.de --valid valid.en \
         valid.de --steps 12 --set trainer.summary_interval=4,trainer.checkpoint_interval=6 $small
 done
 etude train runs/table -q --experiment tabular/mlp --data people.csv --target income --steps 12
