@@ -5,9 +5,8 @@
  *   RUN/params.yaml, metrics.jsonl, train.log, info.json, recovery.json
  *   RUN/checkpoints/lock, checkpoint.json (formats/safetensors/manifest.h), ckpt-2000.safetensors
  *   RUN/best/info.json, best-1800.safetensors
- *   RUN/train/, RUN/validation/    events for TensorBoard (formats/events/event.h), called as logs
- * are (formats/events/log_names.h) RUN/task_2/member.yaml         of several tasks that are trained
- * together
+ *   RUN/train/, RUN/validation/    TensorBoard's events, named by formats/events/log_names.h
+ *   RUN/task_2/member.yaml         of several tasks that are trained together
  */
 #ifndef ETUDE_TRAIN_RUN_RUN_NAMES_H
 #define ETUDE_TRAIN_RUN_RUN_NAMES_H
