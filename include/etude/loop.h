@@ -1,6 +1,6 @@
-/* A loop that the program owns (as TFSnippet's TrainLoop): it counts epochs and steps, takes
- * batches, fires events, saves and resumes after a kill; what a step does stands in the program.
- * What is measured and printed in it: <etude/loop_log.h>.
+/* A loop that the program owns (as TFSnippet's TrainLoop). The loop counts epochs and steps, reads
+ * batches, fires events, saves, and resumes after a kill; the program computes the steps. For
+ * metrics and printing see <etude/loop_log.h>.
  *
  *     et_loop_options options = { .max_epoch = 10, .early_stopping = true };
  *     et_loop_open(&loop, params, &options, &error);
@@ -19,24 +19,24 @@
  *     et_loop_end(loop, &error);
  *     et_loop_close(loop);
  *
- * The first failure of a call between begin and end is kept: next_epoch and next_step are false
- * from then on, other calls do nothing and return it, et_loop_end tells it.
+ * Errors: the loop keeps the first failure between begin and end. From then on next_epoch and
+ * next_step return false; other calls, and et_loop_end, only return this failure.
  *
- * Ended early, by break, the loop is still good: a step or epoch that was left ends without its
- * AFTER event, its time and a checkpoint that was due; batches go on where they were in the next
- * epoch. The loop cannot see a break: behind one out of steps et_loop_leave_steps says so, or what
- * follows in the epoch is collected and printed as the step's; behind one out of epochs
- * et_loop_leave, or the next next_epoch takes the epoch for done.
+ * You may leave a loop early with break. The open step or epoch then ends without its AFTER event,
+ * its time and a due checkpoint; the next epoch continues with the next batch. The loop cannot see
+ * a break. After a break out of steps call et_loop_leave_steps; otherwise the rest of the epoch
+ * counts as part of the step. After a break out of epochs call et_loop_leave; otherwise the next
+ * et_loop_next_epoch counts the epoch as done.
  *
- * A loop that is killed resumes from its checkpoint with the same bits. One that was saved in a
- * step resumes in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
- * the epoch before its steps is done again. Where an epoch has several loops of steps and one of
- * them was left by et_loop_leave_steps, it takes more steps of that one first.
+ * A killed loop resumes from its checkpoint with the same bits. If it was saved in a step, it
+ * resumes in the same epoch after this step: BEFORE_EPOCH is not fired again, but the program's
+ * code before the steps of the epoch runs again. If an epoch has several loops of steps and
+ * et_loop_leave_steps left one of them, the loop takes more steps of this one first.
  *
- * Other than TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints hold the place in the data
- * and the metrics, and may lack an object; a named one needs no directory and goes with early
- * stopping; NaN is never the best. As there, early stopping ends nothing, and an interruption takes
- * nothing back. Store and sources are borrowed. One thread. */
+ * Differences from TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints include metrics and
+ * the position in the data, and may lack an object; a named checkpoint needs no directory and works
+ * with early stopping; NaN is never the best. As in TrainLoop, early stopping does not end the
+ * loop, and an interruption restores nothing. Store and sources are borrowed. One thread. */
 #ifndef ETUDE_LOOP_H
 #define ETUDE_LOOP_H
 
@@ -81,7 +81,7 @@ typedef struct et_loop_options {
     const et_device *device;              /* borrowed, told in the training summary; NULL: not */
 
     const char *checkpoint_dir;     /* a run's directory; NULL: no checkpoints */
-    int64_t checkpoint_epoch_freq;  /* saves behind every n-th epoch; 0: never */
+    int64_t checkpoint_epoch_freq;  /* saves after every n-th epoch; 0: never */
     int64_t checkpoint_max_to_keep; /* the newest n; 0: all */
     const char *restore_checkpoint; /* NULL: the newest of checkpoint_dir, if there is one; "":
                                        none; else this file, whatever the directory. The first save
@@ -117,20 +117,20 @@ typedef struct et_loop_event {
     size_t length;
 } et_loop_event;
 
-/* params has its memory. All is copied but what is said to be borrowed. ET_ECONFIG: options that do
- * not fit together. */
+/* params must have memory. Options are copied, except members marked as borrowed. ET_ECONFIG:
+ * options contradict each other. */
 ET_API int et_loop_open(et_loop **out, et_params *params, const et_loop_options *options,
                         et_error *error);
-/* Without an end before it: as one that an error has ended. NULL allowed. */
+/* Without et_loop_end before: the loop counts as ended by an error. NULL allowed. */
 ET_API void et_loop_close(et_loop *loop);
 
-/* ---- between open and begin, or ET_EUSAGE: what resumes. The store is there, and so are counters,
- * metrics, the best value and positions in data. ---- */
+/* ---- between open and begin (else ET_EUSAGE): what resumes. The store, counters, metrics, the
+ * best value and positions in data always resume. ---- */
 
-/* The tree: optimizers, and what every checkpoint must have. */
+/* The state tree: add optimizers and parts that every checkpoint must have. */
 ET_API et_state *et_loop_state(et_loop *loop);
-/* An object of the program's. One that a checkpoint lacks stays as it is, one that it has too many
- * is let go, both with a warning. ET_ECONFIG: the name is taken. */
+/* Adds an object of the program. An object that the checkpoint lacks is unchanged; an additional
+ * object in the checkpoint is dropped; both give a warning. ET_ECONFIG: the name is in use. */
 ET_API int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind,
                               void *self, et_error *error);
 /* A name for a source, where there are several to take steps from in a loop with checkpoints. One
@@ -183,7 +183,7 @@ ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 ET_API int64_t et_loop_epoch(const et_loop *loop);     /* 0 before the first, then from 1 */
 ET_API int64_t et_loop_step(const et_loop *loop);      /* over all epochs; the same */
-ET_API bool et_loop_within_epoch(const et_loop *loop); /* from BEFORE event to behind AFTER event */
+ET_API bool et_loop_within_epoch(const et_loop *loop); /* from the BEFORE to the AFTER event */
 ET_API bool et_loop_within_step(const et_loop *loop);
 ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* of this step; NULL: none */
 /* 0: no limit. Set, they count from the next next_epoch or next_step on; ET_ECONFIG: negative. */

@@ -79,10 +79,10 @@ typedef struct et_option {
     const char *alias; /* another name; NULL: none */
     const char *value; /* name of its value; NULL: its choices, or a word for its kind */
     et_option_way way;
-    char letter;         /* 'n': -n is the same as --name; 0: none */
-    bool job;            /* et_argument_parser_parse takes it only with parse_job */
-    const char *missing; /* the option must be given; "which run", for the message. A text */
-    const char *group;   /* heading in help; NULL: the heading of the row before */
+    char letter;                  /* 'n': -n is the same as --name; 0: none */
+    bool job;                     /* et_argument_parser_parse takes it only with parse_job */
+    const char *missing;          /* the option must be given; "the run", for the message. A text */
+    const char *group;            /* heading in help; NULL: the heading of the row before */
     const struct et_option *rows; /* of GROUP: ended by ET_OPTION_END */
     const et_option_sets *sets;   /* of SETS */
 } et_option;

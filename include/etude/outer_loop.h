@@ -1,5 +1,5 @@
-/* The outer loop, call by call: what Orbit's Controller does. A controller that was opened with
- * these options trains, evaluates, saves and restores when it is told:
+/* The outer loop, call by call, as Orbit's Controller. A controller with these options trains,
+ * evaluates, saves and restores when you call it:
  *
  *     et_outer_loop_options outer = { 0 };
  *     et_controller_options options = { .trainer = &gan.trainer, .evaluator = &judge.evaluator,
@@ -9,20 +9,21 @@
  *         et_controller_train_and_evaluate(controller, 20000, -1, 5000, logs, &error)) ...
  *     et_controller_close(controller, &error);
  *
- * An inner loop is steps_per_loop steps, which only the end of a call or an evaluation cuts short.
- * After it: a log of its values, train actions on them, evaluation if it is due with its actions,
- * the program's own, and a save if one was due since the loop began. So a run that is killed and
- * started again with the same calls does what an unbroken one would have done; inner loops,
- * evaluations (at multiples of eval_interval) and saves are where they would have been.
+ * An inner loop has steps_per_loop steps; only the end of a call or an evaluation shortens it.
+ * After an inner loop the controller logs its values, runs train actions, evaluates with eval
+ * actions if due, runs the program's own actions, and saves if a save was due. A run that is killed
+ * and restarted with the same calls has the same inner loops, evaluations (at multiples of
+ * eval_interval) and saves as an uninterrupted run.
  *
- * Unlike Orbit's: a save stands at each multiple of checkpoint_interval and not that many steps
- * behind the last one; a request to save always saves, whatever the interval, and evaluated weights
- * are on disk; a step that does not advance as told is an error; no checkpoint is skipped; rates
- * leave evaluations out and stand under "time"; actions cannot change values. With summary_interval
- * a trainer's own summaries are wanted (et_trainer_records); 0: never.
+ * Differences from Orbit: a save happens at each multiple of checkpoint_interval, not that many
+ * steps after the last save; a request to save always saves; evaluated weights are on disk; a step
+ * that does not advance as required is an error; no checkpoint is skipped; rates exclude
+ * evaluations and are logged under "time"; actions cannot change values. summary_interval also sets
+ * how often a trainer writes its own summaries (et_trainer_records); 0: never.
  *
- * Without run.model_dir nothing is kept. Without a trainer nothing is written in it, and no lock is
- * taken: it is where checkpoints come from. A run's observer is told a line for each call. */
+ * Without run.model_dir nothing is saved. Without a trainer the controller only reads checkpoints
+ * from run.model_dir: it writes nothing and takes no lock. A run's observer gets a line for each
+ * call. */
 #ifndef ETUDE_OUTER_LOOP_H
 #define ETUDE_OUTER_LOOP_H
 
@@ -30,29 +31,30 @@
 #include <etude/params.h>
 
 typedef struct et_outer_loop_options {
-    /* In place of steps_per_loop: how many steps the loop that begins after `step` has, at least 1.
-     * A function of the step alone. NULL: the constant. */
+    /* Instead of steps_per_loop: number of steps (>= 1) of the loop that begins after `step`. Must
+     * depend only on the step. NULL: the constant. */
     int64_t (*steps_per_loop)(void *payload, int64_t step);
     void *payload;
     et_action *const *train_actions; /* after each inner loop */
     et_action *const *eval_actions;  /* after each evaluation */
     int train_action_count, eval_action_count;
-    /* Where values go, top level, instead of the run's own files; flushed, never closed. NULL: to
-     * those, in "train" and the evaluator's name; of evaluations, to `summaries` before that. */
+    /* Sinks for values, at the top level, instead of the run's own files; flushed, never closed.
+     * NULL: the run's files, in "train" and the evaluator's name; eval_summaries NULL: `summaries`
+     * if set. */
     et_sink *summaries, *eval_summaries;
-    et_params *weights; /* without a trainer: what a restore fills; materialized */
-    bool live_weights;  /* of these: not the averages of a checkpoint that has them */
+    et_params *weights; /* without a trainer: a restore fills this materialized store */
+    bool live_weights;  /* restore the trained weights, not the averages */
 } et_outer_loop_options;
 
-/* Inner loops until the step is `steps`, in all, or an action says stop, which ends this call and
- * no later one; then a save, unless save_nothing, which leaves it to checkpoint_interval. At
- * `steps` or past it already: only what is not saved is. ET_EINTERRUPTED: asked to stop; saved. */
+/* Runs inner loops until step `steps` (counted from the start of the run) or until an action stops
+ * this call. Then saves, unless save_nothing. If the run is already at `steps` or later, the call
+ * only saves unsaved steps. ET_EINTERRUPTED: asked to stop; saved. */
 ET_API int et_controller_train_to(et_controller *controller, int64_t steps, bool save_nothing,
                                   et_error *error);
 
-/* Evaluates what is there now, eval_steps steps or, -1, all data; 0 is an error. Adds the values to
- * logs, under "time" the rate. Without a trainer the newest checkpoint is restored before the first
- * time; ET_ENOTFOUND: there is none. */
+/* Evaluates the current weights on eval_steps steps, -1: all data, 0: error. Adds the values to
+ * logs, the rate under "time". Without a trainer, the first call restores the newest checkpoint;
+ * ET_ENOTFOUND: no checkpoint. */
 ET_API int et_controller_evaluate(et_controller *controller, int64_t eval_steps, et_value *logs,
                                   et_error *error);
 

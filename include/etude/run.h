@@ -1,10 +1,10 @@
-/* A run: what every driver of training has around its steps: a directory with checkpoints and logs,
- * the best step so far, rates, and requests to stop or save. It knows no model, no data and no
- * loop; the driver says which step it is.
+/* A run: the services that every driver of training needs around its steps: a directory with
+ * checkpoints and logs, the best step so far, rates, and requests to stop or save. A run knows no
+ * model, no data and no loop; the driver passes the step.
  *
  *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
- *     et_run_restore(run, &step, &error);             -1: nothing there; initial values are drawn
- *     et_run_begin(run, &error);                      opens the logs, cut off where they were
+ *     et_run_restore(run, &step, &error);             -1: no checkpoint; draw initial values
+ *     et_run_begin(run, &error);                      opens the logs, truncated to the checkpoint
  *     while (step < steps && !et_run_asked_to_stop(run)) {
  *         if (et_run_check(run, &error)) ...          another process has taken it
  *         step++;                                     a step of the program's
@@ -22,7 +22,7 @@
  *     et_run_finish_saves(run, step, &error);
  *     et_run_close(run, &error);
  *
- * A save runs beside training: its failure is told by a later call. One thread. */
+ * A save runs in the background; a later call returns its failure. One thread. */
 #ifndef ETUDE_RUN_H
 #define ETUDE_RUN_H
 
@@ -79,7 +79,7 @@ typedef struct et_run_options {
     uint64_t best_data;   /* fingerprint of the data that best_metric is of; 0: not known */
     bool best_unsaved;    /* the best is noted, its step not saved */
     et_observer observer; /* members NULL: nobody */
-    bool verbose;         /* every save is told */
+    bool verbose;         /* print a line for every save */
     const char *summary_dir; /* copied: event files alone, there; NULL: logs are in
                                 model_dir, if there is one */
     bool no_logs;            /* none in model_dir */
@@ -96,43 +96,42 @@ ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *er
 /* Waits for the last save. NULL allowed. */
 ET_API int et_run_close(et_run *run, et_error *error);
 
-/* The newest checkpoint; *step -1: there is none. A best that was chosen by another metric or
- * comparison, or of other data, as far as both are known, counts no more, with a warning: the next
- * validation begins a new one. */
+/* Restores the newest checkpoint; *step -1: no checkpoint. If the best step was chosen by another
+ * metric or comparison, or on other validation data, a warning is logged and the next validation
+ * starts a new best. */
 ET_API int et_run_restore(et_run *run, int64_t *step, et_error *error);
-/* Before the first step: checks that there is room for a checkpoint (a run that cannot save would
- * be lost, hours later) and opens the logs. */
+/* Call before the first step. Checks that the disk has space for a checkpoint and opens the logs.
+ */
 ET_API int et_run_begin(et_run *run, et_error *error);
 
-/* Whether another process has taken the directory: ET_EBUSY. Before anything is written. */
+/* ET_EBUSY if another process uses the directory. Call before you write anything. */
 ET_API int et_run_check(et_run *run, et_error *error);
 
 ET_API bool et_run_asked_to_stop(const et_run *run);
 /* Saves a transient checkpoint if asked to, and then no more. */
 ET_API int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
 
-/* Something that a save would keep has happened since the last one. */
+/* Marks the state as changed since the last save. */
 ET_API void et_run_touch(et_run *run);
 ET_API bool et_run_unsaved(const et_run *run);
 
-/* Writes a log, and flushes it: it may be the last sign of a run. Beside a save that is left to the
- * next log or save. */
+/* Writes and flushes a log. During a save in the background, the next log or save flushes it. */
 ET_API int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
-/* Values of a validation: the best so far is noted, and its step saved as such, checkpoint and
- * info.json or neither. NaN is never the best, and counts as no validation. Adds best_<metric>,
- * best_step and a note to them. */
+/* Compares the values of a validation with the best so far. A new best is saved as checkpoint and
+ * info.json, both or neither. NaN is never the best and does not count as a validation. Adds
+ * best_<metric>, best_step and a note to values. */
 ET_API int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 
-/* Saves the step beside training; transient: one that an unbroken run need not save, so it
- * does not count among those kept. A failure, of this or of the save before it, is an error only if
- * the run is to end by it. */
+/* Saves the step in the background. transient: an uninterrupted run would not save this step, so it
+ * does not count among the kept checkpoints. A failure of this or the previous save is an error
+ * only if on_failed_save ends the run. */
 ET_API int et_run_save(et_run *run, int64_t step, bool transient, et_error *error);
-/* Between two steps, without waiting: what became of the save in progress. One that failed is told
- * and tried again. */
+/* Checks the save in progress, between two steps and without waiting. A failed save is reported and
+ * tried again. */
 ET_API int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
-/* Waits for the last save, and tries once more if it failed. An error as well: the best step could
- * not be saved, and no later one is as good. */
+/* Waits for the last save, and tries again once if it failed. It is also an error if the best step
+ * could not be saved and no later step is as good. */
 ET_API int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
 
 #endif

@@ -100,14 +100,14 @@ static const char *cure_of(int number)
     switch (number) {
     case ENOSPC:
     case EDQUOT:
-        return "; make room or choose another directory";
+        return "; free some space or choose another directory";
     case EFBIG:
         return "; raise the limit on the size of a file (ulimit -f)";
     case ENOENT:
         return "; check the path";
     case EACCES:
     case EPERM:
-        return "; choose a place that you may use, or have its permissions changed";
+        return "; choose a directory that you may use, or change its permissions";
     case EROFS:
         return "; choose a directory on another file system";
     case EMFILE:

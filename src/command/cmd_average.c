@@ -28,12 +28,12 @@ typedef struct average_options {
 } average_options;
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(average_options, output, "output", "FILE", "where the averaged weights go",
-                   .missing = "which file to write"),
+    ET_OPTION_TEXT(average_options, output, "output", "FILE", "file for the averaged weights",
+                   .missing = "the file to write"),
     ET_OPTION_COUNT(average_options, last, "last", "N", 1, LAST_MAX,
-                    "the N newest of a run, which is named in place of checkpoints"),
+                    "average the N newest checkpoints of the run that is named"),
     ET_OPTION_FLAG(average_options, live_weights, "live-weights",
-                   "average the weights, not the averages that a run kept of them"),
+                   "average the trained weights, not their moving averages"),
     ET_OPTION_JSON(average_options, json),
     ET_OPTION_QUIET(average_options, quiet),
     ET_OPTION_REST(average_options, paths, "CHECKPOINT...|RUN"),
@@ -42,8 +42,7 @@ static const et_option options[] = {
 
 const et_usage et_usage_average = {
     options, sizeof(average_options),
-    "Writes the mean of the weights of checkpoints of one model, for commands "
-    "that\ntake --checkpoint.",
+    "Averages the weights of several checkpoints of one model. Use the result with\n--checkpoint.",
     "--output average.safetensors --last 5 runs/a"
 };
 
@@ -54,7 +53,7 @@ static int find_last(average_options *args, et_error *error)
     int64_t step = -1;
     int found = 0, kept = (int)args->last;
     if (!et_directory_exists(model_dir))
-        return et_fail(error, ET_ENOTFOUND, "--last: %s is no directory; name a run", model_dir);
+        return et_fail(error, ET_ENOTFOUND, "--last: %s is not a directory; name a run", model_dir);
     for (;;) {
         char *path;
         int status = et_checkpoint_next(&path, &step, model_dir, step, false, error);
@@ -67,8 +66,8 @@ static int find_last(average_options *args, et_error *error)
     }
     if (found < kept)
         return et_fail(error, ET_ENOTFOUND,
-                       "%s: keeps %s, fewer than --last %d; trainer.max_to_keep says how many a "
-                       "run keeps",
+                       "%s has %s, fewer than --last %d; trainer.max_to_keep sets how many "
+                       "checkpoints a run keeps",
                        model_dir, et_format_many(found, "checkpoint").text, kept);
     for (int i = 0; i < kept; i++)
         args->in_order[i] = args->found[(found + i) % kept];
@@ -79,13 +78,14 @@ static int find_last(average_options *args, et_error *error)
 static int check(average_options *args, et_error *error)
 {
     if (!args->paths.count)
-        return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
+        return et_fail(error, ET_EUSAGE,
+                       "average: no checkpoint is given; name the checkpoints to average");
     if (args->last && args->paths.count != 1)
-        return et_fail(error, ET_EUSAGE, "--last: takes one run, found %zu", args->paths.count);
+        return et_fail(error, ET_EUSAGE, "--last: give one run, not %zu", args->paths.count);
     if (!args->last && args->paths.count == 1 && et_directory_exists(args->paths.items[0]))
         return et_fail(error, ET_EUSAGE,
-                       "average: %s is a directory: say --last N for the N newest checkpoints of a "
-                       "run, or name files",
+                       "average: %s is a directory: add --last N to average the N newest "
+                       "checkpoints of this run, or name files",
                        args->paths.items[0]);
     return args->last ? find_last(args, error) : ET_OK;
 }
@@ -121,7 +121,7 @@ static int average(const average_options *args, const et_call *call, et_error *e
     if (!status && !args->quiet)
         et_print(stderr, "averaged %s%s: %s\n",
                  et_format_many((int64_t)paths->count, "checkpoint").text,
-                 averages ? ", their averaged weights" : "", args->output);
+                 averages ? ", their moving averages" : "", args->output);
     return status;
 }
 

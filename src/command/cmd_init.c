@@ -37,16 +37,16 @@ typedef struct init_options {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(init_options, experiment, "experiment", "EXPERIMENT",
-                   "whose settings (the first that `list` shows)"),
-    ET_OPTION_FLAG(init_options, force, "force", "replace a file that is there"),
+                   "experiment that gives the settings (default: the first that `list` shows)"),
+    ET_OPTION_FLAG(init_options, force, "force", "replace the file if it exists"),
     ET_OPTION_QUIET(init_options, quiet), ET_OPTION_WORD(init_options, file, "[FILE]", "file"),
     ET_OPTION_END
 };
 
 const et_usage et_usage_init = {
     options, sizeof(init_options),
-    "Writes a file of settings with a comment for each, for `train --config`.\n"
-    "FILE: " FILE_USUAL " if none is named, - for standard output.",
+    "Writes a file of settings for `train --config`, each with a comment.\nFILE: " FILE_USUAL
+    " by default, - for standard output.",
     "mine.yaml"
 };
 
@@ -150,11 +150,11 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
     const et_value *were = et_fields_echo(usual.table, &usual, arena);
     if (!values || !were)
         return et_alloc_failed(error, 0, "settings");
-    et_strbuf_printf(out,
-                     "# Settings for `%s train RUN --config %s`. A line that is left out has\n"
-                     "# the experiment's value; `%s list %s --all` shows other groups.\n\n"
-                     "experiment: %s\n",
-                     program, file, program, experiment->name, experiment->name);
+    et_strbuf_printf(
+        out,
+        "# Settings for `%s train RUN --config %s`. If you remove a line, the\n# experiment's "
+        "value is used. `%s list %s --all` shows the other groups.\n\nexperiment: %s\n",
+        program, file, program, experiment->name, experiment->name);
     et_strbuf path = ET_STRBUF_INIT;
     print_group(out, experiment, &path, experiment->table, values, were, 0);
     out->failed |= path.failed;
@@ -176,16 +176,18 @@ static int write_file(const init_options *args, const char *file, const et_strbu
     const bool there = !lstat(file, &info), link = there && S_ISLNK(info.st_mode);
     if (there && !args->force)
         return et_fail(error, ET_EDENIED,
-                       "%s is there%s: give --force to replace it, or name another file", file,
+                       "%s exists%s: add --force to replace it, or name another file", file,
                        link ? ", a symbolic link" : "");
     int status = et_outputs_check(&outputs, "init", file, error);
     et_outputs_release(&outputs);
     if (!status)
         status = et_file_write(file, et_strbuf_text(text), text->length, error);
     if (!status && !args->quiet)
-        et_print(stderr, "written: %s%s; change it, then `%s train RUN --config %s`\n", file,
-                 link ? ", in place of the symbolic link; what that led to is as it was" : "",
-                 call->program->name, file);
+        et_print(
+            stderr, "written: %s%s; change it, then `%s train RUN --config %s`\n", file,
+            link ? ", in place of the symbolic link; the file that the link pointed to is unchanged"
+                 : "",
+            call->program->name, file);
     return status;
 }
 
@@ -199,7 +201,7 @@ int et_cmd_init(const et_call *call, et_error *error)
     const char *ending = strrchr(file, '.');
     if (ending && !strcmp(ending, ".json"))
         return et_fail(error, ET_EUSAGE,
-                       "init: %s: the file is YAML, with comments; name it %.*s.yaml", file,
+                       "init: %s: the file will be YAML with comments; name it %.*s.yaml", file,
                        (int)(ending - file), file);
     const char *name =
         args->experiment ? args->experiment : call->program->kinds[0]->experiments->name;

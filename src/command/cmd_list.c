@@ -45,18 +45,18 @@ static const et_option options[] = {
     ET_OPTION_TEXT(listing, experiment, "experiment", "EXPERIMENT",
                    "show the settings of this experiment"),
     ET_OPTION_FLAG(listing, all, "all",
-                   "also groups that are not selected, and settings that mean nothing here"),
-    ET_OPTION_FLAG(listing, yaml, "yaml", "as a file that `train --config` takes"),
+                   "also show groups that are not selected, and settings without effect"),
+    ET_OPTION_FLAG(listing, yaml, "yaml", "as a file for `train --config`"),
     ET_OPTION_JSON(listing, json),
-    ET_OPTION_FLAG(listing, markdown, "markdown", "all settings of all experiments as a page"),
+    ET_OPTION_FLAG(listing, markdown, "markdown", "all settings of all experiments, as Markdown"),
     ET_OPTION_REST(listing, words, "[EXPERIMENT] [WORD]..."),
     ET_OPTION_END
 };
 
 const et_usage et_usage_list = {
     options, sizeof(listing),
-    "Lists experiments, or the settings of one with their values: all that count, "
-    "or\nthose with every WORD in name or help.",
+    "Lists the experiments, or the settings of one experiment with their values.\nWith WORDs, "
+    "lists only settings with every WORD in their name or help.",
     "EXPERIMENT"
 };
 
@@ -191,7 +191,7 @@ static int print_found(listing *l, const et_experiment *experiment, const et_val
                : et_fail(error, ET_ENOTFOUND, "list: no setting of %s has %s in its name or help%s",
                          experiment->name,
                          l->words.count > 2 ? "all these words" : l->words.items[1],
-                         l->all ? "" : "; --all also looks in groups that are not selected");
+                         l->all ? "" : "; --all also searches groups that are not selected");
 }
 
 /* As params.yaml has it. */
@@ -267,18 +267,19 @@ int et_cmd_list(const et_call *call, et_error *error)
     listing *shown = call->options;
     /* Both ways of naming it are taken, one at a time. */
     if (shown->words.count && shown->experiment)
-        return et_fail(error, ET_EUSAGE, "list: one experiment at a time");
+        return et_fail(error, ET_EUSAGE, "list: name one experiment at a time");
     if (shown->words.count)
         shown->experiment = shown->words.items[0];
     if (shown->yaml && shown->json)
-        return et_fail(error, ET_EUSAGE, "list: either --yaml or --json");
+        return et_fail(error, ET_EUSAGE, "list: use either --yaml or --json");
     if (shown->yaml && (!shown->experiment || shown->words.count > 1))
         return et_fail(error, ET_EUSAGE, "list: --yaml shows all settings of one experiment");
     if (shown->all && (shown->yaml || shown->markdown))
-        return et_fail(error, ET_EUSAGE, "list: --all does not go with --%s, which shows all",
+        return et_fail(error, ET_EUSAGE,
+                       "list: --all does not go with --%s, which shows all settings",
                        shown->yaml ? "yaml" : "markdown");
     if (shown->markdown && shown->json)
-        return et_fail(error, ET_EUSAGE, "list: either --markdown or --json");
+        return et_fail(error, ET_EUSAGE, "list: use either --markdown or --json");
     if (shown->markdown && shown->experiment)
         return et_fail(error, ET_EUSAGE, "list: --markdown shows all experiments; leave out %s",
                        shown->experiment);

@@ -34,19 +34,19 @@
 
 static const et_command commands[] = {
     ROW(train, "train a model, or resume where it was interrupted"),
-    ROW(evaluate, "measure a trained model on its validation data"),
+    ROW(evaluate, "evaluate a trained model"),
     ROW(average, "average the weights of checkpoints"),
-    ROW(inspect, "show a checkpoint and say whether it is intact"),
-    ROW(init, "write a file of settings to change"),
-    ROW(list, "list experiments, or all settings of one"),
+    ROW(inspect, "show a checkpoint, and check whether it is intact"),
+    ROW(init, "write a file of settings that you can change"),
+    ROW(list, "list experiments, or the settings of one"),
     ROW(launch, "train with several processes on this machine"),
-    ROW(plot, "draw curves of what runs have logged"),
-    ROW(runs, "list runs: how far, how good, what differs"),
-    ROW(compare, "show runs side by side"),
-    ROW(keys, "make the keys by which tasks of a cluster know each other"),
-    ROW(watch, "a page that follows runs, in a browser"),
-    ROW(serve, "answer requests over HTTP with a trained model"),
-    ROW(completion, "print the completion of bash, zsh or fish"),
+    ROW(plot, "draw curves of the logged values"),
+    ROW(runs, "list runs with progress, results and settings"),
+    ROW(compare, "compare runs"),
+    ROW(keys, "make the keys of a cluster's tasks"),
+    ROW(watch, "follow runs in a browser"),
+    ROW(serve, "serve a trained model over HTTP"),
+    ROW(completion, "print the completion script for bash, zsh or fish"),
     ET_COMMAND_END,
 };
 
@@ -59,8 +59,8 @@ static void print_help(const et_program *program, FILE *to)
         fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
     fputc('\n', to);
     et_print_lines(to,
-                   "`%s COMMAND --help` says more and gives an example; `%s version` says which "
-                   "this is.\n",
+                   "`%s COMMAND --help` explains a command and gives an example; `%s version` "
+                   "prints the version.\n",
                    program->name, program->name);
 }
 
@@ -118,8 +118,8 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
         return et_fail_while(error, status, "%s", call->command);
     if (!is_for_models(call->program, call->command))
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: not for a model of %s, which `%s %s` is the command for",
-                   call->command, named->kind->name, call->program->name,
+    return et_fail(error, ET_ECONFIG, "%s: this is a %s model; use `%s %s`", call->command,
+                   named->kind->name, call->program->name,
                    named->kind->next ? named->kind->next : "evaluate");
 }
 
@@ -218,7 +218,7 @@ static int help(const et_program *program, int argc, char **argv, et_error *erro
 {
     for (int i = 0; i < 2 && i < argc; i++)
         if (!strcmp(argv[i], "--man") && argc > 2)
-            return et_fail(error, ET_EUSAGE, "help --man: %s: a page is of one command", argv[2]);
+            return et_fail(error, ET_EUSAGE, "help --man: %s: name one command only", argv[2]);
     char option[] = "--help", *options[] = { option, NULL };
     et_ranks_let_first_speak();
     if (argc && !strcmp(argv[0], "--man"))
@@ -308,8 +308,9 @@ static void check_isa(void)
             snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
                      et_kernels_names[i]);
         }
-    et_log(ET_LOG_WARNING, "ETUDE_ISA=%s names no kernels of this CPU, so %s are used; it has: %s",
-           wanted, et_kernels_best()->name, names);
+    et_log(ET_LOG_WARNING,
+           "ETUDE_ISA=%s: this CPU has no such kernels; Etude uses %s (available: %s)", wanted,
+           et_kernels_best()->name, names);
 }
 
 /* Whether a command's result is what it prints. The others work for as long as somebody wants, and

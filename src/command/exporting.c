@@ -31,7 +31,7 @@ static int choose_format(et_exporting_args *args, const et_exporting *kind, et_e
         return ET_OK;
     if (!kind->format_is_file)
         return et_fail(error, ET_EUSAGE,
-                       "--output %s: ONNX of this model is several files; name a directory, such "
+                       "--output %s: this model gives several ONNX files; name a directory, such "
                        "as --format onnx --output %.*s",
                        args->output, (int)(strlen(args->output) - strlen(".onnx")), args->output);
     args->options.format = "onnx";

@@ -31,22 +31,22 @@ typedef struct et_exporting_args {
 #define ET_EXPORTING_OPTIONS(formats, help)                                                        \
     ET_OPTION_MODEL_DIR(et_exporting_args, model_dir), ET_OPTION_TASK(et_exporting_args, task),    \
         ET_OPTION_TEXT(et_exporting_args, output, "output", "PATH",                                \
-                       "the file, NAME" ET_SAFETENSORS_SUFFIX                                      \
-                       " or, of a table, NAME.onnx, or a directory to make",                       \
-                       .missing = "which file, or directory, to make"),                            \
+                       "file to write, NAME" ET_SAFETENSORS_SUFFIX                                 \
+                       " (of a table also NAME.onnx), or directory to make",                       \
+                       .missing = "the file or directory to write"),                               \
         ET_OPTION_CHECKPOINT(et_exporting_args, checkpoint),                                       \
         ET_OPTION_TEXT(et_exporting_args, options.format, "format", NULL, help,                    \
                        .field.choices = (formats)),                                                \
         ET_OPTION_TEXT(et_exporting_args, options.precision, "precision", NULL,                    \
-                       "how weights are stored: whole, half, a quarter",                           \
+                       "how weights are stored: bfloat16 halves the file, int8 quarters it",       \
                        .field.choices = et_option_precisions),                                     \
         ET_OPTION_LIVE_WEIGHTS(et_exporting_args, live_weights),                                   \
         ET_OPTION_RUN(et_exporting_args, model_dir), ET_OPTION_END
 
 /* What the command does, for help. doing: "predicting"; command: "`predict`". */
 #define ET_EXPORTING_ABOUT(doing, command)                                                         \
-    "Writes what " doing " needs, and no more: to one file, or to a directory where --output "     \
-    "does\nnot end in " ET_SAFETENSORS_SUFFIX ". Either is a RUN for " command "."
+    "Writes what " doing " needs: to one file if --output ends in " ET_SAFETENSORS_SUFFIX          \
+    ", else\nto a directory. Both can be named as RUN in " command "."
 #define ET_EXPORTING_EXAMPLE "runs/a --output a" ET_SAFETENSORS_SUFFIX
 
 /* What must be given, and whether output may be written. is_file: it is a file, in place of one

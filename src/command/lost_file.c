@@ -23,8 +23,8 @@
 #define EXIT_CODE 3 /* of data that are wrong */
 
 #define SAYS                                                                                       \
-    ": cut off while it was read, or its disk fails; put it back and start again: what was saved " \
-    "is whole"
+    ": another program shortened this file while it was being read, or its disk fails; restore "   \
+    "the file and start again (saved checkpoints are intact)"
 
 static const char *program_name = "";
 static const et_lost_report *volatile lost_report;

@@ -223,7 +223,7 @@ static int check_member(const char *path, et_error *error)
     int status = et_model_member_open(&member, path, error);
     if (!status && member)
         status = et_fail(error, ET_EDENIED,
-                         "%s holds the files of task %s of the run %s: choose another --model-dir",
+                         "%s has the files of task %s of the run %s: choose another --model-dir",
                          path, member->name, member->run);
     et_model_member_close(member);
     return status;
@@ -266,8 +266,8 @@ static int check_leftovers(const char *path, et_error *error)
         status = find_leftover(&left, path, error);
     if (left)
         status = et_fail(error, ET_EDENIED,
-                         "%s is there, and no %s to go on from: choose a new directory (--init %s "
-                         "begins with its weights)",
+                         "%s exists, but has no %s to resume from: choose a new directory (--init "
+                         "%s begins with its weights)",
                          left, folder, path);
     et_free(left);
     et_free(folder);
@@ -283,8 +283,8 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     /* Now, and not when the first checkpoint is saved. */
     if (strlen(path) > PATH_MAX - ROOM_FOR_NAMES)
         return et_fail(error, ET_EDENIED,
-                       "--model-dir: a name of %zu bytes; files in it need a name of at most %d: "
-                       "choose a shorter one, or start in a directory that is nearer",
+                       "--model-dir: the name has %zu bytes, more than %d: choose a shorter name, "
+                       "or start in a directory that is nearer",
                        strlen(path), PATH_MAX - ROOM_FOR_NAMES);
     int status = check_member(path, error);
     if (!status)

@@ -101,8 +101,7 @@ static int check_read(const et_outputs *outputs, const char *path, const struct 
     for (size_t i = 0; i < outputs->count; i++) {
         const et_output_file *read = &outputs->files[i];
         if (read->device == file->st_dev && read->inode == file->st_ino)
-            return et_fail(error, ET_EDENIED,
-                           "%s and %s are one file, which is read: choose another to write to",
+            return et_fail(error, ET_EDENIED, "%s and %s are the same file: write to another file",
                            path, read->name);
     }
     return ET_OK;
@@ -192,9 +191,7 @@ static int check_run(const et_outputs *outputs, const char *path, et_error *erro
     char named[PATH_MAX], behind[PATH_MAX];
     if ((resolve(named, path) && is_of_run(outputs, named)) ||
         (realpath(path, behind) && is_of_run(outputs, behind)))
-        return et_fail(error, ET_EDENIED,
-                       "%s is, or would be, a file of a run: choose another name, outside what "
-                       "the run itself writes",
+        return et_fail(error, ET_EDENIED, "%s is a file that a run writes: choose another name",
                        path);
     return ET_OK;
 }
@@ -212,7 +209,7 @@ static int check_written(const et_outputs *outputs, const char *path, et_error *
     if (!same && !stat(path, &left) && !stat(outputs->written, &right))
         same = left.st_dev == right.st_dev && left.st_ino == right.st_ino;
     return same ? et_fail(error, ET_EDENIED,
-                          "%s is written by another option as well: choose two files", path)
+                          "another option writes %s, too: name two different files", path)
                 : ET_OK;
 }
 

@@ -68,8 +68,8 @@ static int take_line(void *payload, const et_value *line, et_error *error)
     int status = et_value_read_int(line, "step", &step, error);
     if (!status && step <= r->readings->last)
         status = et_fail(error, ET_EFORMAT,
-                         "step %" PRId64 " comes after step %" PRId64 "; remove the file to "
-                         "measure all there is again",
+                         "step %" PRId64 " comes after step %" PRId64
+                         "; remove the file to evaluate all checkpoints again",
                          step, r->readings->last);
     et_value *values =
         status ? NULL : without(line, (const char *const[]){ "step", ET_SINK_TIME, NULL }, &arena);
@@ -185,6 +185,6 @@ int et_readings_last_of(et_value **values, const char *path, const char *name, e
     int status = read_lines(path, look, &s, error);
     *values = s.found;
     if (!status && !s.found)
-        status = et_fail(error, ET_ENOTFOUND, "%s: no log of %s in it", path, name);
+        status = et_fail(error, ET_ENOTFOUND, "%s: no log of %s", path, name);
     return status;
 }

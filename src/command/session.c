@@ -138,9 +138,10 @@ int et_session_tell_place(const char *model_dir, int status, et_error *error)
         status == ET_ENOTFOUND && error && model_dir ? place_of(model_dir, &arena) : NULL;
     if (place && *place && getcwd(here, sizeof here) && strcmp(here, place) != 0) {
         const et_error reason = *error;
-        status = et_fail(error, status,
-                         "%s; %s was started in %s: run the command there, or name the data again",
-                         reason.text, model_dir, place);
+        status = et_fail(
+            error, status,
+            "%s; %s was started in %s: run the command in this directory, or name the data again",
+            reason.text, model_dir, place);
     }
     et_arena_release(&arena);
     return status;
@@ -177,8 +178,8 @@ static et_value *read_sessions(et_session *s)
     list = status ? NULL : et_value_get(s->tree, "sessions");
     if (list && list->kind == ET_VALUE_LIST)
         return list;
-    et_log(ET_LOG_WARNING, "%s%s; sessions are not kept until it is moved away",
-           status ? reason.text : s->info, status ? "" : " has no list of sessions");
+    et_log(ET_LOG_WARNING, "%s%s; Etude does not record sessions until you move this file away",
+           status ? reason.text : s->info, status ? "" : " is not a list of sessions");
     s->tree = NULL;
     return NULL;
 }
@@ -196,7 +197,7 @@ static void write_info(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;
     if (s->own && et_json_write(s->info, s->tree, 2, "\n", &reason))
-        et_log(ET_LOG_WARNING, "%s; training continues without it", reason.text);
+        et_log(ET_LOG_WARNING, "%s; training continues without this file", reason.text);
 }
 
 static void begin_info(et_session *s, const et_call *call, const et_session_facts *facts)
@@ -419,7 +420,7 @@ void et_session_end(et_session *s, int64_t last_step, int status, const et_error
             et_progress_record(s->progress, error->text);
         end_info(s, last_step, status, error);
         if (s->lost)
-            et_log(ET_LOG_WARNING, "%s: lines could not be written: %s", s->log, strerror(s->lost));
+            et_log(ET_LOG_WARNING, "%s: cannot write lines: %s", s->log, strerror(s->lost));
     }
     if (s->progress)
         et_progress_copy_to(s->progress, NULL, NULL);

@@ -155,9 +155,9 @@ void et_watch_signals(const char *erase_bar, bool quiet)
     et_assert(erase_bar);
     erase = erase_bar;
     stop_text = quiet ? ""
-                      : "stopping     saving first; Ctrl-C or SIGTERM once more, a second from now "
-                        "or later: at once, without saving";
-    save_text = quiet ? "" : "asked        to save: at the next step";
+                      : "stopping     saving a checkpoint; Ctrl-C or SIGTERM again (after a "
+                        "second) quits without saving";
+    save_text = quiet ? "" : "saving       a checkpoint after this step, as asked";
     handle_signals(on_stop, SA_RESTART, on_save);
 }
 

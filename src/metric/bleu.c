@@ -38,7 +38,7 @@ int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error)
     options = options ? options : &defaults;
     if ((unsigned)options->tokens > ET_BLEU_TOKENS_V14 ||
         (unsigned)options->smooth > ET_BLEU_SMOOTH_MODEL_GARDEN)
-        return et_fail(error, ET_ECONFIG, "BLEU: tokens %d or smooth %d is none of its values",
+        return et_fail(error, ET_ECONFIG, "BLEU: tokens %d or smooth %d is out of range",
                        (int)options->tokens, (int)options->smooth);
     /* Zeros are empty counts, and tokenizers and tables without memory. */
     et_bleu *bleu = et_alloc_zero(1, sizeof(*bleu));
@@ -136,7 +136,8 @@ int et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts, et_error *error)
     for (int n = 0; n < ET_BLEU_ORDER; n++)
         if (counts->correct[n] > counts->total[n])
             return et_fail(error, ET_EDATA,
-                           "counts to merge: %" PRId64 " of %" PRId64 " n-grams match",
+                           "counts to merge: %" PRId64 " of %" PRId64
+                           " n-grams match, which is impossible",
                            counts->correct[n], counts->total[n]);
     return et_score_add_counts(&bleu->counts, counts, sizeof *counts, error);
 }

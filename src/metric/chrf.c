@@ -138,8 +138,8 @@ int et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts, et_error *error)
     for (int n = 0; n < ET_CHRF_ORDER; n++)
         if (counts->match[n] > counts->reference[n] || counts->match[n] > counts->hypothesis[n])
             return et_fail(error, ET_EDATA,
-                           "counts to merge: %" PRId64 " n-grams match, of %" PRId64
-                           " and %" PRId64,
+                           "counts to merge: %" PRId64 " n-grams match, of %" PRId64 " and %" PRId64
+                           ", which is impossible",
                            counts->match[n], counts->hypothesis[n], counts->reference[n]);
     return et_score_add_counts(&chrf->counts, counts, sizeof *counts, error);
 }

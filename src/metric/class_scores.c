@@ -58,7 +58,8 @@ int et_scores_check_weight(const double *weight, int64_t row, et_error *error)
 {
     if (!weight || (weight[row] >= 0 && isfinite(weight[row])))
         return ET_OK;
-    return et_fail(error, ET_EDATA, "row %lld: its weight is %g; finite numbers from 0 on",
+    return et_fail(error, ET_EDATA,
+                   "row %lld: the weight is %g; give a finite number of at least 0",
                    (long long)row + 1, weight[row]);
 }
 
@@ -67,14 +68,16 @@ static int check_row(const et_class_predictions *p, int64_t row, et_error *error
     if (p->target[row] < 0)
         return ET_OK;
     if (p->target[row] >= p->classes)
-        return et_fail(error, ET_EDATA, "row %lld: its target is class %d of %lld",
+        return et_fail(error, ET_EDATA,
+                       "row %lld: the target is class %d, but there are %lld classes",
                        (long long)row + 1, (int)p->target[row], (long long)p->classes);
     for (int64_t c = 0; c < p->classes; c++) {
         float one = p->probability[row * p->classes + c];
         if (!(one >= 0 && one <= 1.0001F))
-            return et_fail(error, ET_EDATA,
-                           "row %lld: the probability of class %lld is %g; numbers from 0 to 1",
-                           (long long)row + 1, (long long)c, (double)one);
+            return et_fail(
+                error, ET_EDATA,
+                "row %lld: the probability of class %lld is %g; give a number from 0 to 1",
+                (long long)row + 1, (long long)c, (double)one);
     }
     return et_scores_check_weight(p->weight, row, error);
 }
@@ -85,10 +88,10 @@ static int check(const et_class_predictions *p, et_error *error)
     if (status)
         return status;
     if (p->classes < 2 || p->classes > INT32_MAX)
-        return et_fail(error, ET_ECONFIG, "scores of %lld classes: at least 2",
+        return et_fail(error, ET_ECONFIG, "scores of %lld classes: give at least 2",
                        (long long)p->classes);
     if (p->bins < 0 || p->bins > BINS_MOST)
-        return et_fail(error, ET_ECONFIG, "scores: %lld bins; from 1 to %d, or 0 for %d",
+        return et_fail(error, ET_ECONFIG, "scores: %lld bins; give 1 to %d, or 0 for %d",
                        (long long)p->bins, BINS_MOST, BINS);
     if (p->count < 1 || !p->probability || !p->target)
         return et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
@@ -285,7 +288,7 @@ static int score(rows *r, et_class_scores *scores, et_error *error)
 {
     fill_confusion(r);
     if (r->weight <= 0)
-        return et_fail(error, ET_EDATA, "scores of %lld rows: none of them counts",
+        return et_fail(error, ET_EDATA, "scores of %lld rows: all weights are 0",
                        (long long)r->given->count);
     score_confusion(r, scores);
     score_probabilities(r, scores);

@@ -211,7 +211,7 @@ int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *ke
         for (const et_value *item = value->first; item; item = item->next) {
             bool whole = item->kind == ET_VALUE_INT;
             if (!whole && (item->kind != ET_VALUE_FLOAT || !isfinite(item->real)))
-                return et_fail(error, ET_EFORMAT, "%s: holds what is not a number", key);
+                return et_fail(error, ET_EFORMAT, "%s: has a value that is not a number", key);
             et_exact_sum_add(sum, whole ? (double)item->integer : item->real);
         }
         return ET_OK;

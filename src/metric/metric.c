@@ -105,7 +105,7 @@ static int restore_counts(int64_t *counts, int64_t count, const et_value *dict, 
     int64_t at = 0;
     for (const et_value *item = list->first; item; item = item->next) {
         if (item->kind != ET_VALUE_INT)
-            return et_fail(error, ET_EFORMAT, "counts: holds what is not a whole number");
+            return et_fail(error, ET_EFORMAT, "counts: has a value that is not a whole number");
         counts[at++] = item->integer;
     }
     return ET_OK;

@@ -76,11 +76,11 @@ static int check_definition(const et_metrics *metrics, const char *name, const e
     if (!name || !*name || !metric || !metric->class)
         return et_fail(error, ET_EUSAGE, "a metric needs a name and a kind");
     if (metric->class->is_sound && !metric->class->is_sound(metric))
-        return et_fail(error, ET_EUSAGE, "metric %s, a %s: 2 to 32,768 classes are possible", name,
+        return et_fail(error, ET_EUSAGE, "metric %s, a %s: give 2 to 32,768 classes", name,
                        metric->class->name);
     const item *known = find(metrics, name);
     if (known && known->metric != metric)
-        return et_fail(error, ET_EUSAGE, "metric %s: another one of this name is there", name);
+        return et_fail(error, ET_EUSAGE, "metric %s: another metric has this name", name);
     return ET_OK;
 }
 
@@ -254,7 +254,7 @@ static int restore(void *self, const et_value *dict, et_error *error)
 {
     et_metrics *metrics = self;
     if (dict->count != metrics->count)
-        return et_fail(error, ET_EFORMAT, "%zu metrics, this run has %zu", dict->count,
+        return et_fail(error, ET_EFORMAT, "%zu metrics, but this run has %zu", dict->count,
                        metrics->count);
     for (size_t i = 0; i < metrics->count; i++) {
         const item *one = &metrics->items[i];

@@ -12,8 +12,8 @@ int et_score_check_counts(size_t hypotheses, size_t references, et_error *error)
 {
     if (hypotheses != references)
         return et_fail(error, ET_EDATA,
-                       "%zu hypotheses but %zu references: each line of one needs its line in the "
-                       "other (an empty translation is an empty line)",
+                       "%zu hypotheses but %zu references: give equal numbers of lines (an empty "
+                       "translation is an empty line)",
                        hypotheses, references);
     if (!references)
         return et_fail(error, ET_EDATA, "nothing to score: no pair of hypothesis and reference");
@@ -25,7 +25,7 @@ int et_score_check_pair(const char *hypothesis, const char *reference, int64_t l
 {
     if (hypothesis && reference)
         return 0;
-    return et_fail(error, ET_EDATA, "%s line %" PRId64 ": NULL is no text; an empty line is \"\"",
+    return et_fail(error, ET_EDATA, "%s line %" PRId64 ": the text is NULL; an empty line is \"\"",
                    hypothesis ? "reference" : "hypothesis", line);
 }
 
@@ -40,8 +40,7 @@ int et_score_add_counts(void *sum, const void *counts, size_t size, et_error *er
     memcpy(from, counts, size);
     for (size_t i = 0; i < size / sizeof *to; i++)
         if (from[i] < 0 || __builtin_add_overflow(to[i], from[i], &to[i]))
-            return et_fail(error, ET_EDATA,
-                           "counts to merge: %" PRId64 " is not the count of anything in a text",
+            return et_fail(error, ET_EDATA, "counts to merge: %" PRId64 " is not a valid count",
                            from[i]);
     memcpy(sum, to, size);
     return 0;

@@ -49,25 +49,25 @@ static int check(const et_value_predictions *p, int64_t targets, et_error *error
     if (status || !p)
         return status;
     if (p->targets < 0)
-        status =
-            et_fail(error, ET_ECONFIG, "scores of %lld targets: at least 1", (long long)p->targets);
+        status = et_fail(error, ET_ECONFIG, "scores of %lld targets: give at least 1",
+                         (long long)p->targets);
     if (!status &&
         (!p->wide_value != !p->wide_target || (p->wide_value && (p->value || p->target))))
         status = et_fail(error, ET_ECONFIG,
-                         "scores of float32 and of doubles: give value and target, or wide_value "
-                         "and wide_target");
+                         "scores of both float32 and double: give either value and target, or "
+                         "wide_value and wide_target");
     const bool given = p->wide_value || (p->value && p->target);
     if (!status && (p->count < 1 || !given))
         status = et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
     if (!status && targets > INT64_MAX / (int64_t)sizeof(double) / p->count)
-        status =
-            et_fail(error, ET_ECONFIG, "scores of %lld rows of %lld targets: no memory has these",
-                    (long long)p->count, (long long)targets);
+        status = et_fail(error, ET_ECONFIG,
+                         "scores of %lld rows of %lld targets: too large for any memory",
+                         (long long)p->count, (long long)targets);
     for (int64_t i = 0; !status && i < p->count; i++) {
         status = et_scores_check_weight(p->weight, i, error);
         for (int64_t k = i * targets; !status && k < (i + 1) * targets; k++)
             if (!isfinite(value_at(p, k)) || isinf(target_at(p, k)))
-                status = et_fail(error, ET_EDATA, "row %lld: %g for %g; finite numbers",
+                status = et_fail(error, ET_EDATA, "row %lld: %g for %g; give finite numbers",
                                  (long long)i + 1, value_at(p, k), target_at(p, k));
     }
     return status;
@@ -118,7 +118,7 @@ int et_value_scores_compute(et_value_scores *scores, const et_value_predictions 
     for (int64_t i = 0; i < predictions->count; i++)
         weight += weight_of((column){ predictions, targets, 0 }, i);
     if (weight <= 0)
-        return et_fail(error, ET_EDATA, "scores of %lld rows: none of them counts",
+        return et_fail(error, ET_EDATA, "scores of %lld rows: all weights are 0",
                        (long long)predictions->count);
     for (int64_t k = 0; k < targets; k++)
         score_column((column){ predictions, targets, k }, weight, scores);

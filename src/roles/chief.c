@@ -293,7 +293,7 @@ static void welcome(et_chief *c, et_chief_worker *w)
                          .size = c->setup.place_size + c->setup.greeting_size });
 }
 
-static const char taken[] = "a worker of the same number that was started later is there";
+static const char taken[] = "a worker with the same number was started later";
 
 static void greet(et_chief *c, int index, const et_message *message)
 {

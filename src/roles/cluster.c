@@ -32,19 +32,21 @@ int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options
     size_t workers = cluster ? cluster->addresses[ET_JOB_WORKER].count : 0;
     if (masters != 1 || !servers || !workers || 1 + servers + workers > ET_TASKS_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "a cluster of %zu master, %zu ps, %zu worker: training needs one master, "
-                       "and one or more of the others",
+                       "a cluster of %zu master, %zu ps, %zu worker: give one master, and at least "
+                       "one ps and one worker",
                        masters, servers, workers);
     if (t->private)
         what = "dp_config";
     else if (t->options.loss_scale != 0)
         what = "runtime.loss_scale";
     else if (t->logs || t->has_own)
-        what = "a task with a training step or metrics of its own";
+        what = "a task with its own training step or metrics";
     else if (!et_optimizer_by_parts(t->optimizer) && servers > 1)
-        what = "global_clipnorm behind another clip";
-    return what ? et_fail(error, ET_ECONFIG,
-                          "%s: not with the roles of a cluster; train in one process", what)
+        what = "global_clipnorm after another clip";
+    return what ? et_fail(
+                      error, ET_ECONFIG,
+                      "%s cannot be used with workers and parameter servers; train in one process",
+                      what)
                 : ET_OK;
 }
 
@@ -242,14 +244,14 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error)
         double waited = et_clock_monotonic() - began;
         if (!said && waited > SAID_AFTER)
             et_log(ET_LOG_WARNING,
-                   "the master (%s) is not there; it is waited for, %.0f seconds at most", master,
+                   "the master (%s) does not answer yet; waiting at most %.0f seconds", master,
                    most);
         said = said || waited > SAID_AFTER;
         if (!status && et_flag_is_set(options->stop))
-            status = et_fail(error, ET_EINTERRUPTED, "interrupted before the master was there");
+            status = et_fail(error, ET_EINTERRUPTED, "interrupted while waiting for the master");
         else if (!status && waited > most)
-            status = et_fail(error, ET_EIO, "the master (%s) has not come for %.0f seconds", master,
-                             most);
+            status = et_fail(error, ET_EIO, "the master (%s) did not start within %.0f seconds",
+                             master, most);
     }
     et_wire_close(wire);
     return status;
@@ -274,7 +276,7 @@ int et_cluster_seek(et_source *source, const et_cluster_place *place, et_error *
     if (!place->count)
         return ET_OK;
     if (place->count != position.count)
-        return et_fail(error, ET_EDATA, "a place in the data of %lld numbers, where there are %d",
+        return et_fail(error, ET_EDATA, "a data position of %lld numbers, but there are %d",
                        (long long)place->count, position.count);
     memcpy(position.value, place->value, (size_t)position.count * sizeof *place->value);
     return et_source_seek(source, &position, error);

@@ -145,7 +145,7 @@ static int serve(server *s, et_error *error)
         if (s->keeper.ended && alone > 0)
             break;
         if (alone > s->options->patience)
-            return et_fail(error, ET_EIO, "the master has been gone for %.0f seconds",
+            return et_fail(error, ET_EIO, "the master has not answered for %.0f seconds",
                            s->options->patience);
     }
     return ET_OK;

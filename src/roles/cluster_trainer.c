@@ -161,10 +161,10 @@ static void tell_if_nobody_works(cluster_trainer *c)
     const double now = et_clock_monotonic(), patience = c->options->patience;
     if (now < c->quiet + (present ? et_chief_usual(&c->chief) : fmin(patience, FIRST)))
         return;
-    char line[120] = "waiting      for workers: none is there";
+    char line[120] = "waiting      for workers: none has started";
     if (present)
-        snprintf(line, sizeof line,
-                 "waiting      for workers: no gradient has come for %.0f seconds", now - c->moved);
+        snprintf(line, sizeof line, "waiting      for workers: no gradient for %.0f seconds",
+                 now - c->moved);
     c->quiet = now;
     tell(c, line);
 }
@@ -191,10 +191,10 @@ static int talk(cluster_trainer *c, double seconds, et_error *error)
     et_chief_tick(&c->chief, et_clock_monotonic());
     int lost = c->chief.phase == ET_CHIEF_ENDED ? -1 : lost_server(c);
     if (lost >= 0)
-        return et_fail(error, ET_EIO,
-                       "step %lld: server %d is gone; the same command resumes from the last "
-                       "checkpoint",
-                       (long long)c->trainer.step + 1, lost);
+        return et_fail(
+            error, ET_EIO,
+            "step %lld: server %d is lost; the same command resumes from the last checkpoint",
+            (long long)c->trainer.step + 1, lost);
     if (c->chief.phase == ET_CHIEF_FAILED)
         return et_fail(error, c->chief.status, "step %lld: %s", (long long)c->trainer.step + 1,
                        c->chief.failure);

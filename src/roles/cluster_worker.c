@@ -176,7 +176,7 @@ static int work(worker *w, et_error *error)
         if (!status && w->status)
             status = et_fail(error, w->status, "%s", w->error.text);
         if (!status && et_wire_alone(w->wire, 0) > w->options->patience)
-            status = et_fail(error, ET_EIO, "the master has been gone for %.0f seconds",
+            status = et_fail(error, ET_EIO, "the master has not answered for %.0f seconds",
                              w->options->patience);
         if (status)
             return status;

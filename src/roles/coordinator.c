@@ -71,21 +71,21 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
     int status = ET_OK;
     if (o->gradients_per_update < 0 || o->gradients_per_update > ET_CLUSTER_GRADIENTS_MAX)
         status = et_fail(error, ET_EUSAGE,
-                         "et_async_options: gradients_per_update %lld: 1 to %d, or 0, as many as "
-                         "there are workers",
+                         "et_async_options: gradients_per_update %lld: give 1 to %d, or 0 for the "
+                         "number of workers",
                          (long long)o->gradients_per_update, ET_CLUSTER_GRADIENTS_MAX);
     if (!status && o->staleness_wait != -1 && !(o->staleness_wait >= 0 && o->staleness_wait <= 1e6))
-        status = et_fail(error, ET_EUSAGE,
-                         "et_async_options: staleness_wait %g: 0 to 1000000 times a batch, or -1: "
-                         "none",
-                         o->staleness_wait);
+        status = et_fail(
+            error, ET_EUSAGE,
+            "et_async_options: staleness_wait %g: give 0 to 1000000 batch times, or -1 for none",
+            o->staleness_wait);
     if (!status && (o->max_staleness < -1 || !(o->peer_timeout >= 0) || o->steps < 0))
         status = et_fail(error, ET_EUSAGE,
                          "et_async_options: max_staleness %lld, peer_timeout %g, steps %lld: none "
-                         "may be negative, but max_staleness -1",
+                         "may be negative, except max_staleness -1",
                          (long long)o->max_staleness, o->peer_timeout, (long long)o->steps);
     if (!status && t->coordinator)
-        status = et_fail(error, ET_EUSAGE, "the trainer has a server already");
+        status = et_fail(error, ET_EUSAGE, "the trainer already has a server");
     if (status || !server)
         return status;
     et_cluster_options options = options_of(t, server, o);
@@ -127,9 +127,9 @@ int et_task_trainer_coordinator_for_async(et_task_trainer *t, et_coordinator **o
         return ET_OK;
     if (!c)
         return et_fail(error, ET_EUSAGE,
-                       "there is no coordinator: training in one process is not asynchronous; "
-                       "et_task_trainer_use_server names the server of a cluster");
-    return c->begun ? et_fail(error, ET_EUSAGE, "%s: the coordinator is the master's",
+                       "there is no coordinator: training in one process is not asynchronous; give "
+                       "a cluster with et_task_trainer_use_server");
+    return c->begun ? et_fail(error, ET_EUSAGE, "%s: only the master has a coordinator",
                               et_job_config_device(c->server->config))
                     : et_fail(error, ET_EUSAGE,
                               "there is no coordinator yet: call et_task_trainer_init_async first");

@@ -55,11 +55,12 @@ static int find_role(et_job_role *role, const char *word, const char *what, cons
         }
     if (!strcmp(word, "chief"))
         return et_fail(error, ET_ECONFIG,
-                       "%s: %s \"chief\": a chief and its workers share batches; here those are "
-                       "ranks, `etude launch -n N -- train ...`, which need no TF_CONFIG",
+                       "%s: %s \"chief\": Etude trains a chief with workers as ranks: use `etude "
+                       "launch -n N -- train ...`, without TF_CONFIG",
                        name, what);
-    return et_fail(error, ET_ECONFIG, "%s: %s \"%.60s\": no such role%s (master, ps, worker)", name,
-                   what, word, et_nearest_hint(word, et_job_role_names, "").text);
+    return et_fail(error, ET_ECONFIG,
+                   "%s: %s \"%.60s\": unknown role%s (known: master, ps, worker)", name, what, word,
+                   et_nearest_hint(word, et_job_role_names, "").text);
 }
 
 /* "host:port", "[::1]:14000". */
@@ -99,11 +100,11 @@ static int read_addresses(et_job_config *config, et_job_role role, const et_valu
     for (const et_value *v = list->first; v; v = v->next) {
         int64_t before;
         if (v->kind != ET_VALUE_STRING || !is_address(v->string))
-            return et_fail(error, ET_ECONFIG, "%s: cluster.%s[%zu]: %.60s is no \"host:port\"",
+            return et_fail(error, ET_ECONFIG, "%s: cluster.%s[%zu]: %.60s is not \"host:port\"",
                            name, word, count,
                            v->kind == ET_VALUE_STRING ? v->string : et_value_kind_name(v->kind));
         if (et_map_get(seen, v->string, &before))
-            return et_fail(error, ET_ECONFIG, "%s: cluster.%s[%zu]: %.60s is there twice", name,
+            return et_fail(error, ET_ECONFIG, "%s: cluster.%s[%zu]: %.60s is used twice", name,
                            word, count, v->string);
         items[count] = et_arena_strdup(&config->arena, v->string);
         if (!items[count] || !et_map_put(seen, items[count], (int64_t)count))
@@ -133,13 +134,14 @@ static int read_cluster(et_job_config *config, const et_value *cluster, const ch
                          !addresses[ET_JOB_PARAM_SERVER].count;
     if (!status && workers_alone)
         status = et_fail(error, ET_ECONFIG,
-                         "%s: cluster has workers alone; that is TensorFlow's strategy of several "
-                         "workers, whose processes here are ranks (etude launch)",
+                         "%s: the cluster has only workers (TensorFlow's multi-worker strategy); "
+                         "use ranks instead (etude launch)",
                          name);
     else if (!status && config->cluster.addresses[ET_JOB_MASTER].count != 1)
-        status = et_fail(error, ET_ECONFIG,
-                         "%s: cluster has %zu masters: it needs one, which saves and evaluates",
-                         name, config->cluster.addresses[ET_JOB_MASTER].count);
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "%s: the cluster has %zu masters; give exactly one, which saves and evaluates",
+                    name, config->cluster.addresses[ET_JOB_MASTER].count);
     config->distributed = !status;
     return status;
 }
@@ -151,15 +153,16 @@ static int read_index(et_job_config *config, const et_value *index, const char *
     size_t count = config->cluster.addresses[task->role].count;
     if (index && (index->kind != ET_VALUE_INT || index->integer < 0))
         return et_fail(
-            error, ET_ECONFIG, "%s: task.index must be a whole number from 0 on, not %s", name,
+            error, ET_ECONFIG, "%s: task.index must be a whole number of at least 0, not %s", name,
             index->kind == ET_VALUE_INT ? "a negative one" : et_value_kind_name(index->kind));
     if (!index && count > 1)
-        return et_fail(error, ET_ECONFIG, "%s: task.index is missing: which of %zu %s tasks", name,
-                       count, task->type);
+        return et_fail(error, ET_ECONFIG,
+                       "%s: task.index is missing; give the number of this task among %zu %s tasks",
+                       name, count, task->type);
     task->index = index ? index->integer : 0;
     if (config->distributed && (uint64_t)task->index >= count)
-        return et_fail(error, ET_ECONFIG, "%s: task %s %lld is not in the cluster, which has %zu",
-                       name, task->type, (long long)task->index, count);
+        return et_fail(error, ET_ECONFIG, "%s: the cluster has no task %s %lld, only %zu", name,
+                       task->type, (long long)task->index, count);
     return ET_OK;
 }
 

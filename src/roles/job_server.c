@@ -28,8 +28,8 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
     if (et_cluster_is_local(et_job_config_cluster(config)))
         return et_user_keys_read(keys, role, error);
     return et_fail(error, ET_EUSAGE,
-                   "%s: the cluster's keys are missing, which it needs beyond this host: %s names "
-                   "their folder, which `etude keys DIR` makes",
+                   "%s: a cluster on several hosts needs keys: make them with `etude keys DIR`, "
+                   "and name the folder in %s",
                    et_job_config_device(config), how);
 }
 

@@ -208,7 +208,7 @@ static et_keeper_worker *pushed(et_keeper *s, const et_keeper_push *part)
 
 static bool lacks_gradients(et_keeper *s, const et_message *message)
 {
-    refuse(s, message, ET_EIO, "the server has not the gradients of this update");
+    refuse(s, message, ET_EIO, "the server does not have the gradients of this update");
     return false;
 }
 

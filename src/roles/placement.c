@@ -52,10 +52,10 @@ static int fill(et_placement *p, const et_params *params, bool cuts, et_error *e
     for (int s = 0; s < p->servers; s++) {
         int count = list(p->pieces + p->first[s], params, s, p->servers, cuts);
         if (!count)
-            return et_fail(error, ET_ECONFIG,
-                           "%d parameter servers: the model has too few parameters for so many; "
-                           "take fewer",
-                           p->servers);
+            return et_fail(
+                error, ET_ECONFIG,
+                "%d parameter servers are too many for the parameters of this model; start fewer",
+                p->servers);
         p->first[s + 1] = p->first[s] + count;
         for (int i = 0; i < count; i++)
             p->floats[s] += p->pieces[p->first[s] + i].count;

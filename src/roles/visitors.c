@@ -72,8 +72,8 @@ void et_visitors_close(et_visitors *v)
         return;
     if (v->shut > 0)
         et_log(ET_LOG_WARNING,
-               "%s: %lld connection%s closed that had a key of this cluster and "
-               "went beyond what its tasks need",
+               "%s: %lld connection%s closed: with a key of this cluster, but beyond what its "
+               "tasks need",
                v->setup.address, (long long)v->shut, v->shut == 1 ? " was" : "s were");
     et_free(v->visitor);
     et_free(v);
@@ -196,7 +196,7 @@ static void shut(et_visitors *v, int descriptor, const char *why)
     if (!v->named[roles]) {
         name_peer(peer, sizeof peer, descriptor);
         name_roles(names, sizeof names, roles);
-        et_log(ET_LOG_WARNING, "%s: %s, who has the key of role %s, %s: its connection is closed",
+        et_log(ET_LOG_WARNING, "%s: %s, with the key of role %s, %s: Etude closed the connection",
                v->setup.address, peer, names, why);
         v->named[roles] = true;
     }
@@ -215,7 +215,7 @@ static void look_at(et_visitors *v, int descriptor, double now)
         shut(v, descriptor, wrong);
     } else if (one->held > v->setup.most) {
         if ((double)one->held > TRICKLE * (now - one->since)) {
-            shut(v, descriptor, "has sent more at once than all its messages may have");
+            shut(v, descriptor, "sent more at once than all its messages may have");
         } else {
             one->open = false;
             end(descriptor);
@@ -263,8 +263,8 @@ void et_visitors_look(et_visitors *v, double now)
         held -= v->visitor[one].held;
         stay -= v->visitor[one].since <= until;
         open--;
-        shut(v, one, "and others have sent more at once than the messages of all tasks may have");
+        shut(v, one, "and others sent more at once than the messages of all tasks may have");
     }
     for (; stay > v->setup.places; stay--)
-        shut(v, youngest(v, INT64_MIN, until), "has more connections than all tasks have");
+        shut(v, youngest(v, INT64_MIN, until), "has more connections than all tasks together");
 }

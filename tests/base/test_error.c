@@ -97,9 +97,9 @@ static void test_error__cures(void **state)
     static const struct {
         int number;
         const char *ending;
-    } rows[] = { { ENOSPC, "; make room or choose another directory" },
+    } rows[] = { { ENOSPC, "; free some space or choose another directory" },
                  { ENOENT, ": No such file or directory; check the path" },
-                 { EACCES, ", or have its permissions changed" },
+                 { EACCES, "; choose a directory that you may use, or change its permissions" },
                  { EROFS, "; choose a directory on another file system" },
                  { EIO, ": Input/output error" } };
     for (size_t i = 0; i < COUNT(rows); i++) {

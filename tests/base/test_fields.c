@@ -272,7 +272,7 @@ static void test_fields__epochs(void **state)
     assert_int_equal(set("seed", "2ep"), ET_ECONFIG);
     /* One dict may use one of the names. */
     assert_int_equal(read_by(&steps, "passes: 2\nseed: 5", ""), ET_ECONFIG);
-    assert_string_equal(error.text, "f.yaml:1: passes: seed is said as well; leave one out");
+    assert_string_equal(error.text, "f.yaml:1: passes: seed is set as well; remove one of them");
     assert_int_equal(read_by(&steps, "{seed: 5, passes: null}", ""), ET_OK);
     assert_true(given.seed == 5);
 }
@@ -297,7 +297,8 @@ static void test_fields__set_messages(void **state)
         { "", "4", "--set : no such setting (translation has: model," },
         { "model.", "4", "--set model.: no such setting (model has: " },
         { "model..alpha", "4", "--set model.: no such setting (model has: " },
-        { "seed.x", "4", "--set seed.x: seed is one setting, nothing is below it" },
+        { "seed.x", "4",
+          "--set seed.x: seed is a single setting, not a group; remove what follows it" },
         { "model.encoder.num_layers", "0",
           "--set model.encoder.num_layers: 0 is out of range; allowed: 1 to 100" },
         { "model.encoder.num_layers", "1e3",
@@ -328,27 +329,30 @@ static void test_fields__set_messages(void **state)
         { "model.encoder.use_bias", "ja",
           "--set model.encoder.use_bias: \"ja\" is not true or false" },
         { "model.encoder.activation", "gleu",
-          "--set model.encoder.activation: no such choice as gleu. Nearest: gelu (allowed: relu, "
+          "--set model.encoder.activation: no choice is called gleu. Nearest: gelu (allowed: relu, "
           "gelu, swish)" },
         { "model.encoder.activation", "7",
-          "--set model.encoder.activation: no such choice as 7 (allowed: relu, gelu, swish)" },
+          "--set model.encoder.activation: no choice is called 7 (allowed: relu, gelu, swish)" },
         { "model.encoder.activation", "{a: b}",
           "--set model.encoder.activation: needs one name, not a group of settings" },
         { "model.encoder", "4",
-          "--set model.encoder: is a group of settings, not an integer; name one of them "
-          "(num_layers, " },
+          "--set model.encoder: a group of settings, not an integer; name one setting of the group "
+          "(num_layers," },
         { "model.encoder", "{num_head: 4}",
           "--set model.encoder.num_head: no such setting. Nearest: num_attention_heads" },
         { "init_checkpoint", "[a]", "--set init_checkpoint: needs text, not a list" },
-        { "mix", "4", "--set mix[0]: is a group of settings, not an integer; name one of them" },
+        { "mix", "4",
+          "--set mix[0]: a group of settings, not an integer; name one setting of the group (" },
         { "mix", "[{path: a}, {weigth: 2}]",
           "--set mix[1].weigth: no such setting. Nearest: weight (mix[1] has: path, weight)" },
         { "mix", "[{weight: 0}]",
           "--set mix[0].weight: 0 is out of range; allowed: 1e-09 to 1,000,000,000" },
-        { "mix.weight", "3", "--set mix.weight: mix is one setting, nothing is below it" },
+        { "mix.weight", "3",
+          "--set mix.weight: mix is a single setting, not a group; remove what follows it" },
         { "mix[9].weight", "3", "--set mix[9].weight: mix has " },
         { "mix[x].weight", "3", "--set mix[x].weight: mix has " },
-        { "seed[0].x", "3", "--set seed[0].x: seed is one setting, nothing is below it" },
+        { "seed[0].x", "3",
+          "--set seed[0].x: seed is a single setting, not a group; remove what follows it" },
         { "source_path", "[a, [b]]", "--set source_path: item 2 is a list, not text" },
         { "source_path", "[null]", "--set source_path: item 1 is nothing, not text" },
         { "source_path", "{a: b}",
@@ -397,11 +401,11 @@ static void test_fields__words(void **state)
         { &encoder_members[0], "four", "--x: \"four\" is not an integer" },
         { &encoder_members[0], "99999999999999999999", "\" is not an integer" },
         { &encoder_members[3], "rleu",
-          "--x: no such choice as rleu. Nearest: relu (allowed: relu," },
+          "--x: no choice is called rleu. Nearest: relu (allowed: relu," },
         { &encoder_members[4], "1e400", "--x: \"1e400\" is not a number" },
         { &encoder_members[4], ".nan", "--x: .nan is not a finite number" },
         { &encoder_members[5], "ja", "--x: \"ja\" is not true or false" },
-        { &only, "local", "--x: local is not taken here: there is none" },
+        { &only, "local", "--x: local is not allowed here: there is none" },
     };
     const encoder before = given.model.encoder;
     for (size_t i = 0; i < COUNT(wrong); i++) {
@@ -436,10 +440,11 @@ static void test_fields__texts_of_choices(void **state)
     assert_int_equal(set_field(&of, &n, "names", "[relu, gelu]", &arena, &error), ET_OK);
     assert_int_equal(n.names.count, 2);
     assert_int_equal(set_field(&of, &n, "name", "swich", &arena, &error), ET_ECONFIG);
-    assert_string_equal(error.text, "--set name: no such choice as swich. Nearest: swish "
-                                    "(allowed: relu, gelu, swish)");
+    assert_string_equal(
+        error.text,
+        "--set name: no choice is called swich. Nearest: swish (allowed: relu, gelu, swish)");
     assert_int_equal(set_field(&of, &n, "names", "[relu, 7]", &arena, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "no such choice as 7 (allowed: relu,"));
+    assert_non_null(strstr(error.text, "no choice is called 7 (allowed: relu,"));
     assert_string_equal(n.name, "swish");
     et_strbuf help = ET_STRBUF_INIT;
     et_fields_help(&of, &help, "");
@@ -460,14 +465,16 @@ static void test_fields__file_messages(void **state)
           "activation, ...)" },
         { "\nsed: 2\n", "", "f.yaml:2: sed: no such setting. Nearest: seed (translation has: " },
         { "seed: x", "task", "f.yaml:1: task.seed: \"x\" is not an integer" },
-        { "[1]", "task", "f.yaml:1: task: is a group of settings, not a list; name one of them" },
-        { "[1]", "", "f.yaml:1: translation: is a group of settings, not a list" },
+        { "[1]", "task",
+          "f.yaml:1: task: a group of settings, not a list; name one setting of the group (" },
+        { "[1]", "", "f.yaml:1: translation: a group of settings, not a list" },
         { "<<: {seed: 1}", "", "f.yaml:1: <<: no such setting (translation has: " },
         { "model.encoder.num_heads: 4", "task",
           "f.yaml:1: task.model.encoder.num_heads: no such setting. Nearest: num_attention_heads" },
         { "model: {alpha: 1}\nmodel.alpha: 2", "task",
-          "f.yaml:2: task.model.alpha: is set twice, as a group and by a dotted name; remove one" },
-        { "model.alpha: 1\nmodel: 2", "", "f.yaml:2: model: is set twice" },
+          "f.yaml:2: task.model.alpha: set twice, as a group and by a dotted name; remove one" },
+        { "model.alpha: 1\nmodel: 2", "",
+          "f.yaml:2: model: set twice, as a group and by a dotted name; remove one" },
         { "model.alpha.x: 1", "", "f.yaml:1: model.alpha: needs a number, not a group" },
         { "seed.: 1", "", "f.yaml:1: seed: " },
     };
@@ -714,7 +721,10 @@ static int warnings;
 static void count_warning(void *unused, et_log_level level, const char *text)
 {
     (void)unused;
-    warnings += level == ET_LOG_WARNING && strstr(text, "null changes nothing in a group") != NULL;
+    warnings +=
+        level == ET_LOG_WARNING &&
+        strstr(text, "null changes nothing in a group of settings; name the settings to change") !=
+            NULL;
 }
 
 /* null in place of a group is none of it, where there may be none; elsewhere it changes nothing,

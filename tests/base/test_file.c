@@ -253,8 +253,8 @@ static void test_file__device_full(void **state)
     if (fd < 0)
         test_skip("no /dev/full");
     assert_int_equal(et_fd_write(fd, "x", 1, "/dev/full", &error), ET_ENOSPACE);
-    assert_string_equal(error.text, "cannot write /dev/full: No space left on device; "
-                                    "make room or choose another directory");
+    assert_string_equal(error.text, "cannot write /dev/full: No space left on device; free some "
+                                    "space or choose another directory");
     close(fd);
 }
 
@@ -294,7 +294,7 @@ static void test_file__disk_check(void **state)
     assert_int_equal(et_disk_check("not/made/yet", 1, &error), ET_OK);
     assert_int_equal(et_disk_check("/not-made-yet", 1, &error), ET_OK);
     assert_int_equal(et_disk_check(".", UINT64_MAX, &error), ET_ENOSPACE);
-    assert_contains(error.text, ". needs 18446744073709551615 bytes and its disk has ");
+    assert_contains(error.text, ". needs 18446744073709551615 bytes, but its disk has ");
 }
 
 /* The names of new directories are durable; where they cannot be, none is left. */
@@ -331,7 +331,8 @@ static void test_file__directories(void **state)
     assert_true(et_file_exists("a/b/c") && et_file_exists("a/d"));
     assert_int_equal(et_file_write("file", "x", 1, &error), ET_OK);
     assert_int_equal(et_directory_make("file", &error), ET_EDENIED);
-    assert_contains(error.text, "file: a file has that name");
+    assert_contains(error.text,
+                    "file: a file has this name; remove it or choose another directory");
     assert_int_not_equal(et_directory_make("file/below", &error), ET_OK);
     assert_int_not_equal(et_directory_make("", &error), ET_OK);
     assert_int_equal(et_directory_sync("absent", &error), ET_ENOTFOUND);
@@ -476,7 +477,7 @@ static void test_file__no_path(void **state)
     et_mapping mapping;
     et_error why = ET_ERROR_INIT;
     assert_int_equal(et_file_read(&bytes, &length, "", 100, &why), ET_ENOTFOUND);
-    assert_string_equal(why.text, "the path of a file is empty: name one");
+    assert_string_equal(why.text, "the path of a file is empty; name a file");
     assert_int_equal(et_mapping_open(&mapping, "", &why), ET_ENOTFOUND);
 }
 

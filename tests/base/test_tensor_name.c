@@ -12,12 +12,12 @@ static void test_tensor_name__faults(void **state)
         { "encoder/\"w\" \xc3\xa9", NULL, "encoder/\"w\" \xc3\xa9" },
         { "", NULL, "" },
         { "__metadata__/w", NULL, "__metadata__/w" },
-        { "__metadata__", "is a file's own", "__metadata__" },
+        { "__metadata__", "is reserved by the file format", "__metadata__" },
         { "layer\n1", "has control characters", "layer\\n1" },
         { "\x1b[31m\x7f", "has control characters", "\\u001b[31m\\u007f" },
         { "\xc3\xa9 \xc2\x9b\xc2\xa0", "has control characters", "\xc3\xa9 \\u009b\xc2\xa0" },
-        { "a\xff", "is no UTF-8", "a\\xff" },
-        { "\xc3\xa9\xc2", "is no UTF-8", "\xc3\xa9\\xc2" },
+        { "a\xff", "is not UTF-8", "a\\xff" },
+        { "\xc3\xa9\xc2", "is not UTF-8", "\xc3\xa9\\xc2" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         const char *fault = et_tensor_name_fault(rows[i].name);

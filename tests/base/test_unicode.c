@@ -63,7 +63,7 @@ static void test_unicode__decode_names_the_byte(void **state)
     et_codes out = ET_CODES_INIT;
     et_error error = ET_ERROR_INIT;
     assert_int_equal(et_codes_decode(&out, "\xc3\xa9\xfe", 3, &error), ET_EDATA);
-    assert_string_equal(error.text, "byte 3 (0xFE) is not UTF-8: save the text as UTF-8");
+    assert_string_equal(error.text, "byte 3 (0xFE) is not UTF-8; save the text as UTF-8");
     assert_int_equal(out.count, 0);
     et_codes_release(&out);
 }

@@ -152,7 +152,7 @@ static void test_value__typed_reads(void **state)
     assert_int_equal(et_value_read_bool(root, "i", &boolean, &error), ET_EFORMAT);
     assert_int_equal(et_value_read_string(root, "l", &string, &error), ET_EFORMAT);
     assert_int_equal(et_value_read_int(root, "no", &integer, &error), ET_EFORMAT);
-    assert_string_equal(error.text, "no is missing; an integer is needed");
+    assert_string_equal(error.text, "no is missing; give an integer");
     assert_int_equal(et_value_read_int(NULL, "no", &integer, &error), ET_EFORMAT);
 }
 

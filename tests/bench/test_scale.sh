@@ -34,6 +34,6 @@ row 11 "^| [0-9]* | $number ms | $number ms | $number % | $number h | $number s;
 row 1 "^| 1 | .* | 100 % | 26298.0 h |"
 row 1 "^| 1024 | .* | 25.7 h |"
 grep -q '"name": "scale.tiny.model_4"' "$work/scale.jsonl" || fail "no figures: $(cat "$work/scale.jsonl")"
-"$build/bench/bench_scale" latency=none 2>"$work/said" && fail "a latency that is no number"
+"$build/bench/bench_scale" latency=none 2>"$work/said" && fail "a latency that is not a number"
 grep -q usage "$work/said" || fail "it is not said how it is used"
 echo "bench/scale: all rows"

@@ -76,7 +76,7 @@ send_home() {
 
 # came_late WORKER CODE: it was stopped so.
 came_late() {
-    [ "$2" = 143 ] && grep -q 'it is waited for' "log.worker.$1"
+    [ "$2" = 143 ] && grep -q ') does not answer yet; waiting at most' "log.worker.$1"
 }
 
 # A run has come to a step, within three minutes.

@@ -96,7 +96,7 @@ static void test_bad_belongs__flipped_vocabulary(void **state)
     memcpy(flipped, vocabulary, vocabulary_length);
     flipped[at + 1] = (char)(flipped[at + 1] ^ 1);
     bad_write("run/vocabulary.model", flipped, vocabulary_length);
-    check_refused("run/vocabulary.model", "put that file back");
+    check_refused("run/vocabulary.model", "restore the file");
     free(flipped);
 }
 
@@ -124,13 +124,13 @@ static void test_bad_belongs__vocabulary_of_another_run(void **state)
     char *other = bad_read("m/vocabulary.model", &length);
     bad_write("run/vocabulary.model", other, length);
     bad_remove("m");
-    check_refused("run/vocabulary.model", "put that file back");
+    check_refused("run/vocabulary.model", "restore the file");
     /* Nor when it is given to a run that has lost its own. */
     bad_write("other.model", other, length);
     remove("run/vocabulary.model");
     static const bad_case given[] = {
         { AGAIN "--set task.sentencepiece_model_path=other.model", .code = 3,
-          .words = { "other.model does not belong to " NEWEST } },
+          .words = { "other.model changed since " NEWEST } },
     };
     bad_run(given, 1);
     remove("other.model");
@@ -214,7 +214,7 @@ static void test_bad_belongs__average(void **state)
     static const bad_case cases[] = {
         { TRANSLATE "--checkpoint mean", .input = "two.en" },
         { "translate --model-dir m --checkpoint mean", .input = "two.en", .code = 3,
-          .words = { "m/params.yaml does not belong to mean", "num_attention_heads is 4" } },
+          .words = { "m/params.yaml does not match mean", "num_attention_heads is 4" } },
         { "average --output both " NEWEST " m/checkpoints/ckpt-3.safetensors", .code = 3,
           .words = { NEWEST, "m/checkpoints/ckpt-3.safetensors",
                      "task.model.encoder.num_attention_heads is 2 and 4" } },
@@ -288,7 +288,7 @@ static void check_accepted(const char *set, const char *says)
     end = bad_start(line, NULL, NULL);
     if (end.code)
         fail_msg("%s: exit code %d: %s", line, end.code, end.err);
-    bad_assert_says(line, end.err, "from here on, it was");
+    bad_assert_says(line, end.err, "from now on; it was");
     bad_assert_says(line, end.err, says);
     bad_assert_says(line, end.err, "resuming     at step 5 of 8");
     bad_release(&end);
@@ -306,10 +306,12 @@ static void check_accepted(const char *set, const char *says)
 static void test_bad_belongs__other_optimizer(void **state)
 {
     (void)state;
-    check_accepted("optimizer.type=sgd", "is dropped with the next save: optimizer/m/");
+    check_accepted("optimizer.type=sgd",
+                   "the next save drops values that this optimizer does not have: optimizer/m/");
     check_accepted("optimizer.type=adamw", "type is adamw");
-    check_accepted("optimizer={type: sgd, sgd: {momentum: 0.9}}", "begin anew, from zero");
-    check_accepted("ema.enabled=true", "the average begins anew, from the weights");
+    check_accepted("optimizer={type: sgd, sgd: {momentum: 0.9}}",
+                   "the optimizer's moments start again from zero");
+    check_accepted("ema.enabled=true", "the moving average starts again from the weights");
 }
 
 /* ---- runs of before ---- */
@@ -363,13 +365,14 @@ static void test_bad_belongs__run_of_before(void **state)
     bad_release(&end);
     static const bad_case refused[] = {
         { AGAIN "--set task.model.embedding_width=32", .code = 3,
-          .words = { "run belongs to a run with task.model.embedding_width: 16, now it is 32" } },
+          .words = { "run belongs to a run with task.model.embedding_width: 16, but now it is "
+                     "32" } },
     };
     bad_run(refused, COUNT(refused));
     check_goes_on(AGAIN);
     end = bad_start("inspect --model-dir run", NULL, NULL);
     assert_int_equal(end.code, 0);
-    bad_assert_says("inspect", end.out, "its own: run/params.yaml, run/vocabulary.model");
+    bad_assert_says("inspect", end.out, "as trained: run/params.yaml, run/vocabulary.model");
     bad_release(&end);
 }
 

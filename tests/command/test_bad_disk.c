@@ -88,7 +88,7 @@ static void test_bad_disk__full_at_a_checkpoint(void **state)
     const char *last = bad_last_line(end.err);
     bad_assert_says(ON_DISK, last, "saving step ");
     bad_assert_says(ON_DISK, last, "disk/run/checkpoints/ckpt-");
-    bad_assert_says(ON_DISK, last, "make room");
+    bad_assert_says(ON_DISK, last, "free some space");
     bad_release(&end);
     char *names = bad_list("disk/run/checkpoints");
     assert_null(strstr(names, ".tmp"));
@@ -112,7 +112,8 @@ static void test_bad_disk__too_small(void **state)
     put_disk("disk");
     static const bad_case cases[] = {
         { "train --config tiny.yaml --model-dir disk/run --set task.model.embedding_width=256",
-          .code = 4, .words = { "room for a checkpoint: disk/run/checkpoints needs ", "make room" },
+          .code = 4,
+          .words = { "space for a checkpoint: disk/run/checkpoints needs ", "free some space" },
           .lines = 1 },
     };
     bad_run(cases, COUNT(cases));
@@ -159,7 +160,7 @@ static void test_bad_disk__file_size_limit(void **state)
         { 1024,
           "m/params.yaml: File too large; raise the limit on the size of a file (ulimit -f)" },
         { 10000, "m/vocabulary.model: File too large; raise the limit on the size of a file" },
-        { 400000, " bytes and 400000 are the limit on the size of a file; raise it (ulimit -f)" },
+        { 400000, " bytes, more than the limit of 400000 bytes; raise the limit (ulimit -f)" },
     };
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);

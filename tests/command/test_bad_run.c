@@ -37,14 +37,17 @@ static void test_bad_run__other_settings(void **state)
     (void)state;
     static const bad_case cases[] = {
         { AGAIN "--set trainer.train_steps=20 --set task.model.embedding_width=32", .code = 3,
-          .words = { NEWEST " belongs to a run with task.model.embedding_width: 16, now it is 32",
+          .words = { NEWEST
+                     " belongs to a run with task.model.embedding_width: 16, but now it is 32",
                      "train another run (--model-dir)" } },
-        { AGAIN "--set task.vocabulary.size=29", .code = 3, .words = { "size: 30, now it is 29" } },
-        { AGAIN "--set runtime.seed=2", .code = 3, .words = { "runtime.seed: 1, now it is 2" } },
+        { AGAIN "--set task.vocabulary.size=29", .code = 3,
+          .words = { "size: 30, but now it is 29" } },
+        { AGAIN "--set runtime.seed=2", .code = 3,
+          .words = { "runtime.seed: 1, but now it is 2" } },
         { AGAIN "--set trainer.optimizer_config.optimizer.adam.beta_1=0.5", .code = 3,
-          .words = { "beta_1: 0.9, now it is 0.5", "--accept-changes" } },
+          .words = { "beta_1: 0.9, but now it is 0.5", "--accept-changes" } },
         { AGAIN "--accept-changes --set task.model.embedding_width=32", .code = 3,
-          .words = { "embedding_width: 16, now it is 32" } },
+          .words = { "embedding_width: 16, but now it is 32" } },
         { "train --model-dir run --config tiny.yaml --experiment translation/base", .code = 3,
           .words = { "tiny.yaml:1: these are settings for translation/tiny" } },
     };
@@ -66,7 +69,7 @@ static void test_bad_run__accepted_changes(void **state)
                                      "--set trainer.optimizer_config.optimizer.adam.beta_1=0.5";
     bad_end end = bad_start(line, NULL, NULL);
     assert_int_equal(end.code, 0);
-    bad_assert_says(line, end.err, "beta_1 is 0.5 from here on, it was 0.9");
+    bad_assert_says(line, end.err, "beta_1 is 0.5 from now on; it was 0.9");
     bad_assert_says(line, end.err, "resuming     at step 5 of 6");
     bad_release(&end);
     char *kept = bad_read("m/params.yaml", NULL);
@@ -111,9 +114,9 @@ static void test_bad_run__long_names(void **state)
         size_t length;
         const char *said;
     } cases[] = {
-        { "d/", 5000, "--model-dir: a name of 5000 bytes; " },
-        { "d/", 4096, "--model-dir: a name of 4096 bytes; " },
-        { "d/", 3970, "files in it need a name of at most 3968" },
+        { "d/", 5000, "--model-dir: the name has 5000 bytes" },
+        { "d/", 4096, "--model-dir: the name has 4096 bytes" },
+        { "d/", 3970, "more than 3968: choose" },
         { "new/a/b/c/"
           "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
           "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
@@ -166,10 +169,10 @@ static void test_bad_run__not_whole(void **state)
     bad_train("m", 1);
     static const bad_case cases[] = {
         { "translate --model-dir m", .code = 3,
-          .words = { "m: no checkpoint yet", "train there first" } },
+          .words = { "m: no checkpoint yet", "train this run first" } },
         { "evaluate --model-dir m --source two.en --reference two.de", .code = 3,
           .words = { "m: no checkpoint yet" } },
-        { "inspect m", .code = 3, .words = { "m: no checkpoint there" } },
+        { "inspect m", .code = 3, .words = { "m: no checkpoint here" } },
     };
     bad_remove("m/checkpoints");
     bad_run(cases, COUNT(cases));
@@ -339,11 +342,11 @@ static void test_bad_run__none_is_sound(void **state)
     assert_int_equal(truncate("m/checkpoints/ckpt-10.safetensors", 0), 0);
     static const bad_case cases[] = {
         { "translate --model-dir m", .code = 3,
-          .words = { "m/checkpoints: none of 2 checkpoints is sound", "ckpt-5",
+          .words = { "m/checkpoints: all 2 checkpoints are damaged (the oldest:", "ckpt-5",
                      "another directory" },
           .lines = 2 },
         { TRAIN "--set trainer.train_steps=10", .code = 3,
-          .words = { "none of 2 checkpoints is sound" }, .lines = 2 },
+          .words = { "all 2 checkpoints are damaged (the oldest:" }, .lines = 2 },
     };
     bad_run(cases, COUNT(cases));
     bad_remove("m");
@@ -376,7 +379,7 @@ static void test_bad_run__best(void **state)
     end = bad_start(evaluate, NULL, NULL);
     assert_int_equal(end.code, 0);
     bad_assert_says(evaluate, end.err, best);
-    bad_assert_says(evaluate, end.err, "taking the newest checkpoint");
+    bad_assert_says(evaluate, end.err, "using the newest checkpoint instead of the best");
     bad_assert_says(evaluate, end.out, "checkpoint m/checkpoints/ckpt-4.safetensors");
     bad_release(&end);
     bad_remove("m");

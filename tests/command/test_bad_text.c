@@ -74,14 +74,15 @@ static void test_bad_text__train(void **state)
         { TRAIN SOURCE ".", .code = 3, .words = { ". is a directory" } },
         { TRAIN SOURCE "/dev/zero", .code = 3, .words = { "/dev/zero is not a regular file" } },
         { TRAIN SOURCE "more.en", .code = 3,
-          .words = { "more.en has 61 lines, a.de has 60", "line N of one must translate" } },
+          .words = { "more.en has 61 lines, but a.de has 60",
+                     "line N of one file must translate line N of the other" } },
         { TRAIN SOURCE "latin1" TARGET "latin1", .code = 3,
           .words = { "latin1:2: byte 5 of the line (0xE9) is not UTF-8", "UTF-8" } },
         { TRAIN SOURCE "nul" TARGET "nul", .code = 3, .words = { "nul:2: byte 3", "is NUL" } },
         { TRAIN SOURCE "utf16" TARGET "utf16", .code = 3, .words = { "utf16:1: byte" } },
         { TRAIN SOURCE "cut.en.gz", .code = 3, .words = { "cut.en.gz:", "ends in the middle" } },
         { TRAIN SOURCE "text.en.gz", .code = 3, .words = { "text.en.gz is not gzip data" } },
-        { TRAIN SOURCE "empty" TARGET "empty", .code = 3, .words = { "empty: there is no line" } },
+        { TRAIN SOURCE "empty" TARGET "empty", .code = 3, .words = { "empty: the file is empty" } },
         { TRAIN SOURCE "[]" TARGET "[]" SOURCE "null --set task.train_data.tsv_path=columns.tsv",
           .code = 3, .words = { "columns.tsv:2: expected 2 columns, found 1", "TAB" } },
         { TRAIN "--set task.validation_data.source_path=none.en "
@@ -89,7 +90,7 @@ static void test_bad_text__train(void **state)
           .code = 3, .words = { "none.en: No such file" } },
         { TRAIN "--set task.validation_data.source_path=a.en "
                 "--set task.validation_data.target_path=two.de",
-          .code = 3, .words = { "a.en has 60 lines, two.de has 2" } },
+          .code = 3, .words = { "a.en has 60 lines, but two.de has 2" } },
     };
     bad_run(cases, COUNT(cases));
 }
@@ -166,9 +167,9 @@ static void test_bad_text__not_allowed(void **state)
         const char *words[8], *says;
     } cases[] = {
         { WORDS("score", "secret"),
-          "etude: cannot open secret: Permission denied; choose a place" },
+          "etude: cannot open secret: Permission denied; choose a directory" },
         { WORDS("train", "--config", "tiny.yaml", "--model-dir", "closed/m"),
-          "etude: cannot make the directory closed/m: Permission denied; choose a place" },
+          "etude: cannot make the directory closed/m: Permission denied; choose a directory" },
         { WORDS("train", "--config", "tiny.yaml", "--model-dir", "run"),
           "etude: cannot open the lock file run/checkpoints/lock: Permission denied; choose" },
     };
@@ -237,7 +238,7 @@ static void test_bad_text__vocabulary_size(void **state)
           .words = { "task.vocabulary.size: a vocabulary of 8 tokens is smaller", "at least" },
           .lines = 1 },
         { TRAIN "--set task.train_data.max_seq_length=2", .code = 3,
-          .words = { "a.en: no pair is left by the filter (max_seq_length 2)", "60 too long",
+          .words = { "a.en: the filter leaves no pair (max_seq_length 2):", "60 too long",
                      "raise max_seq_length" },
           .lines = 1 },
     };
@@ -265,7 +266,8 @@ static void test_bad_text__vocabulary_size_open(void **state)
     static const char begin[] = "a vocabulary of ";
     char *said = train_and_say("--set task.vocabulary.size=0"), asked[64];
     const char *at = strstr(said, begin);
-    bad_assert_says("size 0", said, "the text allows no more (task.vocabulary.max_size: 8,000)");
+    bad_assert_says("size 0", said,
+                    "the most that the text allows (task.vocabulary.max_size: 8,000)");
     assert_non_null(at);
     int largest = atoi(at + sizeof begin - 1);
     free(said);
@@ -351,15 +353,15 @@ static void test_bad_text__standard_input(void **state)
         { TRANSLATE, .input = "empty" },
         { TRANSLATE, .input = ".", .code = 3, .words = { "standard input: Is a directory" } },
         { "score a.de", .input = "two.de", .code = 3,
-          .words = { "standard input has 2 lines, a.de has 60" } },
+          .words = { "standard input has 2 lines, but a.de has 60" } },
         { "score empty", .input = "empty", .code = 3,
-          .words = { "standard input: there is no line" } },
+          .words = { "standard input: the file is empty" } },
         { "score latin1", .input = "two.de", .code = 3, .words = { "latin1:2" } },
         { "score two.de", .input = "latin1", .code = 3, .words = { "standard input:2" } },
         { "evaluate --model-dir run --source two.en --reference a.de", .code = 3,
-          .words = { "two.en has 2 lines, a.de has 60" } },
+          .words = { "two.en has 2 lines, but a.de has 60" } },
         { "evaluate --model-dir run --source empty --reference empty", .code = 3,
-          .words = { "empty: there is no line in it" } },
+          .words = { "empty: the file is empty" } },
         { "evaluate --model-dir run --source cut.en.gz --reference a.de", .code = 3,
           .words = { "cut.en.gz" } },
     };

@@ -12,8 +12,8 @@ train() {
 }
 # The lines that follow "columns" of train, and those of data analyze, are the same.
 same_lines() {
-    "$etude" data analyze "$1" --target y --dry-run | sed '1,/^what train makes/d' >analyzed
-    sed -n '/^columns /,/^model /p' out | sed '/^model /d; /^ *to use what/d; s/^............. //; s/^columns *//' >trained
+    "$etude" data analyze "$1" --target y --dry-run | sed '1,/^how training uses/d' >analyzed
+    sed -n '/^columns /,/^model /p' out | sed '/^model /d; /^ *to use an ignored/d; s/^............. //; s/^columns *//' >trained
     tr -s ' ' <analyzed >analyzed.short
     tr -s ' ' <trained | sed 's/^ //' >trained.short
     diff analyzed.short trained.short >differ || fail "$1: $(cat differ)"
@@ -41,7 +41,7 @@ for line in 'id integer counts the rows: looks like an ID, ignored' \
 done
 same_lines shops.csv
 # What the hint says works.
-grep -q 'to use what looks like an ID, add a feature for it to a copy of shops/features.yaml (type: hash)' out ||
+grep -q 'to use an ignored ID column, add a feature of type hash to a copy of shops/features.yaml and train another run with --set task.features_path=COPY (doc/features.md)' out ||
     fail 'no cure for an ID'
 sed 's/^  - name: "Y"/  - name: h\n    type: hash\n    fields: [user]\n    transform: {buckets: 500}\n&/' \
     shops/features.yaml >own.yaml
@@ -49,7 +49,7 @@ train 0 'user  *discrete  *embedding by hash$' hashed --data shops.csv --steps 3
 grep -q 'flat  *integer  *ignored: no feature reads it' out || fail 'a features file: what it ignores is not said'
 
 sed '1!s/,7,/,−7.5,/' shops.csv >minus.csv
-train 0 'warning: column flat: its texts are numbers with another sign than - for minus, such as "−7.5"' \
+train 0 'warning: column flat: its texts are numbers with another minus sign than -, such as "−7.5"' \
     minus --data minus.csv --steps 3
 
 # More than half of the shops differ: rare ones are one value, also when they are predicted.
@@ -58,7 +58,7 @@ awk 'BEGIN { print "shop,noise,y"
         shop = i < 400 ? i % 200 : 1000 + i
         printf "shop%d,%d.5,%s\n", shop, i * 7 % 31, i < 400 ? shop % 2 ? "no" : "yes" : "rare"
     } }' >rare.csv
-train 0 'shop  *discrete  *embedding of 200 values with 2 rows or more, and one of all others (400 of 600 values differ)' \
+train 0 'shop  *discrete  *embedding of 200 values with 2 rows or more, and one for all others (400 of 600 values differ)' \
     rare --data rare.csv --epochs 40
 same_lines rare.csv
 grep -q 'minimum_count: 2' rare/features.yaml || fail 'features.yaml does not say minimum_count'
@@ -79,9 +79,9 @@ printf '{"when": "2021-02-03"}\n{"when": "2021-11-03T10:00:00Z"}\n' |
     "$etude" predict dates --input-format jsonl >predicted
 [ "$(grep -o '"label": "[a-z]*"' predicted | tr '\n' ' ')" = '"label": "early" "label": "late" ' ] || fail "$(cat predicted)"
 sed '7s/^[^,]*/soon/' dates.csv >soon.csv
-train 3 'no column says anything about y: when (.*looks like an ID, ignored)' soon --data soon.csv
-grep -q 'warning: column when: 499 of 500 values are dates, and "soon" in soon.csv:7 is none' out || fail 'soon'
-train 0 'when  *discrete  *date, its parts; whether it is missing' soon --data soon.csv --missing soon --steps 2
+train 3 'no column is useful about y: when (.*looks like an ID, ignored)' soon --data soon.csv
+grep -q 'warning: column when: 499 of 500 values are dates, but not "soon" in soon.csv:7' out || fail 'soon'
+train 0 'when  *discrete  *date, its parts; whether the value is missing' soon --data soon.csv --missing soon --steps 2
 
 # ---- codes -------------------------------------------------------------------------------------
 
@@ -92,17 +92,17 @@ awk 'BEGIN { split("1234567890123456789 1234567890123456790 1234567890123456791 
         printf "%s,%s,%s,%s,%s,%d.5,%s\n", long[i % 4 + 1], short[i % 4 + 1], phone[i % 4 + 1], i % 3 ? 1067 + i % 4 : "01067",
             (i % 4 < 2) ? "401288888888188" (1 + i % 4) : "5", i % 13, i % 2 ? "no" : "yes" }' >codes.csv
 train 0 'account  *discrete  *embedding of 4 values' codes --data codes.csv --steps 5
-grep -q 'warning: column code: 450 of 600 values have an exponent, such as "3E5" .* taken for texts; if they are numbers' out ||
+grep -q 'warning: column code: 450 of 600 values have an exponent, such as "3E5" .* read as texts; if they are numbers' out ||
     fail '3E5 is not said'
 for name in code phone zip; do
     grep -q "$name  *discrete  *embedding of" out || fail "$name is no code"
 done
-grep -q 'warning: column card: 4012888888881881 and 4012888888881882 differ too little for a model' out || fail 'card'
+grep -q 'warning: column card: 4012888888881881 and 4012888888881882 are too close to differ' out || fail 'card'
 same_lines codes.csv
 cut -d, -f1,7 codes.csv >account.csv
 train 0 '^done' account --data account.csv --epochs 10
 [ "$(value account validation_accuracy)" = 1000 ] || fail "account: $(value account validation_accuracy)"
-says 0 'account  *600 of 600 values are integers whose last digits a number loses, such as "1234567890123456789" in account.csv:2' \
+says 0 'account  *600 of 600 values are integers too long for a number, such as "1234567890123456789" in account.csv:2' \
     data analyze account.csv --dry-run
 
 # Labels that are one for a person.

@@ -25,7 +25,7 @@ awk 'BEGIN { print "size;colour;label"; for (i = 0; i < 300; i++)
 says 0 '^table.csv: 300 rows of 3 columns, ' analyze table.csv --target label
 grep -q written out && exit 1
 [ "$(ls)" = "$(printf 'out\ntable.csv')" ]
-says 2 'force: no file is written without --output DIR' analyze table.csv --force
+says 2 '--force: only with --output DIR, which writes files; for example --output runs' analyze table.csv --force
 
 # Both files are written where one is, and the report has both kinds of columns.
 says 0 '^table.csv: 300 rows of 3 columns, .* delimiter ";", with a header$' analyze table.csv \
@@ -44,7 +44,7 @@ touch -d 2001-01-01 schema.yaml metadata.json
 says 0 written analyze table.csv --target label --output .
 [ -z "$(find . -newermt 2002-01-01 -name '*.yaml' -o -newermt 2002-01-01 -name '*.json')" ]
 sed 1d table.csv >bare.csv
-says 3 'schema.yaml is there and says something else: give --force' analyze bare.csv --output .
+says 3 'schema.yaml exists with other content: add --force' analyze bare.csv --output .
 [ -z "$(find . -newermt 2002-01-01 -name '*.yaml' -o -newermt 2002-01-01 -name '*.json')" ]
 says 0 '^column_3' analyze bare.csv --dry-run
 says 0 written analyze bare.csv --output made/here
@@ -87,20 +87,20 @@ diff expected got
 printf 'a,b\n1,2\n3' | says 3 '^etude: /dev/stdin:3: 1 column' analyze --dry-run -
 printf 'a,b\n"1"",2",3\n"x""y",4\n' | report - --json >got
 grep -q 'x\\\\"y\|x\\"y' got || { cat got >&2; exit 1; }
-says 3 '/dev/stdin: there is no row in it' analyze --dry-run - </dev/null
-says 2 'standard input (-) is there once' analyze --dry-run - -
+says 3 '/dev/stdin: the file has no rows' analyze --dry-run - </dev/null
+says 2 'name standard input (-) only once' analyze --dry-run - -
 cat table.csv | says 0 '^2 files: 600 rows' analyze --dry-run - table.csv
 
 # What is wrong.
-says 2 'say what is to be done: data analyze FILE...' table.csv
+says 2 'give a subcommand: data analyze FILE...' table.csv
 says 2 'there is no analyse' analyse table.csv
-says 2 'name a file' analyze
-says 2 'delimiter ab: one character' analyze table.csv --delimiter ab
-says 2 'header: no such choice as maybe (allowed: auto, yes, no' analyze table.csv --header maybe
+says 2 'no file is given; name one' analyze
+says 2 'delimiter ab: give one character' analyze table.csv --delimiter ab
+says 2 'header: no choice is called maybe (allowed: auto, yes, no' analyze table.csv --header maybe
 says 3 'there is no column "lable". Nearest: label' analyze table.csv --target lable
 says 3 'none.csv' analyze none.csv
 printf 'a,b\n1,2\n3\n' >ragged.csv
 says 3 'ragged.csv:3: 1 columns, where 2 are expected, in "3"' analyze ragged.csv --output new
 [ ! -e new ]
 mkdir dir && cp table.csv dir/metadata.json
-says 3 'dir/metadata.json are one file, which is read' analyze dir/metadata.json --output dir
+says 3 'dir/metadata.json are the same file' analyze dir/metadata.json --output dir

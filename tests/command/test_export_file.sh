@@ -37,7 +37,7 @@ mkdir elsewhere
 cp m.safetensors elsewhere
 (
     cd elsewhere
-    says 3 'm.safetensors, with the data of its settings (--set names others)' evaluate m.safetensors
+    says 3 'm.safetensors, with the data of its settings (use --set to name other data)' evaluate m.safetensors
     says 0 '^accuracy' evaluate m.safetensors \
         --set task.validation_data.input_path=../t.csv
 )
@@ -55,6 +55,6 @@ for model in m.safetensors m; do
     done
 done
 says 0 'done' train tuned.m.safetensors --steps 2
-says 3 'm.safetensors: there is no vocabulary.model in it' train --experiment translation/tiny \
+says 3 'm.safetensors: vocabulary.model is missing' train --experiment translation/tiny \
     --data few.csv few.csv --steps 1 none --set task.sentencepiece_model_path=m.safetensors
 [ ! -e none ]

@@ -101,9 +101,9 @@ static void test_flags__mistakes(void **state)
         { "--m.steps.more=1", "m.steps", NULL },
         { "--m.adam=[1", "--m.adam: ", NULL },
         { "--m.=1", "no such setting", NULL },
-        { "--m.steps", "--m.steps: a value is missing", NULL },
-        { "--m.path", "--m.path: a value is missing", "--m.steps=3" },
-        { "--m.path", "--m.path: a value is missing", "--" },
+        { "--m.steps", "--m.steps: the value is missing", NULL },
+        { "--m.path", "--m.path: the value is missing", "--m.steps=3" },
+        { "--m.path", "--m.path: the value is missing", "--" },
     };
     et_arena *arena = et_arena_new();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

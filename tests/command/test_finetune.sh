@@ -133,12 +133,12 @@ wrong() {
     [ "$code" != 0 ] && grep -q "$text" log || fail "$*: exit code $code"
     [ "$(find . -type f | sort | cksum)" = "$before" ] || fail "$*: something was made"
 }
-wrong 'task.init_checkpoint: not set' --model-dir x --set trainer.train_steps=2
-wrong 'pre: is a run itself' --model-dir pre --set task.init_checkpoint=whole,trainer.train_steps=2
-wrong 'trainer.validation_interval: 0' --model-dir x \
+wrong 'task.init_checkpoint is not set; --mode' --model-dir x --set trainer.train_steps=2
+wrong 'pre is a run; choose another --model-dir, in which each fine-tuning gets a directory' --model-dir pre --set task.init_checkpoint=whole,trainer.train_steps=2
+wrong 'trainer.validation_interval is 0, but --mode' --model-dir x \
     --set task.init_checkpoint=pre,trainer.train_steps=2,trainer.validation_interval=0
 wrong 'none: no new checkpoint for 0.3 seconds' --model-dir x --set trainer.train_steps=2 \
     --set task.init_checkpoint=none,trainer.continuous_eval_timeout=0.3
-wrong '.-profile: goes with modes of one run' --model-dir x --set trainer.train_steps=2 \
+wrong '.-profile: cannot be used with' --model-dir x --set trainer.train_steps=2 \
     --set task.init_checkpoint=pre --profile p.json
 echo "fine-tuning: from each checkpoint once"

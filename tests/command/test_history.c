@@ -320,7 +320,7 @@ static void test_history__hostile(void **state)
         { "\n", "metrics.jsonl:4:" },
         { "{\"step\":40,\"train\":{\"training_loss\":NaN}}\n", "metrics.jsonl:4:" },
         { "{\"step\":40,\"a\":1e999}\n", "metrics.jsonl:4:" },
-        { "[1]\n", "a log is {\"step\": ...}, found a list" },
+        { "[1]\n", ": expected {\"step\": ...}, found a list" },
         { "{\"train\":{}}\n", "step" },
         { "{\"step\":\"4\"}\n", "step" },
         { "{\"step\":-4}\n", "metrics.jsonl:4: step -4 is negative" },
@@ -461,7 +461,7 @@ static void test_history__no_run(void **state)
     const char *directory = make_run(state, "none", NULL);
     assert_int_equal(et_history_open(&h, directory, &error), ET_ENOTFOUND);
     assert_null(h);
-    assert_non_null(strstr(error.text, "no run there"));
+    assert_non_null(strstr(error.text, "not a run"));
     assert_int_equal(et_history_open(&h, in(state, "missing"), &error), ET_ENOTFOUND);
     assert_int_equal(et_history_open(&h, "", &error), ET_ENOTFOUND);
     char path[700];

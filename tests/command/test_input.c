@@ -155,7 +155,7 @@ static void test_input__other_text(void **state)
         command.settings[1] = others[i];
         assert_int_equal(run(&command), 3);
         char *log = run_log("o");
-        if (!strstr(log, "was trained on other texts or weights"))
+        if (!strstr(log, "was trained with other texts or weights (checksum"))
             fail_msg("%s", log);
         free(log);
     }

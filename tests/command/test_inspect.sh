@@ -76,4 +76,4 @@ inspect 0 'warning: run/metrics.jsonl:' run
 grep -q '^intact: ' out || fail "no verdict"
 echo '[' >run/info.json
 inspect 0 'warning: run/' run
-inspect 3 'no checkpoint there' .
+inspect 3 'no checkpoint here' .

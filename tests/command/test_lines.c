@@ -97,8 +97,8 @@ static void test_lines__wrong(void **state)
         { "a\n\xc3", 3, "stream:2: byte 1 of the line (0xC3) is not UTF-8" },
         { "\xef\xbb\xbf\xc0\x80\n", 6, "stream:1: byte 1 of the line (0xC0) is not UTF-8" },
         { "\xed\xa0\x80", 3, "is not UTF-8" },
-        { "a dog\ra cat\r", 12, "stream: its lines end in CR alone" },
-        { "a\rb", 3, "stream: its lines end in CR alone" },
+        { "a dog\ra cat\r", 12, "stream: lines end with CR: end them with LF (tr '\\r' '\\n')" },
+        { "a\rb", 3, "stream: lines end with CR: end them with LF (tr '\\r' '\\n')" },
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         for (size_t most = 0; most < 3; most++) {
@@ -273,10 +273,11 @@ static void test_lines__check_pairs(void **state)
     some.count = 33214;
     assert_int_equal(et_lines_check_pairs(&some, "a", &some, "b", &error), ET_OK);
     assert_int_equal(et_lines_check_pairs(&some, "a", &none, "b", &error), ET_EDATA);
-    assert_string_equal(error.text, "a has 33,214 lines, b has 0: line N of one must translate "
-                                    "line N of the other");
+    assert_string_equal(
+        error.text,
+        "a has 33,214 lines, but b has 0: line N of one file must translate line N of the other");
     assert_int_equal(et_lines_check_pairs(&none, "a", &none, "b", &error), ET_EDATA);
-    assert_string_equal(error.text, "a: there is no line in it: nothing to score");
+    assert_string_equal(error.text, "a: the file is empty: nothing to score");
 }
 
 int main(void)

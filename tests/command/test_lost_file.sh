@@ -37,16 +37,16 @@ done
 code=0
 wait $job || code=$?
 [ $code = 3 ] || fail "exit code $code"
-grep -q "^etude: $mapped: cut off while it was read" said || fail "the file is not named"
-grep -q "\"error\": \"$mapped: cut off while it was read" run/info.json ||
+grep -q "^etude: $mapped: another program shortened this file" said || fail "the file is not named"
+grep -q "\"error\": \"$mapped: another program shortened this file" run/info.json ||
     fail "info.json does not say how it ended: $(tail -8 run/info.json)"
 [ "$(grep -c '"reason": "failed"' run/info.json)" = 1 ] || fail "info.json: no reason"
-"$etude" runs run >said || fail "info.json cannot be read"
+"$etude" runs run >said || fail "info.json; skipped"
 ls run | grep 'info.json.' && fail "something is left beside info.json"
 cp kept "$mapped"
 # How far it came before it was cut off depends on the machine.
 saved=$(ls run/checkpoints | sed -n 's/^ckpt-\([0-9]*\)\.safetensors$/\1/p' | sort -n | tail -n 1)
 train $((saved + 20)) || fail "it does not go on"
-! grep -q "sessions are not kept" said || fail "info.json is none"
+! grep -q "Etude does not record sessions until you move this file away" said || fail "info.json is none"
 grep -q "^\(done\|finished\) " said || fail "it does not go on"
 echo "lost file: named, and the run goes on"

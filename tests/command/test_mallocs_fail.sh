@@ -83,7 +83,7 @@ starts() {
                 cat err
                 exit 1
             }
-            ! grep -q 'nothing was saved yet, so new/run goes again' err || begun=$((begun + 1))
+            ! grep -q 'nothing was saved yet, so Etude removes new/run' err || begun=$((begun + 1))
         fi
         n=$((n + 17))
     done

@@ -105,7 +105,7 @@ static void test_modes__write_nothing(void **state)
     bad_remove("m/vocabulary.model");
     static const bad_case gone[] = {
         { "train --model-dir m --mode eval", .code = 3, .lines = -1,
-          .words = { "m: no vocabulary yet; train there first" } },
+          .words = { "m: no vocabulary yet; train this run first" } },
     };
     bad_run(gone, 1);
     bad_remove("m");

@@ -62,7 +62,7 @@ for file in task_1/schema.yaml task_2/features.yaml validation/kinds best/info.j
 done
 says 0 '^prices/rmse ' evaluate whole
 says 0 'whole/task_2/features.yaml' inspect whole
-says 3 'whole/task_2/loss.svg is, or would be, a file of a run' \
+says 3 'whole/task_2/loss.svg is a file that a run writes' \
     plot whole --metric training_loss --output whole/task_2/loss.svg
 says 0 '^kinds/logits ' inspect whole
 grep -q '^layer_1 ' out || fail 'a shared parameter is called as in one task'
@@ -73,7 +73,7 @@ says 0 'would take' train --config tasks.yaml --dry-run
 # Of a run that is there: each task's files lie in its folder.
 says 0 'would take' train whole --steps 70 --dry-run
 # Workers and servers are refused before anything is made; what to do instead is said.
-says 3 'several are trained without workers and parameter servers; ranks\|has no ZeroMQ' \
+says 3 'several tasks cannot be trained with workers and parameter servers; use ranks\|has no ZeroMQ' \
     train --config tasks.yaml spread --distributed --workers 1 --servers 1
 [ ! -e spread ] || fail 'leaves spread/'
 
@@ -108,22 +108,22 @@ says 0 'mean.safetensors' average whole --last 2 --output mean.safetensors
 says 0 '^checkpoint mean.safetensors' evaluate whole --task kinds --checkpoint mean.safetensors
 grep -q '^experiment: tabular/mlp' kinds/params.yaml || fail 'not the experiment that it is like'
 says 0 'weights of kinds/model' train --init kinds --steps 1 alone
-says 3 'whole/task_1 is one of the tasks of whole: take an export' train --init whole/task_1 drawn
+says 3 'whole/task_1 is one of the tasks of whole; export this task first' train --init whole/task_1 drawn
 [ ! -e drawn ] || fail 'leaves drawn/'
 
 for command in predict 'export --output x' serve; do
     # shellcheck disable=SC2086
     says 3 'whole has several tasks: add --task NAME, one of kinds, prices$' $command whole
     # shellcheck disable=SC2086
-    says 3 'whole: no task is named cost: name one of kinds, prices$' $command whole --task cost
+    says 3 'whole: no task is called cost: name one of kinds, prices$' $command whole --task cost
 done
-says 3 'alone: has not several tasks' predict alone --task kinds
+says 3 'alone: the run has only one task; leave out --task' predict alone --task kinds
 says 2 'no option --task' train whole --task kinds
-says 3 'translate: not for a model of tabular, which .etude predict. is' translate whole --task kinds
-says 3 'holds the files of task kinds of the run whole: choose another' \
+says 3 'translate: this is a tabular model; use .etude predict.' translate whole --task kinds
+says 3 'has the files of task kinds of the run whole: choose another' \
     train whole/task_1 --experiment tabular/mlp --data t.csv --target kind --steps 1
 [ ! -e whole/task_1/params.yaml ] || fail 'a run in the folder of a task'
-says 3 'weights of task kinds are in those of whole' inspect whole/task_1
+says 3 'the weights of task kinds are in the checkpoints of whole' inspect whole/task_1
 says 3 'step 61' export whole --task kinds --checkpoint 61 --output x
 [ ! -e x ] || fail 'an export that failed leaves something'
 says 0 '^ *--task NAME' predict --help
@@ -136,12 +136,12 @@ cp -r whole bent
 echo 'name: [' >bent/task_1/member.yaml
 says 3 'bent/task_1/member.yaml' evaluate bent/task_1
 member tabular/mlp 'task.task_routines[7].task_config'
-says 3 'bent/params.yaml: has no task.task_routines\[7\].task_config' evaluate bent --task kinds
+says 3 'bent/params.yaml: task.task_routines\[7\].task_config is missing' evaluate bent --task kinds
 member tabular/none 'task.task_routines[0].task_config.tabular'
-says 3 'no experiment named tabular/none' evaluate bent --task kinds
+says 3 'no experiment is called tabular/none' evaluate bent --task kinds
 cp whole/task_1/member.yaml bent/task_1
 sed 's/width: 16/width: 12/' whole/params.yaml >bent/params.yaml
-says 3 'bent/params.yaml does not belong to .*task.model.mlp.width is 12 there and was 16' \
+says 3 'bent/params.yaml does not match .*task.model.mlp.width is 12, but was 16' \
     evaluate bent --task kinds
 cp whole/params.yaml bent
 sed 's/standardize/scale/' whole/task_1/features.yaml >bent/task_1/features.yaml
@@ -186,12 +186,12 @@ for steps in 50 126; do
 done
 sed -n 's/.*"step":\([0-9]*\),"train".*"epoch":\([0-9]*\).*/\1 \2/p' told2/metrics.jsonl | cmp - found ||
     fail 'other epochs after a resume'
-says 3 'drawn too rarely for an epoch' train --config tasks.yaml bad --steps 1ep --set $interleaving \
+says 3 'batches, too many for epochs; give trainer.train_steps and intervals in steps' train --config tasks.yaml bad --steps 1ep --set $interleaving \
     --set task.task_sampler.proportional.alpha=100
 [ ! -e bad ] || fail 'leaves bad/'
 
 # Privacy is of one task's gradients: refused for all and for one of them.
-says 3 'differential_privacy_config: .*gradients of several tasks are not made private' \
+says 3 'differential_privacy_config: .*differential privacy is not supported for several tasks' \
     train --config tasks.yaml bad --set 'task.differential_privacy_config={clipping_norm: 1}'
 printf 'a b c\n' >text
 sed 's/^  - task_name: prices$/&\
@@ -201,7 +201,7 @@ sed 's/^  - task_name: prices$/&\
         train_data: {source_path: text, target_path: text}\
         differential_privacy_config: {clipping_norm: 1}\
   - task_name: third/' tasks.yaml >private.yaml
-says 3 'task_routines\[1\], prices (translation): differential_privacy_config: gradients of several' \
+says 3 'task_routines\[1\], prices (translation): differential_privacy_config: not supported for several' \
     train --config private.yaml bad
 [ ! -e bad ] || fail 'leaves bad/'
 
@@ -214,7 +214,7 @@ awk "BEGIN { split(\"$batches\", b, \" \"); exit !(b[1] > 16 && b[1] == 2 * b[2]
     fail "--memory 200k: batches $batches"
 says 0 '^done  *3 steps' train fitted --memory 100k --steps 3
 [ "$(sed -n 's/^memory  *\([0-9.]*\) kB planned.*/\1/p' out)" = "$most" ] || fail 'other batches'
-says 4 '--memory 10.0 kB: too little' train --config tasks.yaml bad --memory 10k
+says 4 '--memory 10.0 kB is too little; the smallest possible batch,' train --config tasks.yaml bad --memory 10k
 
 # ---- exact -------------------------------------------------------------------------------------
 
@@ -281,18 +281,18 @@ changed() {
     cmp -s tasks.yaml changed.yaml && fail "$from: is not in the settings"
     says 3 "$text" train --config changed.yaml whole
 }
-changed 'task.shared: \["^layer_1", "^layer_2"\], now' '\^layer_1, \^layer_2' '^layer_1'
-changed 'task_routines\[0\].task_weight: 2.0, now it is 3' 'task_weight: 2' 'task_weight: 3'
-changed 'task_routines\[1\].task_name: prices, now it is cost' 'task_name: prices' 'task_name: cost'
+changed 'task.shared: \["^layer_1", "^layer_2"\], but now' '\^layer_1, \^layer_2' '^layer_1'
+changed 'task_routines\[0\].task_weight: 2.0, but now it is 3' 'task_weight: 2' 'task_weight: 3'
+changed 'task_routines\[1\].task_name: prices, but now it is cost' 'task_name: prices' 'task_name: cost'
 changed 'tabular.model.mlp.width: 16' 'target: kind, model: {mlp: {width: 16}}' \
     'target: kind, model: {mlp: {width: 8}}'
-changed 'tabular.target: kind, now it is colour' 'target: kind' 'target: colour'
+changed 'tabular.target: kind, but now it is colour' 'target: kind' 'target: colour'
 sed '/task_name: prices/,/width: 16}}$/d' tasks.yaml >changed.yaml
-says 3 'task.task_routines\[\]: 2, now it is 1' train --config changed.yaml whole
-says 3 'task.trainer_type: joint, now it is interleaving' \
+says 3 'task.task_routines\[\]: 2, but now it is 1' train --config changed.yaml whole
+says 3 'task.trainer_type: joint, but now it is interleaving' \
     train --config tasks.yaml whole --set $interleaving
 cp -r uniform moved
-says 3 'task.task_sampler.type: uniform, now it is proportional' \
+says 3 'task.task_sampler.type: uniform, but now it is proportional' \
     train --config tasks.yaml moved --set $interleaving
 # What may change does: where files lie, how long.
 cp t.csv elsewhere.csv
@@ -322,15 +322,15 @@ set_to() {
     says 3 "$text" train --config tasks.yaml bad "$@"
     [ ! -e bad ] || fail "$text: leaves bad/"
 }
-says 3 'task.task_routines: 0 tasks; from 1 to 16' train --experiment multitask/joint bad
+says 3 'task.task_routines: 0 tasks; give 1 to 16' train --experiment multitask/joint bad
 refuses 'bad.yaml:5: task.task_routines\[0\].task_nam: no such setting. Nearest: task_name' \
     'task_name: kinds' 'task_nam: kinds'
-refuses '\[0\].task_name: "a b": up to 64 letters' 'task_name: kinds' 'task_name: a b'
-refuses '\[0\].task_name: "": up to 64' 'task_name: kinds' 'task_name: ""'
-refuses '\[0\].task_name: "../x": up to 64' 'task_name: kinds' 'task_name: ../x'
-refuses '\[0\].task_name: optimizer is what checkpoints call' 'task_name: kinds' \
+refuses '\[0\].task_name: "a b": give up to 64 letters' 'task_name: kinds' 'task_name: a b'
+refuses '\[0\].task_name: "": give up to 64' 'task_name: kinds' 'task_name: ""'
+refuses '\[0\].task_name: "../x": give up to 64' 'task_name: kinds' 'task_name: ../x'
+refuses '\[0\].task_name: optimizer is a reserved name in checkpoints; choose another' 'task_name: kinds' \
     'task_name: optimizer'
-refuses '\[1\].task_name: \[0\] is named kinds as well' 'task_name: prices' 'task_name: kinds'
+refuses '\[1\].task_name: \[0\] also has the name kinds; rename one' 'task_name: prices' 'task_name: kinds'
 refuses 'task_weight: -1' 'task_weight: 2' 'task_weight: -1'
 refuses 'task_weight' 'task_weight: 2' 'task_weight: 0'
 refuses 'task_weight' 'task_weight: 2' 'task_weight: .nan'
@@ -338,11 +338,11 @@ refuses 'eval_steps: -1' 'eval_steps: 1' 'eval_steps: -1'
 refuses 'task_config.type: .*nothing' 'type: tabular' 'type: nothing'
 refuses 'task.task_routines\[0\].task_config.tabula: no such setting. Nearest: tabular' \
     '      tabular: {train' '      tabula: {train'
-refuses 'task.task_routines\[0\], kinds (tabular): task.target: no column' 'target: kind, ' ''
+refuses 'task.task_routines\[0\], kinds (tabular): task.target is not set' 'target: kind, ' ''
 refuses 'task kinds: .*t.csv: there is no column "kin". Nearest: kind' 'target: kind' 'target: kin'
 refuses 'task prices: .*none.csv' 'u.csv' 'none.csv'
-refuses 'task.shared: no task has a parameter of a name with "layer_9"' '\^layer_2' 'layer_9'
-refuses "task.shared: '^layer_2(' is no regular expression" '\^layer_2' '"^layer_2("'
+refuses 'task.shared: no parameter of any task matches "layer_9"' '\^layer_2' 'layer_9'
+refuses "task.shared: '^layer_2(' is not a regular expression:" '\^layer_2' '"^layer_2("'
 refuses 'task prices: parameter layer_0/weight: declared as ' '\^layer_2' '^layer_0'
 refuses 'task prices: parameter layer_1/weight: declared as \[16, 16\] before, now as' \
     '        model: {mlp: {width: 16}}' '        model: {mlp: {width: 12}}'
@@ -355,11 +355,11 @@ set_to 'task.model: ' --set 'task.model={a: 1}'
 set_to 'task_routines\[2\].eval_steps: task_routines has 2 items' --set 'task.task_routines[2].eval_steps=1'
 set_to 'task_config.tabular.train_data.nothing: no such setting' \
     --set 'task.task_routines[1].task_config.tabular.train_data.nothing=1'
-set_to 'validation_loss: which task.s' \
+set_to 'validation_loss does not name a task' \
     --set trainer.best_checkpoint_eval_metric=validation_loss
-set_to 'task prices: .*validation gives no nothing' \
+set_to 'task prices: .*validation has no value nothing' \
     --set trainer.best_checkpoint_eval_metric=prices/nothing
-set_to 'joint training takes neither loss_scale nor dp_config' \
+set_to 'joint training supports neither loss_scale nor dp_config (runtime.loss_scale, task.differential_privacy_config)' \
     --set runtime.mixed_precision_dtype=bfloat16,runtime.loss_scale=2
 # The best is of one task's values, by its name.
 train 0 'best prices/validation_rmse' lower --set trainer.best_checkpoint_eval_metric=prices/validation_rmse \

@@ -36,7 +36,7 @@ for metric in auto validation_loss validation_accuracy; do
 done
 on 80 evaluate r/auto
 on 80 inspect r/auto
-tr '\n' ' ' <out | tr -s ' ' | grep -q 'its own: r/auto/params.yaml, r/auto/schema.yaml, r/auto/metadata.json, r/auto/features.yaml ' ||
+tr '\n' ' ' <out | tr -s ' ' | grep -q 'as trained: r/auto/params.yaml, r/auto/schema.yaml, r/auto/metadata.json, r/auto/features.yaml ' ||
     fail 'a file is missing'
 on 80 runs r
 grep -q '^run  .*  metric  .*best ' out && grep -q '^no room for .*parameters and 1 setting that differs' out ||

@@ -158,20 +158,20 @@ static void test_options__wrong(void **state)
     static const struct {
         const char *words[3], *says;
     } rows[] = {
-        { { "--model-dirs", "d" }, "test: no option --model-dirs. Nearest: --model-dir;" },
+        { { "--model-dirs", "d" }, "test: no option --model-dirs. Nearest: --model-dir; `" },
         { { "--params_overide=1" }, "Nearest: --params-override" },
         { { "--hepl" }, "Nearest: --help" },
         { { "--xyzzy=1" }, "no option --xyzzy; `etude test --help`" },
         { { "--"
             "=" },
           "no option --" },
-        { { "--set" }, "test: --set wants KEY=VALUE after it" },
+        { { "--set" }, "test: --set needs a value: KEY=VALUE" },
         { { "--set", "--verbose" }, "found --verbose; write --set=--verbose" },
-        { { "--model-dir=" }, "--model-dir: the value is empty; it wants DIR" },
-        { { "--model-dir", "" }, "--model-dir: the value is empty; it wants DIR" },
+        { { "--model-dir=" }, "--model-dir: the value is empty; give DIR" },
+        { { "--model-dir", "" }, "--model-dir: the value is empty; give DIR" },
         { { "--verbose=1" }, "--verbose takes no value, found 1" },
         { { "--batch", "x" }, "--batch: \"x\" is not an integer" },
-        { { "--batch", "" }, "--batch: the value is empty; it wants N" },
+        { { "--batch", "" }, "--batch: the value is empty; give N" },
         { { "--batch", "1.5" }, "--batch: 1.5 is not an integer" },
         { { "--batch", "3 " }, "--batch: \"3 \" is not an integer" },
         { { "--batch", "inf" }, "\"inf\" is not an integer" },
@@ -184,11 +184,11 @@ static void test_options__wrong(void **state)
         { { "--alpha", "-0.1" }, "--alpha: -0.1 is out of range; allowed: 0 or more" },
         { { "--alpha", "0,5" }, "--alpha: \"0,5\" is not a number" },
         { { "--form", "lon" },
-          "--form: no such choice as lon. Nearest: long (allowed: short, long)" },
-        { { "--form" }, "test: --form wants short|long after it" },
+          "--form: no choice is called lon. Nearest: long (allowed: short, long)" },
+        { { "--form" }, "test: --form needs a value: short|long" },
         { { "--word", "lon" },
-          "--word: no such choice as lon. Nearest: long (allowed: short, long)" },
-        { { "--word=" }, "--word: the value is empty; it wants short|long" },
+          "--word: no choice is called lon. Nearest: long (allowed: short, long)" },
+        { { "--word=" }, "--word: the value is empty; give short|long" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         options o;
@@ -257,7 +257,8 @@ static void test_options__no_rest(void **state)
     et_error error = ET_ERROR_INIT;
     assert_int_equal(parse_with(&empty, o, (const char *const[]){ "file", NULL }, &help, &error),
                      ET_EUSAGE);
-    assert_string_equal(error.text, "test takes no argument, found file; options begin with --");
+    assert_string_equal(error.text,
+                        "test takes no argument, but found file; options begin with --");
 }
 
 /* Help wins over what comes after it, not over what was wrong before. */
@@ -335,9 +336,9 @@ static void test_options__none(void **state)
     } cases[] = {
         { { "--tpu=" }, ET_OK, "" },
         { { "--tpu", "" }, ET_OK, "" },
-        { { "--tpu", "x" }, ET_EUSAGE, "--tpu: x is not taken here: there is none" },
-        { { "--tpu=x" }, ET_EUSAGE, "--tpu: x is not taken here: there is none" },
-        { { "--tpu" }, ET_EUSAGE, "test: --tpu wants NAME after it" },
+        { { "--tpu", "x" }, ET_EUSAGE, "--tpu: x is not allowed here: there is none" },
+        { { "--tpu=x" }, ET_EUSAGE, "--tpu: x is not allowed here: there is none" },
+        { { "--tpu" }, ET_EUSAGE, "test: --tpu needs a value: NAME" },
         { { "--notpu" }, ET_EUSAGE, "test: no option --notpu; `etude test --help`" },
         { { "--async=2" }, ET_EUSAGE, "--async: 2 is not true or false" },
         { { "--no" }, ET_EUSAGE, "test: no option --no" },
@@ -395,14 +396,14 @@ static void test_options__ways(void **state)
     static const struct {
         const char *words[3], *says;
     } rows[] = {
-        { { "-n" }, "test: --batch wants N after it" },
+        { { "-n" }, "test: --batch needs a value: N" },
         { { "-x" }, "test: no option -x; options are whole words" },
-        { { "--limit=soon" }, "--limit soon: no time" },
-        { { "--memory=0" }, "--memory 0: no size" },
+        { { "--limit=soon" }, "--limit soon: not a time" },
+        { { "--memory=0" }, "--memory 0: not a size" },
         { { "--layers:0=1" }, "--layers:0: the number after \":\" must be 1 to 1024" },
         { { "--layers:2=65" }, "--layers:2: 65 is out of range" },
         { { "--batch:2=1" }, "no option --batch" },
-        { { "--pair" }, "test: --pair wants A B after it" },
+        { { "--pair" }, "test: --pair needs a value: A B" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         et_error wrong = ET_ERROR_INIT;
@@ -418,7 +419,7 @@ static void test_options__missing(void **state)
     (void)state;
     static const et_option rows[] = {
         ET_OPTION_COUNT(options, count, "batch", "N", 1, 9, "a count"),
-        ET_OPTION_TEXT(options, text, "model-dir", "DIR", "a run", .missing = "which run"),
+        ET_OPTION_TEXT(options, text, "model-dir", "DIR", "a run", .missing = "the run"),
         ET_OPTION_WORD(options, text, "[RUN]", "run"),
         ET_OPTION_END,
     };
@@ -428,7 +429,7 @@ static void test_options__missing(void **state)
         int status;
         const char *said;
     } cases[] = {
-        { { "--batch=2" }, ET_EUSAGE, "test: --model-dir is missing: which run" },
+        { { "--batch=2" }, ET_EUSAGE, "test: --model-dir is missing; name the run" },
         { { "--batch=0" }, ET_EUSAGE, "--batch: 0 is out of range" },
         { { "--model-dir", "a" }, ET_OK, "" },
         { { "a" }, ET_OK, "" },

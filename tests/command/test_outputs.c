@@ -54,18 +54,23 @@ static void test_outputs__of_average(void **state)
 {
     (void)state;
     static const bad_case cases[] = {
-        { AVERAGE CKPT " " CKPT, .code = 3, .words = { "--output: ", "which is read" } },
+        { AVERAGE CKPT " " CKPT, .code = 3,
+          .words = { "--output: ", "are the same file: write to another file" } },
         { AVERAGE "other/checkpoints/ckpt-5.safetensors " CKPT, .code = 3,
-          .words = { "which is read" } },
-        { AVERAGE "soft.st " CKPT, .code = 3, .words = { "soft.st and " CKPT " are one file" } },
-        { AVERAGE "hard.st " CKPT, .code = 3, .words = { "hard.st and " CKPT " are one file" } },
-        { AVERAGE CKPT " hard.st", .code = 3, .words = { CKPT " and hard.st are one file" } },
+          .words = { "are the same file: write to another file" } },
+        { AVERAGE "soft.st " CKPT, .code = 3,
+          .words = { "soft.st and " CKPT " are the same file" } },
+        { AVERAGE "hard.st " CKPT, .code = 3,
+          .words = { "hard.st and " CKPT " are the same file" } },
+        { AVERAGE CKPT " hard.st", .code = 3,
+          .words = { CKPT " and hard.st are the same file: write to another file" } },
         { AVERAGE "m/checkpoints/ckpt-9.safetensors " CKPT, .code = 3,
-          .words = { "m/checkpoints/ckpt-9.safetensors is, or would be, a file of a run" } },
-        { AVERAGE "other/params.yaml " CKPT, .code = 3, .words = { "a file of a run" } },
-        { AVERAGE "settings " CKPT, .code = 3, .words = { "settings is, ", "a file of a run" } },
-        { AVERAGE "m/vocabulary.model " CKPT, .code = 3, .words = { "a file of a run" } },
-        { AVERAGE "m/metrics.jsonl " CKPT, .code = 3, .words = { "a file of a run" } },
+          .words = { "m/checkpoints/ckpt-9.safetensors is a file that a run writes" } },
+        { AVERAGE "other/params.yaml " CKPT, .code = 3, .words = { "a file that a run writes" } },
+        { AVERAGE "settings " CKPT, .code = 3,
+          .words = { "settings is a file that a run writes" } },
+        { AVERAGE "m/vocabulary.model " CKPT, .code = 3, .words = { "a file that a run writes" } },
+        { AVERAGE "m/metrics.jsonl " CKPT, .code = 3, .words = { "a file that a run writes" } },
         { AVERAGE "none/x " CKPT, .code = 3, .words = { "--output: cannot write none/x" } },
         { AVERAGE "m " CKPT, .code = 3, .words = { "m is a directory" } },
     };
@@ -77,17 +82,21 @@ static void test_outputs__of_evaluate(void **state)
 {
     (void)state;
     static const bad_case cases[] = {
-        { EVALUATE "--output a.en", .code = 3, .words = { "--output: a.en and a.en are one" } },
-        { EVALUATE "--output soft", .code = 3, .words = { "soft and a.en are one file" } },
-        { EVALUATE "--output hard", .code = 3, .words = { "hard and a.en are one file" } },
-        { EVALUATE "--output ./a.de", .code = 3, .words = { "./a.de and a.de are one file" } },
+        { EVALUATE "--output a.en", .code = 3,
+          .words = { "--output: a.en and a.en are the same file: write to another file" } },
+        { EVALUATE "--output soft", .code = 3,
+          .words = { "soft and a.en are the same file: write to another file" } },
+        { EVALUATE "--output hard", .code = 3,
+          .words = { "hard and a.en are the same file: write to another file" } },
+        { EVALUATE "--output ./a.de", .code = 3,
+          .words = { "./a.de and a.de are the same file: write to another file" } },
         { EVALUATE "--checkpoint hard.st --output hard.st", .code = 3, .words = { "hard.st" } },
-        { EVALUATE "--output " CKPT, .code = 3, .words = { "a file of a run" } },
+        { EVALUATE "--output " CKPT, .code = 3, .words = { "a file that a run writes" } },
         { EVALUATE "--output none/x", .code = 3, .words = { "--output: cannot write none/x" } },
         { EVALUATE "--profile a.en", .code = 3, .words = { "--profile: a.en and" } },
         { EVALUATE "--profile m/params.yaml", .code = 3, .words = { "--profile: m/params.yaml" } },
         { EVALUATE "--output x --profile ./x", .code = 3,
-          .words = { "--profile: ./x is written by another option" } },
+          .words = { "--profile: another option writes ./x" } },
     };
     run_all(cases, COUNT(cases));
 }
@@ -96,18 +105,19 @@ static void test_outputs__of_profiles(void **state)
 {
     (void)state;
     static const bad_case cases[] = {
-        { TRAIN "--profile a.en", .code = 3, .words = { "--profile: a.en and a.en are one" } },
+        { TRAIN "--profile a.en", .code = 3,
+          .words = { "--profile: a.en and a.en are the same file: write to another file" } },
         { TRAIN "--profile soft", .code = 3, .words = { "soft and a.en" } },
         { TRAIN "--profile tiny.yaml", .code = 3, .words = { "tiny.yaml" } },
-        { TRAIN "--profile m/params.yaml", .code = 3, .words = { "a file of a run" } },
+        { TRAIN "--profile m/params.yaml", .code = 3, .words = { "a file that a run writes" } },
         { "train --config tiny.yaml --model-dir n --profile n/params.yaml", .code = 3,
-          .words = { "n/params.yaml is, or would be, a file of a run" } },
+          .words = { "n/params.yaml is a file that a run writes" } },
         { "train --config tiny.yaml --model-dir n --profile m/checkpoints/checkpoint.json",
-          .code = 3, .words = { "a file of a run" } },
+          .code = 3, .words = { "a file that a run writes" } },
         { "translate --model-dir m --profile a.en", .input = "a.en", .code = 3,
-          .words = { "--profile: a.en and standard input are one file" } },
+          .words = { "--profile: a.en and standard input are the same file" } },
         { "translate --model-dir m --profile m/metrics.jsonl", .code = 3,
-          .words = { "a file of a run" } },
+          .words = { "a file that a run writes" } },
     };
     run_all(cases, COUNT(cases));
 }
@@ -132,7 +142,7 @@ static void test_outputs__appended(void **state)
         char *said = bad_read("end.err", NULL);
         assert_int_equal(WEXITSTATUS(status), 3);
         bad_assert_says(lines[i], said, "etude: standard output and ");
-        bad_assert_says(lines[i], said, " are one file, which is read");
+        bad_assert_says(lines[i], said, " are the same file");
         free(said);
     }
     remove("end.err");

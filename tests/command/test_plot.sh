@@ -51,12 +51,12 @@ plot 0 ' 5.0$\| 5$' runs/a --x epoch
 plot 0 ' 20:00' runs/a --x time
 plot 0 ' 2 ┤\|^ *2\.0 ┤\| 2 ' runs/a --metric training_loss --log
 plot 0 '' runs/a --metric training_loss --smooth 0.9
-plot 2 '0 to below 1' runs/a --smooth 1
-plot 2 'x: no such choice as stp. Nearest: step (allowed: step, epoch, time)' runs/a --x stp
+plot 2 'at least 0 and less than 1' runs/a --smooth 1
+plot 2 'x: no choice is called stp. Nearest: step (allowed: step, epoch, time)' runs/a --x stp
 plot 2 'width: 30 to 2000 characters, not 7' runs/a --width 7
 plot 2 'height: 150 to 20000 pixels, not 7' runs/a --output a.svg --height 7
 plot 2 'name a run' --log
-plot 3 'no metric goood. Nearest: good; there is training_loss, epoch, validation_loss, good' \
+plot 3 'no metric is called goood. Nearest: good; there is training_loss, epoch, validation_loss, good' \
     runs/a --metric goood
 plot 3 'Nearest: loss' runs/a --metric los
 
@@ -93,11 +93,11 @@ code=0
 PATH=$PWD/no_programs "$etude" plot runs/a --output b.png 2>err || code=$?
 [ "$code" = 3 ] && grep -q 'a PNG needs rsvg-convert: apt install librsvg2-bin' err && [ ! -e b.png ] ||
     fail "without librsvg: $code, $(cat err)"
-plot 3 'is read' runs/a --output linked.svg
+plot 3 'are the same file' runs/a --output linked.svg
 plot 3 'output' runs/a --output none/a.svg
 
 # What is none, or damaged: said, and what there is is drawn.
-plot 3 'empty: no run there, and none below' empty
+plot 3 'empty: not a run, and no run below it' empty
 plot 3 'none: ' none
 plot 3 'metrics.jsonl: ' runs/a/metrics.jsonl
 mkdir cut bad nothing
@@ -107,9 +107,9 @@ head -c 1000 runs/a/metrics.jsonl >cut/metrics.jsonl
 plot 0 'training loss' cut --metric training_loss
 [ ! -s said ] || fail "a last line that is cut is no fault"
 plot 0 'warning: bad/metrics.jsonl:10' bad --metric training_loss
-plot 3 'nothing: nothing was logged yet' nothing
+plot 3 'nothing: the run has not logged anything yet' nothing
 plot 3 'nothing was logged yet' nothing --metric loss
-plot 0 'nothing has logged no loss and is left out' nothing runs/a --metric loss
+plot 0 'nothing logged no loss; left out' nothing runs/a --metric loss
 mkdir nan
 echo '{"step":1,"loss":null}' >nan/metrics.jsonl
 plot 3 'nothing to draw: no value is a number$' nan

@@ -27,7 +27,7 @@ says 0 label predict m part.csv
 cp out by-word
 says 0 label predict m --input part.csv
 cmp out by-word
-says 2 'predict: takes one file, found part.csv and t.csv' predict m part.csv t.csv
+says 2 'predict: takes one file, but found part.csv and t.csv' predict m part.csv t.csv
 
 says 0 '' translate p a.en
 [ "$(wc -l <out)" = 60 ]
@@ -41,11 +41,11 @@ done
 says 0 '^chrF2' evaluate --data a.en a.de p -q
 cmp out by-word
 says 2 'or both in one file of pairs' evaluate p a.en
-says 2 'give the files once' evaluate p a.en a.de --data pairs.tsv
+says 2 'name the files twice; use one of them' evaluate p a.en a.de --data pairs.tsv
 echo 'no tab' >bad.tsv
-says 3 'bad.tsv:1: a line is source, one TAB, target' evaluate p bad.tsv
+says 3 'bad.tsv:1: not a pair: write source, one TAB, target' evaluate p bad.tsv
 says 0 'chrF2.* = 100' score a.de a.de
-says 3 'a.en has 60 lines, part.csv has 50' score part.csv a.en
+says 3 'a.en has 60 lines, but part.csv has 50' score part.csv a.en
 says 2 'score: found 3 files' score a.de a.de a.de
 
 # ---- several tables; a word that is no file is the run.
@@ -57,7 +57,7 @@ says 3 'gone.csv' train many3 --experiment tabular/mlp --data t.csv gone.csv --t
 # ---- pairs in one file; what it takes the place of is given up.
 says 0 '^done' train pairs --experiment translation/tiny --data pairs.tsv --valid pairs.tsv --steps 1
 grep -q 'tsv_path: \[pairs.tsv\]' pairs/params.yaml
-says 2 'data: takes two words, SOURCE TARGET, found 1; the name of one file of pairs ends in .tsv' \
+says 2 'data: takes two words (SOURCE TARGET), but found 1; the name of a file of pairs ends in .tsv' \
     train no --experiment translation/tiny --data a.en
 
 # ---- without --experiment and RUN.
@@ -85,12 +85,12 @@ head -50 a.en >b.en
 head -50 a.de >b.de
 says 3 'b.en: the run was trained on other text .* train another run .*: --init RUN' \
     train p --data b.en b.de --steps 9
-says 3 'learning_rate: 0.002, now it is 0.5. Add --accept-changes to resume' train m --lr 0.5 --steps 20
-says 3 'num_layers: 3, now it is 2. Set the old value to resume' train m --layers 2 --steps 20
+says 3 'learning_rate: 0.002, but now it is 0.5. Add --accept-changes to resume' train m --lr 0.5 --steps 20
+says 3 'num_layers: 3, but now it is 2. Set the old value to resume' train m --layers 2 --steps 20
 here=$PWD
 mkdir elsewhere
 cd elsewhere
-says 3 "cannot open t.csv: .*; ../m was started in $here: run the command there" train ../m --steps 20
+says 3 "cannot open t.csv: .*; ../m was started in $here: run the command in this directory" train ../m --steps 20
 says 3 "../m was started in $here" evaluate ../m
 says 3 "../p was started in $here" train ../p --steps 20
 says 0 accuracy evaluate ../m ../t.csv
@@ -100,15 +100,15 @@ says 3 'cannot open gone.csv: .* check the path$' train new --data gone.csv --ta
 # ---- by the name of what is to be.
 says 0 '^exported' export m --output m.onnx
 [ -f m.onnx ]
-says 2 'ONNX of this model is several files; .*--format onnx --output p$' export p --output p.onnx
+says 2 'this model gives several ONNX files; .*--format onnx --output p$' export p --output p.onnx
 [ ! -e p.onnx ]
 says 0 'best validation_auc' train auc --data t.csv --target kind --steps 3 --metric auc
 says 0 'best validation_auc' train auc2 --data t.csv --target kind --steps 3 \
     --set trainer.best_checkpoint_eval_metric=validation_auc
-says 3 'validation gives no acu' train auc3 --data t.csv --target kind --steps 3 --metric acu
+says 3 'validation has no value acu' train auc3 --data t.csv --target kind --steps 3 --metric acu
 says 0 '^ *auc\|auc' runs auc --metric auc
 
 # ---- help has both kinds.
-says 0 'of a tabular task: FILE,..., tables to learn from' train --help
+says 0 'of a tabular task: FILE,..., training tables' train --help
 says 0 '^evaluate of a tabular model:' evaluate --help
 says 0 'TABLE\|NAME.onnx' export --help

@@ -170,14 +170,14 @@ says 0 'bad.csv:3.*quote' "$etude" predict --model-dir run --input bad.csv --inv
 
 # A row of numbers that overflow in the model has no label: it is a bad row.
 printf '1,1,red\n6e38,-6e38,red\n0,1,red\n' >bad.csv
-says 3 "bad.csv:2: the model's scores for the row are no numbers" "$etude" predict --model-dir run --input bad.csv
+says 3 "bad.csv:2: the model's scores for this row are not numbers" "$etude" predict --model-dir run --input bad.csv
 [ "$(wc -l <out)" = 1 ] || fail "rows before one that overflows: $(wc -l <out) lines"
-says 0 'bad.csv:2: .* no numbers.*; left out' "$etude" predict --model-dir run --input bad.csv --invalid skip
+says 0 'bad.csv:2: .* not numbers.*; left out' "$etude" predict --model-dir run --input bad.csv --invalid skip
 [ "$(wc -l <out)" = 2 ] && ! grep -q null out || fail "a row that overflows: $(cat out)"
 
 printf '{"long": 1, "wide": 1, "colour": "red"}\n[]\n{"long": {}}\nno\n{"long": "x"}\n{}\n' >bad.jsonl
-says 0 'bad.jsonl:2: a list is no row' "$etude" predict --model-dir run --input bad.jsonl --invalid skip
-grep -q 'bad.jsonl:3: column long is an object' err && grep -q 'bad.jsonl:4: no JSON' err &&
+says 0 'bad.jsonl:2: a list is not a row' "$etude" predict --model-dir run --input bad.jsonl --invalid skip
+grep -q 'bad.jsonl:3: column long is an object' err && grep -q 'bad.jsonl:4: not JSON' err &&
     grep -q 'bad.jsonl:5: ' err || fail "bad JSON: $(cat err)"
 [ "$(wc -l <out)" = 2 ] || fail "bad JSON: $(wc -l <out) lines"
 
@@ -192,7 +192,7 @@ says 0 'long.jsonl:1: a line of more than' "$etude" predict run --input long.jso
 # Names that are nearly a column's, or all unknown, are not missing values.
 printf '{"lon": 1, "wide": 1, "colour": "red"}\n{"id": 7}\n{"wide": 1, "id": 7}\n' >bad.jsonl
 says 0 'bad.jsonl:1: .*no column lon. Nearest: long' "$etude" predict run --input bad.jsonl --invalid skip
-grep -q "bad.jsonl:2: .*none of the row's columns; long is one" err || fail "no column: $(cat err)"
+grep -q "bad.jsonl:2: .*none of the row's columns; one of its columns is long" err || fail "no column: $(cat err)"
 [ "$(wc -l <out)" = 1 ] || fail "bad names: $(wc -l <out) lines"
 says 3 'there is no column colour, but Colour' sh -c "printf 'LONG,wide,Colour\n' | '$etude' predict run"
 
@@ -218,12 +218,12 @@ says 0 'exported run/best/.*: models/flowers$' "$etude" export --model-dir run -
 [ "$(ls models/flowers | wc -l)" = 5 ] || fail "files of an export: $(ls models/flowers)"
 "$etude" predict models/flowers <rows.csv >got
 same got "an export"
-says 3 'is there already' "$etude" export --model-dir run --output models/flowers
-says 3 'flowers/model.safetensors is there, and no models/flowers/checkpoints to go on from' \
+says 3 'exists' "$etude" export --model-dir run --output models/flowers
+says 3 'flowers/model.safetensors exists, but has no models/flowers/checkpoints to resume from: choose a new directory (--init' \
     "$etude" train models/flowers --epochs 9
 mkdir copied
 cp -r run/params.yaml run/schema.yaml run/metadata.json run/features.yaml run/best copied/
-says 3 'copied/best/best-.* is there, and no copied/checkpoints' "$etude" train copied --epochs 9
+says 3 'copied/best/best-.* exists, but has no copied/checkpoints' "$etude" train copied --epochs 9
 [ "$(ls copied/best)" = "$(ls run/best)" ] || fail "a copied run's best: $(ls copied/best)"
 says 2 'output is missing' "$etude" export --model-dir run
 
@@ -231,11 +231,11 @@ says 2 'output is missing' "$etude" export --model-dir run
 sed 's/"rose, wild", "lily"/"lily", "rose, wild"/' metadata.json >swapped.json
 cp run/best/best-*.safetensors weights.safetensors
 swapped=task.schema_path=schema.yaml,task.metadata_path=swapped.json,task.features_path=features.yaml
-says 0 'warning: weights.safetensors: its metadata is another than this run.s' "$etude" train --experiment \
+says 0 'warning: weights.safetensors has another metadata than this run' "$etude" train --experiment \
     tabular/mlp --data train.csv --model-dir swapped --init weights.safetensors --steps 1 --set \
     $swapped,task.model.mlp.width=32
 says 0 'initial      weights of run/best; settings of run' "$etude" train --data train.csv --model-dir kept --init run --steps 1
-! grep -q 'warning: .* is another' err || fail "warned of a run's own files"
+! grep -q 'warning: .* has another .* than this run' err || fail "warned of a run's own files"
 
 # Numbers: of two targets at once, with a key.
 sed 's/^/id,/' train.csv | awk -F, 'NR > 1 { $1 = "n" NR; print $1 "," $2 "," $3 "," $2 + $3 "," $2 - $3; next }
@@ -279,12 +279,12 @@ echo 0.5 | "$etude" predict small >got
 grep -q '"values": \[[-0-9.]*e-0[78]\]' got || fail "small values: $(cat got)"
 
 # Fractions are no classes.
-says 3 'target_type: class, and the target long has fractions' "$etude" train --experiment tabular/mlp \
+says 3 'target_type is class, but the target long has fractions' "$etude" train --experiment tabular/mlp \
     --data train.csv --model-dir fractions --target long --set task.target_type=class --steps 1
 
 # A row has one key.
 sed 's/name: id, type: key/&}, {name: second, type: key, fields: wide/' numbers.features.yaml >two.yaml
-says 3 'the features id and second are keys; a row has one' "$etude" train --experiment tabular/linear \
+says 3 'the features id and second are both keys; keep one' "$etude" train --experiment tabular/linear \
     --model-dir twice --steps 2 --data numbers.csv -q --set \
     task.schema_path=numbers.yaml,task.metadata_path=numbers.json,task.features_path=two.yaml
 
@@ -350,15 +350,15 @@ grep -q '^accuracy  *1$' out || fail "a row that is scored: $(cat out)"
 says 2 '\-\-model-dir is missing' "$etude" predict
 says 2 'tfx predict: --model is missing' "$etude" tfx predict
 says 2 'no option --modl. Nearest: --model' "$etude" tfx predict --modl run
-says 2 'invalid: no such choice as go (allowed: stop, skip)' "$etude" predict --model-dir run --invalid go
+says 2 'invalid: no choice is called go (allowed: stop, skip)' "$etude" predict --model-dir run --invalid go
 says 2 'batch-size: 0 is out of range; allowed: 1 to' "$etude" predict --model-dir run --batch-size 0
-says 2 'delimiter ;;: one character' "$etude" predict --model-dir run --delimiter ';;'
+says 2 'delimiter ;;: give one character' "$etude" predict --model-dir run --delimiter ';;'
 says 3 'no such directory' "$etude" predict --model-dir nowhere
 mkdir empty
-says 3 'no trained model of tables' "$etude" predict --model-dir empty
+says 3 'not a trained model of tables: it has neither params.yaml nor builder.yaml' "$etude" predict --model-dir empty
 mkdir other
 echo 'experiment: translation/tiny' >other/params.yaml
-says 3 'not for a model of translation, which `etude translate` is the command for' "$etude" predict --model-dir other
+says 3 'this is a translation model; use `etude translate`' "$etude" predict --model-dir other
 says 3 'there is no column colour' sh -c "echo long,wide | '$etude' predict --model-dir run"
 echo '{"long": 1}' >one.jsonl
 says 3 'one.jsonl is JSON' "$etude" predict --model-dir run --input-format csv --input one.jsonl
@@ -372,15 +372,15 @@ printf '%%PDF-1.4\n' >a.pdf
 echo 'a line of text' >text.txt
 for case in 'a.json is JSON' 'list.json is JSON' 'page.csv is a page of the web (HTML): download' \
     'a.pdf is a PDF file: save' \
-    'text.txt:1: 1 column, and the schema has .*(long, wide, colour.*): name a table with these columns'; do
+    'text.txt:1: 1 column, but the schema has .*(long, wide, colour.*): name a table with these columns'; do
     says 3 "$case" "$etude" predict run --input "${case%%[ :]*}"
-    says 3 "$case\|text.txt:1: 1 column, and" "$etude" evaluate run "${case%%[ :]*}"
+    says 3 "$case\|text.txt:1: 1 column, but" "$etude" evaluate run "${case%%[ :]*}"
 done
 says 3 'there is no column colour: add it' sh -c "echo long,wide | '$etude' predict --model-dir run"
 : >none.csv
-says 0 'warning: none.csv: there is no row in it, and so no prediction' "$etude" predict run --input none.csv
+says 0 'warning: none.csv: no rows, so no predictions' "$etude" predict run --input none.csv
 echo long,wide,colour >none.csv
-says 0 'warning: none.csv: there is no row in it' "$etude" predict run --input none.csv
+says 0 'warning: none.csv: no rows' "$etude" predict run --input none.csv
 mkdir several
 cp -r run several/b
 cp -r run several/a
@@ -388,7 +388,7 @@ for command in predict evaluate; do
     says 3 'several: a folder of runs; name one of them, such as several/a$' "$etude" $command several
 done
 says 3 'the model is named first, then files' "$etude" predict rows.csv
-says 3 'is read' "$etude" predict --model-dir run --input rows.csv --output rows.csv
+says 3 'are the same file' "$etude" predict --model-dir run --input rows.csv --output rows.csv
 cp -r run damaged
 sed -i 's/"lily"/"tulip"/' damaged/metadata.json
 says 3 'metadata' "$etude" predict --model-dir damaged --input rows.csv

@@ -62,7 +62,7 @@ grep -q "$cost" log
 train clipped 6 --set task.differential_privacy_config.clipping_norm=1e-20
 if grep -q epsilon log; then exit 1; fi
 train mean 1 --set $noise=0.5
-grep -q '^privacy      promised to no sample' log
+grep -q '^privacy      no guarantee' log
 
 train shown 6 --set task.print_translations=true
 grep -q '^  print_translations: 1000$' shown/params.yaml

@@ -109,8 +109,8 @@ for run in text1 valid1; do
 done
 tells 0 '' launch -n 2 -- train valid1 --mode eval
 grep -q '^loss ' out && [ "$(grep -c '^checkpoint' out)" = 1 ] || fail '--mode eval'
-says 3 'keeps no checkpoint of step 7' launch -n 2 -- evaluate text1 --checkpoint 7
-[ "$(grep -c 'keeps no checkpoint' out)" = 1 ] || fail 'said more than once: no such checkpoint'
+says 3 'no checkpoint of step 7' launch -n 2 -- evaluate text1 --checkpoint 7
+[ "$(grep -c 'no checkpoint of step 7' out)" = 1 ] || fail 'said more than once: no such checkpoint'
 
 # As bfloat16 two ranks' are others, alike from run to run; one rank sends none.
 half() {
@@ -231,12 +231,12 @@ once 3 't.none' launch -n 2 -- train $settings none --data t.none --steps 600
 once 3 'runtime.data_shards' launch -n 2 -- train $settings of2 --steps 220 \
     --set runtime.data_shards=2
 # shellcheck disable=SC2086 # words
-once 3 'batch_size: 18 cannot be cut' train $settings cut --steps 9 --set task.train_data.batch_size=18
+once 3 'batch_size: 18 cannot be split' train $settings cut --steps 9 --set task.train_data.batch_size=18
 says 2 'allowed: 1 to 64' launch -n 0 -- train
-says 2 'give 1 to 64' launch -- train
-says 2 'nothing to start' launch -n 2
-says 127 'no-such-program: cannot be started: no such program' launch -n 2 -- ./no-such-program
-says 126 'it may not be run' launch -n 2 -- /etc/passwd
+says 2 'a number of processes, 1 to 64' launch -- train
+says 2 'launch: no command to start; put the command after --: launch -n' launch -n 2
+says 127 'cannot start ..no-such-program: neither' launch -n 2 -- ./no-such-program
+says 126 'not a program, or no permission to run it' launch -n 2 -- /etc/passwd
 says 0 'etude launch' launch --help
 
 # ---- MPI -----------------------------------------------------------------------------------------

@@ -87,5 +87,5 @@ logs cut/eval/metrics.jsonl cut | cmp - tuned1.log || fail 'fine-tuning goes on 
 # shellcheck disable=SC2086 # words
 once 3 'bogus: no such setting' launch -n 2 -- train $table watched3 --set bogus=1
 # shellcheck disable=SC2086 # words
-once 3 'task.init_checkpoint: not set' launch -n 2 -- train $table tuned --steps 30 \
+once 3 'task.init_checkpoint is not set; --mode' launch -n 2 -- train $table tuned --steps 30 \
     --mode continuous_train_and_eval

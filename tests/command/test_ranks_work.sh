@@ -75,7 +75,7 @@ once 2 'train: no option --bogus' launch -n 4 -- train --bogus
 once 2 'evaluate: no option --bogus' launch -n 4 -- evaluate --bogus
 once 2 'translate: no option --bogus' launch -n 3 -- translate --bogus
 once 2 'train: --model-dir is missing' launch -n 4 -- train
-once 3 'no experiment named nosuch' launch -n 4 -- train --experiment nosuch wrong
+once 3 'no experiment is called nosuch' launch -n 4 -- train --experiment nosuch wrong
 once 3 'nosuch' launch -n 4 -- train --experiment tabular/mlp --data t.csv --target kind wrong \
     --set runtime.nosuch=1
 once 3 'cannot open nosuch.yaml' launch -n 4 -- train --config nosuch.yaml wrong
@@ -129,10 +129,10 @@ done
 # ---- the work of one process ---------------------------------------------------------------------
 
 says 0 '^done' train --experiment tabular/mlp --target kind --data t.csv table --steps 8
-once 2 'predict: is the work of one process' launch -n 2 -- predict table --input t.csv
-once 2 'export is the work of one process' launch -n 2 -- export run --output exported
+once 2 'predict runs in one process' launch -n 2 -- predict table --input t.csv
+once 2 'export runs in one process' launch -n 2 -- export run --output exported
 [ ! -e exported ] || fail 'two ranks export'
-once 127 'no such program' launch -n 2 -- nosuch
+once 127 'neither a program nor a command of etude has this name' launch -n 2 -- nosuch
 for mpi in "$@"; do
     finds "$mpi" || continue
     "$etude" translate run --input valid >alone 2>said || fail "translate: exit $?"
@@ -141,7 +141,7 @@ for mpi in "$@"; do
     cmp alone out >>said 2>&1 || fail "$mpi: other translations"
     # shellcheck disable=SC2086 # words
     ! "$start" $more -n 2 "$etude" predict table --input t.csv >out 2>&1 || fail "$mpi: predicts"
-    [ "$(grep -c 'predict: is the work of one' out)" = 1 ] || fail "$mpi: predict is not refused once"
+    [ "$(grep -c 'predict runs in one' out)" = 1 ] || fail "$mpi: predict is not refused once"
 done
 
 # ---- trying out ----------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ tells 0 '' launch -n 2 -- train $translation run --steps 30 --dry-run --json
 grep -q '"steps": 22,' out && grep -q '"steps_done": 8,' out &&
     [ "$(grep -c '"step_seconds"' out)" = 3 ] && [ "$(grep -c '"memory"' out)" = 3 ] ||
     fail '--json of ranks'
-tells 0 'nothing to do: the run is at step 8' launch -n 2 -- train run --steps 8 --dry-run
+tells 0 'nothing to do: the run is already at step 8' launch -n 2 -- train run --steps 8 --dry-run
 # shellcheck disable=SC2086 # words
-once 5 'above loss_upper_bound' launch -n 2 -- train $translation --steps 30 --dry-run \
+once 5 'more than loss_upper_bound' launch -n 2 -- train $translation --steps 30 --dry-run \
     --set trainer.loss_upper_bound=1e-9
 # shellcheck disable=SC2086 # words
 once 3 'runtime.data_shards=4' launch -n 4 -- train $translation --steps 30 --dry-run
@@ -182,7 +182,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
     [ $got = 0 ] || break
 done
 [ $got = 75 ] || fail "a rank that tries out gets SIGTERM: exit $got"
-[ "$(grep -c 'nothing was begun' out)" = 1 ] || fail 'it is not said once that nothing was begun'
+[ "$(grep -c 'interrupted before anything started' out)" = 1 ] || fail 'it is not said once that nothing was begun'
 # One that does not see what rank 0 has made.
 cat >apart <<'EOF'
 #!/bin/sh
@@ -192,7 +192,7 @@ EOF
 chmod +x apart
 if unshare -rm mount -t tmpfs none "$TMPDIR" 2>/dev/null; then
     # shellcheck disable=SC2086 # words
-    once 3 'on rank 1: --dry-run: .* is not there; name in TMPDIR' launch -n 2 -- ./apart "$etude" \
+    once 3 'on rank 1: --dry-run: this rank cannot see' launch -n 2 -- ./apart "$etude" \
         train $translation --steps 30 --dry-run
 else
     echo 'SKIPPED: a rank that does not see the directory: no mount namespaces here'

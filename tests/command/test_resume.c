@@ -161,7 +161,8 @@ static void test_resume__too_many_threads(void **state)
         run_command command = { .directory = names[i],
                                 .settings = { "trainer.train_steps=8" },
                                 .threads = threads[i] };
-        assert_ends(run(&command), i ? "warning: 100000 threads are asked for" : NULL, 0, names[i]);
+        assert_ends(run(&command), i ? "asks for 100000 threads, but there are" : NULL, 0,
+                    names[i]);
     }
     run_assert_same("two", "many");
 }
@@ -190,8 +191,8 @@ static void test_resume__finished_already(void **state)
     (void)state;
     run_command command = { .directory = "again" };
     run_copy("again", WHOLE);
-    assert_ends(run(&command), "at step 160 of 160 already; to continue, raise trainer.train_steps",
-                0, "again");
+    assert_ends(run(&command), "at step 160 of 160; to continue, raise trainer.train_steps", 0,
+                "again");
     run_assert_same(WHOLE, "again");
     run_remove("again");
 }
@@ -204,11 +205,9 @@ static void test_resume__past_the_end(void **state)
     static const struct {
         const char *setting, *said;
     } cases[] = {
-        { "trainer.train_steps=10",
-          "nothing done the run is at step 160, past "
-          "trainer.train_steps: 10, and is left as it is; to continue, set "
-          "more than 160\n" },
-        { "trainer.summary_interval=9", "at step 160 of 160 already" },
+        { "trainer.train_steps=10", "nothing done the run is at step 160, past "
+                                    "trainer.train_steps: 10; to continue, set more than 160\n" },
+        { "trainer.summary_interval=9", "at step 160 of 160" },
     };
     for (size_t i = 0; i < 2; i++) {
         run_command command = { .directory = "past", .settings = { cases[i].setting } };
@@ -432,7 +431,7 @@ static void test_resume__recovered(void **state)
                                         "trainer.recovery_max_trials=20" } };
     run_command parts = whole;
     parts.directory = "recovered_parts";
-    assert_ends(run(&whole), ". Back to step 1", 0, "recovered");
+    assert_ends(run(&whole), ". Going back to step 1", 0, "recovered");
     kill_at(&parts, texts);
     run_assert_same("recovered", "recovered_parts");
     run_remove("recovered");

@@ -26,31 +26,31 @@ linear='--experiment tabular/linear --data t.csv --target kind --steps 50'
 while IFS='|' read -r code text words; do
     [ -z "$code" ] || says "$code" "$text" $words </dev/null
 done <<END
-3|not for a model of tabular, which .etude predict. is|translate a.table
-3|not for a model of tabular, which .etude predict. is|translate table.safetensors
-3|attention: a.table is a model of tabular, which has no such picture|plot a.table --attention x --output x.svg
-3|not for a model of translation, which .etude translate. is|predict a.translator
-3|not for a model of translation, which .etude translate. is|predict --model-dir translator.safetensors
+3|this is a tabular model; use .etude predict.|translate a.table
+3|this is a tabular model; use .etude predict.|translate table.safetensors
+3|attention: a.table is a model of tabular, which has no attention to draw|plot a.table --attention x --output x.svg
+3|this is a translation model; use .etude translate.|predict a.translator
+3|this is a translation model; use .etude translate.|predict --model-dir translator.safetensors
 0|usage: etude translate|translate a.table --help
-3|a.table is a directory: name the text files in it|score a.table
+3|a.table is a directory: name text files|score a.table
 2|alignment-layer 0: layers are counted from 1|translate a.translator --alignments --alignment-layer 0
-2|top-p 0: nothing can be drawn|translate a.translator --top-p 0
-2|top-k 0: nothing can be drawn|translate a.translator --top-k 0
-2|help --man: x: a page is of one command|help --man train x
-2|help --man: x: a page is of one command|help train --man x
+2|top-p 0: cannot sample|translate a.translator --top-p 0
+2|top-k 0: cannot sample|translate a.translator --top-k 0
+2|help --man: x: name one command only|help --man train x
+2|help --man: x: name one command only|help train --man x
 0|^.TH|help --man train
-127|launch: ./nothing: cannot be started: no such program|launch -n 2 -- ./nothing
-126|launch: ./text: cannot be started: it may not be run|launch -n 2 -- ./text
+127|launch: cannot start ./nothing: neither a program|launch -n 2 -- ./nothing
+126|launch: cannot start ./text: not a program|launch -n 2 -- ./text
 3|--init: a.translator is a run of translation/tiny, a task of translation|train b $table --init a.translator
 3|--init: translator.safetensors is a model of translation/tiny, a task of tran|train b $table --init translator.safetensors
 0|^done|train b $table --steps 1 --init table.safetensors
-4|memory 100 kB: too little; the smallest batch that works, 8, needs|train c $table --memory 100k
-4|too little; the smallest batch that works, [0-9]*, needs [0-9.]* MB|train c --experiment translation/tiny --data text text --vocab-size 60 --memory 1M
-5|nothing was saved yet: with --accept-changes the run begins anew|train d $linear --set $huge
+4|memory 100 kB is too little; the smallest possible batch, 8, needs|train c $table --memory 100k
+4|too little; the smallest possible batch, [0-9]*, needs [0-9.]* MB|train c --experiment translation/tiny --data text text --vocab-size 60 --memory 1M
+5|nothing was saved yet: with --accept-changes the run starts again|train d $linear --set $huge
 5|with --accept-changes the run resumes from its last checkpoint|train e $linear --set $huge,trainer.checkpoint_interval=1
-3|dangling is there, a symbolic link: give --force|init dangling
-3|link is there, a symbolic link: give --force|init link
-0|written: link, in place of the symbolic link; what that led to is as it was|init link --force
+3|dangling exists, a symbolic link: add --force|init dangling
+3|link exists, a symbolic link: add --force|init link
+0|written: link, in place of the symbolic link; the file that the link pointed to is unchanged|init link --force
 END
 [ "$(cat there)" = here ] || fail 'init --force wrote through a link'
 [ ! -e elsewhere ] || fail 'init wrote through a link that leads nowhere'
@@ -75,6 +75,6 @@ says 0 '^done' train m $table --memory "${need}k" --steps 1
 ) &
 says 137 'rank 2 of 4 was killed by signal 9' launch -n 4 -- train r $table --steps 1000000 \
     --set runtime.data_shards=4,trainer.checkpoint_interval=20,trainer.early_stopping.patience=0
-grep -q 'lost rank . of 4, which has ended (the first that failed says why)' out ||
+grep -q 'lost rank . of 4, which has ended (the first rank that failed says why)' out ||
     fail 'the others do not say that they have lost a rank'
 wait

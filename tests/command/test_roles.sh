@@ -46,7 +46,7 @@ for gradients in 1 3; do
     train "each$gradients" $((150 / gradients)) --distributed --workers 2 --servers 2 \
         --set "runtime.gradients_per_update=$gradients" || fail "$gradients gradients an update"
 done
-none_left "gradients of an update"
+none_left "but the pass computes gradients only for an update"
 train sync 75 --distributed --workers 2 --servers 3 --set runtime.synchronous=true || fail "synchronous"
 none_left "synchronous"
 [ "$(last sync staleness/max)" = 0.0 ] || fail "synchronous: stale gradients"
@@ -132,7 +132,7 @@ kill -9 "$(ours | sed -n 3p)"
 code=0
 wait "$started" || code=$?
 [ "$code" = 1 ] || fail "a server was killed: exit code $code"
-grep -q 'server 0 is gone' log || fail "a server was killed: not said"
+grep -q 'server 0 is lost; the same command resumes from the last checkpoint' log || fail "a server was killed: not said"
 none_left "a server was killed"
 step=$(newest lost)
 [ "$step" -ge 20 ] || fail "a server was killed: newest checkpoint $step"
@@ -197,22 +197,22 @@ says() {
     "$@" >log 2>&1 || code=$?
     [ "$code" = "$expected" ] && grep -q -- "$words" log || fail "$words: exit code $code"
 }
-says 2 'goes with --distributed' "$etude" train --workers 2 --model-dir x
+says 2 'only with --distributed' "$etude" train --workers 2 --model-dir x
 hosts='"cluster": {"master": ["192.0.2.1:1"], "ps": ["localhost:2"]}'
-says 2 'keys are missing.*--keys' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $hosts}" \
+says 2 'needs keys.*--keys' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $hosts}" \
     "$etude" train --experiment tabular/mlp --data learn.csv --target kind x
-says 2 'is there already' "$etude" keys keys
-says 2 '--distributed: starts a cluster of its own, and TF_CONFIG names one' \
+says 2 'exists' "$etude" keys keys
+says 2 '--distributed starts a cluster, but TF_CONFIG names one' \
     env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" "$etude" train --distributed \
     --keys keys --experiment tabular/mlp --data learn.csv --target kind x
-says 2 '--keys: goes with a cluster in TF_CONFIG alone' "$etude" train --keys keys \
+says 2 '--keys: only with a cluster in TF_CONFIG' "$etude" train --keys keys \
     --experiment tabular/mlp --data learn.csv --target kind x
 chmod 644 keys/ps.key
-says 3 'others may read it' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
+says 3 'other users can read this file (mode' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
     "$etude" train --keys keys --experiment tabular/mlp --data learn.csv --target kind x
 says 3 'recovery_max_trials' "$etude" train --experiment tabular/mlp --data learn.csv \
     --target kind --model-dir "$work/x" --steps 5 --distributed --set trainer.recovery_max_trials=1
-says 5 'above loss_upper_bound' "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
+says 5 'more than loss_upper_bound' "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
     --model-dir "$work/y" --steps 50 --distributed --set trainer.loss_upper_bound=0.0001
 none_left "refused"
 echo "test_roles: all done"

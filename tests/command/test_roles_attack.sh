@@ -132,7 +132,7 @@ from=$(last run step)
 under_attack 600
 goes_on $((from + 20))
 end_attack
-echo "$name: steps $from to $(last run step); at most $top_files descriptors, $top_kilobytes KiB more"
+echo "$name: steps $from to $(last run step) sets; give at most $top_files descriptors, $top_kilobytes KiB more"
 calm
 after=$(kilobytes "$server")
 
@@ -156,13 +156,13 @@ for pid in "$server" "$late"; do
 done
 none_left "stopped"
 for log in log.master.0 log.ps.0; do
-    [ "$(grep -c 'not let in' "$log")" = 1 ] || fail "$log does not say once that some were not let in"
+    [ "$(grep -c 'refused: no key' "$log")" = 1 ] || fail "$log does not say once that some were refused: no key of this cluster, or damaged in transit"
     [ "$(wc -l <"$log")" -le 5 ] || fail "$log: $(wc -l <"$log") lines"
     # Five of six are strangers, half of them come to each; some were broken off before they were taken, and
     # whoever an attacker's child held when ZeroMQ ended it has left by itself.
-    refused=$(sed -n 's/.*: \([0-9]*\) connections* w.* not let in.*/\1/p' "$log")
-    [ "$refused" -ge $((tried / 8)) ] || fail "$log: of $tried $refused were not let in"
-    echo "$name: $log: $refused not let in"
+    refused=$(sed -n 's/.*: \([0-9]*\) connections* w.* refused: no key.*/\1/p' "$log")
+    [ "$refused" -ge $((tried / 8)) ] || fail "$log: of $tried $refused were refused: no key of this cluster, or damaged in transit"
+    echo "$name: $log: $refused refused: no key of this cluster, or damaged in transit"
 done
 
 # All of a run, to its end.

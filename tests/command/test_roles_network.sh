@@ -64,7 +64,7 @@ for round in 1 2 3 4 5 6 7 8; do
     none_left "round $round"
     [ "${codes# 0}" = "$codes" ] || break # the master's is the first
     echo "$name: round $round: $(tail -1 log.master.0)"
-    [ -z "$(newest run)" ] || "$etude" inspect run >log 2>&1 || fail "round $round: no state to go on from"
+    [ -z "$(newest run)" ] || "$etude" inspect run >log 2>&1 || fail "round $round: no state to resume from: choose a new directory (--init"
 done
 [ "${codes# 0}" != "$codes" ] || fail "no round came to the end"
 [ "$(last run step)" = "$steps" ] || fail "step $(last run step)"

@@ -103,7 +103,7 @@ says 0 '^done  *120 steps' train slow --steps 120
 # A run by epochs is told of epochs: 340 rows in batches of 8 are 43 batches.
 improves epochs --epochs 1.5 --set trainer.validation_interval=20,$slow,task.train_data.batch_size=8
 grep -q 'improving: train longer, for example --epochs 3; ' out || fail 'it was still improving'
-says 0 'at step 6[45] of 6[45] already; to continue, raise trainer.train_epochs$' train epochs
+says 0 'at step 6[45] of 6[45]; to continue, raise trainer.train_epochs$' train epochs
 says 0 '^done  *1[0-9]* steps' train epochs --epochs 3
 says 0 'past trainer.train_epochs: 2, and is left as it is; to continue, set more than 3$' \
     train epochs --epochs 2
@@ -114,11 +114,11 @@ grep -q 'improving' out && fail 'worse and worse is no improvement'
 # ---- a warm-up that is not passed --------------------------------------------------------------
 
 warmup=trainer.optimizer_config.warmup.type=linear,trainer.optimizer_config.warmup.linear.warmup_steps
-says 0 'warning: the run ends at step 60, within the warm-up of 1,000 steps: .*warmup.linear.warmup_steps$' \
+says 0 'warning: the run ends at step 60, within the warm-up of 1,000 steps, so .*warmup.linear.warmup_steps$' \
     train --experiment tabular/mlp --target kind --data t.csv w1 --steps 60 --set $warmup=1000
 improves w2 --steps 60 --set $warmup=59
 grep -q 'warm-up' out && fail 'a warm-up that is passed'
-says 75 'warning: the time limit comes at about step [0-9,]*, within the warm-up of 40,000,000 steps' \
+says 75 'warning: training will reach the time limit at about step [0-9,]*, within the warm-up of 40,000,000 steps' \
     train --experiment tabular/mlp --target kind --data t.csv w3 --steps 90000000 --time-limit 3s \
     --set $warmup=40000000,trainer.early_stopping.patience=0
 [ "$(grep -c 'warm-up' out)" = 1 ] || fail 'the warning comes more than once'

@@ -58,17 +58,17 @@ tells 2 'a metric or a setting, not auk. Nearest: ' runs s --sort auk
 # Of a loss the lowest is best.
 tells 0 '^r/a .* 2 *200 ' runs r --metric training_loss --sort best
 [ "$(sed -n 2p out | cut -d ' ' -f 1)" = r/a ] || fail "the lowest loss comes first"
-tells 3 'no metric los. Nearest: loss; there is training_loss, steps_per_second' runs r --metric los
+tells 3 'no metric is called los. Nearest: loss; there is training_loss, steps_per_second' runs r --metric los
 
 tells 0 '^run,state,step,steps,metric,best,best_step,seconds,parameters,trainer.train_steps,' runs r --csv
 grep -q '^r/deep/c,,50,100,validation.good,3.0,40,40.5,,100,1,"\[""x"",""y,z""\]"$' out || fail "CSV"
 tells 0 '"run": "r/b"' runs r --json
 tr -d ' \n' <out | grep -q '"trainer.rate":0.1}.*"trainer.names":\["x","y,z"\]' || fail "settings as JSON"
-tells 2 'not both' runs r --json --csv
+tells 2 'use either' runs r --json --csv
 tells 2 'name a directory' runs
 tells 3 'none: ' runs none
 mkdir empty
-tells 3 'empty: no run there, and none below' runs empty
+tells 3 'empty: not a run, and no run below it' runs empty
 
 # Side by side.
 tells 0 '^ *r/a  *r/b$' compare r/a r/b
@@ -78,8 +78,8 @@ grep -q '^best *4.5 at 190 *3.6 at 90$' out && grep -q '^  trainer.rate *0.01 *0
 grep -q 'task.width' out && fail "a setting that is the same"
 tells 0 '^  task.width *7 *7 *7$' compare r --all
 tells 0 '"trainer.rate": \[' compare r --json
-tells 2 'two runs are wanted, found r/a alone' compare r/a r/a/
-tells 2 'two runs are wanted, found none' compare
+tells 2 'compare: give at least two runs, not only r/a' compare r/a r/a/
+tells 2 'compare: give at least two runs, not only none' compare
 tells 3 'none' compare r/a none
 
 # Steps done count, also those after the last log.
@@ -117,7 +117,7 @@ printf 'nothing\n{"step":999,"a":1}\n' >>x/log/metrics.jsonl
 printf 'a: [b\n' >x/settings/params.yaml
 head -c 300 "$etude" >x/info/info.json
 printf '{"step":210,"tr' >>x/whole/metrics.jsonl
-tells 3 '3 of 4 could not be read whole' runs x
+tells 3 '3 of 4 could not be read completely' runs x
 [ "$(grep -c 200 out)" = 4 ] || fail "not all in the table"
 for fault in 'x/log/metrics.jsonl:41:' 'x/settings/params.yaml' 'x/info/info.json'; do
     grep -q "warning: $fault" said || fail "not said: $fault"

@@ -89,7 +89,7 @@ static void test_serve__token(void **state)
     bad_write_text("token", "0123456789abcdef\n");
     bad_end end = bad_start("serve m --port 0 --token-file token", NULL, NULL);
     assert_int_equal(end.code, 3);
-    bad_assert_says("a token for all", end.err, "others may read it");
+    bad_assert_says("a token for all", end.err, "other users can read this file (mode");
     bad_release(&end);
     chmod("token", 0600);
     web_server s = web_start("serve m --listen 0.0.0.0 --token-file token", 0);
@@ -162,14 +162,14 @@ static void test_serve__bad_usage(void **state)
         { "serve none --port 0", .code = 3, .words = { "none" } },
         { "serve m --port 65536", .code = 2,
           .words = { "--port: 65536 is out of range; allowed: 0 to 65,535" } },
-        { "serve m --listen example.org", .code = 2, .words = { "--listen", "numbers" } },
+        { "serve m --listen example.org", .code = 2, .words = { "--listen", "not a numeric" } },
         { "serve m --batch 0", .code = 2, .words = { "--batch" } },
         { "serve m --batch 10 --queue 9", .code = 2, .words = { "--queue 9", "--batch 10" } },
         { "serve m --deadline soon", .code = 2, .words = { "deadline" } },
         { "serve m --precision int7", .code = 2, .words = { "int7" } },
         { "serve m --port 0 --token-file none", .code = 3, .words = { "none" } },
         { "serve m --port 0 --token-file a.en", .code = 3,
-          .words = { "a.en: others may read it", "chmod 600" } },
+          .words = { "a.en: other users can read this file (mode", "chmod 600" } },
         { "serve m --port 0 --checkpoint none", .code = 3, .words = { "none" } },
         { "serve m --prot 0", .code = 2, .words = { "--port" } },
     };
@@ -184,7 +184,7 @@ static void test_serve__bad_usage(void **state)
     snprintf(line, sizeof line, "serve m --port %d", s.port);
     end = bad_start(line, "empty", NULL);
     assert_int_equal(end.code, 1);
-    bad_assert_says(line, end.err, "is taken");
+    bad_assert_says(line, end.err, "is in use");
     bad_release(&end);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }

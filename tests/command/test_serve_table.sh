@@ -95,8 +95,8 @@ refused() {
         fail "$body: $got, wanted $code and $words: $(cat got)"
     fi
 }
-refused 400 'rows: a list of objects is expected, found nothing' application/json '{}'
-refused 400 'rows: a list of objects is expected, found an object' application/json '{"rows": {}}'
+refused 400 'rows: expected a list of objects, found nothing' application/json '{}'
+refused 400 'rows: expected a list of objects, found an object' application/json '{"rows": {}}'
 refused 400 'the body is a row; rows go in a list' application/json '{"wide": 1, "colour": "red"}'
 refused 400 'Nearest: rows' application/json '{"row": []}'
 refused 400 'rows: .*found text' application/json '{"rows": "a"}'
@@ -112,12 +112,12 @@ refused 400 'the body:3' text/csv 'long,wide,colour
 1,1'
 refused 400 'the body:2' text/csv 'long,wide,colour
 1,1,"red'
-refused 400 "row 2: the model's scores for the row are no numbers" application/json \
+refused 400 "row 2: the model's scores for this row are not numbers" application/json \
     '{"rows": [{"long": 1, "wide": 1, "colour": "red"}, {"long": 1.5e38, "wide": -1.5e38, "colour": "red"}]}'
 refused 400 "the body:2: the model's scores" text/csv '1,1,red
 1.5e38,-1.5e38,red'
 refused 415 'application/json or text/csv' text/plain '1,1,red'
-refused 413 'at most 1024' text/csv "$(yes 1,1,red | head -2000)"
+refused 413 'more than 1024' text/csv "$(yes 1,1,red | head -2000)"
 [ "$(ask -H 'Content-Type: application/json' --data-binary '{"rows": []}' "$url")" = 200 ] ||
     fail "no rows: $(cat got)"
 [ "$(cat got)" = '{"predictions": []}' ] || fail "no rows: $(cat got)"
@@ -136,8 +136,8 @@ asks "{\"rows\": [$row], \"unknown\": true}" application/json 200 ']}], "unknown
 asks "{\"rows\": [$row], \"unknown\": true}" application/x-ndjson 200 '{"unknown": []}'
 asks '{"rows": [], "unknown": true}' application/json 200 '{"predictions": [], "unknown": []}'
 asks "{\"rows\": [{\"long\": 1, \"wide\": 1, \"colour\": \"re\\u001bd\"}]}" application/json 200 ']}]}'
-asks "{\"rows\": [$row], \"unknown\": 1}" application/json 400 'unknown: true or false is expected'
-asks "{\"rows\": [$row], \"unknown\": true}" text/csv 400 'unknown: an answer in CSV has no place for it'
+asks "{\"rows\": [$row], \"unknown\": 1}" application/json 400 'unknown: expected true or false'
+asks "{\"rows\": [$row], \"unknown\": true}" text/csv 400 'unknown: not possible in CSV'
 # A request that is refused counts for nothing.
 asks "{\"rows\": [{\"long\": 1, \"colour\": \"no\"}, {\"long\": \"no\"}]}" application/json 400 'row 2'
 curl -s -m 30 "${url%predict}metrics" >got
@@ -147,7 +147,7 @@ grep -qx 'etude_unknown_values_total{column="colour"} 4' got &&
 # A number of any size is JSON.
 asks '{"rows": [{"long": 0, "wide": 1, "colour": "red"}], "request": 1}' application/json 400 request
 asks '{"rows": [{"long": 0, "wide": 1, "colour": "red", "kind": 9223372036854775808}]}' application/json 200 label
-asks '{"rows": [{"long": 1e999, "wide": 1, "colour": "red"}]}' application/json 400 'is beyond the numbers of a double'
+asks '{"rows": [{"long": 1e999, "wide": 1, "colour": "red"}]}' application/json 400 '" is too large for a double: correct it'
 
 grep -q '"colour"' <<END || fail "GET / names no columns"
 $(curl -s -m 30 "${url%predict}")

@@ -121,7 +121,7 @@ echo 'no json' >c/info.json
 train c --steps 220 2>said
 grep -q '  cut$' c/train.log && whole_log c || fail "a line that was cut off"
 [ "$(cat c/info.json)" = 'no json' ] || fail "info.json was replaced"
-grep -q 'warning: c/info.json.*sessions are not kept' said || fail "not said: $(cat said)"
+grep -q 'warning: c/info.json.*Etude does not record sessions' said || fail "not said: $(cat said)"
 
 # Of very many sessions the first stays and the last ones.
 awk 'BEGIN { print "{\"format\": \"etude-run-1\", \"sessions\": ["
@@ -136,7 +136,7 @@ train c --steps 225 2>/dev/null
 rm c/train.log c/info.json
 mkdir c/train.log c/info.json
 train c --steps 240 2>said || fail "a run was stopped: $(cat said)"
-grep -q 'warning: c/train.log: lines could not be written' said || fail "not said: $(cat said)"
+grep -q 'warning: c/train.log: cannot write lines:' said || fail "not said: $(cat said)"
 rmdir c/train.log c/info.json
 
 # They are files of a run, so nothing else is written there.
@@ -144,7 +144,7 @@ for file in train.log info.json; do
     "$etude" plot a --output "a/$file" 2>said && fail "written to a/$file" || :
     "$etude" average --output "a/$file" a/checkpoints/ckpt-140.safetensors 2>said &&
         fail "written to a/$file" || :
-    grep -q 'a file of a run' said || fail "$(cat said)"
+    grep -q 'a file that a run writes' said || fail "$(cat said)"
 done
 
 # A start that fails leaves nothing, and in a run that is there no word of itself.

@@ -12,7 +12,7 @@ fail() {
 "$etude" list --markdown >made
 diff "$page" made >differs || {
     head -n 20 differs >&2
-    fail "doc/reference/settings.md is not what the tables say; make it anew: etude list --markdown >$page"
+    fail "doc/reference/settings.md is not what the tables say; make it again: etude list --markdown >$page"
 }
 
 # Every setting that `list --all` shows of any experiment is on it, below its group.

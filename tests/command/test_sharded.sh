@@ -92,7 +92,7 @@ same sgd off 60
 for n in 1 4; do
     train $n true other$n 20 --set "$sgd"
     train $n true other$n 40 --set "$adamw" --accept-changes
-    [ "$(grep -c 'moments begin anew' out)" = 1 ] || fail 'moments begin anew: not said, or often'
+    [ "$(grep -c 'moments start again from zero' out)" = 1 ] || fail 'moments start again: not said, or often'
 done
 same other1 other4 40
 

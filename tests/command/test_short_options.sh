@@ -35,10 +35,10 @@ train 0 'steps, stopped early, in .*; best validation_accuracy ' --experiment tr
     '{trainer: {validation_interval: 5, early_stopping: {patience: 2},
         best_checkpoint_eval_metric: validation_accuracy, optimizer_config: {learning_rate: {
         type: constant, constant: {learning_rate: 0}}}}}'
-train 0 '^finished  *at step 15 of 40 already: stopped early' early
+train 0 '^finished  *early, at step 15 of 40' early
 
-train 2 'data: takes two words, SOURCE TARGET, found 1' run --data text
-train 2 'data wants SOURCE TARGET after it' run --data
+train 2 'data: takes two words (SOURCE TARGET), but found 1' run --data text
+train 2 'data needs a value: SOURCE TARGET' run --data
 train 3 'steps: trainer.train_steps: "many" is not an integer, or epochs' run --steps many
 train 2 'takes one run' run other
 train 3 'early_stopping.patience: needs validations' run \
@@ -69,7 +69,7 @@ target() {
             best_checkpoint_eval_metric: validation_accuracy}}"
 }
 target 0 0 '^done  *5 steps, stopped early, in '
-target 0 0 '^finished  *at step 5 of 20 already: stopped early'
+target 0 0 '^finished  *early, at step 5 of 20'
 target 1.5 0 '^done  *20 steps in '
 target good 3 'early_stopping.target: good; give a number or null'
 train 3 'early_stopping.target: needs validations' run \

@@ -28,7 +28,7 @@ grep -q '^vocabulary   source: 24 unigram tokens, .*run/source_vocabulary.model)
 grep -q '^vocabulary   target: .* unigram tokens, .*run/target_vocabulary.model)$' out || fail "target"
 grep -q 'separate embeddings$' out || fail "embeddings"
 [ ! -e run/vocabulary.model ] || fail "a third vocabulary"
-says 0 '^its own: run/params.yaml, run/source_vocabulary.model, run/target_vocabulary.model$' inspect run
+says 0 '^as trained: run/params.yaml, run/source_vocabulary.model, run/target_vocabulary.model$' inspect run
 says 0 '^source_embedding/table .*\[24, 32\] ' inspect run --tensors
 
 # Killed wherever it is, it ends in the same bytes.
@@ -79,7 +79,7 @@ if command -v curl >/dev/null; then
     { printf '{"translations": ["'; sed ':a; N; $!ba; s/\n/", "/g' wanted; printf '"]}'; } | tr -d '\n' >answer
     for model in run one.safetensors; do
         serve $model
-        ! grep -q 'built without libmicrohttpd' said || {
+        ! grep -q 'this build has no HTTP server: install libmicrohttpd-dev, and build Etude again' said || {
             skipped="a build without libmicrohttpd"
             break
         }
@@ -116,7 +116,7 @@ says 0 'best there/sacrebleu_score' train both --config both.yaml --seed 5
 for file in task_1/source task_1/target task_2/source task_2/target; do
     [ -s both/${file}_vocabulary.model ] || fail "several tasks: no ${file}_vocabulary.model"
 done
-says 0 '^its own: .*both/task_2/target_vocabulary.model' inspect both
+says 0 '^as trained: .*both/task_2/target_vocabulary.model' inspect both
 says 0 '^back/target_embedding/table ' inspect both --tensors
 for model in back.safetensors back; do
     says 0 'exported both/' export both --task back --output $model
@@ -190,7 +190,7 @@ untied() {
     train "$@" --separate-vocabularies --vocab-size auto --set task.model.tied_embeddings=false
 }
 untied untied --steps 120 >out 2>&1 || fail "untied"
-grep -q 'separate embeddings, an output of its own$' out || fail "untied: does not say so"
+grep -q 'separate embeddings, a separate output$' out || fail "untied: does not say so"
 says 0 '^output/table ' inspect untied --tensors
 says 0 '^target_embedding/table ' inspect untied --tensors
 says 0 exported export untied --output untied.safetensors
@@ -208,7 +208,7 @@ separate run --dry-run >out 2>&1 || fail "--dry-run of a run"
 separate fitted --memory 200M --dry-run >out 2>&1 || fail "--memory"
 
 # What is wrong names the file or the setting, and changes nothing.
-shared='both sides share a vocabulary; set task.vocabulary.shared to false'
+shared='both languages share a vocabulary; set task.vocabulary.shared to false'
 code=0
 train x --set task.vocabulary.source.size=24 --steps 2 >out 2>&1 || code=$?
 [ $code = 3 ] && grep -q "task.vocabulary.source.size: $shared" out || fail "sizes of a shared one"
@@ -232,7 +232,7 @@ train run --steps 130 >out 2>&1 || code=$?
 code=0
 train run --steps 130 --vocabs run/target_vocabulary.model \
     run/target_vocabulary.model >out 2>&1 || code=$?
-[ $code = 3 ] && grep -q 'task.vocabulary.source.path: .*not the model that this run began with' out ||
+[ $code = 3 ] && grep -q 'task.vocabulary.source.path: .*not the model that this run started with' out ||
     fail "another model than the run's"
 train one --vocab-size auto --steps 2 >out 2>&1 || fail "a shared one"
 code=0
@@ -257,7 +257,7 @@ mv x run/target_vocabulary.model
 refused swapped 'run/source_vocabulary.model does not belong to .*: it is the target vocabulary, not the source vocabulary'
 cp kept/* run
 cp bytes/target_vocabulary.model run
-refused "of another size" 'run/target_vocabulary.model does not belong to .*put that file back'
+refused "of another size" 'run/target_vocabulary.model changed since .*restore the file'
 for side in source target; do
     cp kept/* run
     at=$(($(wc -c <run/${side}_vocabulary.model) / 2))
@@ -273,7 +273,7 @@ for side in source target; do
 done
 # A lost one is trained again, to the same bytes.
 separate run >out 2>&1 || fail "a lost vocabulary: $?"
-cmp kept/target_vocabulary.model run/target_vocabulary.model || fail "a lost vocabulary: another one"
+cmp kept/target_vocabulary.model run/target_vocabulary.model || fail "a lost vocabulary: another metric has this name"
 at=$(($(wc -c <one.safetensors) / 2))
 cp one.safetensors bad.safetensors
 start=$(grep -abo 'σκυλ' bad.safetensors | head -1 | cut -d: -f1)

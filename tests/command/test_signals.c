@@ -82,7 +82,7 @@ static void test_signals__some_at_once_are_one(void **state)
         kill(pid, pairs[i].second);
         kill(pid, SIGCONT);
         assert_ends(run_wait(pid), "interrupted: saved step ", 75, "twice");
-        assert_ends(75, "\nstopping     saving first; ", 75, "twice");
+        assert_ends(75, "\nstopping     saving a checkpoint; ", 75, "twice");
         finish_and_compare(&command, WHOLE);
     }
 }
@@ -284,7 +284,7 @@ static void test_signals__a_failed_save_is_survived(void **state)
     pid_t pid = start_and_await_step_16(&command);
     limit_files_of(pid, 100000);
     kill(pid, SIGUSR1);
-    if (!run_await_text(pid, "full.log", "; training continues, and what is done since"))
+    if (!run_await_text(pid, "full.log", "; training continues, and the steps since"))
         assert_ends(run_wait(pid), "-", 75, "full");
     limit_files_of(pid, RLIM_INFINITY);
     kill(pid, SIGUSR1);

@@ -47,14 +47,14 @@ says 3 'run with task.train_data.bpe_dropout: 0.2' train bpe --set task.train_da
 refused() {
     says "$1" "$2" train "$3" --experiment translation/tiny --data a.en a.de --valid b.en b.de --set "$4"
 }
-refused 3 'bpe_dropout is of vocabularies of kind bpe; this one is unigram; set unigram_alpha' \
+refused 3 'bpe_dropout is only for vocabularies of kind bpe, but this one is unigram; set unigram_alpha' \
     new1 task.train_data.bpe_dropout=0.1
-refused 3 'unigram_alpha is of vocabularies of kind unigram; this one is bpe; set bpe_dropout' \
+refused 3 'unigram_alpha is only for vocabularies of kind unigram, but this one is bpe; set bpe_dropout' \
     new2 task.train_data.unigram_alpha=0.1,task.vocabulary.model_type=bpe
 [ ! -e new1/vocabulary.model ] || fail 'a vocabulary was trained that the setting does not go with'
 says 3 'this one is unigram' train new6 --experiment translation/tiny --data a.en a.de \
     --valid b.en b.de --set task.train_data.bpe_dropout=0.1,task.sentencepiece_model_path=unigram/vocabulary.model
 refused 3 'are both set; keep the one' new3 \
     task.train_data.bpe_dropout=0.1,task.train_data.unigram_alpha=0.1
-refused 3 'sub-words are drawn in training' new4 task.validation_data.bpe_dropout=0.1
+refused 3 'sub-words are only sampled in training' new4 task.validation_data.bpe_dropout=0.1
 refused 3 'bpe_dropout' new5 task.train_data.bpe_dropout=1

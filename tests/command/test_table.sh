@@ -72,19 +72,19 @@ cmp -s epochs.tail longer.tail && fail 'a decay of 4ep is that of 2ep'
 cmp epochs.tail whole_run.tail >out 2>&1 || fail 'a decay to the end of 2 passes is none of 2ep'
 cmp epochs.tail resumed.tail >out 2>&1 || fail 'a run that was resumed ends elsewhere'
 # A run of another length has another rate, which is asked for; a decay of its own stays, and ends.
-says 3 'cosine.decay_steps: 2ep, now it is 4ep. Add --accept-changes to resume' train whole_run --epochs 4
+says 3 'cosine.decay_steps: 2ep, but now it is 4ep. Add --accept-changes to resume' train whole_run --epochs 4
 says 0 '^finished  *at step 43 of 43' train whole_run
-says 0 'decay_steps is 4ep from here on, it was 2ep' train whole_run --epochs 4 --accept-changes
+says 0 'decay_steps is 4ep from now on; it was 2ep' train whole_run --epochs 4 --accept-changes
 [ "$(value whole_run step)" = 86000 ] || fail "a longer run ends at step $(value whole_run step)"
 grep -q 'decay_steps: 0' whole_run/params.yaml || fail 'settings are not as they were given'
-says 0 'the learning rate is 0 from step 43 of 86 on, .* nothing is learnt' train epochs --epochs 4
+says 0 'the learning rate is 0 from step 43 of 86 on, .* the model learns nothing' train epochs --epochs 4
 rate=trainer.optimizer_config.learning_rate
 train 0 'the learning rate of the first update is 1e+06 (power_with_offset.pre_' trap --data t.csv --steps 1 \
     --set "$rate={type: power_with_offset, power_with_offset: {initial_learning_rate: 0.01}}"
 train 0 '^done' comes_back --data t.csv --steps 9 \
     --set "$rate={type: polynomial, polynomial: {initial_learning_rate: 0.01, cycle: true, decay_steps: 4}}" \
     --set "$rate.polynomial.end_learning_rate=0"
-! grep -q 'nothing is learnt' out || fail 'a rate that comes back from 0 is taken for its end'
+! grep -q 'on, so the model learns nothing there; a decay without decay_steps ends with the run' out || fail 'a rate that comes back from 0 is taken for its end'
 
 # The same files in another run; others belong to no checkpoint of it.
 train 0 '^done' again --data t.csv --steps 20 --set task.features_path=whole/features.yaml
@@ -126,11 +126,11 @@ cmp for.tail halves.tail >out 2>&1 || fail "a mix that was started again ends el
 ! grep -q 'other validation data' out || fail 'the same rows are called others'
 
 # The best of rows that are not validated with any more is none, however good it was.
-says 0 'the best so far, step .*, is of other validation data' train halves --steps 110 --valid theirs-1.csv
+says 0 'the best step so far, .*, is from other validation data' train halves --steps 110 --valid theirs-1.csv
 grep -q '"best_ckpt_global_step": *110\b' halves/best/info.json || fail 'the best is of other rows'
 says 3 'halves was trained on other rows' train halves --steps 120 --set \
     "task.train_data.mix=[{input_path: ours.csv, weight: 2}, {input_path: 'theirs-*.csv'}]"
-says 3 'train_data.mix\[1\]: theirs-1.csv: no row is left to learn from' train --experiment tabular/mlp \
+says 3 'train_data.mix\[1\]: theirs-1.csv: no row is left for training; leave this table out, or change held_out or limit' train --experiment tabular/mlp \
     --target kind short --set task.train_data.limit=300 --set \
     "task.train_data.mix=[{input_path: ours.csv}, {input_path: 'theirs-*.csv'}]"
 
@@ -153,11 +153,11 @@ printf "$rows" | "$etude" predict usual >out 2>&1 || :
 "$etude" export marked --output marked.safetensors 2>said || fail 'export'
 printf "$rows" | "$etude" predict marked.safetensors >out || fail 'predict an export'
 [ "$(sed -n 1p out)" = "$(sed -n 2p out)" ] || fail 'an export forgets the markers'
-train 3 'task.missing: \["-99", n.a.\], now it is \[\]' marked --data odd.csv --steps 6 \
+train 3 'task.missing: \["-99", n.a.\], but now it is \[\]' marked --data odd.csv --steps 6 \
     --set 'task.missing=[]'
 sed 's/^  missing: .*/  missing: []/' marked/params.yaml >changed.yaml
 cp changed.yaml marked/params.yaml
-says 3 'task.missing is \[\] there' predict marked
+says 3 'task.missing is \[\], but was' predict marked
 train 0 '^done' kept --data odd.csv --steps 1 --set task.entries=2,task.quantiles=5
 cmp -s kept/metadata.json usual/metadata.json && fail 'entries and quantiles change nothing'
 sed 's/,/|/g; 3s/^/# /' t.csv >piped.csv
@@ -178,59 +178,59 @@ train 3 'bad.csv:6: column 2: a NUL byte' bad --data bad.csv
 { head -n 5 t.csv; printf '1,re\377d,3,flat\n'; } >bad.csv
 train 3 'bad.csv:6: column 2: the byte 0xFF is not UTF-8' bad --data bad.csv
 sed '6s/,[0-9.]*,\([a-z]*\)$/,1e999,\1/' t.csv >bad.csv
-train 3 'bad.csv:6: column price: "1e999" is beyond' bad --data bad.csv
+train 3 'bad.csv:6: column price: "1e999" is too large for a double: correct it' bad --data bad.csv
 sed '6s/,[0-9.]*,\([a-z]*\)$/,0x1p3,\1/' t.csv >bad.csv
-train 3 'bad.csv:6: column price: "0x1p3" is no number' bad --data bad.csv
+train 3 'bad.csv:6: column price: "0x1p3" is not a number' bad --data bad.csv
 sed '1s/size/colour/' t.csv >bad.csv
 train 3 'bad.csv:1: columns 1 and 2 are both called "colour"' bad --data bad.csv
 sed 's/flat$/round/' t.csv >bad.csv
-train 3 '^etude: the target kind has one class only, "round"' bad --data bad.csv
+train 3 '^etude: the target kind has only one class, "round"' bad --data bad.csv
 sed 's/flat$/NA/' t.csv >bad.csv
-train 3 'has one class only, "round", and 134 rows have none: outside quotes ?, NA, .* put it between quotes' \
+train 3 'has only one class, "round", and 134 rows have no value: outside quotes ?, NA, .* quote or rename it' \
     bad --data bad.csv
 sed 's/flat$/"NA"/' t.csv >quoted.csv
 train 0 'target  *kind: 2 classes: .*NA' quoted --data quoted.csv --steps 1
 sed 's/round$/NA/; 2s/flat$/oval/' t.csv >bad.csv
-train 0 'rows have no target and are filtered (outside quotes ?, NA, ' filtered --data bad.csv --steps 1
+train 0 'rows have no target and are left out (outside quotes ?, NA, ' filtered --data bad.csv --steps 1
 sed '6s/,[0-9.]*,\([a-z]*\)$/,cheap,\1/' t.csv >bad.csv
-train 3 'bad.csv:6: column price: "cheap" is no number, and the schema says real: correct it' bad \
+train 3 'bad.csv:6: column price: "cheap" is not a number, but the schema says real: correct it' bad \
     --data bad.csv
 sed '6s/,[0-9.]*,\([a-z]*\)$/,inf,\1/' t.csv >bad.csv
-train 3 'bad.csv:6: column price: "inf" is no number' bad --data bad.csv
+train 3 'bad.csv:6: column price: "inf" is not a number' bad --data bad.csv
 { head -n 5 t.csv; head -c 17000000 /dev/zero | tr '\0' x; echo; } >bad.csv
-train 3 'bad.csv:6: a row of more than 16777216 bytes: tables have a row a line' bad --data bad.csv
+train 3 'bad.csv:6: a row of more than 16777216 bytes: write one row per line' bad --data bad.csv
 sed 's/flat$/oval/' t.csv | head -n 50 >bad.csv
-train 3 'bad.csv:2: column kind: the label "oval" is none of the 2 of the metadata (round, flat)' \
+train 3 'bad.csv:2: column kind: the label "oval" is not one of the 2 in the metadata (round, flat)' \
     bad --data t.csv --valid bad.csv
 : >bad.csv
-train 3 'bad.csv: there is no row in it' bad --data bad.csv
+train 3 'bad.csv: the file has no rows' bad --data bad.csv
 head -n 1 t.csv >bad.csv
-train 3 'bad.csv: there is a header and no row' bad --data bad.csv
+train 3 'bad.csv: the file has a header and no rows' bad --data bad.csv
 train 3 'cannot open none.csv' bad --data none.csv
-says 3 'there is no column "kin". Nearest: kind. It has 4: size, colour, price, kind$' train --experiment tabular/mlp --target kin bad \
+says 3 'there is no column "kin". Nearest: kind. The file has 4: size, colour, price, kind$' train --experiment tabular/mlp --target kin bad \
     --data t.csv
-says 3 'name the one that is to be predicted' train --experiment tabular/mlp bad --data t.csv
+says 3 'task.target is not set; name the column to predict, for example with --target price (`etude data analyze FILE` lists the columns)' train --experiment tabular/mlp bad --data t.csv
 says 3 'the target price is a number' train --experiment tabular/mlp --target price bad --data t.csv \
     --set task.loss=softmax
-says 3 'target_type: number, and the target colour has texts, such as "[a-z]*"; choose class' train \
+says 3 'target_type is number, but the target colour has texts such as "[a-z]*"; choose class' train \
     --experiment tabular/mlp --target colour bad --data t.csv --set task.target_type=number
 # Schema, metadata and features that are wrong, or do not go together: all that disagrees at once.
 sed 's/price/cost/' t.csv >bad.csv
-train 3 'bad.csv:1: the header disagrees with the schema: there is no column price' bad \
+train 3 'bad.csv:1: the header does not match the schema: there is no column price' bad \
     --data bad.csv --set task.schema_path=usual/schema.yaml
 features='task.schema_path=parts/schema.yaml,task.metadata_path=parts/metadata.json'
 features="$features,task.features_path=bad.yaml"
 sed 's/standardize/standardise/' parts/features.yaml >bad.yaml
-train 3 'bad.yaml:[0-9]*: the type "standardise" is none. Nearest: standardize' bad --data t.csv \
+train 3 'bad.yaml:[0-9]*: unknown type "standardise". Nearest: standardize' bad --data t.csv \
     --set "$features"
 sed 's/type: embed/type: log/' parts/features.yaml >bad.yaml
-train 3 'feature colour: log is not for discrete fields, as colour is one: choose embed' bad \
+train 3 'feature colour: log does not work on discrete fields such as colour: use embed' bad \
     --data t.csv --set "$features"
 printf 'features:\n- {name: a, type: concat, features: [b]}\n- {name: b, type: concat, features: [a]}\n%s\n' \
     '- {name: Y, type: target, fields: [kind]}' >bad.yaml
-train 3 'bad.yaml:3: feature a is a part of itself' bad --data t.csv --set "$features"
+train 3 'bad.yaml:3: feature a contains itself' bad --data t.csv --set "$features"
 sed 's/price/cost/; s/colour/hue/' parts/features.yaml >bad.yaml
-train 3 'disagree, in 2 places: (1) .*no field cost in the schema; (2) .*no field hue' bad \
+train 3 'do not match, in 2 places: (1) .*the schema has no field cost; (2) .*the schema has no field hue' bad \
     --data t.csv --set "$features"
 [ ! -e bad ] || fail "a start that failed leaves a run"
 # A target of numbers that lie close together is no class.
@@ -244,7 +244,7 @@ printf 'sep=;\r\na;y\r\n4;1\r\n' | "$etude" predict sep >out 2>&1 && [ "$(wc -l 
 awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%d,%03d\",%d\n", i % 28 + 1,
     i % 12 + 1, i % 40 + 1, i * 37 % 100, i % 2 }' >thousands.csv
 says 0 'n  *.*commas between thousands, such as "1,000"' data analyze thousands.csv --dry-run
-grep -q 'd  *its texts are dates, .*: write the year first' out || fail "dates: $(cat out)"
+grep -q 'd  *its texts are dates, .*: to have dates, write the year first' out || fail "dates: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.jsonl
@@ -266,7 +266,7 @@ sed 's/^[0-9]*,/,/' t.csv >odd.csv
 says 0 '^size  *no row has a value: ignored' data analyze odd.csv --dry-run
 train 0 '^done' hollow --data odd.csv --steps 1
 for run in nan constant hollow; do
-    tail -n 1 $run/metrics.jsonl | grep -qi 'nan\|inf"' && fail "$run: a value is no number"
+    tail -n 1 $run/metrics.jsonl | grep -qi 'nan\|inf"' && fail "$run: a value is not a number"
     printf '3,red,4\n,,\n' | "$etude" predict $run >out 2>&1 || fail "predict $run"
     grep -qi 'nan' out && fail "predict $run: no number"
 done
@@ -276,7 +276,7 @@ says 0 '"label": "\(round\|flat\)"' predict epochs --input rows.csv
 grep -q 'fractions: true' epochs/schema.yaml || fail 'a schema that is inferred does not say that it takes fractions'
 sed '/fractions: true/d' epochs/schema.yaml >strict.yaml
 train 0 '^done' strict --data t.csv --steps 1 --set task.schema_path=strict.yaml
-says 3 'column size: 3.5 is no integer, as the schema says' predict strict --input rows.csv
+says 3 'column size: 3.5 is not an integer, but the schema says' predict strict --input rows.csv
 printf 'size,colour\n3,red\n' >rows.csv
 says 3 'there is no column price' predict parts --input rows.csv
 says 3 'is a run of tabular/mlp, a task of tabular, not of translation' train --experiment translation/tiny parts --data t.csv t.csv --steps 5
@@ -301,9 +301,9 @@ for schema in '' '--set task.schema_path=one/schema.yaml'; do
     cmp one.tail two.tail || fail 'a run of two files ends elsewhere'
 done
 sed '1s/price/prize/' second.csv >third.csv
-train 3 'third.csv:1: its header is not that of first.csv, it lacks price, it adds prize' odd --data first.csv \
+train 3 'third.csv:1: the header differs from that of first.csv; this file lacks price; this file also has prize' odd --data first.csv \
     --data third.csv --steps 5
-train 3 'third.csv:1: its header is not that of second.csv, it lacks price, it adds prize' odd \
+train 3 'third.csv:1: the header differs from that of second.csv; this file lacks price; this file also has prize' odd \
     --data first.csv --valid second.csv --valid third.csv --steps 5
 
 # A column may be called as what means that there is no value.

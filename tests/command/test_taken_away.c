@@ -60,7 +60,7 @@ static void test_taken_away__lock_with_another_process(void **state)
     assert_int_equal(run_wait(pid), 1);
     assert_int_equal(rename("first.log", "both.log"), 0);
     assert_true(has_said("both", "checkpoints/lock was removed, and another process has made it "
-                                 "anew and works there"));
+                                 "again and uses the directory; stop one of the two"));
     run_command whole = { .directory = "whole", .settings = { SAVED_ONCE } };
     assert_int_equal(run(&whole), 0);
     run_assert_same("whole", "both");
@@ -79,7 +79,8 @@ static void test_taken_away__lock_alone(void **state)
             run_remove("alone/checkpoints");
         kill(pid, SIGCONT);
         assert_int_equal(run_wait(pid), 0);
-        assert_true(has_said("alone", "checkpoints/lock was removed; made and locked anew"));
+        assert_true(
+            has_said("alone", "checkpoints/lock was removed; Etude made and locked it again"));
         assert_int_equal(access("alone/checkpoints/ckpt-160.safetensors", R_OK), 0);
         assert_int_equal(access("alone/checkpoints/lock", R_OK), 0);
         run_command again = { .directory = "alone",
@@ -117,8 +118,9 @@ static void test_taken_away__metrics(void **state)
             assert_int_equal(unlink("metrics/metrics.jsonl"), 0);
         kill(pid, SIGCONT);
         assert_int_equal(run_wait(pid), 0);
-        assert_true(has_said("metrics", "warning: metrics/metrics.jsonl was removed, replaced or "
-                                        "cut off by someone else"));
+        assert_true(has_said(
+            "metrics",
+            "warning: another program removed, replaced or truncated metrics/metrics.jsonl"));
         /* Of 20 logs of training and one of validation, all but 2 of training or a few more. */
         int lines = count_lines("metrics/metrics.jsonl");
         assert_in_range(lines, 10, 19);
@@ -138,7 +140,8 @@ static void test_taken_away__events(void **state)
     run_remove("events/train");
     kill(pid, SIGCONT);
     assert_int_equal(run_wait(pid), 0);
-    assert_true(has_said("events", "warning: events/train" EVENTS " was removed"));
+    assert_true(
+        has_said("events", "another program removed, replaced or truncated events/train" EVENTS));
     et_record_scan reader;
     const void *bytes;
     size_t length;

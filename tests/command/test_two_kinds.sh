@@ -35,7 +35,7 @@ says 2 '^two_kinds: greet: whom?$' greet
 says 0 '^hello you$' wave you
 says 0 '^HELLO you$' wave --times=2 -l you
 [ "$(wc -l <out)" = 2 ]
-says 2 '^two_kinds: wave: no option --tines. Nearest: --times; `two_kinds wave --help` shows all$' wave --tines 2
+says 2 '^two_kinds: wave: no option --tines. Nearest: --times; `two_kinds wave --help` lists the options$' wave --tines 2
 says 2 'times: 10 is out of range' wave you --times 10
 says 2 'wave: at whom?' wave
 says 0 '^    --loud  *in capitals (or -l)$' wave --help
@@ -58,20 +58,20 @@ says 3 'plain of size 3 opened in none$' evaluate --set "$settings" --model-dir 
 says 3 'plain of size 7 opened in new$' \
     train --experiment plain/none --model-dir new --set "$settings,task.size=7"
 [ ! -e new ]
-WRONG=open says 2 'kind of task 3, wrong: it needs a name, fields' list
+WRONG=open says 2 'kind of task 3, wrong: needs a name, fields' list
 WRONG=option says 2 'kind of task 3, wrong: option size: it needs settings and a help' list
-WRONG=kind says 2 'kinds of task 2 and 3 are both named plain' list
+WRONG=kind says 2 'kinds of task 2 and 3 are both called plain' list
 WRONG=plain/five says 2 'experiment plain/five is registered twice' list
-WRONG=plain says 2 'experiment plain stands in the way of plain/five' list
-WRONG=plain/five/six says 2 'experiment plain/five stands in the way of plain/five/six' list
+WRONG=plain says 2 'experiments plain and plain/five' list
+WRONG=plain/five/six says 2 'experiments plain/five and plain/five/six' list
 WRONG=plain/fives says 0 '^plain/fives ' list
-says 3 'no experiment named plain/fife. Nearest: plain/five; .*(plain/ has no fife)' list plain/fife
-says 3 'no experiment named plain/five/six. .*(plain/ has no five/six)' list plain/five/six
-says 3 'no experiment named nothing; `two_kinds list` shows all$' list nothing
+says 3 'no experiment is called plain/fife. Nearest: plain/five; .*(plain/ has no fife)' list plain/fife
+says 3 'no experiment is called plain/five/six. .*(plain/ has no five/six)' list plain/five/six
+says 3 'no experiment is called nothing; `two_kinds list` shows all$' list nothing
 
 # Restrictions: of the kind, and of one experiment; looked at when everything has been set.
 set="$settings,task.most=4"
-says 3 'do not go together: task.size <= task.most .*task.size is 7, task.most is 4' \
+says 3 'these settings contradict each other: task.size <= task.most .*task.size is 7, task.most is 4' \
     train --experiment plain/none --model-dir new --set "$set,task.size=7"
 says 3 'plain of size 3 opened in new$' \
     train --experiment plain/none --model-dir new --set "$set,task.size=7" --set task.size=3
@@ -92,7 +92,7 @@ SEVERAL=broken says 1 'kind 2 of a multitask: needs a name' list
 says 3 'words have no precision$' serve plain --port 0 --precision int8
 WRONG=plain/fives says 3 'the service echo is not open' serve plain --port 0
 if command -v curl >/dev/null && ! "$two" serve plain --port 0 --precision int8 2>&1 |
-    grep -q 'built without libmicrohttpd'; then
+    grep -q 'this build has no HTTP server: install libmicrohttpd-dev, and build Etude again'; then
     "$two" serve plain --port 0 >address 2>log &
     server=$!
     trap 'kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -110,9 +110,9 @@ if command -v curl >/dev/null && ! "$two" serve plain --port 0 --precision int8 
     echoes '' '{"words": []}'
     echoes '{"error": "no word"}' '{"words": ["a", 1]}'
     echoes '{"error": "words are missing"}' '{}'
-    echoes '{"error": "the key word is not known. Nearest: words; there are: words, loud"}' \
+    echoes '{"error": "unknown key word. Nearest: words; known keys: words, loud"}' \
         '{"word": ["a"]}'
-    echoes '{"error": "loud: a whole number from 0 to 1 is expected"}' '{"words": [], "loud": 2}'
+    echoes '{"error": "loud: expected a whole number from 0 to 1"}' '{"words": [], "loud": 2}'
     kill "$server"
     wait "$server"
     grep -q '^stopped      3 requests answered, 4 words; 4 refused$' log

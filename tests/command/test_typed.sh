@@ -56,7 +56,7 @@ says 3 'no such setting' train t1 -q --set task.no_such=1
 
 # ---- init: what it writes gives the experiment again, and is not replaced.
 says 0 'written: mine.yaml' init --experiment translation/base mine.yaml
-says 3 'mine.yaml is there' init mine.yaml
+says 3 'mine.yaml exists' init mine.yaml
 says 2 'name it mine.yaml' init mine.json
 says 0 '' init --force -q mine.yaml
 says 0 '' train --config mine.yaml --data text text --steps 1 --vocab-size 60 i --config small.yaml -q
@@ -69,7 +69,7 @@ grep -q '^      num_layers: 4 .*# layers of the stack (1 to 256; default 6)$' ou
 says 0 '"name": "translation/tiny"' list --json
 says 0 '"name": "trainer.max_to_keep"' list translation/tiny max_to_keep --json
 says 0 '"averaged_weights": false' average t1 --last 1 --output average.safetensors --json
-says 3 'keeps 1 checkpoint, fewer than --last 2; trainer.max_to_keep' average k --last 2 \
+says 3 'has 1 checkpoint, fewer than --last 2; trainer.max_to_keep' average k --last 2 \
     --output average2.safetensors
 says 0 '"sacrebleu_score": ' evaluate t1 --source news --reference news --json -q
 [ ! -s err ] || fail "evaluate -q speaks"
@@ -82,10 +82,10 @@ grep -q '^data  *200 pairs' err
 [ ! -e deep ]
 says 0 '"steps": 7' train $tiny --data text text --steps 7 --vocab-size 60 --dry-run --json -q
 says 0 '^would take .*: 4 steps of ' train t1 --steps 10 --dry-run
-says 0 '^nothing to do: the run is at step 6' train t1 --dry-run -q
+says 0 '^nothing to do: the run is already at step 6' train t1 --dry-run -q
 says 3 'missing' train $tiny --data text missing --dry-run
 says 3 'learning_rate\|no such setting' train $tiny --data text text --dry-run --set task.x=1
-says 2 'does not go with --mode eval' train t1 --mode eval --dry-run
+says 2 'cannot be used with --mode eval' train t1 --mode eval --dry-run
 cmp t1/checkpoints/ckpt-6.safetensors t2/checkpoints/ckpt-6.safetensors
 cmp t1/params.yaml t2/params.yaml
 [ -z "$(ls scratch)" ] || fail "left in TMPDIR: $(ls scratch)"
@@ -100,15 +100,15 @@ says 0 'initial  *weights of t1/checkpoints/ckpt-6.safetensors; vocabulary of t1
 says 0 "weights of average.safetensors$" \
     train $tiny ft3 --init average.safetensors --data chat chat --steps 1 \
     --set task.sentencepiece_model_path=t1/vocabulary.model
-says 0 'task.vocabulary.size: 40 is not heeded: the vocabulary of t1/vocabulary.model has 60 tokens' \
+says 0 'task.vocabulary.size: 40 is ignored: the vocabulary of t1/vocabulary.model has 60 tokens' \
     train ft4 --init t1 --data chat chat --steps 1 --dry-run --vocab-size 40
 says 3 'belongs to another model' train --experiment translation/tiny ft4 --init t1 --data chat chat
-says 2 'is a file, of which weights alone are taken' train ft4 --init average.safetensors --data chat chat
-says 3 'nowhere is not there' train ft4 --init nowhere --data chat chat
+says 2 'is a file, which gives only weights' train ft4 --init average.safetensors --data chat chat
+says 3 'nowhere does not exist' train ft4 --init nowhere --data chat chat
 [ ! -e ft4 ]
 # It goes on when what it began with is gone.
 mv t1 moved
-says 0 "is not there; the run's own, ft/vocabulary.model, is used" \
+says 0 "does not exist; Etude uses the run's copy, ft/vocabulary.model" \
     train ft --init t1 --data chat chat --steps 5
 mv moved t1
 
@@ -118,7 +118,7 @@ says 0 '^data  *80 pairs' train $tiny limit --data text text --steps 6 \
     --set task.sentencepiece_model_path=t1/vocabulary.model,task.train_data.limit=80
 grep -o '"training_loss":[^,]*' whole/metrics.jsonl >expected
 grep -o '"training_loss":[^,]*' limit/metrics.jsonl | cmp - expected
-says 3 'train_data.limit: 80, now it is 81' train limit --steps 7 --set task.train_data.limit=81
+says 3 'train_data.limit: 80, but now it is 81' train limit --steps 7 --set task.train_data.limit=81
 
 # ---- several sets: each as it would be alone.
 cat >sets.yaml <<'END'
@@ -145,13 +145,13 @@ says 0 '' train $tiny sets4 --config sets.yaml --data text text --steps 2 --voca
     --set trainer.best_checkpoint_metric_comp=lower
 grep -q '"best_chat|validation_nll"' sets4/metrics.jsonl
 # The best of one set is none of another's, whether the metric or the sets change.
-says 0 'step 4, was chosen by chat/chrf_score (higher is better), and now it is news/validation_loss (low' \
+says 0 'so far, 4, was chosen by chat/chrf_score (higher is better), but now it is news/validation_loss (low' \
     train sets2 --steps 6 --set trainer.best_checkpoint_eval_metric=news/validation_loss \
     --set trainer.best_checkpoint_metric_comp=lower
 grep -q '"best_news/validation_loss":[^"]*"best_step":6' sets2/metrics.jsonl
 [ "$(ls sets2/best)" = "$(printf 'best-6.safetensors\ninfo.json')" ]
 sed 's/name: news/name: talk/' sets.yaml >talk.yaml
-says 0 'news/sacrebleu_score (higher is better), and now it is talk/sacrebleu_score' \
+says 0 'news/sacrebleu_score (higher is better), but now it is talk/sacrebleu_score' \
     train sets --steps 5 --config talk.yaml
 says 0 '"metric": "validation.talk.sacrebleu_score"' runs sets --json
 grep -A2 '"metric": "validation.talk.sacrebleu_score"' out | grep -q '"step": 5'
@@ -159,14 +159,14 @@ says 0 '^best  *talk.sacrebleu_score .* at step 5' inspect sets
 grep -q '"best_ckpt_global_step": 5' sets/best/info.json
 # Without sets it is the same, and with the same settings nothing is said.
 says 0 '' train $tiny plain --data text text --valid chat chat --steps 4 --vocab-size 60 -q
-says 0 'and now it is bleu_score' train plain --steps 5 \
+says 0 '), but now it is bleu_score' train plain --steps 5 \
     --set trainer.best_checkpoint_eval_metric=bleu_score
 grep -q '"best_bleu_score":[^"]*"best_step":5' plain/metrics.jsonl
 says 0 'best bleu_score' train plain --steps 6
 grep -q 'was chosen by' out err && fail 'a warning for nothing'
-says 3 'it is the name of a set, / and one of' train $tiny sets3 --config sets.yaml \
+says 3 'write SET/METRIC, with a metric of' train $tiny sets3 --config sets.yaml \
     --data text text --set trainer.best_checkpoint_eval_metric=sacrebleu_score
-says 3 'two are named news' train $tiny sets3 --data text text --set \
+says 3 'two sets are called news' train $tiny sets3 --data text text --set \
     'task.validation_data=[{name: news, tsv_path: a}, {name: news, tsv_path: b}]'
 says 3 'sets\[0\].name: "a/b"' train $tiny sets3 --data text text --set \
     'task.validation_data=[{name: a/b, tsv_path: a}]'
@@ -210,10 +210,10 @@ sed -n "$(grep -n . found | head -n 1 | cut -d : -f 1)p" text >one # a line with
 says 0 '' translate v --input one --attention wanted.svg
 says 0 '' plot v --attention "$(cat one)" --output attention.svg
 cmp attention.svg wanted.svg
-says 2 'attention is a picture: name its file' plot v --attention aa
-says 2 'attention is of one run, found v and t1' plot v t1 --attention aa --output a.svg
-says 2 'attention goes with --output alone' plot v --attention aa --output a.svg --metric loss
-says 2 'a picture of attention is SVG' plot v --attention aa --output a.png
+says 2 'attention makes a picture: name its file' plot v --attention aa
+says 2 'plot: --attention takes one run, but found v and t1' plot v t1 --attention aa --output a.svg
+says 2 'plot: --attention needs --output and no other option; the other options are for curves' plot v --attention aa --output a.svg --metric loss
+says 2 'a picture of attention is an SVG file' plot v --attention aa --output a.png
 says 3 'none: no such directory' plot none --attention aa --output a.svg
 [ ! -e a.svg ]
 
@@ -242,10 +242,10 @@ says 0 '' train fromfile --steps 2 -q
 says 0 'weights of v.safetensors; vocabulary of v.safetensors' train $tiny --init v.safetensors \
     --data news news --steps 1 fromfile2
 mv v.safetensors away.safetensors
-says 0 'v.safetensors is not there; the run.s own' train fromfile --steps 3
-says 2 'average.safetensors is a file, of which weights alone' train --init average.safetensors \
+says 0 'v.safetensors does not exist; Etude uses the run.s copy' train fromfile --steps 3
+says 2 'average.safetensors is a file, which gives only weights' train --init average.safetensors \
     --data news news nowhere
-says 3 'average.safetensors: holds weights alone' train $tiny --data news news --steps 1 nowhere \
+says 3 'average.safetensors has only weights' train $tiny --data news news --steps 1 nowhere \
     --set task.sentencepiece_model_path=average.safetensors
 [ ! -e nowhere ]
 
@@ -264,8 +264,8 @@ says 0 "batches of $batch tokens" train $tiny big2 --data text text --steps 1 --
     --set "task.train_data.global_batch_size=$batch"
 says 0 '' train $tiny big --data text text --steps 2 --vocab-size 60 --memory 400M -q
 [ "$batch" = "$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)" ]
-says 4 '--memory 500 kB: ' train $tiny big3 --data text text --vocab-size 60 --memory 500k
-says 2 '--memory 4Q: no size' train $tiny big3 --memory 4Q
+says 4 '--memory 500 kB is too little' train $tiny big3 --data text text --vocab-size 60 --memory 500k
+says 2 '--memory 4Q: not a size; write 500M, 4G or 4GiB' train $tiny big3 --memory 4Q
 [ ! -e big3 ]
 
 # ---- tables: the same options.

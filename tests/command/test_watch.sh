@@ -101,7 +101,7 @@ points "$first" 1 "49,50,50,5" >got
 grep -q '"at": 0, "name": "train.training_loss", "lower": true, "points": \[\[50, 1700000050.0, 0.223456\]\]' got ||
     fail "what came since: $(cat got)"
 [ "$(grep -c '"at"' got)" = 1 ] || fail "more than what came since: $(cat got)"
-points "$(id '<b>third')" 1 "" | grep -q '\[\[7, null, null\]\]' || fail "a value that is no number"
+points "$(id '<b>third')" 1 "" | grep -q '\[\[7, null, null\]\]' || fail "a value that is not a number"
 points "$(id real)" 1 "" >got
 value=$(sed -n 's/.*"training_loss":\([^,]*\),.*/\1/p' runs/real/metrics.jsonl | tail -1)
 grep -q "$value" got || fail "$value of a real run is not in $(cat got)"
@@ -266,7 +266,7 @@ ln -s links named
 start_of=named
 start
 get "${url}api/runs" >got
-grep -q 'leads out of' got || fail "nothing is said of links: $(cat got)"
+grep -q 'a symbolic link points outside of' got || fail "nothing is said of links: $(cat got)"
 for name in all some inner; do
     run=$(id $name)
     get "${url}api/run?id=$run" >>got
@@ -286,7 +286,7 @@ url=http://127.0.0.1:${url##*:}
 [ "$(curl -s -m 30 -o body -w '%{http_code}' "$url")" = 200 ] || fail "the page asks for a token"
 refused 401 "${url}api/runs"
 token=$(sed -n 's/.*#token=//p' address)
-[ ${#token} = 64 ] || fail "a token of ${#token}: $(cat address)"
+[ ${#token} = 64 ] || fail "1: the token has ${#token}: $(cat address)"
 get -H "Authorization: Bearer $token" "${url}api/runs" | grep -q first || fail "the token is no use"
 if [ -n "$browser" ]; then
     dom "$url#token=$token" 4000 >page

@@ -188,13 +188,13 @@ train 0 '^done  *2 steps' --config_file ema.yaml
 grep -q 'enabled: true' run/params.yaml
 train 0 '^done  *2 steps' --config_file ema.yaml --params_override trainer.optimizer_config.ema=null
 lacks 'enabled: true'
-train 3 'there is no TPU' --set runtime.tpu=local
-train 3 'there is no GPU' --set runtime.num_gpus=1
+train 3 'Etude trains on the CPU' --set runtime.tpu=local
+train 3 'not on a GPU' --set runtime.num_gpus=1
 train 3 'no tf.data service' --set task.train_data.enable_tf_data_service=true
-train 3 'always planned as a whole' --set trainer.train_tf_function=false
-train 3 'not cut into parts' --set runtime.num_cores_per_replica=2
-train 3 'no image is written' --set task.allow_image_summary=true
-train 3 'beam_size: 40 is more than half of the vocabulary.s 60 tokens; choose 30 or less' \
+train 3 'always compiled as a whole' --set trainer.train_tf_function=false
+train 3 'a model cannot be split across devices' --set runtime.num_cores_per_replica=2
+train 3 'no images to the logs' --set task.allow_image_summary=true
+train 3 'beam_size: 40 is more than half of the 60 tokens in the vocabulary; choose at most 30' \
     --valid text text --set task.model.beam_size=40
 train 0 '^done  *2 steps' --set task.validation_data.global_batch_size=4,task.model.decode_max_length=9 \
     --valid text text --set task.validation_data.limit=9

@@ -30,7 +30,7 @@ kept 'initial_learning_rate: 0.25'
 train 0 '^done' --set "$o.learning_rate=0.25,$o.learning_rate.type=inverse_sqrt"
 kept 'peak_learning_rate: 0.25'
 train 3 'lr: trainer.*peak: "high" is not a number' --lr high
-train 3 'the same as .*constant.learning_rate, which is set as well' --lr 1 \
+train 3 'the same as .*constant.learning_rate, which is also set' --lr 1 \
     --set "$o.learning_rate.constant.learning_rate=1"
 
 # A setting of what is not chosen.
@@ -63,7 +63,7 @@ train 0 '^done' --config resnet.yaml --set task.model.type=resnet
 says 3 'resnet.width: has no effect' evaluate "r$n" --set task.model.mlp.width=3,task.model.type=mlp,task.model.resnet.width=3
 
 train 0 '^done' --set 'task.class_weights={yes: 3}'
-train 3 'maybe is no class' --set 'task.class_weights={maybe: 3}'
+train 3 'maybe is not a class of' --set 'task.class_weights={maybe: 3}'
 
 # One word for several settings: those of the model that is chosen.
 train 0 '^done' --dropout 0.5 --layers 1 --batch-size 16 --device cpu
@@ -80,17 +80,17 @@ says 3 '^etude: .*dropout: .* is out of range' train l --experiment tabular/mlp 
     --data t.csv --target c --steps 3 --dropout 2
 
 # What it is here.
-train 2 'device: only cpu is taken here, not cuda: Etude does not use a GPU' --device cuda
+train 2 'device: only cpu is allowed here, not cuda: Etude does not use a GPU' --device cuda
 train 2 'train: no option --gpus: Etude does not use a GPU' --gpus 1
 train 2 'train: no option --gpus: Etude does not use a GPU' --gpus=all
 for command in predict translate evaluate serve; do
     says 2 "$command: no option --gpus: Etude does not use a GPU" $command none --gpus 0
-    says 2 'device: only cpu is taken here, not cuda:0: Etude does not use a GPU' $command none --device cuda:0
+    says 2 'device: only cpu is allowed here, not cuda:0: Etude does not use a GPU' $command none --device cuda:0
 done
 says 2 'predict: no option --cuda: Etude does not use a GPU' predict none --cuda
-train 2 'no option --resume: a run that is there is resumed' --resume
+train 2 'no option --resume: an existing run is resumed' --resume
 train 2 'no option --overwrite: a run is never overwritten' --overwrite
-train 2 'no option --learning-rate: it is --lr' --learning-rate=1
+train 2 'no option --learning-rate: use --lr' --learning-rate=1
 train 2 'no option -e; options are whole words, such as .*--epochs' -e 3
 train 2 'no option -o; options are whole words, such as --output-dir' -o r
 says 2 'no option -m; options are whole words, such as --model-dir' evaluate -m r1

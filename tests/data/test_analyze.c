@@ -205,7 +205,8 @@ static void test_analyze__codes(void **state)
     assert_int_equal(et_schema_find(analysis.schema, "each")->type, ET_SCHEMA_INTEGER);
     assert_true(each->min == (double)1699999999999900000 &&
                 each->max == (double)1699999999999914763);
-    assert_non_null(strstr(said_of(&analysis, "each", "number"), "last digits"));
+    assert_non_null(
+        strstr(said_of(&analysis, "each", "number"), "are integers too long for a number"));
     et_analysis_release(&analysis);
     et_strbuf_release(&text);
     et_strbuf_release(&kinds);
@@ -288,9 +289,8 @@ static void test_analyze__signs(void **state)
     } cases[] = {
         { "0,", "-0,", "comma", "numbers with a decimal comma" },
         { "$0.", "-$0.", "unit", "numbers with a unit" },
-        { "0.", "\u22120.", "minus",
-          "numbers with another sign than - for minus, such as \"\u2212" },
-        { "3.", "\u20133.", "minus", "write - to have numbers" },
+        { "0.", "\u22120.", "minus", "numbers with another minus sign than -, such as \"\u2212" },
+        { "3.", "\u20133.", "minus", "to have numbers, write -" },
         { "5 ", "\u22125 ", "separator", "numbers with blanks between thousands" },
     };
     for (size_t k = 0; k < COUNT(cases); k++) {
@@ -326,7 +326,7 @@ static void test_analyze__dates(void **state)
     assert_string_equal(said_of(&analysis, "when", "date"), "");
     assert_int_equal(et_metadata_find(analysis.metadata, "but")->dates, 2999);
     assert_non_null(strstr(said_of(&analysis, "but", "date"),
-                           "2,999 of 3,000 values are dates, and \"about 0007-08-01\" in "));
+                           "2,999 of 3,000 values are dates, but not \"about 0007-08-01\" in"));
     assert_non_null(strstr(said_of(&analysis, "german", "date"), "write the year first"));
     et_analysis_release(&analysis);
     et_strbuf_release(&text);
@@ -373,20 +373,22 @@ static void test_analyze__errors(void **state)
         const char *text, *message;
         et_analyze_options options;
     } rows[] = {
-        { "", ": there is no row in it", { 0 } },
-        { "\n\n", ": there is no row in it", { 0 } },
-        { "#x\n", ": there is no row in it", { .csv.comment = '#' } },
-        { "a,b\n", ": there is a header and no row", { .header = ET_ANALYZE_HEADER_THERE } },
+        { "", ": the file has no rows", { 0 } },
+        { "\n\n", ": the file has no rows", { 0 } },
+        { "#x\n", ": the file has no rows", { .csv.comment = '#' } },
+        { "a,b\n", ": the file has a header and no rows", { .header = ET_ANALYZE_HEADER_THERE } },
         { "a,b,a\n1,2,3\n", ":1: columns 1 and 3 are both called \"a\"", { 0 } },
         { "column_2,\n1,2\n", ":1: columns 1 and 2 are both called \"column_2\"", { 0 } },
-        { "a,\"b\nc\"\n1,2\n", ":1: byte 2 of the name of column 2 is a control", { 0 } },
-        { "age,b\n1,2\n", ": there is no column \"agee\". Nearest: age", { .target = "agee" } },
+        { "a,\"b\nc\"\n1,2\n",
+          ":1: byte 2 of the name of column 2 is a control character (0x",
+          { 0 } },
+        { "age,b\n1,2\n", "there is no column \"agee\". Nearest: age", { .target = "agee" } },
         { "1,2\n", "no header: column_1, column_2", { .target = "age" } },
         { "a,b\n1,2\n3\n", ":3: 1 columns, where 2 are expected", { 0 } },
         { "a,b\n1,2\n3,\"4\n", ":3: column 2: the quote that opens here", { 0 } },
         { "a,b\n1,2\n3,\"4\"x\n", ":3: column 2: \"x\" follows", { 0 } },
         { "a,b\n1,2\n3,\xff\n", ":3: column 2: the byte 0xFF is not UTF-8", { 0 } },
-        { "a\rb\r", "lines end in CR alone", { 0 } },
+        { "a\rb\r", "lines end with CR: end them with LF (tr '\\r' '\\n')", { 0 } },
         { "a\n1\n", "100000001 entries", { .entries = 100000001 } },
         { "a\n1\n", "1 quantiles", { .quantiles = 1 } },
         { "a\n1\n", "-1 threads", { .threads = -1 } },
@@ -424,11 +426,12 @@ static void test_analyze__files(void **state)
     static const struct {
         const char *text, *message;
     } others[] = {
-        { "a,c\n1,2\n", "1.csv, it lacks b, it adds c: give all files the same columns" },
-        { "a,b,c\n1,x,3\n", "1.csv, it adds c: " },
-        { "b\nx\n", "1.csv, it lacks a: " },
-        { "B,A\nx,1\n", "1.csv, it lacks a, b, it adds B, A: " },
-        { "c,d\n1,x\n2,y\n", "1.csv, it lacks a, b, it adds c, d: " },
+        { "a,c\n1,2\n",
+          "1.csv; this file lacks b; this file also has c: give all files the same columns" },
+        { "a,b,c\n1,x,3\n", "1.csv; this file also has c: " },
+        { "b\nx\n", "1.csv; this file lacks a: " },
+        { "B,A\nx,1\n", "1.csv; this file lacks a, b; this file also has B, A:" },
+        { "c,d\n1,x\n2,y\n", "1.csv; this file lacks a, b; this file also has c, d:" },
         { "a,b,a\n1,x,1\n", "other.csv:1: columns 1 and 3 are both called \"a\": rename one" },
         { "1,2,3\n", "other.csv:1: 3 columns, where 2 are expected" },
     };
@@ -441,8 +444,8 @@ static void test_analyze__files(void **state)
     assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 },
                                 &(et_analyze_options){ .header = ET_ANALYZE_HEADER_THERE }, &error),
                      ET_EDATA);
-    assert_contains(error.text, "3.csv:1: its header is not that of");
-    assert_contains(error.text, "1.csv, it lacks a, b, it adds 4, z");
+    assert_contains(error.text, "3.csv:1: the header differs from that of");
+    assert_contains(error.text, "1.csv; this file lacks a, b; this file also has 4, z");
 }
 
 /* What is added up of a column is what stands below its name, wherever that is. */
@@ -508,7 +511,7 @@ static void test_analyze__header_behind_none(void **state)
                             write_text(*state, "2.csv", "a,b\n3,x\n") };
     et_analyze_options options = { .header = ET_ANALYZE_HEADER_FOUND };
     assert_fails(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error), ET_EDATA,
-                 "2.csv:1: its first row looks like a header, and ");
+                 "2.csv:1: the first row looks like a header, but");
     options.header = ET_ANALYZE_HEADER_ABSENT;
     assert_ok(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error));
     et_analysis_release(&analysis);
@@ -542,9 +545,9 @@ static void test_analyze__schema(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        { "b,v[0]\n1,2\n", ":1: the header disagrees with the schema: there is no column v[1]" },
+        { "b,v[0]\n1,2\n", ":1: the header does not match the schema: there is no column v[1]" },
         { "x,b\n1,2\n", "there is no column v[0], v[1]" },
-        { "1,2\n", ":1: 2 columns, and the schema has 3" },
+        { "1,2\n", ":1: 2 columns, but the schema has 3" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         assert_int_equal(

@@ -203,7 +203,7 @@ static void test_analyze_large__changes(void **state)
     et_error error = ET_ERROR_INIT;
     et_analyze_options options = { .progress = grow, .payload = (void *)(uintptr_t)path };
     assert_int_equal(analyze(&analysis, path, &options, &error), ET_EFORMAT);
-    assert_contains(error.text, "growing.csv changed while it was read");
+    assert_contains(error.text, "growing.csv changed while Etude read it (");
 }
 
 int main(void)

@@ -473,8 +473,8 @@ static void test_batches__budget_too_small(void **state)
         const char *message;
     } cases[] = {
         { { 3, 100, 10 },
-          "b.en:1: 5 source tokens do not fit task.train_data.global_batch_size = 3: raise that, "
-          "or lower max_seq_length" },
+          "b.en:1: 5 source tokens do not fit task.train_data.global_batch_size = 3: raise this "
+          "limit, or lower max_seq_length" },
         { { 100, 16, 10 }, "b.de:3: 17 target tokens do not fit" },
     };
     et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };

@@ -259,9 +259,10 @@ static void test_bucketed__refuses(void **state)
         et_bucket bucket;
         const char *words;
     } cases[] = {
-        { { 64, 0 }, "the budget of a batch is too small for samples of up to 64 tokens" },
-        { { 9, 5 }, "batches are for up to 9" },
-        { { INT32_MAX, 2 }, "a batch of 2 samples of up to 2147483647 tokens" },
+        { { 64, 0 }, "the token budget of a batch is too small for samples of up to 64 tokens" },
+        { { 9, 5 }, "tokens: batches allow at most 9" },
+        { { INT32_MAX, 2 },
+          "a batch of 2 samples of up to 2147483647 tokens: both must be at least 1" },
     };
     et_encoded encoded = make_encoded(100);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

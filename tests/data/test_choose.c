@@ -206,7 +206,7 @@ static void test_choose__mistakes(void **state)
     assert_int_equal(et_mix_open(&out, parts, bad, 2, 0, NULL), ET_ECONFIG);
     assert_int_equal(et_mix_open(&out, parts, large, 2, 0, &error), ET_ECONFIG);
     assert_non_null(
-        strstr(error.text, "weight 1e+300 of part 0: it must be positive, at most 1e+"));
+        strstr(error.text, "weight 1e+300 of part 0: give a positive number of at most 1e+"));
     assert_int_equal(et_mix_open(&out, parts, equal, 2, 0, NULL), ET_EUSAGE);
     assert_int_equal(et_batches_open(&source, ten, NULL, NULL), ET_OK);
     assert_int_equal(source->layout.capacity[0], 32);

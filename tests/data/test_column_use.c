@@ -31,19 +31,20 @@ static const struct {
     { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 3, ENTRIES), "embedding of 3 values" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 330, ENTRIES),
-      "embedding of 2 values with 2 rows or more, and one of all others (330 of 600 values "
+      "embedding of 2 values with 2 rows or more, and one for all others (330 of 600 values "
       "differ)" },
     { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 300, ENTRIES), "embedding of 3 values" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 539, ENTRIES),
-      "embedding of 2 values with 2 rows or more, and one of all others (539 of 600 values "
+      "embedding of 2 values with 2 rows or more, and one for all others (539 of 600 values "
       "differ)" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 540, ENTRIES),
       "540 of 600 values differ: looks like an ID, ignored" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(4000, 4000, .missing = 3),
-      "4,000 of 4,000 values differ: looks like an ID, ignored, but for whether it is missing" },
+      "4,000 of 4,000 values differ: looks like an ID, ignored, but for whether the value is "
+      "missing" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(5, 5, ENTRIES),
       "5 of 5 values differ: looks like an ID, ignored" },
@@ -54,7 +55,7 @@ static const struct {
     { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 600, .dates = 600), "date, its parts" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 600, .dates = 600, .missing = 9),
-      "date, its parts; whether it is missing" },
+      "date, its parts; whether the value is missing" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 600, .dates = 599),
       "600 of 600 values differ: looks like an ID, ignored" },
@@ -71,10 +72,10 @@ static const struct {
       "lists of values: ignored without a features file" },
     { { .type = ET_SCHEMA_REAL },
       { .count = 99, .has_range = true, .max = 3, .has_moments = true, .std = 1, .missing = 1 },
-      "number, standardized; whether it is missing" },
+      "number, standardized; whether the value is missing" },
     { { .type = ET_SCHEMA_REAL },
       { .count = 99, .has_range = true, .min = 3, .max = 3, .has_moments = true, .missing = 1 },
-      "constant: ignored, but for whether it is missing" },
+      "constant: ignored, but for whether the value is missing" },
     { { .type = ET_SCHEMA_INTEGER },
       { .count = 100,
         .has_range = true,
@@ -145,10 +146,10 @@ static void test_column_use__features(void **state)
               "'a,b'}]}\n"
               "- {name: e, type: embed, fields: b, transform: {minimum_count: 2}}\n");
     assert_string_equal(et_strbuf_text(&text),
-                        "- a   real      number, its logarithm; whether it is missing\n"
-                        "- b   discrete  embedding of 2 values with 2 rows or more, and one of all "
-                        "others (3 of 53 values differ); whether it is missing\n"
-                        "- y\xc3\xa4  discrete  ignored: no feature reads it\n");
+                        "- a   real      number, its logarithm; whether the value is missing\n- b  "
+                        " discrete  embedding of 2 values with 2 rows or more, and one for all "
+                        "others (3 of 53 values differ); whether the value is missing\n- y\xc3\xa4 "
+                        " discrete  ignored: no feature reads it\n");
     et_strbuf_release(&text);
     /* of many columns a line for those of which the same is made */
     print_set(&text, 300,

@@ -89,11 +89,12 @@ static void test_corpus__lengths_differ(void **state)
     et_corpus_paths paths = { .source = { &en, 1 }, .target = { &fr, 1 } };
     char expected[256];
     snprintf(expected, sizeof expected,
-             "%s has 1,234 lines, %s has 1,233: line N of one must translate line N of the other",
+             "%s has 1,234 lines, but %s has 1,233: line N of one file must translate line N of "
+             "the other",
              en, fr);
     check_error(&paths, ET_EDATA, expected);
     paths = (et_corpus_paths){ .source = { &fr, 1 }, .target = { &en, 1 } };
-    snprintf(expected, sizeof expected, "%s has 1,233 lines, %s has 1,234:", fr, en);
+    snprintf(expected, sizeof expected, "%s has 1,233 lines, but %s has 1,234:", fr, en);
     check_error(&paths, ET_EDATA, expected);
     const char *both[] = { en, fr };
     paths = (et_corpus_paths){ .source = { both, 2 }, .target = { both, 1 } };
@@ -114,8 +115,8 @@ static void test_corpus__empty(void **state)
     const char *empty = write_text(*state, "empty", "");
     et_corpus_paths two = { .source = { &empty, 1 }, .target = { &empty, 1 } };
     et_corpus_paths tsv = { .tsv = { &empty, 1 } };
-    check_error(&two, ET_EDATA, "empty: there is no line in it");
-    check_error(&tsv, ET_EDATA, "empty: there is no line in it");
+    check_error(&two, ET_EDATA, "empty: the file is empty: give at least one pair");
+    check_error(&tsv, ET_EDATA, "empty: the file is empty: give at least one pair");
 }
 
 static void test_corpus__paths(void **state)
@@ -273,16 +274,16 @@ static void test_corpus__bad_records(void **state)
         { { { "fine", 4 } },
           1,
           "id",
-          "feature id holds 1 values (integers): one string is needed",
+          "feature id has 1 values (integers): give one string",
           ET_EDATA },
-        { { { "a", 1 }, { "b", 1 } }, 2, "en", "feature en holds 2 values (bytes)", ET_EDATA },
-        { { { "a", 1 } }, 0, "en", "feature en holds 0 values", ET_EDATA },
+        { { { "a", 1 }, { "b", 1 } }, 2, "en", "feature en has 2 values (bytes)", ET_EDATA },
+        { { { "a", 1 } }, 0, "en", "feature en has 0 values", ET_EDATA },
         { { { "a\0b", 3 } }, 1, "en", "feature en: byte 2 is NUL: write UTF-8 text", ET_EDATA },
         { { { "ab\xff", 3 } }, 1, "en", "feature en: byte 3 (0xFF) is not UTF-8", ET_EDATA },
         { { { long_text, sizeof long_text } },
           1,
           "en",
-          "a string of more than 1048576 bytes",
+          ": a string of more than 1048576 bytes: give one sentence per record",
           ET_EDATA },
         { { { "a", 1 } },
           1,
@@ -308,7 +309,7 @@ static void test_corpus__bad_records(void **state)
                               .target_feature = "de" };
     check_error(&paths, ET_ENOTFOUND, "none");
     paths.records.items = &text;
-    check_error(&paths, ET_EFORMAT, "text: record 1 at byte 0: the file ends within it");
+    check_error(&paths, ET_EFORMAT, "text: record 1 at byte 0: the file ends within the record");
     paths.tsv = paths.records;
     check_error(&paths, ET_ECONFIG, "are both set: set one of them");
 }

@@ -159,16 +159,31 @@ static const struct {
     { "a,b\n1\n", 0, ET_EDATA, ":2: 1 columns, where 2 are in line 1, in \"1\"", { 0 } },
     { "a,b\n\n1,2,3\n", 0, ET_EDATA, ":3: 3 columns, where 2 are in line 1, in \"1,2,3\"", { 0 } },
     { "a,b\n", 0, ET_EDATA, ":1: 2 columns, where 3 are expected", { .columns = 3 } },
-    { "a\tb\n1\n", 0, ET_EDATA, "the delimiter (a tab)", { .delimiter = '\t' } },
+    { "a\tb\n1\n",
+      0,
+      ET_EDATA,
+      ": correct the row, quote values that contain the delimiter (a tab), or name another "
+      "delimiter",
+      { .delimiter = '\t' } },
     { "a,b\n1,\"2\n3,4\n", 0, ET_EDATA, ":2: column 2: the quote that opens here", { 0 } },
     { "a,b\n\"x\ny\",\"2\n3,4", 0, ET_EDATA, ":3: column 2: the quote that opens here", { 0 } },
     { "\"", 0, ET_EDATA, ":1: column 1: the quote that opens here", { 0 } },
-    { "a,\"b\"c,d\n", 0, ET_EDATA, ":1: column 2: \"c\" follows the quote", { 0 } },
-    { "a,\"b\n\"c,d\n", 0, ET_EDATA, ":2: column 2: \"c\" follows the quote", { 0 } },
-    { "a,b\rc,d\n", 0, ET_EDATA, ":1: column 2: a CR that ends no line", { 0 } },
-    { "a,b\rc,\"d\"\n", 0, ET_EDATA, ":1: column 2: a CR that ends no line", { 0 } },
-    { "a,b\rc,d\r", 0, ET_EDATA, "lines end in CR alone", { 0 } },
-    { "a,b\rc,d", 0, ET_EDATA, "lines end in CR alone", { 0 } },
+    { "a,\"b\"c,d\n",
+      0,
+      ET_EDATA,
+      ":1: column 2: \"c\" follows the closing quote of a value: inside a value, double each quote "
+      "(\"\")",
+      { 0 } },
+    { "a,\"b\n\"c,d\n",
+      0,
+      ET_EDATA,
+      ":2: column 2: \"c\" follows the closing quote of a value: inside a value, double each quote "
+      "(\"\")",
+      { 0 } },
+    { "a,b\rc,d\n", 0, ET_EDATA, ":1: column 2: a CR within a line", { 0 } },
+    { "a,b\rc,\"d\"\n", 0, ET_EDATA, ":1: column 2: a CR within a line", { 0 } },
+    { "a,b\rc,d\r", 0, ET_EDATA, "lines end with CR: end them with LF (tr '\\r' '\\n')", { 0 } },
+    { "a,b\rc,d", 0, ET_EDATA, "lines end with CR: end them with LF (tr '\\r' '\\n')", { 0 } },
     { "a,b\rc,\0d\r", 9, ET_EDATA, ":1: column 3: a NUL byte", { 0 } },
     { "a,b\nc,d\0\n", 9, ET_EDATA, ":2: column 2: a NUL byte", { 0 } },
     { "a,b\n\"c\0\",d\n", 11, ET_EDATA, ":2: column 1: a NUL byte", { 0 } },
@@ -187,9 +202,9 @@ static const struct {
       "is UTF-16",
       { 0 } },
     { "a", 0, ET_ECONFIG, "the delimiter is a quote", { .delimiter = '"' } },
-    { "a", 0, ET_ECONFIG, "the delimiter is no printable", { .delimiter = '\n' } },
+    { "a", 0, ET_ECONFIG, "the delimiter is not a printable", { .delimiter = '\n' } },
     { "a", 0, ET_ECONFIG, "the character before comments is no", { .comment = '\r' } },
-    { "a", 0, ET_ECONFIG, "are the same", { .delimiter = '#', .comment = '#' } },
+    { "a", 0, ET_ECONFIG, "is also the character", { .delimiter = '#', .comment = '#' } },
     { "a", 0, ET_ECONFIG, "-1 columns", { .columns = -1 } },
 };
 
@@ -608,7 +623,8 @@ static void test_csv__endless(void **state)
     close(fd);
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
-    check_error(path, NULL, ET_EDATA, "endless.csv:3: a row of more than 16777216 bytes");
+    check_error(path, NULL, ET_EDATA,
+                "endless.csv:3: a row of more than 16777216 bytes: write one row per line");
     getrusage(RUSAGE_SELF, &after);
     assert_true(after.ru_maxrss - before.ru_maxrss < 96 * 1024);
     et_strbuf text = ET_STRBUF_INIT, rows = ET_STRBUF_INIT;
@@ -623,7 +639,7 @@ static void test_csv__endless(void **state)
     for (size_t i = 0; i < text.length; i += 1000)
         text.data[i] = '\r';
     check_error(write_text(*state, "mac.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
-                "lines end in CR alone");
+                "lines end with CR: end them with LF (tr '\\r' '\\n')");
     text.data[0] = 'a';
     text.data[1] = '"';
     text.data[5] = ',';
@@ -650,8 +666,9 @@ static void test_csv__many_columns(void **state)
     et_csv_close(csv);
     et_strbuf_cut(&text, text.length - 1);
     et_strbuf_append(&text, ",1\n");
-    check_error(write_text(*state, "wider.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
-                "wider.csv:1: more than 100000 columns");
+    check_error(
+        write_text(*state, "wider.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
+        "wider.csv:1: more than 100000 columns: remove columns that the model does not need");
     et_strbuf_release(&text);
 }
 
@@ -725,7 +742,7 @@ static void test_csv__changes(void **state)
         while (!(status = et_csv_next(csv, &row, &error)) && row.count)
             ;
         assert_int_equal(status, ET_EFORMAT);
-        assert_contains(error.text, "changing.csv changed while it was read");
+        assert_contains(error.text, "changing.csv changed while Etude read it (");
         et_csv_close(csv);
         et_strbuf_release(&text);
     }

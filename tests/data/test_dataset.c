@@ -351,7 +351,7 @@ static void test_dataset__frames(void **state)
                         "0.5,4:1 0,2:0 2.5,3:-1 4.5,1:0;");
     f->logged = 0;
     assert_string_equal(read_source(f, et_data_set_at(set, 0), &once), "0.5,4:1 0,2:0 4.5,1:0;");
-    assert_contains(f->log, "train: 1 rows have no target");
+    assert_contains(f->log, "train: 1 rows have no target and are left out (");
     assert_string_equal(read_source(f, et_data_set_at(set, 1), &once), "1,4:1 2,2:0;");
     /* Instances are rows of CSV. */
     const et_bytes instance = { "setosa,7,8,,", 12 };
@@ -374,7 +374,7 @@ static void test_dataset__bad_frames(void **state)
         int status;
         const char *error;
     } cases[] = {
-        { { { "a", ET_COLUMN_FLOAT64, width } }, 0, 2, ET_ECONFIG, "a frame of 0 columns" },
+        { { { "a", ET_COLUMN_FLOAT64, width } }, 0, 2, ET_ECONFIG, "a frame of 0 columns and" },
         { { { "a", ET_COLUMN_FLOAT64, width } }, 1, 0, ET_ECONFIG, "and 0 rows" },
         { { { "", ET_COLUMN_FLOAT64, width } }, 1, 2, ET_ECONFIG, "needs a name and data" },
         { { { "a", ET_COLUMN_FLOAT64, NULL } }, 1, 2, ET_ECONFIG, "needs a name and data" },
@@ -382,12 +382,12 @@ static void test_dataset__bad_frames(void **state)
           1,
           2,
           ET_ECONFIG,
-          "column a of a frame: its type is none of category, int32" },
+          "column a of a frame: the type must be category, int32" },
         { { { "a", ET_COLUMN_FLOAT64, width }, { "a", ET_COLUMN_FLOAT64, width } },
           2,
           2,
           ET_ECONFIG,
-          "column a is there twice" },
+          "two columns are called a" },
         { { { "a", ET_COLUMN_FLOAT64, width } },
           1,
           2,
@@ -398,7 +398,7 @@ static void test_dataset__bad_frames(void **state)
           2,
           2,
           ET_ECONFIG,
-          "there is no field count in the schema" },
+          "the schema has no field count" },
     };
     const et_data_set_options options = { .features_path =
                                               write_text(f, "features.yaml", features) };
@@ -420,8 +420,8 @@ static void test_dataset__bad_frames(void **state)
     et_source *source = NULL;
     assert_ok(et_frame_data_set_open(&set, frames, 2, &options, error));
     assert_fails(et_data_source_read(&source, et_data_set_at(set, 1), NULL, error), ET_EDATA,
-                 "source eval: eval disagrees with the schema, in 2 places: (1) column species has "
-                 "numbers, and the field is discrete; (2) there is no column width");
+                 "source eval: eval does not match the schema, in 2 places: (1) column species has "
+                 "numbers, but the field is discrete; (2) there is no column width");
     et_data_set_close(set);
 }
 
@@ -465,19 +465,19 @@ static void test_dataset__bad_instances(void **state)
         bool all;
         const char *error;
     } cases[] = {
-        { { "0.5" }, false, "instance:1: 1 column, and the schema has 3, or 2 without the target" },
-        { { "0.5,1" }, true, "instance:1: 2 columns, and the schema has 3" },
+        { { "0.5" }, false, "instance:1: 1 column, but the schema has 3, or 2 without the target" },
+        { { "0.5,1" }, true, "instance:1: 2 columns, but the schema has 3" },
         { { "0.5,1", "0.5" }, false, "instance:2" },
         { { "0.5,1", "0.5,1,2" }, false, "instance:2" },
-        { { "0.5,1", "" }, false, "instance:2: it is empty" },
-        { { "0.5,1\n0.5,1" }, false, "instance:1: it is more than one row" },
+        { { "0.5,1", "" }, false, "instance:2: the text is empty" },
+        { { "0.5,1\n0.5,1" }, false, "instance:1: the text is more than one row" },
         { { "0.5,\"1" }, false, "instance:1" },
         { { "0.5,\xff" }, false, "instance:1" },
-        { { "0.5,1", "x,1" }, false, "instance:2: column width: \"x\" is no number" },
+        { { "0.5,1", "x,1" }, false, "instance:2: column width: \"x\" is not a number" },
         { { "count,species", "1,setosa" },
           false,
-          "instance:1: the header disagrees with the schema: there is no column width" },
-        { { "count,width" }, false, "there is no row in it" },
+          "instance:1: the header does not match the schema: there is no column width" },
+        { { "count,width" }, false, "no rows: give at least one" },
         { { "rosea,0.5,1" }, false, "instance:1: column species: the label \"rosea\"" },
     };
     et_data_set *set = open_csv(*state);
@@ -533,28 +533,28 @@ static void test_dataset__errors(void **state)
     assert_fails(et_data_set_open(&set, NULL, 0, &good, error), ET_ECONFIG,
                  "At least one DataSource must be specified.");
     assert_fails(et_csv_data_set_open(&set, twice, 2, NULL, &good, error), ET_ECONFIG,
-                 "source train is there twice");
+                 "two sources are called train");
     assert_fails(et_csv_data_set_open(&set, absent, 1, NULL, &good, error), ET_ENOTFOUND,
                  "source train: cannot open");
     assert_fails(et_examples_data_set_open(&set, absent, 1, &good, error), ET_ENOTFOUND, "absent");
     assert_fails(et_csv_data_set_open(&set, nameless, 1, NULL, &good, error), ET_ECONFIG,
                  "source 1 of a data set needs a name");
     assert_fails(et_csv_data_set_open(&set, pathless, 1, NULL, &good, error), ET_ECONFIG,
-                 "a data source without a path");
+                 "a data source has no path: name at least one file");
     assert_fails(et_csv_data_set_open(&set, twice, 1, NULL, NULL, error), ET_ECONFIG,
                  "needs a schema");
     const et_csv_format both = { .header = true, .no_header = true };
     assert_fails(et_csv_data_set_open(&set, twice, 1, &both, &good, error), ET_ECONFIG,
-                 "a header that is there and is not");
+                 "the format of a data source sets both header and no_header: set only one");
     three t;
     assert_ok(three_parse(&t, schema, metadata, features, error));
     et_data_set_options too_much[] = { good, good, good };
     too_much[0].schema = t.schema;
     too_much[1].metadata = t.metadata;
     too_much[2].features = t.features;
-    static const char *const which[] = { "the schema of a data set is given, and",
-                                         "the metadata of a data set is given, and",
-                                         "the features of a data set is given, and" };
+    static const char *const which[] = { "both the schema of a data set and",
+                                         "both the metadata of a data set and",
+                                         "both the features of a data set and" };
     for (int i = 0; i < 3; i++)
         assert_fails(et_csv_data_set_open(&set, twice, 1, NULL, &too_much[i], error), ET_ECONFIG,
                      which[i]);
@@ -562,17 +562,19 @@ static void test_dataset__errors(void **state)
     /* A source by itself, in two sets, with options that are none. */
     assert_ok(et_csv_source_open(&source, path, NULL, error));
     assert_fails(et_data_source_read(&read, source, NULL, error), ET_ECONFIG,
-                 "a data source is read in a data set");
+                 "a data source cannot be opened alone: add it to a data set, whose features "
+                 "describe the rows");
     const et_data_set_part parts[] = { { "a", source }, { "b", source } };
-    assert_fails(et_data_set_open(&set, parts, 2, &good, error), ET_ECONFIG, "b is there twice");
+    assert_fails(et_data_set_open(&set, parts, 2, &good, error), ET_ECONFIG,
+                 "two sources are called b");
     assert_ok(et_data_set_open(&set, parts, 1, &good, error));
     et_data_set *second = NULL;
     assert_fails(et_data_set_open(&second, parts, 1, &good, error), ET_ECONFIG,
-                 "source a is in a data set already");
+                 "source a already belongs to a data set");
     const et_read_options odd[] = { { .batch = -1 }, { .epochs = -1 }, { .threads = -1 } };
     for (size_t i = 0; i < COUNT(odd); i++)
         assert_fails(et_data_source_read(&read, source, &odd[i], error), ET_ECONFIG,
-                     "none is negative");
+                     "none may be negative");
     write_text(f, "train.csv", "setosa,0.5,one\n");
     assert_fails(et_data_source_read(&read, source, NULL, error), ET_EDATA, "source a: ");
     et_data_set_close(set);

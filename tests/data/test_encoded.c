@@ -209,7 +209,7 @@ static void test_encoded__nothing_left(void **state)
     check_error(
         &same, vocabulary, &(et_encoded_options){ .max_seq_length = 3 }, ET_EDATA,
         "(max_seq_length 3): 0 pairs; 2 filtered (100 %): 2 too long: raise max_seq_length");
-    check_error(&half, vocabulary, &any, ET_EDATA, "2 empty: give lines that hold text");
+    check_error(&half, vocabulary, &any, ET_EDATA, "2 empty: give lines with text");
     check_error(&missing, vocabulary, &any, ET_ECONFIG, "target_path is not");
     write_text(*state, "f.de", "a\n\xff\n");
     check_error(&half, vocabulary, &any, ET_EDATA, "f.de:2: byte 1");
@@ -601,7 +601,7 @@ static void check_unwritable(fixture *f, const parallel *p, const et_vocabulary 
     et_encoded *encoded = open_encoded(&p->paths, vocabulary, &any, cache);
     assert_int_equal(encoded->pairs, 100);
     assert_int_equal(f->logged, 1);
-    assert_contains(f->log, "not kept for the next start");
+    assert_contains(f->log, "for the next start");
     et_encoded_close(encoded);
     assert_false(et_file_exists(cache));
 }

@@ -390,7 +390,7 @@ static void test_encoder__without_target(void **state)
     assert_ok(et_encoder_row(encoder, cells, (void *[]){ &x, NULL }, NULL, error));
     assert_true(x == 2);
     assert_fails(et_encoder_row(encoder, cells, (void *[]){ &x, &y }, NULL, error), ET_EDATA,
-                 "column y: the label \"?!\" is none of the 2 of the metadata (<=50K, >50K)");
+                 "column y: the label \"?!\" is not one of the 2 in the metadata (<=50K, >50K)");
     et_encoder_free(encoder);
 }
 
@@ -458,11 +458,12 @@ static void test_encoder__values(void **state)
     assert_int_equal(ids[0], 0);
     values[N].number = 7.5;
     assert_fails(et_encoder_values(encoder, values, to, "a:1", error), ET_EDATA,
-                 "a:1: column n: 7.5 is no integer");
+                 "a:1: column n: 7.5 is not an integer, but the schema says so: correct it, set "
+                 "fractions: true, or make the field real");
     values[N].missing = true;
     values[X].number = NAN;
     assert_fails(et_encoder_values(encoder, values, to, "a:1", error), ET_EDATA,
-                 "a:1: column x: nan is no finite number");
+                 "a:1: column x: nan is not finite: correct it");
     et_encoder_free(encoder);
 }
 
@@ -472,39 +473,54 @@ static void test_encoder__bad_rows(void **state)
     static const struct {
         const char *feature, *cells[CELLS], *error;
     } cases[] = {
-        { "{name: F, fields: x}", OF_X("abc"), "f.csv:7: column x: \"abc\" is no number" },
-        { "{name: F, fields: x}", OF_X("1e999"), "column x: \"1e999\" is beyond the numbers" },
-        { "{name: F, fields: x}", OF_X("1e39"), "1e+39 is too large for the model's numbers" },
+        { "{name: F, fields: x}", OF_X("abc"), "f.csv:7: column x: \"abc\" is not a number" },
+        { "{name: F, fields: x}", OF_X("1e999"),
+          "column x: \"1e999\" is too large for a double: correct it" },
+        { "{name: F, fields: x}", OF_X("1e39"), "1e+39 is too large for float32: correct it" },
         { "{name: F, fields: x}", OF_X("0x1p3"),
-          "\"0x1p3\" is no number, and the schema says real" },
-        { "{name: F, fields: x}", OF_X("nan"), "\"nan\" is no number" },
-        { "{name: F, fields: x}", OF_X("inf"), "\"inf\" is no number" },
-        { "{name: F, fields: x}", OF_X("1,5"), "\"1,5\" is no number" },
-        { "{name: F, fields: x}", OF_X(""), "\"\" is no number" },
-        { "{name: F, fields: n}", { [N] = "3.5" }, "column n: 3.5 is no integer" },
-        { "{name: F, fields: w}", { NULL }, "f.csv:7: column w: there is no value" },
-        { "{name: F, type: log, fields: x}", OF_X("-1"), "ln(x + 1) of -1 is no number" },
+          "\"0x1p3\" is not a number, but the schema says real" },
+        { "{name: F, fields: x}", OF_X("nan"), "\"nan\" is not a number" },
+        { "{name: F, fields: x}", OF_X("inf"), "\"inf\" is not a number" },
+        { "{name: F, fields: x}", OF_X("1,5"), "\"1,5\" is not a number" },
+        { "{name: F, fields: x}", OF_X(""), "\"\" is not a number" },
+        { "{name: F, fields: n}",
+          { [N] = "3.5" },
+          "column n: 3.5 is not an integer, but the schema says so: correct it, set fractions: "
+          "true, or make the field real" },
+        { "{name: F, fields: w}", { NULL }, "f.csv:7: column w: the value" },
+        { "{name: F, type: log, fields: x}", OF_X("-1"), "ln(x + 1) of -1 is not a number" },
         { "{name: F, type: date, fields: t}", OF_T("31.5.2024"),
-          "\"31.5.2024\" is no date: write" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-02-29"), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-00-29"), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T24:00"), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T"), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T10:00:00."), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T10:00+5"), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T("2023-01-29 10:00x"), "is no date" },
-        { "{name: F, type: date, fields: t}", OF_T(""), "is no date" },
-        { "{name: F, type: date, fields: x}", OF_X("1e15"), "is no time of the years 0 to 9999" },
+          "\"31.5.2024\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-02-29"),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-00-29"),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T24:00"),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T"),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T10:00:00."),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T10:00+5"),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29 10:00x"),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: t}", OF_T(""),
+          "\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00" },
+        { "{name: F, type: date, fields: x}", OF_X("1e15"),
+          "is not a time in seconds since 1970 (years 0 to 9999): correct it" },
         { "{name: F, type: target, fields: y}",
           { [Y] = "<=50K." },
-          "the label \"<=50K.\" is none of the 2" },
-        { "{name: F, type: target, fields: y}", { [Y] = "" }, "the label \"\" is none of the 2" },
+          "the label \"<=50K.\" is not one of the 2" },
+        { "{name: F, type: target, fields: y}",
+          { [Y] = "" },
+          "the label \"\" is not one of the 2" },
         { "{name: F, type: target, fields: l, transform: {classes: true}}",
           { [L] = "7" },
-          "the label \"7\" is none of the 4 of the metadata (3, 4, ...)" },
+          "the label \"7\" is not one of the 4 in the metadata (3, 4, ...)" },
         { "{name: F, type: target, fields: l, transform: {classes: true}}",
           { [L] = "2" },
-          "the label \"2\" is none of the 4" },
+          "the label \"2\" is not one of the 4" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_encoder *encoder = NULL;

@@ -18,28 +18,29 @@ static void test_encoder_disagreements__disagreements(void **state)
     static const struct {
         const char *feature, *error;
     } cases[] = {
-        { "{name: xx}", "features.yaml: schema, metadata and features disagree: line 2: feature "
-                        "xx: there is no field xx in the schema" },
-        { "{name: t}", "line 2: feature t: identity is not for discrete fields, as t is one: "
-                       "choose embed, one-hot or hash" },
-        { "{name: t, type: log}", "log is not for discrete fields" },
-        { "{name: t, type: scale}", "scale is not for discrete fields" },
-        { "{name: t, type: standardize}", "standardize is not for discrete fields" },
-        { "{name: t, type: quantile}", "quantile is not for discrete fields" },
+        { "{name: xx}", "features.yaml: schema, metadata and features do not match: line 2: "
+                        "feature xx: the schema has no field xx" },
+        { "{name: t}", "line 2: feature t: identity does not work on discrete fields such as t: "
+                       "use embed, one-hot or hash" },
+        { "{name: t, type: log}", "log does not work on discrete fields such as" },
+        { "{name: t, type: scale}", "scale does not work on discrete fields such as" },
+        { "{name: t, type: standardize}", "standardize does not work on discrete fields such as" },
+        { "{name: t, type: quantile}", "quantile does not work on discrete fields such as" },
         { "{name: t, type: bucketize, transform: {boundaries: 1}}",
-          "bucketize is not for discrete" },
-        { "{name: x, type: one-hot}", "one-hot is not for real fields, as x is one: choose "
+          "bucketize does not work on discrete" },
+        { "{name: x, type: one-hot}", "one-hot does not work on real fields such as x: use "
                                       "standardize, quantile, scale or bucketize" },
-        { "{name: x, type: embed}", "embed is not for real fields" },
+        { "{name: x, type: embed}", "embed does not work on real fields such as" },
         { "{name: l, type: one-hot}", "the metadata has no entries of l, which one-hot needs" },
         { "{name: l, type: quantile}", "the metadata has no quantiles of l" },
-        { "{name: Y, type: target, fields: [y, t]}", "classes are of one field with one value" },
+        { "{name: Y, type: target, fields: [y, t]}",
+          "a target has one field with one value: write a target for each field" },
         { "{name: Y, type: target, fields: x, transform: {classes: true}}",
-          "x is real, and classes are texts or integers" },
+          "x is real; classes must be texts or integers" },
         { "{name: X, type: concat, features: [{name: x}, {name: t, type: embed}]}",
-          "feature X: it has numbers and ids" },
+          "feature X: the concat mixes numbers and ids" },
         { "{name: X, type: cross, fields: [t, v], transform: {buckets: 3}}",
-          "v has more than one value" },
+          "v has more than one value: cross needs fields with one value" },
         { "{name: t, type: key}", "no feature gives a column" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -62,14 +63,15 @@ static void test_encoder_disagreements__disagreements_of_metadata(void **state)
         { "{name: a, type: real}", "{}", "{name: a, type: standardize}",
           "the metadata has no mean and std of a" },
         { "{name: a, type: real}", "{\"a\": {\"missing\": 9}}", "{name: a, type: standardize}",
-          "a has no value in any row: take the feature out" },
+          "a has no value in any row: remove the feature" },
         { "{name: a, type: discrete}", "{\"a\": {\"missing\": 9}}", "{name: a, type: target}",
-          "a has no value in any row" },
+          "a has no value in any row: remove the feature" },
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
-          "a has one class only, \"x\": there is nothing to learn" },
+          "a has only one class, \"x\": there is nothing to learn" },
         { "{name: a, type: discrete}", "{\"a\": {\"count\": 9, \"distinct\": 9, \"cut\": true}}",
           "{name: a, type: embed}",
-          "9 of 9 values of a differ, and of such a column the metadata" },
+          "9 of 9 values of a differ, so the metadata has no vocabulary for this column: use the "
+          "transform hash" },
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}",
           "{name: a, type: embed, transform: {minimum_count: 2}}",
           "the metadata has no counts of a" },
@@ -77,17 +79,17 @@ static void test_encoder_disagreements__disagreements_of_metadata(void **state)
           "the metadata has no entries of a, which target needs" },
         { "{name: a, type: integer}", "{\"a\": {\"min\": 0, \"max\": 1e9}}",
           "{name: a, type: target, transform: {classes: true}}",
-          "from 2 to 65536 numbers can be classes" },
+          "classes need 2 to 65536 different numbers" },
         { "{name: a, type: integer}", "{\"a\": {\"min\": 0.5, \"max\": 3}}",
-          "{name: a, type: target, transform: {classes: true}}", "a goes from 0.5 to 3" },
+          "{name: a, type: target, transform: {classes: true}}", "a has integers from 0.5 to 3" },
         { "{name: income, type: real}", "{}", "{name: incom}",
-          "there is no field incom in the schema. Nearest: income" },
+          "the schema has no field incom. Nearest: income" },
         { "{name: a, type: real, length: 0}", "{}", "{name: a}",
-          "a is of variable length: choose one-hot, bucketize or missing" },
+          "a has variable length: use one-hot, bucketize or missing, or set its length" },
         { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
-          "a row of more than 1048576 values" },
+          ": a row of more than 1048576 values" },
         { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",
-          "a is the target and goes into another feature, too" },
+          "a is the target and also part of another feature: remove it from one of them" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_encoder *encoder = NULL;
@@ -107,10 +109,11 @@ static void test_encoder_disagreements__all_disagreements(void **state)
                                     "name: t, type: log},\n {name: l, type: quantile}]}\n"
                                     "- {name: b, type: hash, transform: {buckets: 3}}\n";
     static const char *const parts[] = {
-        "features.yaml: schema, metadata and features disagree, in 4 places: (1) line 2: feature a",
-        "(2) line 3: feature t: log is not for discrete",
+        "features.yaml: schema, metadata and features do not match, in 4 places: (1) line 2: "
+        "feature a",
+        "(2) line 3: feature t: log does not work on discrete",
         "(3) line 4: feature l: the metadata has no quantiles",
-        "(4) line 5: feature b: there is no field b",
+        "(4) line 5: feature b: the schema has no field b",
     };
     et_encoder *encoder = NULL;
     et_strbuf many = ET_STRBUF_INIT;

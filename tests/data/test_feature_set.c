@@ -136,10 +136,12 @@ static void test_feature_set__create(void **state)
     /* Specs that hold themselves. */
     et_feature_spec loop = { .name = "L", .type = ET_TRANSFORM_CONCAT, .feature_count = 1 };
     loop.features = &loop;
-    assert_fails(et_feature_set_create(&set, &loop, 1, error), ET_ECONFIG, "a cycle?");
-    assert_fails(et_feature_set_create(&set, specs, 0, error), ET_ECONFIG, "one or more");
+    assert_fails(et_feature_set_create(&set, &loop, 1, error), ET_ECONFIG,
+                 "features are nested more than 16 deep: check for a cycle");
+    assert_fails(et_feature_set_create(&set, specs, 0, error), ET_ECONFIG, "at least one");
     const et_feature_spec odd = { .name = "o", .type = (et_transform)99 };
-    assert_fails(et_feature_set_create(&set, &odd, 1, error), ET_ECONFIG, "none of et_transform's");
+    assert_fails(et_feature_set_create(&set, &odd, 1, error), ET_ECONFIG,
+                 "its type is not an et_transform");
 }
 
 static void test_feature_set__errors(void **state)
@@ -149,77 +151,83 @@ static void test_feature_set__errors(void **state)
         const char *text, *error;
         int status;
     } cases[] = {
-        { "", "f.yaml:1: features are a list `features:`", ET_ECONFIG },
-        { "features: []", "one or more", ET_ECONFIG },
-        { "features: {a: 1}", "f.yaml:1: features are a list", ET_ECONFIG },
-        { "features:\n- {name: a}\nfeature: 1", "f.yaml:3: there is no key \"feature\"",
+        { "", "f.yaml:1: expected a list `features:` of at least one {name, type}", ET_ECONFIG },
+        { "features: []", "at least one", ET_ECONFIG },
+        { "features: {a: 1}", "f.yaml:1: expected a list `features:` of at least one {name, type}",
           ET_ECONFIG },
+        { "features:\n- {name: a}\nfeature: 1",
+          "f.yaml:3: unknown key \"feature\"; the only key is features", ET_ECONFIG },
         { "features: [", "f.yaml", ET_EFORMAT },
         { "features:\n- a", "f.yaml:2: a feature is a group of keys", ET_ECONFIG },
         { "features:\n- {name: a}\n- {name: b, type: onehot}",
-          "f.yaml:3: the type \"onehot\" is none. Nearest: one-hot. Types: identity, target",
+          "f.yaml:3: unknown type \"onehot\". Nearest: one-hot. Types: identity, target",
           ET_ECONFIG },
         { "features:\n- {name: a, typ: log}",
           "f.yaml:2: a feature has no key \"typ\". Nearest: type", ET_ECONFIG },
         { "features:\n- {name: a, type: scale, transform: {mini: 1}}",
           "f.yaml:2: a transform has no key \"mini\". Nearest: min", ET_ECONFIG },
         { "features:\n- {name: a, type: scale, transform: {min: x}}",
-          "f.yaml:2: min: a number belongs here", ET_ECONFIG },
+          "f.yaml:2: min: expected a number", ET_ECONFIG },
         { "features:\n- {name: a, type: scale, transform: [1]}",
-          "f.yaml:2: transform: a group belongs here", ET_ECONFIG },
+          "f.yaml:2: transform: expected a group", ET_ECONFIG },
         { "features:\n- {name: a, type: scale, transform: {min: 2, max: 1}}",
-          "f.yaml:2: feature a: its min is not below its max", ET_ECONFIG },
-        { "features:\n- {name: a, type: scale, transform: {min: 3}}", "min is not below",
+          "f.yaml:2: feature a: its min is not less than its max", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: {min: 3}}", "min is not less than",
           ET_ECONFIG },
         { "features:\n- {name: a, type: log, transform: {min: 0, max: 2}}",
-          "f.yaml:2: feature a: log takes no min and max: leave them out", ET_ECONFIG },
+          "f.yaml:2: feature a: log does not use min and max: leave them out", ET_ECONFIG },
         { "features:\n- {name: a, type: bucketize}", "bucketize needs boundaries", ET_ECONFIG },
         { "features:\n- {name: a, type: bucketize, transform: {boundaries: '1,x'}}",
-          "f.yaml:2: boundaries: a list of numbers belongs here", ET_ECONFIG },
+          "f.yaml:2: boundaries: expected a list of numbers", ET_ECONFIG },
         { "features:\n- {name: a, type: bucketize, transform: {boundaries: [2, 2]}}",
-          "boundaries do not rise", ET_ECONFIG },
+          "its boundaries do not increase: sort them", ET_ECONFIG },
         { "features:\n- {name: a, type: embed, transform: {minimum_count: 0}}",
-          "f.yaml:2: minimum_count: a count, from 1", ET_ECONFIG },
+          "f.yaml:2: minimum_count: expected a count", ET_ECONFIG },
         { "features:\n- {name: a, type: hash, transform: {buckets: 3, minimum_count: 2}}",
-          "hash takes no minimum_count: leave them out", ET_ECONFIG },
-        { "features:\n- {name: a, type: hash}", "needs buckets, from 1", ET_ECONFIG },
-        { "features:\n- {name: a, type: hash, transform: {buckets: 0}}", "a count, from 1",
+          "hash does not use minimum_count: leave them out", ET_ECONFIG },
+        { "features:\n- {name: a, type: hash}", "set buckets to a number from 1 to 2147483646",
           ET_ECONFIG },
+        { "features:\n- {name: a, type: hash, transform: {buckets: 0}}",
+          "expected a count of at least 1", ET_ECONFIG },
         { "features:\n- {name: a, type: hash, transform: {buckets: 2147483647}}",
           "from 1 to 2147483646", ET_ECONFIG },
         { "features:\n- {name: a, type: cross, fields: b, transform: {buckets: 9}}",
-          "cross takes two or more fields", ET_ECONFIG },
+          "cross needs two or more fields: name them in fields", ET_ECONFIG },
         { "features:\n- {name: a, type: date, transform: {parts: [yar]}}",
-          "\"yar\" is no part of a date. Nearest: year", ET_ECONFIG },
+          "\"yar\" is not a part of a date. Nearest: year", ET_ECONFIG },
         { "features:\n- {name: a, type: target, transform: {classes: 3}}", "true or false",
           ET_ECONFIG },
         { "features:\n- {name: a, type: concat}", "concat needs features", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, fields: [b], features: [{name: c}]}",
-          "concat takes features, not fields", ET_ECONFIG },
+          "concat needs features, not fields: give each field a transform", ET_ECONFIG },
         { "features:\n- {name: a, type: log, features: [{name: c}]}",
-          "f.yaml:2: feature a: log takes no features", ET_ECONFIG },
+          "f.yaml:2: feature a: log does not use features", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, features: [\n{name: y, type: target}]}",
-          "f.yaml:3: feature y: a target or key stands by itself", ET_ECONFIG },
-        { "features:\n- {name: a, type: concat, features: [b]}", "f.yaml:2: there is no feature b",
-          ET_ECONFIG },
+          "f.yaml:3: feature y: a target or key cannot be part of", ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [b]}",
+          "f.yaml:2: the file has no feature b", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, features: [b]}\n"
           "- {name: b, type: concat, features: [a]}",
-          "f.yaml:3: feature a is a part of itself", ET_ECONFIG },
-        { "features:\n- {name: a, type: concat, features: [a]}", "feature a is a part of itself",
+          "f.yaml:3: feature a contains itself: remove it from one of the lists of features that "
+          "lead to this line",
+          ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [a]}",
+          ": feature a contains itself: remove it from one of the lists of features that lead to "
+          "this line",
           ET_ECONFIG },
         { "features:\n- {name: a}\n- {name: a, type: log}",
-          "f.yaml:3: feature a: there is another one of that name", ET_ECONFIG },
-        { "features:\n- {name: mask}", "the name is the batch's own", ET_ECONFIG },
+          "f.yaml:3: feature a: another feature has this name", ET_ECONFIG },
+        { "features:\n- {name: mask}", "this name is reserved for batches", ET_ECONFIG },
         { "features:\n- {type: log}", "its name is empty", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, features: [{type: log}]}",
-          "without name and fields", ET_ECONFIG },
+          "a feature has neither name nor fields: give one of them", ET_ECONFIG },
         { "features:\n- {name: a, fields: ''}", "the name of a field is empty", ET_ECONFIG },
         { "features:\n- {transform: {min: 0, max: 0}, name: a, type: scale}",
-          "f.yaml:2: feature a: its min is not below its max", ET_ECONFIG },
+          "f.yaml:2: feature a: min and max are both 0", ET_ECONFIG },
         { "features:\n- {name: a, type: scale, transform: {max: 0}}",
-          "f.yaml:2: feature a: its min is not below its max", ET_ECONFIG },
-        { "features:\n- {name: [a]}", "f.yaml:2: name: a text belongs here", ET_ECONFIG },
-        { "features:\n- {name: a, features: 3}", "a list of features belongs here", ET_ECONFIG },
+          "f.yaml:2: feature a: min and max are both 0", ET_ECONFIG },
+        { "features:\n- {name: [a]}", "f.yaml:2: name: expected a text", ET_ECONFIG },
+        { "features:\n- {name: a, features: 3}", "expected a list of features", ET_ECONFIG },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_feature_set *set = NULL;
@@ -421,11 +429,15 @@ static void test_feature_set__infer_errors(void **state)
     } cases[] = {
         { { .target = "sexx" },
           ET_ECONFIG,
-          "the target sexx is no column of the table. Nearest: sex. Columns: id, age, " },
+          "the table has no column sexx for the target. Nearest: sex. Columns: id, age," },
         { { .target = "empty" }, ET_ECONFIG, "the target empty has no value in any row" },
         { { .target = "name" }, ET_ECONFIG, "the target name has 99 different values in 100 rows" },
-        { { .numeric = ET_TRANSFORM_EMBED }, ET_ECONFIG, "numbers by embed: choose" },
-        { { .discrete = ET_TRANSFORM_LOG }, ET_ECONFIG, "texts by log: choose" },
+        { { .numeric = ET_TRANSFORM_EMBED },
+          ET_ECONFIG,
+          "embed is not a transform for numbers: use standardize, quantile or scale" },
+        { { .discrete = ET_TRANSFORM_LOG },
+          ET_ECONFIG,
+          "log is not a transform for texts: use embed or one-hot" },
     };
     et_feature_set *set = NULL;
     for (size_t i = 0; i < COUNT(cases); i++)
@@ -437,7 +449,7 @@ static void test_feature_set__infer_errors(void **state)
     assert_ok(et_schema_create(&schema, &field, 1, error));
     assert_ok(et_metadata_create(&metadata, &column, 1, error));
     assert_fails(et_feature_set_infer(&set, schema, metadata, NULL, error), ET_ECONFIG,
-                 "no column says anything: a (constant: ignored); write a features file");
+                 "no column is useful: a (constant: ignored); choose columns in a features file");
     et_schema_free(schema);
     et_metadata_free(metadata);
 }

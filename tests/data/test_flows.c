@@ -104,8 +104,9 @@ static void test_select__fields(void **state)
     assert_ok(et_gather_open(&samples, parts, 3, error));
     et_source *out, *source = batches_of(samples, (et_batches_options){ .capacity = { 4 } });
     assert_fails(et_select_open(&out, source, bad, 2, error), ET_ECONFIG, "no field d");
-    assert_fails(et_select_open(&out, source, twice, 2, error), ET_ECONFIG, "another one");
-    assert_fails(et_select_open(&out, source, bad, 0, error), ET_ECONFIG, "name one");
+    assert_fails(et_select_open(&out, source, twice, 2, error), ET_ECONFIG,
+                 "another field has this name");
+    assert_fails(et_select_open(&out, source, bad, 0, error), ET_ECONFIG, "name at least one");
     assert_ok(et_select_open(&source, source, chosen, 2, error));
     assert_int_equal(source->layout.fields, 3);
     assert_string_equal(source->layout.field[0].name, "c");
@@ -187,7 +188,7 @@ static void test_gather_sources__mistakes(void **state)
                               (et_batches_options){ .capacity = { i == 1 ? 5 : 4 } });
     }
     assert_fails(et_gather_sources_open(&out, parts, 2, error), ET_ECONFIG,
-                 "a comes in batches of 4 and b in batches of 5");
+                 "a has batches of 4, but b has batches of 5");
     et_source *five[] = { parts[0], parts[2], parts[3], parts[4], parts[5] };
     assert_fails(et_gather_sources_open(&out, five, 5, error), ET_ECONFIG, "more than 16 numbers");
     assert_ok(et_gather_sources_open(&out, five, 4, error));
@@ -323,7 +324,7 @@ static void test_factory__mistakes(void **state)
     assert_fails(et_source_seek(source, &bad, error), ET_EDATA, "not in the data");
     bad = position;
     bad.value[1] = bad.value[2] = 9;
-    assert_fails(et_source_seek(source, &bad, error), ET_EDATA, "has ended before batch 9");
+    assert_fails(et_source_seek(source, &bad, error), ET_EDATA, "ended before batch 9");
     next(source, batch);
     assert_int_equal(((const int32_t *)batch->data[0])[0], 0);
     made.batches = 0;
@@ -526,7 +527,7 @@ static void test_noise__adds(void **state)
     assert_fails(et_noise_open(&out, source, "v", 1, 0, 0, error), ET_ECONFIG, "1 to 0");
     assert_fails(et_noise_open(&out, source, "v", 0, INFINITY, 0, error), ET_ECONFIG, "finite");
     assert_fails(et_noise_open(&out, source, "v", -3e38f, 3e38f, 0, error), ET_ECONFIG,
-                 "no further apart than 3.40282e+38");
+                 "give finite limits, the lower first, at most 3.40282e+38");
     assert_fails(et_noise_open(&out, source, NULL, 0, 1, 0, error), ET_ECONFIG, "no field");
     et_source_close(source);
 }

@@ -30,12 +30,13 @@ static void test_sequence__mistakes(void **state)
 {
     (void)state;
     et_samples *out;
-    assert_fails(et_sequence_open(&out, "i", 0, 5, 0, error), ET_ECONFIG, "there are 0");
-    assert_fails(et_sequence_open(&out, "i", 5, 5, 1, error), ET_ECONFIG, "there are 0");
+    assert_fails(et_sequence_open(&out, "i", 0, 5, 0, error), ET_ECONFIG, ": these are 0");
+    assert_fails(et_sequence_open(&out, "i", 5, 5, 1, error), ET_ECONFIG, ": these are 0");
     assert_fails(et_sequence_open(&out, "i", 0, 5, -1, error), ET_ECONFIG, "in steps of -1");
     assert_fails(et_sequence_open(&out, "i", 0, (int64_t)1 << 40, 1, error), ET_ECONFIG, "int32");
     assert_fails(et_sequence_open(&out, NULL, 0, 5, 1, error), ET_ECONFIG, "no name");
-    assert_fails(et_sequence_open(&out, "mask", 0, 5, 1, error), ET_ECONFIG, "another one");
+    assert_fails(et_sequence_open(&out, "mask", 0, 5, 1, error), ET_ECONFIG,
+                 "another field has this name");
 }
 
 /* Rows overlap in memory, and nothing is copied but what a batch takes. */
@@ -103,7 +104,7 @@ static void test_gather__mistakes(void **state)
     et_samples *out, *a = open_named("a", 10), *b = open_named("b", 9), *c = open_named("a", 10);
     et_samples *unequal[] = { a, b }, *same[] = { a, c };
     assert_fails(et_gather_open(&out, unequal, 2, error), ET_ECONFIG,
-                 "a has 10 samples and b has 9");
+                 "a has 10 samples, but b has 9");
     assert_fails(et_gather_open(&out, same, 2, error), ET_ECONFIG, "part 1 has a field a");
     assert_fails(et_gather_open(&out, same, 0, error), ET_ECONFIG, "0 parts");
     et_samples_close(a);
@@ -298,7 +299,8 @@ static void test_filter__keeps(void **state)
     assert_int_equal(asked, 200);
     check_integers(samples, "n", expected, 67);
     inner = open_named("n", 200);
-    assert_fails(et_filter_open(&samples, inner, is_none, NULL, error), ET_EDATA, "none of 200");
+    assert_fails(et_filter_open(&samples, inner, is_none, NULL, error), ET_EDATA,
+                 "none of the 200");
     et_samples_close(inner);
 }
 

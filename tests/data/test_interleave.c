@@ -117,11 +117,13 @@ static void test_interleave__errors(void **state)
                  "part 1 to interleave has other fields than part 0");
     assert_fails(et_interleave_open(&samples, parts, 0, 0, 0, error), ET_ECONFIG,
                  "interleaving 0 parts");
-    assert_fails(et_interleave_open(&samples, parts, 1, -1, 0, error), ET_ECONFIG, "-1 at a time");
-    assert_fails(et_interleave_open(&samples, parts, 1, 1, -2, error), ET_ECONFIG, "blocks of -2");
+    assert_fails(et_interleave_open(&samples, parts, 1, -1, 0, error), ET_ECONFIG,
+                 "-1 at a time, in blocks of");
+    assert_fails(et_interleave_open(&samples, parts, 1, 1, -2, error), ET_ECONFIG,
+                 "at a time, in blocks of -2");
     et_samples *same[3] = { parts[0], open_numbers(0, 2), parts[0] };
     assert_fails(et_interleave_open(&samples, same, 3, 0, 0, error), ET_EUSAGE,
-                 "parts 0 and 2 to interleave are the same samples");
+                 "parts 0 and 2 to interleave are the same object");
     et_samples_close(same[1]);
     et_samples_close(parts[0]);
     et_samples_close(parts[1]);

@@ -64,7 +64,7 @@ static void test_layouts__arrays(void **state)
     et_samples *samples = NULL;
     et_error error = ET_ERROR_INIT;
     assert_int_equal(et_arrays_open(&samples, twice, 2, COUNT, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "array x: there is another one"));
+    assert_non_null(strstr(error.text, "array x: another array has this name"));
     assert_int_equal(et_arrays_open(&samples, unnamed, 1, COUNT, &error), ET_ECONFIG);
 }
 

@@ -87,13 +87,13 @@ static void test_paths__errors(void **state)
         int status;
         const char *error;
     } cases[] = {
-        { "*.fr", ET_EDATA, "task.path: no file is like *.fr; name some that are there" },
-        { "a.en,*.fr", ET_EDATA, "no file is like *.fr" },
-        { "empty/*", ET_EDATA, "no file is like empty/*" },
+        { "*.fr", ET_EDATA, "task.path: no file matches *.fr; name existing files" },
+        { "a.en,*.fr", ET_EDATA, "no file matches *.fr" },
+        { "empty/*", ET_EDATA, "no file matches empty/*" },
         { "c.en", ET_ENOTFOUND, "cannot open c.en" },
         { "a.en,c.en", ET_ENOTFOUND, "cannot open c.en" },
         { "a.en/b", ET_ENOTFOUND, "cannot open a.en/b" },
-        { "a.en,", ET_EDATA, "task.path: a path is empty; name a file, or take the comma away" },
+        { "a.en,", ET_EDATA, "task.path: a path is empty; name a file, or remove the comma" },
         { ",a.en", ET_EDATA, "a path is empty" },
         { " ", ET_EDATA, "a path is empty" },
         { "", ET_EDATA, "a path is empty" },

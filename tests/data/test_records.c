@@ -223,7 +223,7 @@ static void test_records__cache(void **state)
         f->logged = 0;
         assert_int_equal(read_ids(open_records(&packed, 1, &options), ids), 20);
         assert_int_equal(f->logged, 1);
-        assert_contains(f->log, "is unpacked again");
+        assert_contains(f->log, "again");
     }
     et_free(bytes);
     const char *file = write_text(f, "file", "x");
@@ -231,7 +231,7 @@ static void test_records__cache(void **state)
     const et_records_options no_folder = { .cache = file };
     assert_int_equal(read_ids(open_records(&packed, 1, &no_folder), ids), 20);
     assert_int_equal(f->logged, 1);
-    assert_contains(f->log, "unpacked records are not kept for the next start");
+    assert_contains(f->log, "cannot keep unpacked records for the next start");
 }
 
 /* By file where there are enough, by record where not; all samples, none twice. */
@@ -322,32 +322,36 @@ static void test_records__errors(void **state)
         int status;
         const char *error;
     } cases[] = {
-        { "e.tfrecord", { { 0 } }, 0, { 0 }, ET_ECONFIG, "0 fields of records" },
+        { "e.tfrecord", { { 0 } }, 0, { 0 }, ET_ECONFIG, "0 fields of records: give at least one" },
         { "e.tfrecord", FIELD(.name = ""), { 0 }, ET_ECONFIG, "has no name" },
-        { "e.tfrecord", FIELD(.name = "mask"), { 0 }, ET_ECONFIG, "the name is the batch's own" },
+        { "e.tfrecord",
+          FIELD(.name = "mask"),
+          { 0 },
+          ET_ECONFIG,
+          "this name is reserved for batches" },
         { "e.tfrecord",
           FIELD(.name = "x", .dtype = ET_BF16),
           { 0 },
           ET_ECONFIG,
-          "field x: records give int32 and float32" },
+          "field x: records can only give int32 and float32" },
         { "e.tfrecord",
           FIELD(.name = "x", .shape = { .rank = 1, .size = { 0 } }),
           { 0 },
           ET_ECONFIG,
-          "field x: a shape of 0 elements" },
+          "field x: a shape of 0 elements: give at least 1 element, in fewer than" },
         { "e.tfrecord",
           { { .name = "id", .dtype = ET_I32 }, { .name = "id", .dtype = ET_I32 } },
           2,
           { 0 },
           ET_ECONFIG,
-          "field id: the name is there twice" },
+          "field id: two fields have this name" },
         { "e.tfrecord",
           { { .name = "ids", .dtype = ET_I32, .variable = true },
             { .name = "ids_offsets", .dtype = ET_I32 } },
           2,
           { 0 },
           ET_ECONFIG,
-          "field ids_offsets: the name is there twice" },
+          "field ids_offsets: two fields have this name" },
         { "e.tfrecord",
           { { .name = "a", .variable = true },
             { .name = "b", .variable = true },
@@ -361,7 +365,7 @@ static void test_records__errors(void **state)
           FIELD(.name = "id", .dtype = ET_I32),
           { .shards = 2, .shard = 2 },
           ET_ECONFIG,
-          "shard 2 of 2: number them from 0" },
+          "shard 2 of 2: shards are numbered from 0" },
         { "e.tfrecord",
           FIELD(.name = "id", .dtype = ET_I32),
           { .shard = 1 },
@@ -376,37 +380,38 @@ static void test_records__errors(void **state)
           FIELD(.name = "label", .dtype = ET_I32),
           { 0 },
           ET_EDATA,
-          "e.tfrecord: record 1 at byte 0: no feature label: write it into every record" },
+          "e.tfrecord: record 1 at byte 0: no feature label: add it to every record, or give the "
+          "field a default" },
         { "e.tfrecord",
           FIELD(.name = "id", .dtype = ET_F32),
           { 0 },
           ET_EDATA,
-          "feature id holds integers: a field of float32 takes floats, or one string of bytes" },
+          "feature id has integers, but a field of float32 needs floats, or one string of bytes" },
         { "e.tfrecord",
           FIELD(.name = "x", .dtype = ET_I32, .shape = TWO),
           { 0 },
           ET_EDATA,
-          "feature x holds floats: a field of int32 takes integers" },
+          "feature x has floats, but a field of int32 needs integers" },
         { "e.tfrecord",
           FIELD(.name = "x", .dtype = ET_F32),
           { 0 },
           ET_EDATA,
-          "feature x: 2 values, where 1 are declared" },
+          "feature x: 2 values, but 1 are declared" },
         { "e.tfrecord",
           FIELD(.name = "ids", .dtype = ET_I32, .shape = TWO, .variable = true),
           { 0 },
           ET_EDATA,
-          "record 2 at byte 61: feature ids: 1 values, where a multiple of 2 are declared" },
+          "record 2 at byte 61: feature ids: 1 values, but a multiple of 2 are declared" },
         { "wide.tfrecord",
           FIELD(.name = "id", .dtype = ET_I32),
           { 0 },
           ET_EDATA,
-          "feature id: 2147483648 is no 32-bit integer; write smaller ones" },
+          "feature id: 2147483648 does not fit in 32 bits; write smaller integers" },
         { GOLDEN "kinds.tfrecord",
           FIELD(.name = "names", .dtype = ET_I32),
           { 0 },
           ET_EDATA,
-          "feature names holds several strings, or none" },
+          "feature names has several strings, or none" },
         { GOLDEN "kinds.tfrecord",
           FIELD(.name = "weight", .dtype = ET_F32),
           { 0 },
@@ -426,9 +431,9 @@ static void test_records__errors(void **state)
           FIELD(.name = "id", .dtype = ET_I32),
           { 0 },
           ET_EDATA,
-          "nothing: there is no record in it" },
+          "nothing: no records: name files with records" },
         { "none", FIELD(.name = "id", .dtype = ET_I32), { 0 }, ET_ENOTFOUND, "none" },
-        { "*.none", FIELD(.name = "id", .dtype = ET_I32), { 0 }, ET_EDATA, "no file is like" },
+        { "*.none", FIELD(.name = "id", .dtype = ET_I32), { 0 }, ET_EDATA, "no file matches" },
         { "cut.gz",
           FIELD(.name = "id", .dtype = ET_I32),
           { 0 },
@@ -472,7 +477,7 @@ static void test_records__errors(void **state)
     rmdir("records-cut-cache");
     et_samples *samples = NULL;
     assert_fails(et_records_open(&samples, NULL, 0, fields, 3, NULL, error), ET_ECONFIG,
-                 "no record files");
+                 "no record file is given: name at least one");
     const char *none = NULL;
     assert_fails(et_records_open(&samples, &none, 1, fields, 3, NULL, error), ET_EDATA,
                  "a path is empty");

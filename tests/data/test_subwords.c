@@ -349,11 +349,11 @@ static void test_subwords__refused(void **state)
         int kind;
         double rate;
         const char *says;
-    } rows[] = { { ET_VOCABULARY_BPE, 1, "at least 0 and below 1" },
-                 { ET_VOCABULARY_BPE, -0.1, "at least 0 and below 1" },
-                 { ET_VOCABULARY_BPE, NAN, "at least 0 and below 1" },
-                 { ET_VOCABULARY_UNIGRAM, 0, "above 0" },
-                 { ET_VOCABULARY_UNIGRAM, INFINITY, "above 0" } };
+    } rows[] = { { ET_VOCABULARY_BPE, 1, "for BPE give at least 0 and less than 1" },
+                 { ET_VOCABULARY_BPE, -0.1, "for BPE give at least 0 and less than 1" },
+                 { ET_VOCABULARY_BPE, NAN, "for BPE give at least 0 and less than 1" },
+                 { ET_VOCABULARY_UNIGRAM, 0, "for unigram give more than 0" },
+                 { ET_VOCABULARY_UNIGRAM, INFINITY, "for unigram give more than 0" } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         et_error error = ET_ERROR_INIT;
         et_subwords *none = (et_subwords *)&error;

@@ -81,12 +81,13 @@ static void test_table__files_of_one_header(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        { "more,job,income\nx,a,low\n", "a.csv, it lacks age: " },
-        { "more,job,income,age,note\nx,a,low,5,n\n", "a.csv, it adds note: " },
-        { "more,job,income,Age\nx,a,low,5\n", "a.csv, it lacks age, it adds Age: " },
-        { "more,job,income,age,age\nx,a,low,5,5\n", "columns 4 and 5 are both called \"age\"" },
-        { "low,5,x,a,b\n", "other.csv:1: 5 columns, and the schema has " },
-        { "5,a,low,x\n", "other.csv:1: it has no header, and the columns of " },
+        { "more,job,income\nx,a,low\n", "a.csv; this file lacks age: " },
+        { "more,job,income,age,note\nx,a,low,5,n\n", "a.csv; this file also has note: " },
+        { "more,job,income,Age\nx,a,low,5\n",
+          "a.csv; this file lacks age; this file also has Age:" },
+        { "more,job,income,age,age\nx,a,low,5,5\n", ": columns 4 and 5 are both called \"age\"" },
+        { "low,5,x,a,b\n", "other.csv:1: 5 columns, but the schema has" },
+        { "5,a,low,x\n", "other.csv:1: the file has no header, and" },
     };
     const char *ordered = write_text(f, "b.csv", "age,job,income,note\n5,a,low,x\n");
     et_samples *samples = NULL;
@@ -120,7 +121,7 @@ static void test_table__unlabelled(void **state)
     f->logged = 0;
     assert_ok(open_text(&samples, f, text, (et_table_options){ .csv = { 0 } }, error));
     assert_int_equal(f->logged, 1);
-    assert_contains(f->log, "t.csv: 2 rows have no target and are filtered");
+    assert_contains(f->log, "t.csv: 2 rows have no target and are left out (");
     assert_string_equal(read_all(f, samples, true), "1/0/0@t.csv:2 3/1/1@t.csv:4");
     assert_ok(open_text(&samples, f, text, (et_table_options){ .keep_unlabelled = true }, error));
     assert_int_equal(f->logged, 1);
@@ -143,39 +144,40 @@ static void test_table__errors(void **state)
         const char *text, *error;
         et_table_options options;
     } cases[] = {
-        { "", "t.csv: there is no row in it", { .csv = { 0 } } },
-        { "\n\n", "there is no row in it", { .csv = { 0 } } },
-        { "age,job,income\n", "there is no row in it", { .csv = { 0 } } },
+        { "", "t.csv: no rows: give at least one", { .csv = { 0 } } },
+        { "\n\n", "no rows: give at least one", { .csv = { 0 } } },
+        { "age,job,income\n", "no rows: give at least one", { .csv = { 0 } } },
         { "age,job,income\n1,a\n", "t.csv:2", { .csv = { 0 } } },
         { "age,job,income\n1,a,low\nx,a,low\n",
-          "t.csv:3: column age: \"x\" is no number, and the schema says integer",
+          "t.csv:3: column age: \"x\" is not a number, but the schema says integer",
           { .csv = { 0 } } },
         { "age,job,income\n1,a,low\n1e999,a,low\n",
-          "t.csv:3: column age: \"1e999\" is beyond",
+          "t.csv:3: column age: \"1e999\" is too large for a double: correct it",
           { .csv = { 0 } } },
         { "age,job,income\n1,a,middle\n",
-          "t.csv:2: column income: the label \"middle\" is none",
+          "t.csv:2: column income: the label \"middle\" is not one",
           { .csv = { 0 } } },
         { "age,note\n1,a\n",
-          "t.csv:1: the header disagrees with the schema, in 2 places: (1) there is no column job: "
+          "t.csv:1: the header does not match the schema, in 2 places: (1) there is no column job: "
           "add it; (2) there is no column income: add it",
           { .csv = { 0 } } },
         { "age,job,income,age\n1,a,low,2\n",
-          "t.csv:1: the header disagrees with the schema: column age is there twice, as column 1 "
-          "and 4: rename one",
+          "t.csv:1: the header does not match the schema: the name age is used twice, for columns "
+          "1 and 4: rename one",
           { .csv = { 0 } } },
-        { "1,a,low\n", "t.csv:1: 3 columns, and the schema has 4", { .csv = { 0 } } },
-        { "1,a,low,n,more\n", "t.csv:1: 5 columns, and the schema has 4", { .csv = { 0 } } },
-        { "years,work,pay\n1,a,low\n", "3 columns, and the schema has 4", { .csv = { 0 } } },
+        { "1,a,low\n", "t.csv:1: 3 columns, but the schema has 4", { .csv = { 0 } } },
+        { "1,a,low,n,more\n", "t.csv:1: 5 columns, but the schema has 4", { .csv = { 0 } } },
+        { "years,work,pay\n1,a,low\n", "3 columns, but the schema has 4", { .csv = { 0 } } },
         { "AGE,job,income,note\n1,a,low,n\n",
-          "t.csv:1: the header disagrees with the schema: there is no column age, but AGE: write "
-          "it "
-          "as the schema",
+          "t.csv:1: the header does not match the schema: there is no column age, but AGE: spell "
+          "the name as in the schema",
           { .csv = { 0 } } },
-        { "1,a\n", "and the schema has 4, or 3 without the target", { .keep_unlabelled = true } },
+        { "1,a\n",
+          "columns, but the schema has 4, or 3 without the target",
+          { .keep_unlabelled = true } },
         { "1,a,low,n\n", "there is no column age", { .header = ET_HEADER_THERE } },
         { "age,job,income,note\n1,a,low,n\n",
-          "t.csv:1: column age: \"age\" is no number",
+          "t.csv:1: column age: \"age\" is not a number",
           { .header = ET_HEADER_ABSENT } },
         { "age,job,income\n1,\"a,low\n2,b,low\n", "t.csv:2", { .csv = { 0 } } },
         { "age,job,income\n1,\xff,low\n", "t.csv:2", { .csv = { 0 } } },

@@ -180,7 +180,8 @@ static void test_table_cache__changed(void **state)
     assert_ok(et_table_cache_check(&cache, error));
     write_text(f, "w.csv", "age,job,income\n1,a,low\n2,a,low\n");
     assert_fails(et_table_cache_check(&cache, error), ET_EDATA,
-                 "w.csv or a file beside it changed");
+                 "w.csv or a file next to it changed while Etude read it: start again when no "
+                 "program writes to it");
     et_table_cache_close(&cache);
     et_encoder_free(encoder);
 }

@@ -66,23 +66,24 @@ static void test_table_examples__bad(void **state)
     } cases[] = {
         { { .key = "age", .kind = ET_FEATURE_INTS, .count = 2, .ints = two },
           "a",
-          "one:1: feature age has 2 values, and the schema says 1" },
+          "one:1: feature age has 2 values, but the schema says 1" },
         { { .key = "age", .kind = ET_FEATURE_BYTES, .count = 1, .bytes = &text },
           "a",
-          "one:1: feature age holds bytes, and the schema says integer" },
+          "one:1: feature age has bytes, but the schema says integer" },
         { { .key = "age", .kind = ET_FEATURE_FLOATS, .count = 1, .floats = &half },
           "a",
-          "one:1: column age: 0.5 is no integer" },
+          "one:1: column age: 0.5 is not an integer, but the schema says so: correct it, set "
+          "fractions: true, or make the field real" },
         { { .key = "age", .kind = ET_FEATURE_FLOATS, .count = 1, .floats = &infinite },
           "a",
-          "one:1: column age: inf is no finite number" },
+          "one:1: column age: inf is not finite: correct it" },
         { { .key = "job", .kind = ET_FEATURE_INTS, .count = 1, .ints = two },
           "a",
-          "one:1: feature job holds integers, and the schema says discrete" },
+          "one:1: feature job has integers, but the schema says discrete" },
         { { .key = NULL }, "\xff", "one:1: feature job: byte 1 of its text is not UTF-8" },
         { { .key = "income", .kind = ET_FEATURE_BYTES, .count = 1, .bytes = &text },
           "a",
-          "one:1: column income: the label \"17\" is none" },
+          "one:1: column income: the label \"17\" is not one" },
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         assert_fails(
@@ -209,7 +210,8 @@ static void test_table_examples__lists(void **state)
     }
     const et_table_options wrong = { .paths = { &bad, 1 }, .examples = true };
     assert_fails(et_table_open(&samples, encoder, &wrong, error), ET_EDATA,
-                 "bad:1: column n: 0.5 is no integer");
+                 "bad:1: column n: 0.5 is not an integer, but the schema says so: correct it, set "
+                 "fractions: true, or make the field real");
     for (int i = 0; i < 3; i++)
         et_example_builder_free(b[i]);
     et_encoder_free(encoder);

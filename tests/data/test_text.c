@@ -151,16 +151,16 @@ static void test_text__gzip_padded(void **state)
     assert_int_equal(system(command), 0);
     check_lines(both, "[one][two][three]");
     check_error(write_padded(*state, "x.gz", "one\ntwo\n", "\0\0more", 6), ET_EFORMAT,
-                "x.gz:3: what follows the gzip data is no gzip data");
+                "x.gz:3: the gzip data is followed by other data");
     check_error(write_padded(*state, "x.gz", "one\ntwo\n", "    ", 4), ET_EFORMAT,
-                "x.gz:3: what follows the gzip data is no gzip data");
+                "x.gz:3: the gzip data is followed by other data");
 }
 
 /* Lines end in CR alone. With an LF anywhere a CR is text, and one at the end of a last line is
  * that line's end. */
 static void test_text__cr_alone(void **state)
 {
-    static const char message[] = ": its lines end in CR alone";
+    static const char message[] = ": lines end with CR: end them with LF (tr '\\r' '\\n')";
     check_error(write_text(*state, "old", "one\rtwo\rthree\r"), ET_EDATA, message);
     check_error(write_text(*state, "old", "one\rtwo"), ET_EDATA, message);
     check_error(write_gzip(*state, "old.gz", "one\rtwo\r"), ET_EDATA, message);
@@ -262,7 +262,7 @@ static void test_text__long_lines(void **state)
         size_t length = content.length;
         et_strbuf_append(&content, cases[i]);
         check_error(write_text(*state, "long", content.data), ET_EDATA,
-                    ":2: a line of more than 1048576 bytes");
+                    ":2: a line of more than 1048576 bytes: write one sentence per line");
         content.length = length;
         content.data[length] = 0;
     }
@@ -275,7 +275,8 @@ static void test_text__line_of_a_gigabyte(void **state)
 {
     const char *path = write_text(*state, "huge", "a line\nx");
     assert_int_equal(truncate(path, (off_t)1 << 30), 0);
-    check_error(path, ET_EDATA, ":2: a line of more than 1048576 bytes");
+    check_error(path, ET_EDATA,
+                ":2: a line of more than 1048576 bytes: write one sentence per line");
 }
 
 static size_t read_whole(const char *path, char *bytes, size_t room)

@@ -186,7 +186,9 @@ static void test_vocabulary__long_lines(void **state)
     f->logged = 0;
     assert_int_equal(train_list(&bytes, &length, lines, ET_VOCABULARY_BPE, 14, &error), ET_OK);
     assert_int_equal(f->logged, 1);
-    assert_contains(f->log, "trained without 2 lines of more than 4,192 bytes");
+    assert_contains(
+        f->log,
+        "the vocabulary training skips 2 lines of more than 4,192 bytes; split these lines");
     et_free(bytes);
 }
 
@@ -237,7 +239,7 @@ static void test_vocabulary__options(void **state)
         const char *const *list = few_lines;
         assert_int_equal(et_vocabulary_train(&bytes, &length, &bad[i], next_of_list, &list, &error),
                          ET_ECONFIG);
-        assert_contains(error.text, i < 2 ? "its size must be 4" : "it must be 0.98 to 1");
+        assert_contains(error.text, i < 2 ? "tokens: give 4 to 8,000,000" : "give 0.98 to 1");
     }
     assert_int_equal(train_list(&bytes, &length, blank, 0, 50, &error), ET_EDATA);
     assert_contains(error.text, "no text");

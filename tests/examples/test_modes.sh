@@ -116,7 +116,7 @@ code=0
 "$own" train --model-dir usual --mode continuous_eval \
     --set trainer.train_steps=500,trainer.continuous_eval_timeout=0.5 >out 2>log || code=$?
 [ "$code" = 3 ] || fail "timeout: exit code $code"
-grep -q 'usual: no new checkpoint for 0.5 seconds .*of step 400, training ends at 500' log ||
+grep -q 'usual: no new checkpoint for 0.5 seconds .*of step 400, training ends at step 500' log ||
     fail "timeout: not said"
 # One at a time.
 "$own" train --model-dir usual --mode continuous_eval \

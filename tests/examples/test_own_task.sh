@@ -47,7 +47,7 @@ grep -q '^task\.hidden: 16 .*units of a layer (1 to 4,096)' out || fail "list: n
 refused 3 'task\.hiden: no such setting\. Nearest: hidden (task has: points' \
     train a --set task.hiden=3
 refused 3 'task\.batch_size: 900 is more than' train a --set task.batch_size=900
-refused 3 'no experiment named rings/smal\. Nearest: rings/small; `own_task list`' \
+refused 3 'no experiment is called rings/smal\. Nearest: rings/small; `own_task list`' \
     "$own" train --experiment rings/smal --model-dir a
 refused 2 'no command translate' "$own" translate
 refused 3 'this kind of task has no task\.init_checkpoint' \
@@ -78,10 +78,10 @@ done
 cmp whole/params.yaml broken/params.yaml || fail "the settings differ"
 train whole 2>log || fail "a run that is finished"
 grep -q '^finished ' log || fail "does not say that it is finished"
-refused 3 'belongs to a run with task\.hidden: 16, now it is 3' train whole --set task.hidden=3
+refused 3 'belongs to a run with task\.hidden: 16, but now it is 3' train whole --set task.hidden=3
 
 "$own" inspect --tensors --model-dir whole >out 2>log || fail "inspect"
-grep -q '^its own: whole/params.yaml$' out || fail "inspect: not its own"
+grep -q '^as trained: whole/params.yaml$' out || fail "inspect: not its own"
 grep -q '^hidden_0/weight  *float32 ' out || fail "inspect: no tensors"
 "$own" evaluate --model-dir whole >out 2>log || fail "evaluate"
 grep -q '^checkpoint whole/best/.*, step [1-4]000$' out || fail "evaluate: not the best checkpoint"
@@ -96,7 +96,7 @@ grep "\"step\": *${step}[,}]" whole/metrics.jsonl | grep -q "validation_margin\"
     fail "average"
 "$own" evaluate --model-dir whole --checkpoint mean.safetensors >out 2>log || fail "its mean"
 grep -q '^checkpoint mean.safetensors, step 4000$' out || fail "not the mean"
-refused 3 'whole/params.yaml is, or would be, a file of a run' \
+refused 3 'whole/params.yaml is a file that a run writes' \
     "$own" average --output whole/params.yaml whole/checkpoints/ckpt-4000.safetensors
 
 # Another run's weights, though this kind has no setting for them; the largest batch that fits.

@@ -204,7 +204,7 @@ rm -rf en/*
 run 3 "no pages"
 grep -q 'en: no .html file' complaints || fail "no pages: not said"
 rm -rf de
-run 1 "no folder"
+run 1 "other users can use this folder, so it cannot hold keys; remove it, set TMPDIR, or name a folder of \`etude keys DIR\`: \"job\": {\"keys\": \"DIR\"}"
 grep -q 'de: No such file' complaints || fail "no folder: not said"
 "$pair_pages" en >said 2>complaints && fail "one argument passes"
 grep -q '^usage:' complaints || fail "no usage"

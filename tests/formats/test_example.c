@@ -138,14 +138,14 @@ static void test_example__bad_key(void **state)
                  ET_EDATA, "a feature has no key");
     et_example_reset(b);
     assert_fails(et_example_serialized(et_example_add_text(b, "a", NULL), &bytes, &length, error),
-                 ET_EDATA, "feature a: there is no text");
+                 ET_EDATA, "feature a: the text is NULL");
     et_feature odd = { .key = "a", .kind = (et_feature_kind)99, .count = 3 };
     et_example_reset(b);
     assert_fails(et_example_serialized(et_example_add_feature(b, &odd), &bytes, &length, error),
-                 ET_EDATA, "feature a: 99 is no kind of values");
+                 ET_EDATA, "feature a: 99 is not a kind of values");
     const et_example whole = { .features = &odd, .count = 1 };
     assert_fails(et_example_serialized(et_example_set(b, &whole), &bytes, &length, error), ET_EDATA,
-                 "feature a: 99 is no kind of values");
+                 "feature a: 99 is not a kind of values");
     et_example_builder_free(b);
 }
 
@@ -219,7 +219,7 @@ static void test_example__hungry(void **state)
     for (size_t i = 0; i < ENTRIES; i++)
         memcpy(message + 5 + 2 * i, "\x0a\x00", 2);
     assert_fails(et_example_parse(&e, message, length + 5, error), ET_EFORMAT,
-                 "it was not written as data");
+                 "bytes of memory: the file is damaged");
     free(message);
 }
 

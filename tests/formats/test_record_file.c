@@ -79,9 +79,14 @@ static void test_record_file__types(void **state)
         { "tfrecord_compressed", NULL, true },
         { "TFRecord_Compressed", NULL, true },
         { "tfrecords_gzip", NULL, true },
-        { "bar", "file type bar: there is none of that name", false },
-        { "", "file type \"\": there is none", false },
-        { "Riegeli", "file type Riegeli: Riegeli has no library for C; write tfrecord", false },
+        { "bar",
+          "unknown file type bar (known: tfrecord, tfrecords, tfrecord_compressed, tfrecords_gzip)",
+          false },
+        { "",
+          "unknown file type \"\" (known: tfrecord, tfrecords, tfrecord_compressed, "
+          "tfrecords_gzip)",
+          false },
+        { "Riegeli", "file type Riegeli: Riegeli has no C library; use tfrecord", false },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         size_t length, count;
@@ -114,8 +119,9 @@ static void test_record_file__cut(void **state)
         while (whole < RECORDS && ends[whole + 1] <= cut)
             whole++;
         put_file(in(state, "cut"), bytes, cut);
-        snprintf(where, sizeof where, "cut: record %zu at byte %zu: the file ends within it: copy",
-                 whole + 1, ends[whole]);
+        snprintf(where, sizeof where,
+                 "cut: record %zu at byte %zu: the file ends within the record: copy", whole + 1,
+                 ends[whole]);
         if (cut == ends[whole])
             assert_ok(read_all(in(state, "cut"), &count, error));
         else
@@ -133,7 +139,7 @@ static void test_record_file__trailing(void **state)
         size_t length;
         const char *error;
     } cases[] = {
-        { "x", 1, "record 4 at byte 353: the file ends within it" },
+        { "x", 1, "record 4 at byte 353: the file ends within the record" },
         { "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16,
           "record 4 at byte 353: the checksum of its length does not match: the file is damaged" },
         { "no record, but text", 19, "record 4 at byte 353: the checksum of its length" },
@@ -181,10 +187,10 @@ static void test_record_file__absurd_lengths(void **state)
         const char *error;
     } cases[] = {
         { UINT64_MAX, "absurd: record 1 at byte 0" },
-        { UINT64_MAX, "a length of 2 GiB or more, which no record has" },
+        { UINT64_MAX, "a length of 2 GiB or more: write the file again, with smaller records" },
         { (uint64_t)INT32_MAX + 1, "a length of 2 GiB or more" },
-        { INT32_MAX, "the file ends within it" },
-        { 100, "the file ends within it" },
+        { INT32_MAX, "the file ends within the record" },
+        { 100, "the file ends within the record" },
     };
     for (int gzip = 0; gzip < 2; gzip++)
         for (size_t i = 0; i < COUNT(cases); i++) {
@@ -213,7 +219,7 @@ static void test_record_file__gzip_members(void **state)
     } cases[] = {
         { "", 0, NULL },
         { "\0\0\0\0\0\0", 6, NULL },
-        { "xy", 2, "record 7 at byte 706 of its unpacked data: what follows the gzip data is no" },
+        { "xy", 2, "record 7 at byte 706 of its unpacked data: the gzip data is followed by" },
         { "\x1f\x8b\x08", 3, "record 7 at byte 706 of its unpacked data: the gzip file ends in" },
     };
     size_t length, count;
@@ -338,7 +344,8 @@ static void test_record_file__no_room(void **state)
         assert_ok(et_record_writer_open(&writer, in(state, "full"), gzip ? "tfrecords_gzip" : NULL,
                                         error));
         assert_fails(et_record_write(writer, bytes, sizeof bytes, error), ET_ENOSPACE, "full");
-        assert_fails(et_record_writer_close(writer, error), ET_EIO, "there is no file");
+        assert_fails(et_record_writer_close(writer, error), ET_EIO,
+                     "cannot write a record: no file is open");
         unlimit_files();
         assert_false(file_is_there(in(state, "full")));
     }

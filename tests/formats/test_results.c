@@ -145,7 +145,7 @@ static void test_results__names_in_utf8(void **state)
     et_results *results = open_results("results/latin", NULL);
     assert_int_equal(et_results_set(results, "caf\xc3\xa9", 1, NULL), ET_OK);
     assert_int_equal(et_results_set(results, "caf\xe9", 1, &error), ET_EDATA);
-    assert_non_null(strstr(error.text, "no UTF-8"));
+    assert_non_null(strstr(error.text, "the name is not UTF-8"));
     et_results_close(results);
     results = open_results("results/latin", NULL);
     assert_int_equal(et_results_values(results)->count, 1);
@@ -182,14 +182,14 @@ static void test_results__mistakes(void **state)
     et_results *results;
     et_error error = ET_ERROR_INIT;
     assert_int_equal(et_results_open(&results, NULL, NULL, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "a name for one"));
+    assert_non_null(strstr(error.text, "give a directory for results, or a name for it"));
     assert_int_equal(mkdir("torn", 0777), 0);
     write_file("torn/result.json", "{\"loss\": ");
     assert_int_equal(et_results_open(&results, "torn", NULL, &error), ET_EFORMAT);
     assert_non_null(strstr(error.text, "torn/result.json"));
     write_file("torn/result.json", "[1]");
     assert_int_equal(et_results_open(&results, "torn", NULL, &error), ET_EFORMAT);
-    assert_non_null(strstr(error.text, "results are named"));
+    assert_non_null(strstr(error.text, "expected an object of named results"));
     write_file("torn/result.json", "{\"loss\": 1}");
     results = open_results("torn", NULL);
     assert_int_equal(system("rm -rf torn"), 0);

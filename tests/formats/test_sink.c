@@ -400,7 +400,8 @@ static void test_sink__multi_twice(void **state)
     assert_ok(et_sink_jsonl_open(&sinks[0], in(state, "once.jsonl"), NULL, error));
     assert_ok(et_sink_jsonl_open(&sinks[1], in(state, "other.jsonl"), NULL, error));
     sinks[2] = sinks[0];
-    assert_fails(et_sink_multi_open(&sink, sinks, 3, error), ET_EUSAGE, "sink 2 of a list");
+    assert_fails(et_sink_multi_open(&sink, sinks, 3, error), ET_EUSAGE,
+                 "sink 2 is in the list twice; remove one");
     assert_null(sink);
 }
 

@@ -183,17 +183,17 @@ static void test_class_scores__refused(void **state)
     refuse_classes(&g, ET_EDATA, "row 2: the probability of class 1 is");
     g.probability = fine;
     g.weight = w;
-    refuse_classes(&g, ET_EDATA, "row 2: its weight is inf");
+    refuse_classes(&g, ET_EDATA, "row 2: the weight is inf");
     g.weight = zero;
-    refuse_classes(&g, ET_EDATA, "2 rows: none of them counts");
+    refuse_classes(&g, ET_EDATA, "2 rows: all weights are 0");
     g.weight = NULL;
     g.target = none;
-    refuse_classes(&g, ET_EDATA, "2 rows: none of them counts");
+    refuse_classes(&g, ET_EDATA, "2 rows: all weights are 0");
     g.target = large;
-    refuse_classes(&g, ET_EDATA, "row 2: its target is class 2 of 2");
+    refuse_classes(&g, ET_EDATA, "row 2: the target is class 2, but there are 2 classes");
     g.target = t;
     g.classes = 1;
-    refuse_classes(&g, ET_ECONFIG, "1 classes: at least 2");
+    refuse_classes(&g, ET_ECONFIG, "1 classes: give at least 2");
     g.classes = 2;
     g.bins = -1;
     refuse_classes(&g, ET_ECONFIG, "-1 bins");
@@ -242,7 +242,7 @@ static void test_value_scores__missing_and_refused(void **state)
     p.value = v;
     p.target = gone;
     assert_int_equal(et_value_scores_compute(&s, &p, &error), ET_EDATA);
-    assert_non_null(strstr(error.text, "none of them counts"));
+    assert_non_null(strstr(error.text, "rows: all weights are 0"));
     p.targets = -1;
     assert_int_equal(et_value_scores_compute(&s, &p, &error), ET_ECONFIG);
 }

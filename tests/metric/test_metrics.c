@@ -151,7 +151,7 @@ static void test_metrics__other_definitions(void **state)
     static const struct {
         const char *text, *part;
     } cases[] = {
-        { "{}", "0 metrics, this run has 2" },
+        { "{}", "0 metrics, but this run has 2" },
         { "{\"a\":{\"class\":\"mean\",\"total\":1,\"weight\":1},\"c\":{}}", "b" },
         { "{\"a\":{\"class\":\"sum\",\"total\":1,\"weight\":1},\"b\":{}}", "a: is a mean here" },
         { "{\"a\":{\"class\":\"mean\",\"total\":\"bits:12x\",\"weight\":1},\"b\":{}}",

@@ -273,14 +273,14 @@ static void test_score__refuses_values(void **state)
     assert_int_equal(et_bleu_new(&bleu, NULL, &error), ET_OK);
     assert_int_equal(et_chrf_new(&chrf, NULL, &error), ET_OK);
     assert_int_equal(et_bleu_add(bleu, NULL, "a", &error), ET_EDATA);
-    assert_string_equal(error.text, "hypothesis line 1: NULL is no text; an empty line is \"\"");
+    assert_string_equal(error.text, "hypothesis line 1: the text is NULL; an empty line is \"\"");
     assert_int_equal(et_chrf_add(chrf, "a", NULL, &error), ET_EDATA);
-    assert_string_equal(error.text, "reference line 1: NULL is no text; an empty line is \"\"");
+    assert_string_equal(error.text, "reference line 1: the text is NULL; an empty line is \"\"");
     assert_int_equal(et_bleu_add_corpus(bleu, NULL, 2, whole, 2, &error), ET_EDATA);
     assert_int_equal(et_chrf_add_corpus(chrf, whole, 2, NULL, 2, &error), ET_EDATA);
     assert_int_equal(et_bleu_total(bleu)->pairs + et_chrf_total(chrf)->pairs, 0);
     assert_int_equal(et_bleu_add_corpus(bleu, holes, 2, whole, 2, &error), ET_EDATA);
-    assert_memory_equal(error.text, "hypothesis line 2: NULL", 23);
+    assert_memory_equal(error.text, "hypothesis line 2: the t", 23);
     assert_int_equal(et_chrf_add_corpus(chrf, whole, 2, holes, 2, &error), ET_EDATA);
     et_bleu_counts bleu_before = *et_bleu_total(bleu);
     et_chrf_counts chrf_before = *et_chrf_total(chrf);
@@ -350,8 +350,12 @@ static void test_score__refuses_counts(void **state)
         size_t hypotheses, references;
         const char *text;
     } cases[] = {
-        { 3, 2, "3 hypotheses but 2 references" },
-        { 0, 2, "0 hypotheses but 2 references" },
+        { 3, 2,
+          "3 hypotheses but 2 references: give equal numbers of lines (an empty translation is an "
+          "empty line)" },
+        { 0, 2,
+          "0 hypotheses but 2 references: give equal numbers of lines (an empty translation is an "
+          "empty line)" },
         { 0, 0, "nothing to score" },
     };
     et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
@@ -379,14 +383,14 @@ static void test_score__refuses_bad_text(void **state)
     static const struct {
         const char *hypothesis, *reference, *text;
     } cases[] = {
-        { "ab\xff", "x", "hypothesis line 2: byte 3 (0xFF) is not UTF-8: save the text as UTF-8" },
-        { "x", "\xc3", "reference line 2: byte 1 (0xC3) is not UTF-8: save the text as UTF-8" },
+        { "ab\xff", "x", "hypothesis line 2: byte 3 (0xFF) is not UTF-8; save the text as UTF-8" },
+        { "x", "\xc3", "reference line 2: byte 1 (0xC3) is not UTF-8; save the text as UTF-8" },
         { "\xed\xa0\x80", "x",
-          "hypothesis line 2: byte 1 (0xED) is not UTF-8: save the text as UTF-8" },
+          "hypothesis line 2: byte 1 (0xED) is not UTF-8; save the text as UTF-8" },
         { "x", "a\xc0\xaf",
-          "reference line 2: byte 2 (0xC0) is not UTF-8: save the text as UTF-8" },
+          "reference line 2: byte 2 (0xC0) is not UTF-8; save the text as UTF-8" },
         { "\xf4\x90\x80\x80", "x",
-          "hypothesis line 2: byte 1 (0xF4) is not UTF-8: save the text as UTF-8" },
+          "hypothesis line 2: byte 1 (0xF4) is not UTF-8; save the text as UTF-8" },
     };
     et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
     et_chrf *chrf = new_chrf();

@@ -65,7 +65,7 @@ for model in custom feed_forward; do
     {
         says 0 'Global steps: 300; .*Loss: ' $program $data --job-dir job_$model --max-steps 300 \
             --hidden-layers:1 16 --learning-rate 0.1 --log-interval-steps 100
-        says 0 'Global steps: 300; going on' "$etude" tfx train --module $program \
+        says 0 'Global steps: 300; resuming' "$etude" tfx train --module $program \
             --output job_$model $data --max-steps 400 --hidden-layers:1 16 --learning-rate 0.1
         says 0 'logits/weight: /job:master/task:0$' $program $data --job-dir placed --max-steps 1 \
             --log-device-placement
@@ -106,11 +106,11 @@ fi
 "$etude" tfx predict --model job_feed_forward/model --input rows.csv >predicted 2>log ||
     fail "tfx predict"
 [ "$(right predicted 4)" -ge 72 ] || fail "tfx predict: $(right predicted 4) of 80 are right"
-says 3 'the model of builder points_custom, which its program has' \
+says 3 'a model of builder points_custom; predict with the program' \
     "$etude" predict --model-dir job_custom/model --input rows.csv
 [ "$(grep -o 'builder\.yaml' log | wc -l)" = 1 ] || fail "the path is said more than once"
-says 3 'job_custom: the job of a program, no run of etude: that program evaluates it' "$etude" evaluate job_custom
-says 3 'its export is the folder model of the job, for `etude predict`' "$etude" export job_custom --output x.st
+says 3 'job_custom: a job of another program, not a run of etude: use that program' "$etude" evaluate job_custom
+says 3 'use that program, or its export, the folder model in the job, with `etude predict`' "$etude" export job_custom --output x.st
 
 says 2 'module is missing' "$etude" tfx train
 says 3 'nowhere: No such file' "$etude" tfx train --module ./nowhere
@@ -127,7 +127,7 @@ says 0 '^{"task": {"type": "master", "index": 0}, "job": {"local": true}}$' \
 says 2 'tfx: no command trian. Nearest: train' "$etude" tfx trian
 says 2 'name is missing' "$etude" scaffold
 says 2 'letters, digits and _' "$etude" tfx scaffold --name 1x
-says 2 'model: no such choice as linear (allowed: custom, feed_forward)' "$etude" scaffold --name x --model linear
+says 2 'model: no choice is called linear (allowed: custom, feed_forward)' "$etude" scaffold --name x --model linear
 says 3 'is not empty' "$etude" scaffold --name points_custom
 "$etude" tfx scaffold --name x --dir below/here >log 2>&1 && [ -f below/here/x/main.c ] || fail "--dir"
 echo "projects of scaffold build, train, go on and predict"

@@ -244,9 +244,12 @@ static void test_coordinator__as_alone(void **state)
     assert_ok(et_task_trainer_initialize(t, error));
     assert_ok(et_task_trainer_distribute_dataset(t, open_shard, &b.r.task, &other, error));
     assert_int_equal(opened, 1);
-    assert_fails(et_task_trainer_train_step(t, other, error), ET_EUSAGE, "the workers'");
-    assert_fails(et_task_trainer_next_train_inputs(t, NULL, &inputs, error), ET_EUSAGE,
-                 "the workers'");
+    assert_fails(
+        et_task_trainer_train_step(t, other, error), ET_EUSAGE,
+        "workers take the batches of a step from the trainer's data; call without a source");
+    assert_fails(
+        et_task_trainer_next_train_inputs(t, NULL, &inputs, error), ET_EUSAGE,
+        "workers take the batches of a step from the trainer's data; call without a source");
     et_source_close(other);
     for (int i = 0; i < STEPS; i++)
         assert_ok(et_task_trainer_train_step(t, NULL, error));

@@ -150,7 +150,7 @@ static void test_job_config__new(void **state)
     et_value_set_string(task, "type", "chef");
     assert_int_equal(et_job_config_new(&config, task, NULL, NULL, NULL, &error), ET_ECONFIG);
     assert_null(config);
-    assert_contains(error.text, "configuration: task.type \"chef\": no such role");
+    assert_contains(error.text, "configuration: task.type \"chef\": unknown role");
     /* An empty task is the master. */
     assert_int_equal(
         et_job_config_new(&config, et_value_dict(arena), et_value_dict(arena), NULL, NULL, NULL),
@@ -179,30 +179,32 @@ static void test_job_config__refused(void **state)
         { "{\"task\": {\"type\": \"ps\", \"index\": 1.5}}", ET_ECONFIG, "not a number" },
         { "{\"task\": {\"type\": \"ps\", \"index\": \"0\"}}", ET_ECONFIG, "not text" },
         { "{\"task\": {\"type\": \"worker\"}, " CLUSTER "}", ET_ECONFIG,
-          "task.index is missing: which of 3 worker tasks" },
+          "task.index is missing; give the number of this task among 3 worker tasks" },
         { "{\"task\": {\"type\": \"worker\", \"index\": 3}, " CLUSTER "}", ET_ECONFIG,
-          "task worker 3 is not in the cluster, which has 3" },
+          "the cluster has no task worker 3, only 3" },
         { "{\"task\": {\"type\": \"worker\", \"index\": 9223372036854775807}, " CLUSTER "}",
-          ET_ECONFIG, "is not in the cluster" },
+          ET_ECONFIG, "only" },
         { "{\"cluster\": []}", ET_ECONFIG, "cluster must be an object, not a list" },
         { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "etude launch -n N" },
         { "{\"cluster\": {\"master\": \"a:1\"}}", ET_ECONFIG, "cluster.master must be a list" },
         { "{\"cluster\": {\"master\": {}}}", ET_ECONFIG, "cluster.master must be a list" },
         { "{\"cluster\": {\"master\": []}}", ET_ECONFIG, "cluster has 0 masters" },
-        { "{\"cluster\": {\"worker\": [\"a:1\"]}}", ET_ECONFIG, "workers alone" },
+        { "{\"cluster\": {\"worker\": [\"a:1\"]}}", ET_ECONFIG,
+          "the cluster has only workers (TensorFlow's multi-worker strategy); use ranks instead "
+          "(etude launch)" },
         { "{\"cluster\": {\"worker\": [\"a:1\"], \"ps\": [\"b:1\"]}}", ET_ECONFIG,
           "cluster has 0 masters" },
         { "{\"cluster\": {\"master\": [\"a:1\", \"b:1\"]}}", ET_ECONFIG, "cluster has 2 masters" },
         { "{\"cluster\": {\"master\": [\"a:1\"], \"ps\": [\"a:1\"]}}", ET_ECONFIG,
-          "cluster.ps[0]: a:1 is there twice" },
+          "cluster.ps[0]: a:1 is used twice" },
         { "{\"cluster\": {\"master\": [7]}}", ET_ECONFIG, "cluster.master[0]: an integer is no" },
-        { "{\"cluster\": {\"master\": [\"a\"]}}", ET_ECONFIG, "a is no \"host:port\"" },
-        { "{\"cluster\": {\"master\": [\":1\"]}}", ET_ECONFIG, "is no \"host:port\"" },
-        { "{\"cluster\": {\"master\": [\"a:0\"]}}", ET_ECONFIG, "is no \"host:port\"" },
-        { "{\"cluster\": {\"master\": [\"a:65536\"]}}", ET_ECONFIG, "is no \"host:port\"" },
-        { "{\"cluster\": {\"master\": [\"a:1x\"]}}", ET_ECONFIG, "is no \"host:port\"" },
-        { "{\"cluster\": {\"master\": [\"a b:1\"]}}", ET_ECONFIG, "is no \"host:port\"" },
-        { "{\"cluster\": {\"master\": [\"[::1:1\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a\"]}}", ET_ECONFIG, "a is not \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\":1\"]}}", ET_ECONFIG, "is not \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a:0\"]}}", ET_ECONFIG, "is not \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a:65536\"]}}", ET_ECONFIG, "is not \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a:1x\"]}}", ET_ECONFIG, "is not \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a b:1\"]}}", ET_ECONFIG, "is not \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"[::1:1\"]}}", ET_ECONFIG, "is not \"host:port\"" },
         { "{\"job\": 1}", ET_ECONFIG, "job must be an object" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -317,7 +319,8 @@ static void test_job_config__server(void **state)
     et_job_server_free(NULL);
     if (strstr(error.text, "no ZeroMQ"))
         return;
-    assert_contains(error.text, "/job:master/task:0: the cluster's keys are missing");
+    assert_contains(error.text, "/job:master/task:0: a cluster on several hosts needs keys: make "
+                                "them with `etude keys DIR`, and name the folder in");
     config = parsed("{" CLUSTER ", \"job\": {\"keys\": \"nowhere\"}}");
     assert_int_equal(et_job_config_create_server(&server, config, &error), ET_ENOTFOUND);
     assert_contains(error.text, "nowhere/master.key");
@@ -383,10 +386,12 @@ static void test_job_config__server_of_one_host(void **state)
     static const char *const cases[][2] = {
         { TASK_OF("worker") "\"cluster\": {\"master\": [\"localhost:1\"], \"worker\": "
                             "[\"localhost:2\", \"192.0.2.1:3\"]}}",
-          "/job:worker/task:0: the cluster's keys are missing" },
+          "/job:worker/task:0: a cluster on several hosts needs keys: make them with `etude keys "
+          "DIR`, and name the folder in" },
         { TASK_OF("worker") "\"cluster\": {\"master\": [\"nowhere.invalid:1\"], \"worker\": "
                             "[\"localhost:2\"]}}",
-          "the cluster's keys are missing" },
+          "a cluster on several hosts needs keys: make them with `etude keys DIR`, and name the "
+          "folder in" },
     };
     for (int i = 0; i < 2; i++) {
         assert_int_equal(serve(cases[i][0], &worker, &error), ET_EUSAGE);
@@ -394,12 +399,14 @@ static void test_job_config__server_of_one_host(void **state)
     }
     assert_int_equal(chmod(folder, 0750), 0);
     assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &worker, &error), ET_EDENIED);
-    assert_contains(error.text, "no folder of this user alone");
+    assert_contains(error.text,
+                    "other users can use this folder, so it cannot hold keys; remove it, set "
+                    "TMPDIR, or name a folder of `etude keys DIR`: \"job\": {\"keys\": \"DIR\"}");
     assert_int_equal(chmod(folder, 0700), 0);
     snprintf(path, sizeof path, "%s/worker.key", folder);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &worker, &error), ET_ENOTFOUND);
-    assert_contains(error.text, "remove it where a file is damaged");
+    assert_contains(error.text, "if a file is damaged");
     /* A link of somebody else is not followed. */
     snprintf(path, sizeof path, "%s.aside", folder);
     assert_int_equal(rename(folder, path), 0);

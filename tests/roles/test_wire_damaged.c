@@ -33,7 +33,7 @@ static void keep_text(void *payload, et_log_level level, const char *text)
 {
     talk *t = payload;
     (void)level;
-    if (strstr(text, "damaged on the way") && strstr(text, "again"))
+    if (strstr(text, "damaged in transit") && strstr(text, "again"))
         snprintf(t->said, sizeof t->said, "%s", text);
 }
 

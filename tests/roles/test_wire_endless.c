@@ -222,11 +222,12 @@ static void keep_text(void *payload, et_log_level level, const char *text)
 {
     book *b = payload;
     (void)level;
-    if (strstr(text, "its connection is closed")) {
+    if (strstr(text, "Etude closed the connection")) {
         b->named++;
         snprintf(b->text, sizeof b->text, "%s", text);
     }
-    b->counted += strstr(text, "went beyond what its tasks need") != NULL;
+    b->counted +=
+        strstr(text, "closed: with a key of this cluster, but beyond what its tasks need") != NULL;
 }
 
 static int64_t resident(void)

@@ -189,18 +189,20 @@ static void test_experiment__batching(void **state)
           "task.model.encoder.attention_dropout_rate=0,task.model.encoder.intermediate_dropout=0,"
           "task.model.decoder.dropout_rate=0,task.model.decoder.attention_dropout_rate=0,"
           "task.model.decoder.intermediate_dropout=0",
-          "task.model.r_drop: 5 needs dropout, and all rates are 0" },
+          "task.model.r_drop: 5 needs dropout, but all dropout rates are 0; set "
+          "task.model.dropout_rate, or set r_drop to 0" },
         { "task.model.sampled_vocabulary=9999", NULL },
         { "task.model.sampled_vocabulary=9999,task.model.r_drop=5",
-          "task.model.sampled_vocabulary: not together with r_drop" },
+          "task.model.sampled_vocabulary: cannot be combined with r_drop, which compares "
+          "predictions of all tokens; set one of them to 0" },
         { "task.train_data.static_batch=true,task.train_data.batching=bucketed",
-          "task.train_data: static_batch and batching: bucketed are two ways; keep one" },
+          "task.train_data: static_batch and batching: bucketed are both set; keep one" },
         { "task.train_data.static_batch=true,task.train_data.global_batch_size=63",
-          "global_batch_size: 63 tokens hold no sentence of max_seq_length, 64" },
+          ".global_batch_size: 63 tokens are fewer than max_seq_length, 64" },
         { "task.train_data.batching=bucketed,task.train_data.global_batch_size=64",
-          "64 tokens hold no sentence of max_seq_length, 64, in its bucket" },
+          "64 tokens are fewer than max_seq_length, 64, rounded up to its bucket" },
         { "task.validation_data.batching=bucketed,task.validation_data.global_batch_size=64",
-          "task.validation_data.global_batch_size: 64 tokens hold no" },
+          "task.validation_data.global_batch_size: 64 tokens are fewer than max_seq_length," },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         et_experiment e = begin("translation/tiny");
@@ -219,9 +221,9 @@ static void test_experiment__unknown(void **state)
     et_experiment e;
     assert_fails(
         et_experiment_begin(&e, &et_translation_program, "translation/bass", &arena, error),
-        ET_ECONFIG, "no experiment named translation/bass. Nearest: translation/base");
+        ET_ECONFIG, "no experiment is called translation/bass. Nearest: translation/base");
     assert_fails(et_experiment_begin(&e, &et_translation_program, "xyz", &arena, error), ET_ECONFIG,
-                 "no experiment named xyz; ");
+                 "no experiment is called xyz; ");
 }
 
 /* ---- single settings ---- */
@@ -429,12 +431,12 @@ static void test_experiment__decay_of_the_run(void **state)
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
     assert_ok(et_experiment_set(&now, "trainer.train_steps=9000", &arena, error));
     assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,
-                 "cosine.decay_steps: 6000, now it is 9000. Add --accept-changes to resume "
+                 "cosine.decay_steps: 6000, but now it is 9000. Add --accept-changes to resume "
                  "with the new value, ");
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", true, error));
     assert_ok(et_experiment_set(&now, "trainer.train_epochs=3", &arena, error));
     assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,
-                 "cosine.decay_steps: 6000, now it is 3ep");
+                 "cosine.decay_steps: 6000, but now it is 3ep");
     /* With what it was as a length of its own the run may be of any length. */
     assert_ok(et_experiment_set(&now, own, &arena, error));
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
@@ -451,7 +453,8 @@ static void test_experiment__decay_of_the_run(void **state)
     assert_ok(et_trainer_check(&now.trainer, error));
     assert_ok(et_experiment_set(&kept, "trainer.optimizer_config.learning_rate.cosine.offset=9000",
                                 &arena, error));
-    assert_fails(et_trainer_check(&kept.trainer, error), ET_ECONFIG, "none is left for the decay");
+    assert_fails(et_trainer_check(&kept.trainer, error), ET_ECONFIG,
+                 "leave no step of 6000 for the decay");
 }
 
 /* Of a one-of block what is not chosen is neither written nor compared; the choice itself is. */
@@ -475,10 +478,10 @@ static void test_experiment__branches(void **state)
     assert_ok(et_experiment_check_same(&again, &e, NULL, "run", false, error));
     assert_ok(et_experiment_set(&other, adam, &arena, error));
     assert_fails(et_experiment_check_same(&again, &other, NULL, "run", false, error), ET_ECONFIG,
-                 "optimizer.adam.beta_1: 0.9, now it is 0.5");
+                 "optimizer.adam.beta_1: 0.9, but now it is 0.5");
     assert_ok(et_experiment_set(&e, chosen, &arena, error));
     assert_fails(et_experiment_check_same(&again, &e, NULL, "run", false, error), ET_ECONFIG,
-                 "optimizer.type: adam, now it is sgd");
+                 "optimizer.type: adam, but now it is sgd");
 }
 
 /* Files, trees and words on a command line; in any of them the experiment may be named. */
@@ -504,7 +507,7 @@ static void test_experiment__forms(void **state)
                                 &arena, error));
     assert_string_equal(task_of(&e)->train_data.source_path.items[1], "b");
     assert_fails(et_experiment_set(&e, "{experiment: translation/base}", &arena, error), ET_ECONFIG,
-                 "these are settings for translation/base, not for translation/tiny");
+                 ": these are settings for translation/base, not for translation/tiny");
     et_experiment_lock(&e);
     assert_fails(et_experiment_set(&e, "runtime.seed=9", &arena, error), ET_ECONFIG, "locked");
     assert_fails(et_experiment_set(&e, path, &arena, error), ET_ECONFIG, "locked");

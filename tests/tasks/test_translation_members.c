@@ -214,14 +214,20 @@ static void test_translation_members__states(void **state)
         int code;
         const char *words;
     } cases[] = {
-        { "{}", ET_EFORMAT, "has no lists unique_ids and outputs" },
-        { "{unique_ids: [1], outputs: []}", ET_EFORMAT, "of one length" },
-        { "{unique_ids: [60], outputs: [[3]]}", ET_EDATA, "pair 60 of a validation's state is in" },
+        { "{}", ET_EFORMAT, "needs lists unique_ids and outputs" },
+        { "{unique_ids: [1], outputs: []}", ET_EFORMAT,
+          "the state of a validation needs lists unique_ids and outputs of equal length; make it "
+          "with aggregate_logs" },
+        { "{unique_ids: [60], outputs: [[3]]}", ET_EDATA,
+          "pair 60 of a validation's state is not in" },
         { "{unique_ids: [-1], outputs: [[3]]}", ET_EDATA, "pair -1" },
         { "{unique_ids: [x], outputs: [[3]]}", ET_EDATA, "pair -1" },
-        { "{unique_ids: [2], outputs: [[3, 30]]}", ET_EDATA, "pair 2: token 2 is none of" },
-        { "{unique_ids: [2], outputs: [[-4]]}", ET_EDATA, "pair 2: token 1 is none of" },
-        { "{unique_ids: [2], outputs: [[1.5]]}", ET_EDATA, "pair 2: token 1 is none of" },
+        { "{unique_ids: [2], outputs: [[3, 30]]}", ET_EDATA,
+          "the translation of pair 2: token 2 is not among the" },
+        { "{unique_ids: [2], outputs: [[-4]]}", ET_EDATA,
+          "the translation of pair 2: token 1 is not among the" },
+        { "{unique_ids: [2], outputs: [[1.5]]}", ET_EDATA,
+          "the translation of pair 2: token 1 is not among the" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_value *one;
@@ -233,7 +239,8 @@ static void test_translation_members__states(void **state)
     fails(et_task_aggregate_logs(f.task, gathered, logs, &error), ET_EFORMAT, "unique_ids");
     et_value_set_list(logs, "unique_ids");
     et_value_add_int(et_value_set_list(logs, "outputs"), 1);
-    fails(et_task_aggregate_logs(f.task, gathered, logs, &error), ET_EFORMAT, "outputs is no list");
+    fails(et_task_aggregate_logs(f.task, gathered, logs, &error), ET_EFORMAT,
+          "outputs is not a list");
     close_run(&f);
 }
 
@@ -373,7 +380,7 @@ static void test_translation_members__parts_of_inputs(void **state)
                      f.source->layout.capacity[ET_PAIR_TARGET] / 2);
     et_source_close(source);
     fails(et_task_build_inputs(f.task, NULL, &odd, &source, &error), ET_ECONFIG,
-          "task.validation_data.global_batch_size: 4096 is not 3 equal parts");
+          "task.validation_data.global_batch_size: 4096 cannot be split into 3 equal parts");
     fails(et_task_build_inputs(f.task, NULL, &none, &source, &error), ET_EUSAGE,
           "input pipeline 2 of 2");
     close_run(&f);
@@ -420,7 +427,8 @@ static void test_translation_members__other_inputs(void **state)
         { "{source_path: none.en, target_path: a.de}", ET_ENOTFOUND, "none.en" },
         { "{source_path: a.en}", ET_ECONFIG, "target_path" },
         { "{tsv_path: a.en, no_such: 1}", ET_ECONFIG, "no_such" },
-        { "{sets: [{name: a, source_path: a.en, target_path: a.de}]}", ET_ECONFIG, "of one text" },
+        { "{sets: [{name: a, source_path: a.en, target_path: a.de}]}", ET_ECONFIG,
+          ".sets: inputs need one text; name its files" },
         { "is_training=true", ET_ECONFIG, "is_training" },
         { "source_path=two.en, target_path=a.de", ET_EDATA, "two.en" },
     };

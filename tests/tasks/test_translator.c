@@ -50,43 +50,50 @@ static void test_translator__refuses(void **state)
         { ".", { 0 }, ET_ENOTFOUND, ".: a folder of runs; name one of them, such as ./run" },
         { "run/checkpoints", { 0 }, ET_ENOTFOUND, "params.yaml is missing" },
         { "run", { .sentences = -1 }, ET_ECONFIG, "sentences: -1 decoded" },
-        { "run", { .sentences = INT_MAX }, ET_ECONFIG, "must be from 1 to 65536" },
-        { "run", { .beam_size = 65 }, ET_ECONFIG, "beam size 65: must be" },
+        { "run", { .sentences = INT_MAX }, ET_ECONFIG, "give 1 to 65536" },
+        { "run", { .beam_size = 65 }, ET_ECONFIG, "beam size 65: give" },
         { "run", { .beam_size = INT_MIN }, ET_ECONFIG, "beam size -2147483648" },
         { "run", { .beam_size = INT_MAX }, ET_ECONFIG, "beam size 2147483647" },
         { "run", { .beam_size = 40 }, ET_ECONFIG, "half the vocabulary" },
-        { "run", { .alpha = NAN }, ET_ECONFIG, "alpha nan: must be" },
-        { "run", { .alpha = -NAN }, ET_ECONFIG, "nan: must be" },
-        { "run", { .alpha = INFINITY }, ET_ECONFIG, "alpha inf: must be" },
-        { "run", { .alpha = -INFINITY }, ET_ECONFIG, "alpha -inf: must be" },
-        { "run", { .alpha = 1e308 }, ET_ECONFIG, "alpha 1e+308: must be" },
-        { "run", { .alpha = 10.01 }, ET_ECONFIG, "from 0 to 10; 0: " },
-        { "run", { .max_length = -5 }, ET_ECONFIG, "max length -5: must be" },
+        { "run", { .alpha = NAN }, ET_ECONFIG, "alpha nan: give" },
+        { "run", { .alpha = -NAN }, ET_ECONFIG, "nan: give" },
+        { "run", { .alpha = INFINITY }, ET_ECONFIG, "alpha inf: give" },
+        { "run", { .alpha = -INFINITY }, ET_ECONFIG, "alpha -inf: give" },
+        { "run", { .alpha = 1e308 }, ET_ECONFIG, "alpha 1e+308: give" },
+        { "run",
+          { .alpha = 10.01 },
+          ET_ECONFIG,
+          "give a number up to 10, or 0 for that of the run; to switch it off set "
+          "no_length_penalty" },
+        { "run", { .max_length = -5 }, ET_ECONFIG, "max length -5: give" },
         { "run", { .max_length = INT64_MIN }, ET_ECONFIG, "max length -9223372" },
         { "run", { .max_length = (int64_t)1 << 62 }, ET_ECONFIG, "max length 4611" },
-        { "run", { .max_length = 65536 }, ET_ECONFIG, "from 1 to 65535; 0: " },
-        { NULL, { 0 }, ET_ECONFIG, "directory is NULL" },
-        { "run", { .beam_size = -1 }, ET_ECONFIG, "beam size -1: must be" },
+        { "run", { .max_length = 65536 }, ET_ECONFIG, "give 1 to 65535, or 0 for " },
+        { NULL, { 0 }, ET_ECONFIG, "the run is NULL" },
+        { "run", { .beam_size = -1 }, ET_ECONFIG, "beam size -1: give" },
         { "run", { .precision = "float16" }, ET_ECONFIG, "precision float16: choose" },
         { "run", { .checkpoint = "none.st" }, ET_ENOTFOUND, "none.st" },
         { "run", { .checkpoint = "a.en" }, ET_EFORMAT, "a.en" },
 #define DECODING(...) { .decoding = &(const et_decoding_options){ __VA_ARGS__ } }
-        { "run", DECODING(.results = -1), ET_ECONFIG, "-1 results of a line: must be" },
-        { "run", DECODING(.results = 65), ET_ECONFIG, "from 1 to 64" },
+        { "run", DECODING(.results = -1), ET_ECONFIG, "-1 results per line: give" },
+        { "run", DECODING(.results = 65), ET_ECONFIG, "give 1 to 64" },
         { "run", DECODING(.results = 5), ET_ECONFIG, "more than the beam size, 4; raise" },
-        { "run", DECODING(.sampling = true, .top_k = -2), ET_ECONFIG, "top_k -2: must be" },
-        { "run", DECODING(.sampling = true, .top_p = 1.5), ET_ECONFIG, "top_p 1.5: must be" },
-        { "run", DECODING(.sampling = true, .top_p = NAN), ET_ECONFIG, "top_p nan: must be" },
+        { "run", DECODING(.sampling = true, .top_k = -2), ET_ECONFIG, "top_k -2: give" },
+        { "run", DECODING(.sampling = true, .top_p = 1.5), ET_ECONFIG, "top_p 1.5: give" },
+        { "run", DECODING(.sampling = true, .top_p = NAN), ET_ECONFIG, "top_p nan: give" },
         { "run", DECODING(.sampling = true, .temperature = -1), ET_ECONFIG, "temperature -1: " },
         { "run", DECODING(.sampling = true, .temperature = NAN), ET_ECONFIG, "temperature nan: " },
-        { "run", DECODING(.noise = -1), ET_ECONFIG, "noise -1: must be" },
-        { "run", DECODING(.noise = INFINITY), ET_ECONFIG, "noise inf: must be" },
-        { "run", DECODING(.top_k = 4), ET_ECONFIG, "top_k, top_p and temperature are of sampling" },
-        { "run", DECODING(.top_p = 0.5), ET_ECONFIG, "are of sampling: set that" },
-        { "run", DECODING(.temperature = 0.5), ET_ECONFIG, "are of sampling: set that" },
-        { "run", DECODING(.ends = none), ET_ECONFIG, "ends: an empty list; leave it NULL" },
+        { "run", DECODING(.noise = -1), ET_ECONFIG, "noise -1: give" },
+        { "run", DECODING(.noise = INFINITY), ET_ECONFIG, "noise inf: give" },
+        { "run", DECODING(.top_k = 4), ET_ECONFIG,
+          "top_k, top_p and temperature need sampling: set it as well" },
+        { "run", DECODING(.top_p = 0.5), ET_ECONFIG,
+          "top_k, top_p and temperature need sampling: set it as well" },
+        { "run", DECODING(.temperature = 0.5), ET_ECONFIG,
+          "top_k, top_p and temperature need sampling: set it as well" },
+        { "run", DECODING(.ends = none), ET_ECONFIG, "ends: the list is empty; use NULL" },
         { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no token \"zz" },
-        { "run", DECODING(.first = none), ET_ECONFIG, "first: an empty list" },
+        { "run", DECODING(.first = none), ET_ECONFIG, "first: the list is empty; use NULL" },
         { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no token" },
 #undef DECODING
     };
@@ -205,7 +212,7 @@ static void test_translator__null_lines(void **state)
     et_error error = ET_ERROR_INIT;
     et_translator *t = open_with(NULL);
     assert_int_equal(et_translator_translate(t, some, 3, results, &error), ET_EDATA);
-    assert_memory_equal(error.text, "line 2: NULL is no line", 23);
+    assert_memory_equal(error.text, "line 2: the text is NULL; an empty line is \"\"", 23);
     for (size_t i = 0; i < 3; i++)
         assert_null(results[i]);
     assert_int_equal(et_translator_translate(t, NULL, 3, results, &error), ET_EDATA);
@@ -231,7 +238,7 @@ static void test_translator__too_many_together(void **state)
     for (size_t i = 0; i < MANY; i++)
         many[i] = "dog";
     assert_int_equal(et_translator_translate(t, many, MANY, results, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "decode fewer together"));
+    assert_non_null(strstr(error.text, "is too large; decode fewer sentences together"));
     et_translator_close(t);
 }
 
@@ -332,7 +339,7 @@ static void test_translator__long_line(void **state)
     assert_int_equal(et_translator_translate(t, text, 2, results, &error), ET_OK);
     et_log_set(NULL, NULL);
     assert_non_null(strstr(warning, "line 2: "));
-    assert_non_null(strstr(warning, "only the first 1023 are translated"));
+    assert_non_null(strstr(warning, "Etude translates only the first 1023"));
     et_translator_free_results(results, 2);
     et_translator_close(t);
 }
@@ -466,7 +473,8 @@ static void test_translator__command(void **state)
         { "translate --model-dir run --top-p 0.9 --temperature 1.5", 0, "", "" },
         { "translate --model-dir run --noise 0.5", 0, "", "" },
         { "translate --model-dir run --score-targets two.de", 0, "0 ||| ", "" },
-        { "translate --model-dir run --attention a.svg", 2, "", "--attention: of one line" },
+        { "translate --model-dir run --attention a.svg", 2, "",
+          "--attention: give one line; the input has more" },
         { "translate --model-dir run --score-targets a.de", 3, "0 ||| ",
           "a.de has 60 lines, standard input only 2" },
         { "translate --model-dir run --alignments", 0, "", "" },
@@ -475,7 +483,8 @@ static void test_translator__command(void **state)
           "alignments of layer 77" },
         { "translate --model-dir run --input two.en --threads 1", 0, "", "" },
         { "translate --model-dir run --input none.en", 3, "", "none.en" },
-        { "translate --model-dir run --input a.en --output a.en", 3, "", "are one file" },
+        { "translate --model-dir run --input a.en --output a.en", 3, "",
+          "are the same file: write to another file" },
         { "translate --model-dir run --invalid skip", 2, "", "(allowed: stop, replace)" },
         { "translate --model-dir run --score-targets none.de", 3, "", "none.de" },
         { "translate --model-dir run --n-best 0", 2, "",
@@ -483,14 +492,14 @@ static void test_translator__command(void **state)
         { "translate --model-dir run --n-best 65", 2, "",
           "--n-best: 65 is out of range; allowed: 1 to 64" },
         { "translate --model-dir run --n-best 5", 2, "", "more than the beam size, 4" },
-        { "translate --model-dir run --temperature 0", 2, "", "--temperature 0: nothing can be" },
+        { "translate --model-dir run --temperature 0", 2, "", "--temperature 0: cannot sample" },
         { "translate --model-dir run --top-p 2", 2, "",
           "--top-p: 2 is out of range; allowed: 0 to 1" },
         { "translate --model-dir run --score-targets two.de --n-best 2", 2, "",
-          "--score-targets: targets are given" },
+          "--score-targets: translations are given" },
         { "export --model-dir run --output out", 0, "", "exported run/checkpoints/ckpt-400" },
         { "translate --model-dir out", 0, "", "" },
-        { "export --model-dir run --output out", 2, "", "is there already" },
+        { "export --model-dir run --output out", 2, "", "exists" },
         { "export --output out", 2, "", "--model-dir is missing" },
         { "export --model-dir run", 2, "", "--output is missing" },
     };

@@ -70,7 +70,8 @@ static void test_export__directory(void **state)
     assert_int_equal(et_translator_translate(t, lines, LINES, wanted, &error), ET_OK);
     assert_int_equal(et_translator_export(t, "alone", &error), ET_OK);
     assert_int_equal(et_translator_export(t, "alone", &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "params.yaml is there already"));
+    assert_non_null(
+        strstr(error.text, "params.yaml exists: choose another directory, or remove it"));
     assert_int_equal(et_translator_export(t, "run", &error), ET_ECONFIG);
     assert_int_equal(et_translator_export(t, "", &error), ET_ECONFIG);
     et_translator_close(t);
@@ -200,7 +201,9 @@ static void test_export__int8(void **state)
         if (other)
             assert_same(run, other);
         else
-            assert_non_null(strstr(error.text, "precision int8 is of all translators"));
+            assert_non_null(
+                strstr(error.text,
+                       "precision int8: all translators that share weights must use it, or none"));
         et_translator_close(other);
     }
     et_translator_close(said);
@@ -259,26 +262,31 @@ static void test_export__command(void **state)
         { "evaluate a.safetensors --source two.en --reference two.de", 0, "" },
         { "inspect a.safetensors", 0, "" },
         { "inspect --model-dir a.safetensors", 0, "" },
-        { "evaluate a.safetensors", 3, "(--set names others): translation has no validation data" },
+        { "evaluate a.safetensors", 3,
+          "(use --set to name other data): translation has no validation data" },
         { "evaluate a.safetensors --set task.validation_data.source_path=two.en --set "
           "task.validation_data.target_path=two.de",
           0, "" },
         { "export a.safetensors --output b.safetensors", 0, "exported a.safetensors" },
         { "export run --output b", 0, "" },
         { "translate b", 0, "" },
-        { "export run --output b", 3, "b/params.yaml is there already" },
-        { "export run --output c --precision int8", 3, "let its name end in .safetensors" },
+        { "export run --output b", 3,
+          "b/params.yaml exists: choose another directory, or remove it" },
+        { "export run --output c --precision int8", 3, "give a name that ends in .safetensors" },
         { "export run --output c.safetensors --precision int4", 2, "allowed: float32, bfloat16" },
-        { "export a.safetensors --output a.safetensors", 3, "are one file, which is read" },
-        { "export run --output run/checkpoints/c.safetensors", 3, "would be, a file of a run" },
+        { "export a.safetensors --output a.safetensors", 3, "are the same file" },
+        { "export run --output run/checkpoints/c.safetensors", 3, "is a file that a run writes" },
         { "export run --output none/c.safetensors", 3, "none/c.safetensors" },
         { "export a.safetensors --output o --format onnx", 0, "" },
-        { "export run --output o --format onnx", 3, "o/config.json is there already" },
+        { "export run --output o --format onnx", 3,
+          "o/config.json exists: choose another directory, or remove it" },
         { "export run --output c --format ctranslate2", 0, "" },
-        { "export run --output p --format onnx --precision int8", 3, "in float32 alone" },
+        { "export run --output p --format onnx --precision int8", 3, "only written in float32" },
         { "export run --output p --format pickle", 2, "allowed: onnx, ctranslate2" },
-        { "export run", 2, "--output is missing: which file, or directory, to make" },
-        { "translate run/checkpoints/ckpt-150.safetensors", 3, "holds weights alone" },
+        { "export run", 2, "--output is missing; name the file or directory to write" },
+        { "translate run/checkpoints/ckpt-150.safetensors", 3,
+          "has only weights, not a whole model; name the run's directory (and this file with "
+          "--checkpoint), or a file that `etude export` wrote" },
         { "translate a.en", 3, "neither a run's directory nor a whole model" },
         { "translate a.safetensors --checkpoint best", 3, "leave out checkpoint best" },
         { "translate none.safetensors", 3, "none.safetensors: no such directory" },

@@ -1,9 +1,10 @@
 #!/bin/sh
 # test_documents.sh SOURCE [ETUDE]: what documents for users name is there: pages that they link to,
-# headers, public names and, with the command, its commands and their options. Words that make a
-# sentence hard to read are rare: at most 1.5 in 1,000 words of all pages.
+# headers, public names and, with the command, its commands and their options. Hard words
+# (hard_words.sh) are at most 1.5 in 1,000 words of all pages.
 set -eu
 source=$1 etude=${2-}
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d "$PWD/documents.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$source"
@@ -42,17 +43,15 @@ for page in $pages; do
     done
 done
 
-# Such words in all pages together, but for those that the program's texts make.
-old="(is|are) (said|told|taken)|stands|goes by|of one's own|beside|behind|it is as if|there is none"
+# Hard words in all pages together, except in pages that the program prints.
+# shellcheck source=tests/tools/hard_words.sh
+. "$here/hard_words.sh"
+set --
 for page in README.md CHANGES.md doc/*.md doc/reference/*.md; do
     case $page in doc/reference/settings.md | doc/reference/api.md) continue ;; esac
-    found=$(tr -s ' \n' ' ' <"$page" | grep -oiwE "$old" | wc -l)
-    echo "$found $(wc -w <"$page") $page"
-done >"$work/words"
-awk '{ found += $1; words += $2 } END { exit found * 1000 > words * 1.5 }' "$work/words" ||
-    awk -v old="$old" '$1 * 1000 > $2 * 1.5 {
-        printf "%s: %d of %d words make it hard to read (more than 1.5 in 1,000): %s\n", $3, $1, $2, old
-    }' "$work/words" >>"$work/wrong"
+    set -- "$@" "$page"
+done
+hard_words "$@" >>"$work/wrong"
 
 # Options in lines of commands: "    etude translate runs/a --beam-size 4 <x" and `etude average --last 5`.
 if [ -n "$etude" ]; then

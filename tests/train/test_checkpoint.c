@@ -98,7 +98,8 @@ static void test_checkpoint__one_writer(void **state)
     /* As one of several that were started together, perhaps without knowing of each other. */
     setenv(ET_RANK_VARIABLE, "1/2", 1);
     assert_fails(et_checkpoints_lock(&lock, in(state, "lock"), error), ET_EBUSY,
-                 "if that is another rank of this program");
+                 "if this is another rank of the same program, give its loop, trainer or "
+                 "controller the comm (<etude/comm.h>)");
     unsetenv(ET_RANK_VARIABLE);
     assert_ok(et_checkpoints_close(checkpoints, error));
 
@@ -124,9 +125,11 @@ static void test_checkpoint__other_model(void **state)
         bool slots;
         const char *part;
     } cases[] = {
-        { "w", 33, 61, true, "w is float32 [61, 33] there and float32 [33, 61] here" },
+        { "w", 33, 61, true, "w is float32 [61, 33] in the file, but float32 [33, 61] here" },
         { "x", 61, 33, true, "it has no x" },
-        { "w", 61, 33, false, "it has average/w, which this one has not" },
+        { "w", 61, 33, false,
+          "belongs to another model: it has average/w, but this model does not; use the settings "
+          "of the checkpoint" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         toy t = toy_new(1);

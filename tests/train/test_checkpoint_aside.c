@@ -44,8 +44,8 @@ static void test_checkpoint_aside__begun_anew(void **state)
     save_anew(directory, 5, &defaults);
     assert_string_equal(checkpoints_in(directory), "checkpoint.json " CKPT(5) "earlier-1 lock ");
     assert_string_equal(aside_in(directory, "checkpoints/earlier-1"), CKPT(10) CKPT(20));
-    assert_non_null(
-        strstr(warnings, "ckpt-10.safetensors, ckpt-20.safetensors: from earlier work"));
+    assert_non_null(strstr(warnings, "ckpt-10.safetensors, ckpt-20.safetensors come from earlier "
+                                     "work that this run does not resume; kept in"));
     assert_non_null(strstr(warnings, "/checkpoints/earlier-1"));
     assert_int_equal(restored_step(directory), 5);
     /* The same name again, later than all, and with a rule that would keep one. */

@@ -54,7 +54,7 @@ static void test_checkpoint_faults__none_sound(void **state)
     et_checkpoints *checkpoints = open_at(directory, &t);
     int64_t step;
     assert_fails(et_checkpoints_restore(checkpoints, &step, error), ET_EFORMAT,
-                 "none of 2 checkpoints is sound");
+                 "all 2 checkpoints are damaged (the oldest:");
     assert_true(toy_is(&t, 1));
     assert_ok(et_checkpoints_close(checkpoints, error));
     toy_free(&t);
@@ -220,7 +220,7 @@ static void test_checkpoint_faults__disk_full(void **state)
     assert_ok(et_checkpoints_save(checkpoints, 5, error));
     assert_ok(et_checkpoints_wait(checkpoints, error));
     assert_fails(et_checkpoints_check_room(checkpoints, error), ET_ENOSPACE,
-                 "room for a checkpoint: ");
+                 "space for a checkpoint:");
     toy_set(&t, 10);
     assert_ok(et_checkpoints_save(checkpoints, 10, error));
     assert_fails(et_checkpoints_wait(checkpoints, error), ET_ENOSPACE, "ckpt-10");

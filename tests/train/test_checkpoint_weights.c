@@ -43,7 +43,7 @@ static void test_checkpoint_weights__load_weights(void **state)
     assert_ok(et_checkpoint_load_weights(params, path, true, NULL, error));
     assert_memory_equal(et_params_values(params), t.average, TOY_SIZE * sizeof(float));
     assert_fails(et_checkpoint_load_weights(other, path, false, NULL, error), ET_ECONFIG,
-                 "w is float32 [61, 33] there and float32 [62, 33] here");
+                 "w is float32 [61, 33] in the file, but float32 [62, 33] here");
     flip_bit(path, 0.9);
     assert_fails(et_checkpoint_load_weights(params, path, false, NULL, error), ET_EFORMAT,
                  "ckpt-6.safetensors");
@@ -207,7 +207,7 @@ static void test_checkpoint_weights__average(void **state)
     }
     /* It holds no state to go on from. */
     assert_fails(et_checkpoint_restore_file(t.state, out, &step, error), ET_ECONFIG,
-                 "it has no optimizer/m/w");
+                 ": belongs to another model: it has no optimizer/m/w");
     /* The averages, where they are. */
     bool averages = false;
     assert_ok(et_checkpoint_average(list, 3, false, out, &averages, error));
@@ -250,10 +250,11 @@ static void test_checkpoint_weights__average_of_other_models(void **state)
     assert_ok(et_safetensors_write(&written, other, &item, 1, metadata, error));
     const char *list[] = { below(directory, "checkpoints/ckpt-1.safetensors"), other };
     assert_fails(et_checkpoint_average(list, 2, true, out, NULL, error), ET_ECONFIG,
-                 "w is float32 [2, 3] there");
+                 "w is float32 [2, 3] in the file");
     item.name = "x";
     assert_ok(et_safetensors_write(&written, other, &item, 1, metadata, error));
-    assert_fails(et_checkpoint_average(list, 2, true, out, NULL, error), ET_ECONFIG, "it has no w");
+    assert_fails(et_checkpoint_average(list, 2, true, out, NULL, error), ET_ECONFIG,
+                 ": belongs to another model: it has no w");
     /* Sound safetensors, but no checkpoint. */
     assert_ok(et_safetensors_write(&written, other, &item, 1, NULL, error));
     assert_fails(et_checkpoint_average(list, 2, true, out, NULL, error), ET_EFORMAT,

@@ -542,7 +542,7 @@ static void test_controller__target(void **state)
     double target = NAN;
     script s = { .options = usual };
     s.options.target = &target;
-    assert_fails(process(&t, &s, in(state, "no number"), error), ET_ECONFIG, "no number");
+    assert_fails(process(&t, &s, in(state, "not a number"), error), ET_ECONFIG, "not a number");
     target = 1;
     assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "target: needs");
 }
@@ -556,7 +556,7 @@ static void test_controller__unknown_next(void **state)
     script less = { { { .action = { &class_a }, .every = 3 } }, usual };
     t = (toy){ 0 };
     assert_fails(process(&t, &less, in(state, "unknown"), error), ET_EFORMAT,
-                 "there is no action named b");
+                 "no action is called b");
 }
 
 /* A run that is through is not touched, and with more steps it goes on. */
@@ -604,9 +604,9 @@ static void test_controller__refused_options(void **state)
         { { .steps_per_loop = 1, .summary_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .validation_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .checkpoint_interval = -5 }, NULL, ET_ECONFIG, "at least 0" },
-        { { .steps_per_loop = 1, .validation_steps = -2 }, NULL, ET_ECONFIG, "-1 is all" },
-        { { .steps_per_loop = 1 }, &class_a, ET_EUSAGE, "two actions are named a" },
-        { { .steps_per_loop = 1 }, &class_log, ET_EUSAGE, "two actions are named log" },
+        { { .steps_per_loop = 1, .validation_steps = -2 }, NULL, ET_ECONFIG, "-1 for all data" },
+        { { .steps_per_loop = 1 }, &class_a, ET_EUSAGE, "two actions are called a" },
+        { { .steps_per_loop = 1 }, &class_log, ET_EUSAGE, "two actions are called log" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         toy t = { 0 };

@@ -48,12 +48,12 @@ static void test_doors__samples(void **state)
     const et_array huge = { "x", ET_F32, numbers, { .rank = 1, .size = { INT64_C(1) << 50 } } };
     assert_fails(et_arrays_open(&samples, &row, 1, INT64_C(1) << 40, error), ET_ECONFIG, "2^32");
     assert_fails(et_arrays_open(&samples, NULL, 1, 8, error), ET_ECONFIG, "0 arrays");
-    assert_fails(et_arrays_open(&samples, &odd, 1, 8, error), ET_ECONFIG, "its type is none");
+    assert_fails(et_arrays_open(&samples, &odd, 1, 8, error), ET_ECONFIG, "its type is invalid");
     const et_array pixels = { "x", ET_U8, numbers, { .rank = 0 } };
     assert_fails(et_arrays_open(&samples, &pixels, 1, 8, error), ET_ECONFIG,
-                 "array x: no batch has uint8: make it float32, bfloat16 or int32");
+                 "array x: batches cannot have the type uint8: use float32, bfloat16 or int32");
     assert_fails(et_arrays_open(&samples, &huge, 1, INT64_C(1) << 31, error), ET_ECONFIG,
-                 "larger than any memory");
+                 "too large for any memory");
     assert_fails(et_split_size(&size, -9, &half, error), ET_ECONFIG, "-9 samples");
 }
 
@@ -79,7 +79,7 @@ static void test_doors__sources(void **state)
                  "-1 fields");
     assert_fails(et_convert_open(&source, inner, NULL, 1, fill, NULL, error), ET_ECONFIG, "fields");
     assert_fails(et_convert_open(&source, inner, &made, 1, NULL, NULL, error), ET_ECONFIG,
-                 "who fills it");
+                 "fields: give at least one field, and the function that fills the fields");
     assert_fails(et_prefetch_open(&source, inner, 0, error), ET_ECONFIG, "0 batches");
     assert_int_equal(et_layout_find(&inner->layout, NULL), -1);
     static const int32_t filled[] = { 50, -1 };
@@ -87,7 +87,8 @@ static void test_doors__sources(void **state)
         et_batch *batch;
         assert_ok(et_map_open(&source, source_of(), overfill, (void *)&filled[i], error));
         assert_ok(et_batch_new(&batch, &source->layout, error));
-        assert_fails(et_source_next(source, batch, error), ET_EUSAGE, "in filled[0]");
+        assert_fails(et_source_next(source, batch, error), ET_EUSAGE,
+                     "samples in filled[0]; leave 0 to all");
         et_batch_free(batch);
         et_source_close(source);
     }
@@ -125,7 +126,7 @@ static void test_doors__graph(void **state)
     assert_ok(et_device_open(&device, error));
     assert_ok(et_params_new(&params, error));
     assert_fails(et_pass_open(&pass, device, params, &source->layout, no_name, NULL, NULL, error),
-                 ET_EGRAPH, "whose name is NULL");
+                 ET_EGRAPH, "(its name is NULL)");
     assert_int_equal(et_params_placed(params, 0), -1);
     int index;
     assert_ok(et_params_declare(params, "w", et_shape_1(3), (et_init){ 0 }, &index, error));
@@ -154,8 +155,8 @@ static void test_doors__drivers(void **state)
     assert_ok(et_state_add_params(tree, params, error));
     const et_run_options saves = { .state = tree, .on_failed_save = 7 },
                          best = { .state = tree, .best_metric = "loss", .best_comparison = -1 };
-    assert_fails(et_run_open(&run, &saves, error), ET_ECONFIG, "on_failed_save: there is no 7");
-    assert_fails(et_run_open(&run, &best, error), ET_ECONFIG, "best_comparison: there is no -1");
+    assert_fails(et_run_open(&run, &saves, error), ET_ECONFIG, "on_failed_save: 7 does not exist");
+    assert_fails(et_run_open(&run, &best, error), ET_ECONFIG, "best_comparison: -1 does not exist");
     const et_loop_options groups = { .var_group_count = 2 },
                           often = { .summary_commit_freq_count = 1 };
     assert_fails(et_loop_open(&loop, params, &groups, error), ET_ECONFIG, "var_groups: 2");
@@ -194,7 +195,8 @@ static void test_doors__numbers(void **state)
     const et_value_predictions many = {
         .count = 1, .targets = INT64_MAX, .value = &one, .target = &one
     };
-    assert_fails(et_value_scores_compute(&scores, &many, error), ET_ECONFIG, "no memory has these");
+    assert_fails(et_value_scores_compute(&scores, &many, error), ET_ECONFIG,
+                 "targets: too large for any memory");
     et_samples *samples, *part;
     assert_ok(et_arrays_open(&samples, &row, 1, 8, error));
     assert_ok(et_shard_open(&part, samples, 3, INT64_MAX, error));
@@ -238,7 +240,9 @@ static void test_doors__updates(void **state)
     assert_ok(et_pass_run(pass, batch, 1, 1, error));
     assert_ok(et_pass_run(scoring, batch, 1, 1, error));
     assert_fails(et_optimizer_update(optimizer, scoring, NULL, error), ET_EUSAGE, "no gradient");
-    assert_fails(et_optimizer_update(foreign, pass, NULL, error), ET_EUSAGE, "two stores");
+    assert_fails(
+        et_optimizer_update(foreign, pass, NULL, error), ET_EUSAGE,
+        "the optimizer and the pass use different stores of parameters: open both on one store");
     assert_ok(et_optimizer_update(optimizer, pass, NULL, error));
     assert_true(et_pass_measured(pass, -1).weight == 0 && !et_pass_measured(pass, 77).name);
     assert_ok(et_group_new(&all, params, NULL, error));
@@ -268,9 +272,9 @@ static void test_doors__lists(void **state)
     const et_controller_options acts = { .action_count = 2, .trainer = &trainer },
                                 outer_acts = { .outer_loop = &outer, .trainer = &trainer };
     assert_fails(et_controller_open(&controller, &acts, error), ET_ECONFIG,
-                 "2 actions, and no list");
+                 "2 actions, but the list is NULL");
     assert_fails(et_controller_open(&controller, &outer_acts, error), ET_ECONFIG,
-                 "1 actions, and no list");
+                 "1 actions, but the list is NULL");
 }
 
 static int step_nowhere(et_trainer *self, et_error *error)
@@ -295,7 +299,9 @@ static void test_doors__actions(void **state)
                                                { .name = "", .act = act_nowhere },
                                                { .name = "undue", .act = act_nowhere } };
     static const char *const says[] = { "a name and an act", "a name and an act",
-                                        "a name and an act", "action undue says at no step" };
+                                        "a name and an act",
+                                        "action undue is never due: put it into eval_actions or "
+                                        "train_actions, or wrap it in et_conditional" };
     for (int i = 0; i < 4; i++) {
         et_trainer trainer = { .class = &stepping };
         et_action action = { &classes[i] }, *actions[] = { &action };

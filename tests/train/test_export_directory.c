@@ -124,7 +124,7 @@ static void test_export_directory__killed(void **state)
             assert_ok(export_to(directory, NULL, error));
         assert_string_equal(all_in(directory), WHOLE);
         /* A whole one is not written over, and leaves nothing beside it at the next export. */
-        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "is there already");
+        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "exists");
         assert_string_equal(all_in(below(above, "a")), "model ");
         assert_true(!ended || n > 8);
     }
@@ -145,13 +145,13 @@ static void killed_inside(void **state, const char *name)
         /* Killed while its draft goes it is whole, and the next export finds it so. */
         et_error reason = ET_ERROR_INIT;
         int again = export_to(directory, NULL, &reason);
-        if (again && (again != ET_ECONFIG || !strstr(reason.text, "is there already")))
+        if (again && (again != ET_ECONFIG || !strstr(reason.text, "exists")))
             fail_msg("killed at call %ld: %s", n, reason.text);
         assert_true(again || !ended);
         refused += again != 0 && !ended;
         assert_string_equal(all_in(directory), "config.json config.json.old model.safetensors "
                                                "notes vocabulary.model ");
-        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "is there already");
+        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "exists");
         assert_true(!ended || n > 8);
     }
     assert_true(refused <= FILES + 1);
@@ -180,7 +180,7 @@ static void test_export_directory__killed_empty(void **state)
         else
             assert_ok(export_to(directory, NULL, error));
         assert_string_equal(all_in(directory), WHOLE);
-        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "is there already");
+        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "exists");
         assert_string_equal(all_in(above), "model ");
         assert_int_equal(stat(directory, &info), 0);
         assert_int_equal(info.st_mode & 07777, 02751);
@@ -245,7 +245,8 @@ static void test_export_directory__foreign(void **state)
         assert_false(survives(directory, n++));
     assert_int_equal(unlink(below(directory, "config.json")), 0);
     put_file(below(directory, "config.json"), "mine", 4);
-    assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "config.json is there already");
+    assert_fails(export_to(directory, NULL, error), ET_ECONFIG,
+                 "config.json exists: choose another directory, or remove it");
     assert_int_equal(unlink(below(directory, "config.json")), 0);
     assert_ok(export_to(directory, NULL, error));
     assert_string_equal(all_in(directory), "config.json model.safetensors notes vocabulary.model ");

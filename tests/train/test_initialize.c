@@ -135,23 +135,23 @@ static void test_initialize__from(void **state)
     } cases[] = {
         { NULL, 5, ET_ECONFIG, "body/weight is float32" },
         { "weight", 5, ET_ECONFIG, "body/weight is float32" },
-        { "^tail/", 3, ET_ECONFIG, "the model has no such name" },
+        { "^tail/", 3, ET_ECONFIG, "matches no parameter; the first parameter is" },
         { "(", 3, ET_ECONFIG, "init_pattern" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_fails(begin(directory, cases[i].pattern, cases[i].hidden, &got[0], &got[1], error),
                      cases[i].status, cases[i].text);
     assert_fails(begin("no/such/file", NULL, 3, &got[0], &got[1], error), ET_ENOTFOUND,
-                 "beginning with the weights of no/such/file");
+                 "initializing with the weights of no/such/file");
     assert_int_equal(mkdir(in(state, "empty"), 0700), 0);
     assert_fails(begin(in(state, "empty"), NULL, 3, &got[0], &got[1], error), ET_ENOTFOUND,
-                 "empty: no checkpoint in it; name a run's directory");
+                 "empty: no checkpoint here; name a run's directory");
     put_file(in(state, "text"), "no weights", 10);
     assert_fails(begin(in(state, "text"), NULL, 3, &got[0], &got[1], error), ET_EFORMAT, "text");
     et_params *params;
     assert_ok(et_params_new(&params, error));
     assert_fails(et_checkpoint_initialize(params, directory, NULL, error), ET_EUSAGE,
-                 "after et_params_materialize");
+                 "et_params_materialize before");
     et_params_free(params);
 }
 

@@ -118,7 +118,7 @@ static void test_model_place__unpack(void **state)
         assert_int_equal(et_model_export_write(&model, "bad.safetensors", NULL), ET_OK);
         assert_int_equal(et_model_place_open(&place, "bad.safetensors", NULL), ET_OK);
         assert_int_equal(et_model_place_unpack(&place, "unpacked", &error), ET_EFORMAT);
-        assert_non_null(strstr(error.text, "is no file's name"));
+        assert_non_null(strstr(error.text, "is not a file name"));
         et_model_place_close(&place);
     }
     assert_false(et_file_exists("stray"));
@@ -295,13 +295,17 @@ static void test_model_place__refused(void **state)
     assert_int_equal(export_to(FILE_NAME, params, "int4", &error), ET_ECONFIG);
     assert_non_null(strstr(error.text, "precision int4: choose float32, bfloat16 or int8"));
     assert_int_equal(export_to("folder", params, "int8", &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "let its name end in .safetensors"));
+    assert_non_null(
+        strstr(error.text, "needs a single file: give a name that ends in .safetensors"));
     assert_int_equal(export_to("/nowhere/at/all.safetensors", params, NULL, &error), ET_ENOTFOUND);
     assert_int_equal(export_to("folder", params, NULL, &error), ET_OK);
     assert_int_equal(export_to("folder", params, NULL, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "folder/params.yaml is there already"));
+    assert_non_null(
+        strstr(error.text, "folder/params.yaml exists: choose another directory, or remove it"));
     assert_int_equal(et_model_place_open(&place, "folder/model.safetensors", &error), ET_EFORMAT);
-    assert_non_null(strstr(error.text, "holds weights alone"));
+    assert_non_null(strstr(error.text,
+                           "has only weights, not a whole model; name the run's directory (and "
+                           "this file with --checkpoint), or a file that `etude export` wrote"));
     assert_int_equal(et_model_place_open(&place, "folder/params.yaml", &error), ET_EFORMAT);
     assert_non_null(strstr(error.text, "neither a run's directory nor a whole model"));
     assert_int_equal(et_model_place_open_memory(&place, NULL, 5, &error), ET_ECONFIG);
@@ -316,7 +320,7 @@ static void test_model_place__refused(void **state)
     assert_int_equal(et_model_place_open(&place, FILE_NAME, &error), ET_OK);
     assert_int_equal(et_model_place_load(&place, other, NULL, &error), ET_ECONFIG);
     assert_non_null(
-        strstr(error.text, "a/weight is int8 [37, 21] there and float32 [21, 37] here"));
+        strstr(error.text, "a/weight is int8 [37, 21] in the file, but float32 [21, 37] here"));
     et_model_place_close(&place);
     et_params_free(other);
     et_params_free(params);

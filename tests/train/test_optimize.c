@@ -186,7 +186,7 @@ static void test_optimize__refused(void **state)
     } cases[] = {
         { NULL,
           { .rule = "rmsprob" },
-          "no rule named rmsprob; there are: sgd, sgd_experimental, rmsprop" },
+          "no update rule is called rmsprob; there are: sgd, sgd_experimental, rmsprop" },
         { "discriminator/", { .rule = NULL }, "discriminator/" },
         { NULL, { .learning_rate = -0.5 }, "learning_rate" },
         { NULL, { .learning_rate = NAN }, "learning_rate" },
@@ -197,7 +197,8 @@ static void test_optimize__refused(void **state)
         { NULL,
           { .settings = "{learning_rate: {type: cosine, cosine: {initial_learning_rate: 1, "
                         "decay_steps: 2ep}}}" },
-          "a decay in epochs, and how many steps a pass over the data has is not known here" },
+          "trainer.optimizer_config.learning_rate: the decay is given in epochs, but the steps of "
+          "an epoch are unknown here; give steps" },
     };
     small_pass s;
     et_optimizer *optimizer;
@@ -252,7 +253,8 @@ static void test_optimize__before_a_run(void **state)
         assert_true(et_pass_measured(s.pass, 0).weight == 0);
         assert_null(et_pass_output(s.pass, "none").data);
         assert_null(et_pass_find_not_finite(s.pass));
-        assert_fails(et_optimizer_update(optimizer, s.pass, NULL, error), ET_EUSAGE, "has not run");
+        assert_fails(et_optimizer_update(optimizer, s.pass, NULL, error), ET_EUSAGE,
+                     "there is no gradient yet: run the pass first");
         assert_ok(et_pass_prepare(s.pass, &s.source->layout, error));
     }
     et_optimizer_free(optimizer);
@@ -418,7 +420,8 @@ static void test_optimize__each_its_own(void **state)
         free(before);
     }
     assert_fails(et_optimizer_update(optimizer[0], pass[1], NULL, error), ET_EUSAGE,
-                 "leaves gradients of discriminator/... alone");
+                 "but the pass computes gradients only for discriminator/... "
+                 "(et_pass_options.trains): open the optimizer with this prefix");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(et_optimizer_iterations(optimizer[i]), 10);
         et_optimizer_free(optimizer[i]);
@@ -479,7 +482,7 @@ static void test_optimize__groups_refused(void **state)
     assert_ok(et_group_match(&group, p.params, "/weight$", error));
     et_optimizer_setup setup = { .group = group };
     assert_fails(et_optimizer_open(&none, p.device, p.params, "out/", &setup, error), ET_ECONFIG,
-                 "give one of them");
+                 "give only one of them");
     assert_null(none);
     assert_fails(et_optimizer_open(&none, other.device, other.params, NULL, &setup, error),
                  ET_ECONFIG, "another store");

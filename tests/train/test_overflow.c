@@ -278,7 +278,7 @@ static void test_overflow__bad_state(void **state)
         double scale;
         bool good;
         const char *words;
-    } cases[] = { { 0.5, true, "scale: 0.5 is below 1" },
+    } cases[] = { { 0.5, true, "scale: 0.5 is less than 1" },
                   { NAN, true, "scale: nan" },
                   { -4, true, "scale: -4" },
                   { 4, false, "good" } };

@@ -227,7 +227,7 @@ static void test_privacy__own_train_step(void **state)
     r.trainer_options.batches = 1;
     r.trainer_options.dp_config = &privacy;
     assert_fails(toy_run_start_trainer(&r, error), ET_ECONFIG,
-                 "dp_config: task toy has a train_step of its own");
+                 "dp_config: task toy has its own train_step");
     toy_run_close(&r);
 }
 
@@ -245,7 +245,11 @@ static void test_privacy__refused(void **state)
         { { .noise_multiplier = -2 }, 0, 1, "noise_multiplier -2" },
         { { .noise_multiplier = INFINITY }, 0, 1, "noise_multiplier inf" },
         { { .per_example = true }, 0, 2, "per_example needs batches of one sample" },
-        { { .clipping_norm = 1 }, 8, 1, "takes no loss_scale" },
+        { { .clipping_norm = 1 },
+          8,
+          1,
+          "dp_config cannot be combined with loss_scale (task.differential_privacy_config, "
+          "runtime.loss_scale); remove one of them" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         toy_run r;

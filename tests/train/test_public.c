@@ -122,9 +122,9 @@ static void test_public__missing_options(void **state)
     et_controller *controller;
     et_run *run;
     assert_int_equal(et_controller_open(&controller, NULL, &error), ET_EUSAGE);
-    assert_non_null(strstr(error.text, "et_controller_options: NULL; give one"));
+    assert_non_null(strstr(error.text, "et_controller_options: NULL; pass a struct"));
     assert_int_equal(et_run_open(&run, NULL, &error), ET_EUSAGE);
-    assert_non_null(strstr(error.text, "et_run_options: NULL; give one"));
+    assert_non_null(strstr(error.text, "et_run_options: NULL; pass a struct"));
 }
 
 static void test_public__version(void **state)

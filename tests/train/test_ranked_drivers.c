@@ -513,7 +513,9 @@ static int rank_refuses(et_comm *comm, const char *word)
     rank_assert(!model_open(&m, &w, &error) && !et_state_new(&state, &error));
     rank_assert(!et_state_add_optimizer(state, "optimizer", m.optimizer, &error));
     rank_assert(et_optimizer_share_out(m.optimizer, comm, &error) == ET_EUSAGE);
-    rank_assert(strstr(error.text, "before it is added to a state"));
+    rank_assert(strstr(
+        error.text,
+        "split an optimizer among ranks before its first update and before you add it to a state"));
     et_state_free(state);
     model_close(&m);
     rank_assert(!model_open(&m, &alone, &error));

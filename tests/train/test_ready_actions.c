@@ -295,13 +295,14 @@ static void test_ready_actions__export_names(void **state)
     assert_ok(et_exports_clean_up(e, error));
     assert_string_equal(managed(e), "9 10 ");
     last = -100;
-    assert_fails(et_exports_next_name(e, &name, error), ET_ECONFIG, "-90; at least 0");
+    assert_fails(et_exports_next_name(e, &name, error), ET_ECONFIG, "-90; give at least 0");
     et_exports_close(e);
     et_exports_close(NULL);
     snprintf(path, sizeof path, "%s/out-9223372036854775807", in(state, "names"));
     assert_int_equal(mkdir(path, 0777), 0);
     assert_ok(et_exports_open(&e, base, 2, NULL, error));
-    assert_fails(et_exports_next_name(e, &name, error), ET_EUSAGE, "no export has a higher number");
+    assert_fails(et_exports_next_name(e, &name, error), ET_EUSAGE,
+                 "exists: no higher number is possible");
     et_exports_close(e);
     assert_fails(et_exports_open(&e, base, 0, NULL, error), ET_ECONFIG, "would keep no export");
     assert_fails(et_exports_open(&e, "", 1, NULL, error), ET_EUSAGE, "a base name");
@@ -317,7 +318,7 @@ static void test_ready_actions__export_stays_inside(void **state)
     for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
         const et_exports_options options = { .subdirectory = outside[i] };
         assert_fails(et_exports_open(&e, in(state, "inside"), 1, &options, error), ET_ECONFIG,
-                     "must lead below inside-N");
+                     "\" of exports: name a path below inside-N, without \"..\"");
         assert_null(e);
     }
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
@@ -397,7 +398,9 @@ static void test_ready_actions__export_of_an_average(void **state)
     }
     assert_ok(et_optimizer_open(&optimizer, device, params, NULL, NULL, error));
     assert_fails(et_average_export_init(&action, "average", NULL, optimizer, params, NULL, error),
-                 ET_EUSAGE, "average: the optimizer keeps no average");
+                 ET_EUSAGE,
+                 "average: the optimizer keeps no moving average; open it with ema.enabled, or "
+                 "export the trained weights");
     et_optimizer_free(optimizer);
     assert_ok(et_optimizer_open(&optimizer, device, params, NULL, &averaged, error));
     et_exports_options options = { .next_id = et_exports_by_iterations, .payload = optimizer };
@@ -487,8 +490,9 @@ static void test_ready_actions__export_beside_others(void **state)
         et_exports_close(e);
         assert_ok(et_exports_open(&e, base, -1, &numbered, error));
         et_export_action_init(&action, "export", e, params, NULL);
-        assert_fails(action.action.class->act(&action.action, &now, error), ET_EUSAGE,
-                     "out-1 is there and no export");
+        assert_fails(
+            action.action.class->act(&action.action, &now, error), ET_EUSAGE,
+            "out-1 exists and is not an export: choose another base name, or move it away");
         assert_true(file_is_there(file));
         assert_int_equal(unlink(file), 0);
         for (int again = 0; again < 2; again++) /* nothing, or an empty directory; then its own */
@@ -546,7 +550,8 @@ static void test_ready_actions__epochs(void **state)
     bool ended;
     et_epochs e = { .epoch_steps = 4, .step = &step },
               other = { .epoch_steps = 4, .step = &other_step };
-    assert_fails(et_epochs_end(&e, &ended, error), ET_EUSAGE, "within one");
+    assert_fails(et_epochs_end(&e, &ended, error), ET_EUSAGE,
+                 "the end of an epoch can only be requested within an epoch");
     assert_true(et_epochs_begin(&e));
     assert_false(et_epochs_begin(&e));
     assert_int_equal(et_epochs_current(&e), 1);
@@ -567,7 +572,8 @@ static void test_ready_actions__epochs(void **state)
     step = 8;
     assert_ok(et_epochs_end(&e, &ended, error));
     assert_true(ended);
-    assert_fails(et_epochs_end(&e, &ended, error), ET_EUSAGE, "within one");
+    assert_fails(et_epochs_end(&e, &ended, error), ET_EUSAGE,
+                 "the end of an epoch can only be requested within an epoch");
     assert_true(et_epochs_begin(&e));
     assert_int_equal(et_epochs_current(&e), 2);
 }

@@ -504,7 +504,7 @@ static void test_run__best_nested(void **state)
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);
     assert_fails(et_run_note_best(d.run, 5, values, error), ET_ECONFIG,
-                 "validation gives no task|deep|score");
+                 "validation has no value task|deep|score");
     et_arena_release(&arena);
     end(&d);
 }

@@ -51,7 +51,7 @@ static void test_run_files__step(void **state)
     int64_t step = -7;
     et_params *params = make_params();
     const char *run = in(state, "run");
-    assert_fails(et_run_files_step(run, &step, error), ET_ENOTFOUND, "run: no checkpoint there");
+    assert_fails(et_run_files_step(run, &step, error), ET_ENOTFOUND, "run: no checkpoint here");
     save(run, params, 100, 300);
     assert_ok(et_run_files_step(in(state, "run"), &step, error));
     assert_int_equal(step, 300);

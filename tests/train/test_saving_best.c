@@ -195,7 +195,8 @@ static void test_saving_best__gone(void **state)
     assert_ok(do_step(&d, 6, 1, error));
     assert_ok(et_run_finish_saves(d.run, 6, error));
     assert_int_equal(unlink(below(directory, "best/best-6.safetensors")), 0);
-    assert_fails(et_run_finish_saves(d.run, 6, error), ET_ENOTFOUND, "step 6, was saved there");
+    assert_fails(et_run_finish_saves(d.run, 6, error), ET_ENOTFOUND,
+                 "the best checkpoint, step 6, was saved here, but is missing");
     assert_ok(do_step(&d, 12, 2, error));
     assert_ok(et_run_finish_saves(d.run, 12, error));
     end(&d);

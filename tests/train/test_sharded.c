@@ -199,7 +199,7 @@ static void hear(void *payload, et_log_level level, const char *text)
     (void)level;
     if (*(course *)payload == ONCE && strstr(text, "trying once more"))
         hold_files(false);
-    if (*(course *)payload == GOES_ON && strstr(text, "is not saved"))
+    if (*(course *)payload == GOES_ON && strstr(text, "not saved"))
         hold_files(false);
 }
 

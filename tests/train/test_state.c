@@ -117,7 +117,7 @@ static void test_state__names_of_optimizers(void **unused)
     static const char *const wrong[] = { "adam", "optimizer2", "optimizers/a", "" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_fails(et_state_add_optimizer(state, wrong[i], one, error), ET_EUSAGE,
-                     "names of optimizers");
+                     "the name of an optimizer must be \"optimizer\" or begin with \"optimizer/\"");
     et_state_free(state);
     et_optimizer_free(one);
     et_optimizer_free(other);
@@ -136,10 +136,10 @@ static void test_state__name_taken(void **unused)
     assert_ok(et_state_add_optimizer(state, "optimizer", one, error));
     const size_t tensors = et_state_tensor_count(state);
     assert_fails(et_state_add_optimizer(state, "optimizer", other, error), ET_EUSAGE,
-                 "optimizer: the state has one of that name");
+                 "optimizer: another part of the state has this name; choose another");
     assert_ok(et_state_add_tensor(state, "noise", values, et_shape_1(2), error));
     assert_fails(et_state_add_tensor(state, "noise", values, et_shape_1(2), error), ET_EUSAGE,
-                 "noise: the state has one of that name");
+                 "noise: another part of the state has this name; choose another");
     assert_int_equal(et_state_tensor_count(state), tensors + 1);
     et_state_free(state);
     et_optimizer_free(one);
@@ -159,29 +159,30 @@ static void test_state__no_part(void **unused)
     int index;
     assert_ok(et_state_new(&state, error));
     half.restore = NULL;
-    assert_fails(et_state_add(state, NULL, &toy_class, values, error), ET_EUSAGE, "without a name");
+    assert_fails(et_state_add(state, NULL, &toy_class, values, error), ET_EUSAGE, "has no name");
     assert_fails(et_state_add(state, "half", &half, values, error), ET_EUSAGE,
-                 "half: a part of a state that cannot save and restore");
+                 "half: this part of the state cannot save and restore");
     assert_fails(et_state_add_tensor(state, "", values, et_shape_1(2), error), ET_EUSAGE,
-                 "without a name");
+                 "has no name");
     assert_fails(et_state_add_tensor(state, "a\tb", values, et_shape_1(2), error), ET_EUSAGE,
-                 "array a\\tb: its name has control characters");
+                 "array a\\tb: the name has control characters");
     assert_fails(et_state_add_tensor(state, "__metadata__", values, et_shape_1(2), error),
-                 ET_EUSAGE, "array __metadata__: its name is a file's own");
+                 ET_EUSAGE, "array __metadata__: the name is reserved by the file format");
     assert_fails(et_state_add_tensor(state, "a\xff", values, et_shape_1(2), error), ET_EUSAGE,
                  "a\\xff: ");
     assert_fails(et_state_add_tensor(state, "n", values, (et_shape){ 77, { 1 } }, error), ET_EUSAGE,
-                 "n: [rank 77] is no array");
+                 "n: [rank 77] is not an array");
     assert_fails(et_state_add_tensor(state, "n", values, et_shape_1(-3), error), ET_EUSAGE,
-                 "n: [-3] is no array");
+                 "n: [-3] is not an array");
     assert_fails(et_state_add_tensor(state, "n", NULL, et_shape_1(2), error), ET_EUSAGE,
-                 "n: NULL, [2] is no array");
+                 "n: NULL, [2] is not an array");
     assert_ok(et_params_new(&params, error));
     assert_ok(et_params_declare(params, "average/w", et_shape_1(2), ones, &index, error));
     assert_fails(et_state_add_params(state, params, error), ET_EUSAGE, "no values yet");
     assert_ok(et_params_materialize(params, false, error));
     assert_fails(et_state_add_params(state, params, error), ET_EUSAGE,
-                 "parameter average/w: names below average/");
+                 "parameter average/w: names that start with average/ or optimizer/ are reserved; "
+                 "rename the scope");
     assert_int_equal(et_state_tensor_count(state), 0);
     et_state_free(state);
     et_params_free(params);
@@ -233,9 +234,9 @@ static void test_state__mismatch(void **unused)
         const char *part;
     } cases[] = {
         { "[]", ET_EFORMAT, "not a group" },
-        { "{}", ET_ECONFIG, "holds no state of toy" },
-        { "{\"toy\":3}", ET_ECONFIG, "holds no state of toy" },
-        { "{\"toy\":{},\"more\":{}}", ET_ECONFIG, "holds state of more" },
+        { "{}", ET_ECONFIG, "has no state of toy" },
+        { "{\"toy\":3}", ET_ECONFIG, "has no state of toy" },
+        { "{\"toy\":{},\"more\":{}}", ET_ECONFIG, "has state of more" },
     };
     toy t = toy_new(3);
     toy_attach(&t);

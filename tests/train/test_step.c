@@ -445,9 +445,9 @@ static void test_step__sum_not_finite(void **state)
     memcpy(kept, et_params_values(s.params), bytes);
     poisoned sum = { { .class = &poisoned_class, .shards = 2, .end = 2 }, s.step.reducer };
     s.step.reducer = &sum.reducer;
-    static const char *const words[] = {
-        "first in the gradient's norm; batch: text:5, the last of the sum. ", NULL
-    };
+    static const char *const words[] = { ": the loss or gradient is not finite, first in the "
+                                         "gradient's norm; batch: text:5, the last of the sum.",
+                                         NULL };
     assert_diverges(&s.step, words);
     assert_int_equal(s.step.count, 0);
     assert_memory_equal(kept, et_params_values(s.params), bytes);
@@ -465,7 +465,7 @@ static void test_step__data_end(void **state)
     r.end = 4;
     assert_ok(et_step_run(&s.step, error));
     assert_fails(et_step_run(&s.step, error), ET_EDATA,
-                 "the data has ended at step 2: let it repeat, or train fewer steps");
+                 "the data ended at step 2: make it repeat, or train fewer steps");
     assert_int_equal(s.step.count, 1);
     reader_close(&s);
 }

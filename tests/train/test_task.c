@@ -120,7 +120,7 @@ static void test_task__misnamed_node(void **state)
     bench b;
     class.build_losses = misnamed_losses;
     bench_init(&b, &class);
-    assert_fails(bench_open(&b, error), ET_EGRAPH, "no node is named logit; there are: logits");
+    assert_fails(bench_open(&b, error), ET_EGRAPH, "no node is called logit; there are: logits");
     bench_close(&b);
 }
 
@@ -153,7 +153,7 @@ static void test_task__metrics_of_its_own(void **state)
     bench_close(&b);
     class.build_metrics = metric_of_the_model;
     bench_init(&b, &class);
-    assert_fails(bench_open(&b, error), ET_ECONFIG, "build_metrics defines training_accuracy");
+    assert_fails(bench_open(&b, error), ET_ECONFIG, ": build_metrics defines training_accuracy");
     bench_close(&b);
 }
 
@@ -410,15 +410,15 @@ static void test_task__refused(void **state)
             .create_optimizer = no_optimizer },
           { 0 },
           ET_ECONFIG,
-          "create_optimizer of task t gives none" },
+          "create_optimizer of task t gives no optimizer" },
         { { .name = "t", .data = mock_data, .build_model = bad_model },
           { 0 },
           ET_EGRAPH,
-          "a model gives at most 16 nodes" },
+          ": a model can output at most 16 nodes" },
         { { .name = "t", .data = mock_data, .build_model = mock_model, .train_step = silent_step },
           { .batches = 2 },
           ET_ECONFIG,
-          "has a train_step of its own" },
+          "has its own train_step" },
         { { .name = "t", .data = mock_data, .build_model = mock_model },
           { .loss_scale = -2 },
           ET_ECONFIG,
@@ -442,7 +442,7 @@ static void test_task__refused(void **state)
         { { .name = "t", .data = no_data, .build_model = mock_model },
           { .use = ET_EVALUATE_ONLY },
           ET_ECONFIG,
-          "t has no validation data" },
+          "t has no validation data; name data in its settings" },
         { { .name = "t", .build_model = mock_model }, { 0 }, ET_EUSAGE, "needs a task" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -227,7 +227,7 @@ static int keep_extra(const struct place *place, const char *path, const et_valu
     const char *where = locate(place, path, value->line);
     if (!over || !where || !et_value_append_copy(over, key, value))
         return no_memory(place);
-    et_log(ET_LOG_WARNING, "%s: no such setting; it is kept, and nothing here reads it", where);
+    et_log(ET_LOG_WARNING, "%s: no such setting; Etude keeps the line and ignores it", where);
     return et_value_merge(group, over, place->error);
 }
 
@@ -240,11 +240,12 @@ static int not_a_group(const struct place *place, const et_fields *table, const 
     et_strbuf list = ET_STRBUF_INIT;
     own_names(names, table);
     append_names(&list, names);
-    int status = !where || list.failed
-                     ? no_memory(place)
-                     : et_fail(place->error, ET_ECONFIG,
-                               "%s: is a group of settings, not %s; name one of them (%s)", where,
-                               et_value_kind_name(value->kind), et_strbuf_text(&list));
+    int status =
+        !where || list.failed
+            ? no_memory(place)
+            : et_fail(place->error, ET_ECONFIG,
+                      "%s: a group of settings, not %s; name one setting of the group (%s)", where,
+                      et_value_kind_name(value->kind), et_strbuf_text(&list));
     et_strbuf_release(&list);
     return status;
 }
@@ -302,8 +303,9 @@ static int read_null(const struct place *place, const et_field *field, void *mem
     if (!where)
         return no_memory(place);
     if (value->text && *value->text)
-        et_log(ET_LOG_WARNING, "%s: %s changes nothing in a group of settings; name some of them",
-               where, value->text);
+        et_log(ET_LOG_WARNING,
+               "%s: %s changes nothing in a group of settings; name the settings to change", where,
+               value->text);
     return ET_OK;
 }
 
@@ -361,8 +363,8 @@ static int not_both_names(const struct place *place, const et_fields *table, con
         if (!other || other->kind == ET_VALUE_NULL)
             continue;
         const char *where = locate(place, path, value->line);
-        return where ? et_fail(place->error, ET_ECONFIG, "%s: %s is said as well; leave one out",
-                               where, row->name)
+        return where ? et_fail(place->error, ET_ECONFIG,
+                               "%s: %s is set as well; remove one of them", where, row->name)
                      : no_memory(place);
     }
     return ET_OK;
@@ -393,7 +395,7 @@ static int said_twice(const struct place *place, const char *path, const et_valu
     const char *whole = join(place->arena, path, value->key);
     const char *where = whole ? locate(place, whole, value->line) : NULL;
     return where ? et_fail(place->error, ET_ECONFIG,
-                           "%s: is set twice, as a group and by a dotted name; remove one", where)
+                           "%s: set twice, as a group and by a dotted name; remove one", where)
                  : no_memory(place);
 }
 
@@ -449,8 +451,9 @@ static int parse_text(const struct place *place, et_value **value, const char *p
 static int below_one(const struct place *place, const char *path, int line, const char *key)
 {
     const char *where = locate(place, path, line);
-    return where ? et_fail(place->error, ET_ECONFIG, "%s: %s is one setting, nothing is below it",
-                           where, key)
+    return where ? et_fail(place->error, ET_ECONFIG,
+                           "%s: %s is a single setting, not a group; remove what follows it", where,
+                           key)
                  : no_memory(place);
 }
 
@@ -468,7 +471,7 @@ static int enter_item(const struct place *place, const et_field *field, const ch
     if (index[1] < '0' || index[1] > '9' || *end != ']' || (end[1] && end[1] != '.') ||
         item >= member->count)
         return et_fail(place->error, ET_ECONFIG,
-                       "%s: %s has %zu items, of which the first is [0]; name one of them", where,
+                       "%s: %s has %zu items, numbered from [0]; name one of these", where,
                        field->name, member->count);
     char *items = et_arena_array(place->arena, member->count, field->item_size);
     if (!items)

@@ -268,11 +268,11 @@ static int find_choice(const et_field *field, int *place, const char *text, cons
     const char *why = why_refused(field, text);
     et_field_range(field, &allowed);
     if (why)
-        et_fail(error, ET_ECONFIG, "%s: %s is not taken here: %s (allowed: %s)", where, text, why,
+        et_fail(error, ET_ECONFIG, "%s: %s is not allowed here: %s (allowed: %s)", where, text, why,
                 et_strbuf_text(&allowed));
     else
-        et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s%s (allowed: %s)", where, QUOTED_MAX,
-                *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
+        et_fail(error, ET_ECONFIG, "%s: no choice is called %.*s%s (allowed: %s)", where,
+                QUOTED_MAX, *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
                 et_strbuf_text(&allowed));
     et_strbuf_release(&allowed);
     return ET_ECONFIG;
@@ -405,9 +405,9 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
     const char *text =
         is_container(value) ? et_value_kind_name(value->kind) : scalar_text(value, number);
     if (only.kind == ET_VALUE_NULL)
-        return et_fail(error, ET_ECONFIG, "%s: %.*s is not taken here: %s", where, QUOTED_MAX, text,
-                       field->help);
-    return et_fail(error, ET_ECONFIG, "%s: only %s is taken here, not %.*s: %s", where,
+        return et_fail(error, ET_ECONFIG, "%s: %.*s is not allowed here: %s", where, QUOTED_MAX,
+                       text, field->help);
+    return et_fail(error, ET_ECONFIG, "%s: only %s is allowed here, not %.*s: %s", where,
                    field->default_string, QUOTED_MAX, *text ? text : "\"\"", field->help);
 }
 

@@ -47,9 +47,7 @@ static int malformed(const char *text, et_error *error)
 {
     return et_fail(
         error, ET_EUSAGE,
-        "the restriction \"%s\" has not two operands with one of == != <= < >= > between "
-        "them",
-        text);
+        "the restriction \"%s\" is not of the form A op B, op being one of == != <= < >= >", text);
 }
 
 static int split(restriction *r, et_arena *arena, et_error *error)
@@ -85,7 +83,8 @@ static int read_constant(et_value *value, const char *text, const restriction *r
     if (!strcmp(text, "None"))
         value->kind = ET_VALUE_NULL;
     else if (!et_yaml_resolve(value, text) || value->kind == ET_VALUE_STRING)
-        return et_fail(error, ET_EUSAGE, "the restriction \"%s\": %s is no number", r->text, text);
+        return et_fail(error, ET_EUSAGE, "the restriction \"%s\": %s is not a number", r->text,
+                       text);
     return ET_OK;
 }
 
@@ -103,7 +102,7 @@ static int resolve(restriction *r, const et_value *tree, et_error *error)
         }
         r->value[i] = et_value_path(tree, r->name[i]);
         if (!r->value[i])
-            return et_fail(error, ET_EUSAGE, "the restriction \"%s\": there is no setting %s",
+            return et_fail(error, ET_EUSAGE, "the restriction \"%s\": no setting is called %s",
                            r->text, r->name[i]);
     }
     return ET_OK;
@@ -185,11 +184,12 @@ static int report(const restriction *r, const char *what, et_error *error)
     et_strbuf values = ET_STRBUF_INIT;
     describe(&values, r, 0);
     describe(&values, r, 1);
-    int status = values.failed ? et_alloc_failed(error, values.length, "a message")
-                               : et_fail(error, ET_ECONFIG,
-                                         "these settings do not go together: %s has to "
-                                         "hold%s%s; change one of them",
-                                         r->text, what, et_strbuf_text(&values));
+    int status =
+        values.failed
+            ? et_alloc_failed(error, values.length, "a message")
+            : et_fail(error, ET_ECONFIG,
+                      "these settings contradict each other: %s must hold%s%s; change one of them",
+                      r->text, what, et_strbuf_text(&values));
     et_strbuf_release(&values);
     return status;
 }
@@ -204,7 +204,7 @@ static int check_one(const char *text, const et_value *tree, et_error *error)
         return status;
     bool ordered = r.relation != EQUAL && r.relation != UNEQUAL;
     if (ordered && (!is_number(r.value[0]) || !is_number(r.value[1])))
-        return report(&r, " of numbers, and ", error);
+        return report(&r, " for numbers, and ", error);
     return holds(&r) ? ET_OK : report(&r, ", and ", error);
 }
 

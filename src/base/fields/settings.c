@@ -79,8 +79,8 @@ int et_settings_parse(et_value **out, const char **name, const et_fields *table,
     }
     if (!et_file_exists(text))
         return et_fail(error, ET_EUSAGE,
-                       ET_SETTINGS_SET " %s: not of the form key=value, such as %s.name=value, "
-                                       "and no file",
+                       ET_SETTINGS_SET
+                       " %s: neither key=value (such as %s.name=value) nor the name of a file",
                        text, table->fields->name);
     *name = text;
     return et_settings_parse_file(out, text, arena, error);
@@ -91,7 +91,7 @@ int et_settings_override(et_settings *settings, const char *text, et_error *erro
     et_value *tree;
     const char *name;
     if (!text)
-        return et_fail(error, ET_EUSAGE, "NULL is no setting; write key=value");
+        return et_fail(error, ET_EUSAGE, "a setting is NULL; write key=value");
     if (!*text)
         return ET_OK;
     int status = et_settings_parse(&tree, &name, settings->table, text, settings->arena, error);

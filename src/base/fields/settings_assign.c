@@ -76,7 +76,8 @@ static bool scan_name(assignment *a, const et_fields *table, const char *text, b
 
 int et_settings_check_open(const et_settings *settings, const char *what, et_error *error)
 {
-    return settings->locked ? et_fail(error, ET_ECONFIG, "%s: the settings are locked by now", what)
+    return settings->locked ? et_fail(error, ET_ECONFIG,
+                                      "%s: the settings are locked; set it before the lock", what)
                             : ET_OK;
 }
 
@@ -204,11 +205,10 @@ static int make_list(et_value *list, const et_fields *table, const char *text,
             status = et_fail(error, ET_ECONFIG, ET_SETTINGS_SET " %s: at most %d items", path,
                              ITEMS_MAX);
         else
-            status =
-                et_fail(error, ET_ECONFIG,
-                        ET_SETTINGS_SET " %s[%ld]: is missing; the items of a list are all set "
-                                        "together, and the last one here is [%ld]",
-                        path, i, items - 1);
+            status = et_fail(error, ET_ECONFIG,
+                             ET_SETTINGS_SET " %s[%ld] is missing; set all items of a list "
+                                             "together (the last one given is [%ld])",
+                             path, i, items - 1);
     }
     return status;
 }

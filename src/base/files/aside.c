@@ -131,7 +131,7 @@ static int place_at(aside *a, const char *from, const char *to, et_error *error)
     if (failed && errno == ENOENT)
         return ET_OK;
     if (failed && errno != EEXIST) /* a second name that it has already */
-        return et_fail_errno(error, "%s: cannot be kept as %s", from, to);
+        return et_fail_errno(error, "cannot keep %s as %s", from, to);
     a->placed++;
     return ET_OK;
 }
@@ -155,8 +155,9 @@ static void say(const aside *a)
                            a->names[i]);
     if (a->count > SAID)
         snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
-    et_log(ET_LOG_WARNING, "%s: %s: from earlier work that this run does not resume; kept in %s",
-           a->directory, text, a->folder);
+    et_log(ET_LOG_WARNING,
+           "%s: %s come from earlier work that this run does not resume; kept in %s", a->directory,
+           text, a->folder);
 }
 
 static bool any_there(const aside *a)

@@ -115,8 +115,8 @@ static int open_below(int *out, struct stat *info, const char *path, const char 
     if (status || !root || et_file_is_below(*out, root))
         return status;
     close(*out);
-    return et_fail(error, ET_EDENIED, "%s: a link leads out of %s, and is not followed", path,
-                   root);
+    return et_fail(error, ET_EDENIED,
+                   "%s: a symbolic link points outside of %s; replace it by the file", path, root);
 }
 
 int et_file_open_below(int *out, const char *path, const char *root, et_error *error)
@@ -213,9 +213,10 @@ int et_file_read_secret(char **out, size_t *length, const char *path, size_t lim
     if (status)
         return status;
     if (info.st_mode & 077)
-        status = et_fail(error, ET_EDENIED,
-                         "%s: others may read it (mode %03o); make a new one, or: chmod 600 %s",
-                         path, (unsigned)(info.st_mode & 0777), path);
+        status = et_fail(
+            error, ET_EDENIED,
+            "%s: other users can read this file (mode %03o); make a new one, or run: chmod 600 %s",
+            path, (unsigned)(info.st_mode & 0777), path);
     else
         status = read_opened(out, length, fd, &info, path, limit, error);
     close(fd);
@@ -235,7 +236,7 @@ int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_e
         if (written < 0)
             return et_fail_errno(error, "cannot write %s", path);
         if (written == 0) /* not from a regular file; anything else would loop for ever */
-            return et_fail(error, ET_EIO, "cannot write %s: nothing was taken", path);
+            return et_fail(error, ET_EIO, "cannot write %s: the system wrote no byte", path);
         next += written;
         length -= (size_t)written;
     }
@@ -371,7 +372,9 @@ static int make_one(const char *path, bool *made, et_error *error)
         /* A link to a directory counts as one: stat follows it. */
         if (S_ISDIR(info.st_mode))
             return ET_OK;
-        return et_fail(error, ET_EDENIED, "cannot make the directory %s: a file has that name",
+        return et_fail(error, ET_EDENIED,
+                       "cannot make the directory %s: a file has this name; remove it or choose "
+                       "another directory",
                        path);
     }
     errno = reason;
@@ -512,8 +515,8 @@ int et_file_limit_check(const char *path, uint64_t need, et_error *error)
         need <= limit.rlim_cur)
         return ET_OK;
     return et_fail(error, ET_ENOSPACE,
-                   "%s needs a file of %" PRIu64 " bytes and %" PRIu64
-                   " are the limit on the size of a file; raise it (ulimit -f)",
+                   "%s needs a file of %" PRIu64 " bytes, more than the limit of %" PRIu64
+                   " bytes; raise the limit (ulimit -f)",
                    path, need, (uint64_t)limit.rlim_cur);
 }
 
@@ -531,8 +534,8 @@ int et_disk_check(const char *path, uint64_t need, et_error *error)
     if (need <= available)
         return ET_OK;
     return et_fail(error, ET_ENOSPACE,
-                   "%s needs %" PRIu64 " bytes and its disk has %" PRIu64
-                   " free; make room or choose another directory",
+                   "%s needs %" PRIu64 " bytes, but its disk has %" PRIu64
+                   " bytes free; free some space or choose another directory",
                    path, need, available);
 }
 
@@ -606,13 +609,14 @@ int et_lock_check(int *lock, const char *path, et_error *error)
         return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino
                    ? ET_OK
                    : et_fail(error, ET_EBUSY,
-                             "%s was removed, and another process has made it anew and works there",
+                             "%s was removed, and another process has made it again and uses the "
+                             "directory; stop one of the two",
                              path);
     int status = errno == ENOENT ? et_lock_take(&anew, path, error)
                                  : et_fail_errno(error, "cannot read the lock file %s", path);
     if (status)
         return status;
-    et_log(ET_LOG_WARNING, "%s was removed; made and locked anew", path);
+    et_log(ET_LOG_WARNING, "%s was removed; Etude made and locked it again", path);
     et_lock_drop(*lock);
     *lock = anew;
     return ET_OK;
@@ -660,7 +664,7 @@ void et_mapping_close(et_mapping *mapping)
 int et_path_check(const char *path, et_error *error)
 {
     return path && *path ? ET_OK
-                         : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
+                         : et_fail(error, ET_ENOTFOUND, "the path of a file is empty; name a file");
 }
 
 /* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */

@@ -14,12 +14,12 @@ static int find(void **found, const et_library *library, et_error *error)
 {
     void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
-        return et_fail(error, ET_ENOTFOUND, "%s cannot be loaded, install its package: %s",
+        return et_fail(error, ET_ENOTFOUND, "cannot load %s; install its package: %s",
                        library->title, dlerror());
     for (size_t i = 0; i < library->count; i++) {
         found[i] = dlsym(handle, library->names[i]);
         if (!found[i])
-            return et_fail(error, ET_ENOTFOUND, "%s is of another version: %s has no %s",
+            return et_fail(error, ET_ENOTFOUND, "%s has another version: %s has no %s",
                            library->title, library->file, library->names[i]);
     }
     return ET_OK;

@@ -61,7 +61,7 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
             return et_alloc_failed(error, strlen(expression), setting);
         pcre2_get_error_message(fault, text, sizeof text);
         print_place(place, sizeof place, expression, position);
-        return et_fail(error, ET_ECONFIG, "%s: '%s' is no regular expression: %s %s", setting,
+        return et_fail(error, ET_ECONFIG, "%s: '%s' is not a regular expression: %s %s", setting,
                        expression, (const char *)text, place);
     }
     *out = code;

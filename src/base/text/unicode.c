@@ -167,7 +167,7 @@ int et_codes_decode(et_codes *codes, const char *text, size_t length, et_error *
         int32_t code = next_code(bytes + at, length - at, &size);
         if (code < 0)
             return et_fail(error, ET_EDATA,
-                           "byte %zu (0x%02X) is not UTF-8: save the text as UTF-8", at + 1,
+                           "byte %zu (0x%02X) is not UTF-8; save the text as UTF-8", at + 1,
                            bytes[at]);
         codes->items[count++] = (uint32_t)code;
     }

@@ -60,7 +60,8 @@ int et_team_threads(void)
     if (wanted <= most)
         return wanted;
     et_log(ET_LOG_WARNING,
-           "%d threads are asked for (OMP_NUM_THREADS, --threads), of %d processors: %d are used",
+           "OMP_NUM_THREADS or --threads asks for %d threads, but there are %d processors; Etude "
+           "uses %d threads",
            wanted, processors, most);
     omp_set_num_threads(most);
     return most;

@@ -51,8 +51,8 @@ int et_thread_check_stack(et_error *error)
     return left >= ET_THREAD_STACK
                ? ET_OK
                : et_fail(error, ET_EUSAGE,
-                         "a thread with %zu bytes of stack left; %zu are needed: raise ulimit -s, "
-                         "OMP_STACKSIZE or what pthread_attr_setstacksize was given",
+                         "a thread has %zu bytes of stack left and needs %zu; raise ulimit -s, "
+                         "OMP_STACKSIZE or the size given to pthread_attr_setstacksize",
                          left, ET_THREAD_STACK);
 }
 
@@ -243,8 +243,8 @@ int et_queue_take(et_queue *queue, void **item, et_error *error)
     int status = ET_OK;
     if (is_copy(queue))
         return et_fail(error, ET_EUSAGE,
-                       "this process is a child of the one that opened this, and fork() copied no "
-                       "thread beside the caller's; open data and trainers after fork()");
+                       "a process cannot use data or trainers that its parent opened: fork() "
+                       "copies only the calling thread; open them after fork()");
     pthread_mutex_lock(&queue->mutex);
     /* Items first, then the end: an error does not overtake the work done before it. */
     while (queue->count == 0 && !queue->finished && !queue->stopped)

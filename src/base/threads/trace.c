@@ -197,7 +197,7 @@ static et_track *recorder_beside(et_track *track, const char *thread)
     et_track *made = add(((recorder *)(void *)track)->trace, thread);
     if (!made)
         /* The thread works on, unwatched. */
-        et_log(ET_LOG_WARNING, "no room to record what thread %s does", thread);
+        et_log(ET_LOG_WARNING, "no memory to record what thread %s does", thread);
     return made ? made : et_track_off();
 }
 

@@ -314,10 +314,10 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
 {
     et_assert(out && arena && name);
     if (!text)
-        return et_fail(error, ET_EDATA, "%s: NULL is no text", name);
+        return et_fail(error, ET_EDATA, "%s: the text is NULL", name);
     if (length > LENGTH_MAX)
-        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON; at most %zu are read", name,
-                       length, LENGTH_MAX);
+        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON, more than the limit of %zu",
+                       name, length, LENGTH_MAX);
     int status = check_depth(text, length, name, error);
     if (status)
         return status;

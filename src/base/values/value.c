@@ -287,7 +287,7 @@ static int wrong_kind(const et_value *value, const char *key, et_value_kind expe
                       et_error *error)
 {
     if (!value)
-        return et_fail(error, ET_EFORMAT, "%s is missing; %s is needed", key ? key : "NULL",
+        return et_fail(error, ET_EFORMAT, "%s is missing; give %s", key ? key : "NULL",
                        et_value_kind_name(expected));
     return et_fail(error, ET_EFORMAT, "%s is %s, not %s", key, et_value_kind_name(value->kind),
                    et_value_kind_name(expected));

@@ -142,7 +142,8 @@ static int copy_text(struct reader *reader, const char **out, const yaml_event_t
     const char *text = (const char *)event->data.scalar.value;
     /* "\0" in double quotes is such a NUL; strings here end at the first. */
     if (strlen(text) != event->data.scalar.length)
-        return fail_at(reader, line_of(event), 0, "a NUL character is not allowed in text");
+        return fail_at(reader, line_of(event), 0,
+                       "a NUL character is not allowed in text; remove it");
     *out = et_arena_strdup(reader->arena, text);
     return *out ? ET_OK : no_memory(reader);
 }
@@ -179,7 +180,7 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
     /* The line of the first one. */
     int64_t before;
     if (et_map_get(&level->keys, key, &before))
-        return fail_at(reader, line_of(event), 0, "%s stands here and at line %d; keep one of them",
+        return fail_at(reader, line_of(event), 0, "%s is set here and in line %d; keep one of them",
                        key, (int)before);
     if (!et_map_put(&level->keys, key, line_of(event)))
         return no_memory(reader);
@@ -291,7 +292,7 @@ static int read_event(struct reader *reader, const yaml_event_t *event)
     case YAML_DOCUMENT_START_EVENT:
         if (++reader->documents > 1)
             return fail_at(reader, line_of(event), 0,
-                           "a second document starts here; one is read from a file");
+                           "a second document starts here; put it into another file");
         return ET_OK;
     case YAML_STREAM_END_EVENT:
         reader->ended = true;
@@ -332,8 +333,8 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
 {
     et_assert(out && arena && name);
     if (length > LENGTH_MAX)
-        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of YAML; at most %zu are read", name,
-                       length, LENGTH_MAX);
+        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of YAML, more than the limit of %zu",
+                       name, length, LENGTH_MAX);
     struct reader reader = {
         .text = text, .length = length, .name = name, .arena = arena, .error = error, .word = word
     };
@@ -358,7 +359,7 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
 {
     et_value *root = NULL;
     if (!text)
-        return et_fail(error, ET_EDATA, "%s: NULL is no text", name);
+        return et_fail(error, ET_EDATA, "%s: the text is NULL", name);
     int status = parse(&root, arena, text, length, false, name, error);
     if (status)
         return status;

@@ -56,7 +56,7 @@ int et_amount_time(double *seconds, const char *name, const char *text, et_error
     if (right && *seconds > 0 && *seconds <= TIME_MAX)
         return ET_OK;
     return et_fail(error, ET_EUSAGE,
-                   "--%s %s: no time; write hours, minutes and seconds as 1:30:00, or 90m", name,
+                   "--%s %s: not a time; write 1:30:00 (hours, minutes, seconds) or 90m", name,
                    text);
 }
 
@@ -75,5 +75,5 @@ int et_amount_bytes(uint64_t *bytes, const char *name, const char *text, et_erro
         *bytes = (uint64_t)number;
         return ET_OK;
     }
-    return et_fail(error, ET_EUSAGE, "--%s %s: no size; write 500M, 4G or 4GiB", name, text);
+    return et_fail(error, ET_EUSAGE, "--%s %s: not a size; write 500M, 4G or 4GiB", name, text);
 }

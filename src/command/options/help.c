@@ -83,7 +83,7 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
     /* Behind a long name the text has a line of its own. */
     fprintf(to, used > COLUMN - 1 ? "\n%*s" : "%*s", used > COLUMN - 1 ? COLUMN : COLUMN - used,
             "");
-    et_strbuf_printf(&text, "%s%s", et_option_is_refused(row) ? "not taken here: " : "",
+    et_strbuf_printf(&text, "%s%s", et_option_is_refused(row) ? "not supported here: " : "",
                      slot->help ? slot->help : "");
     if (line->limits)
         append_limits(&text, row);

@@ -14,17 +14,16 @@
 #include "engine/exec/device.h"
 
 const et_option et_option_general[] = {
-    ET_OPTION_SETS("steps", "N", "updates in all; 2ep: passes over the data",
+    ET_OPTION_SETS("steps", "N", "number of updates; 2ep: two passes over the data",
                    .settings = { "trainer.train_steps" }),
-    ET_OPTION_SETS("epochs", "N", "passes over the data, in place of steps",
+    ET_OPTION_SETS("epochs", "N", "number of passes over the data, instead of --steps",
                    .settings = { "trainer.train_epochs" }),
     ET_OPTION_SETS("metric", "NAME",
-                   "value of validation that decides which checkpoint is best: auc, or "
-                   "validation_auc",
+                   "validation value that chooses the best checkpoint: auc or validation_auc",
                    .settings = { "trainer.best_checkpoint_eval_metric" }),
-    ET_OPTION_SETS("lr", "RATE", "highest learning rate of the schedule",
+    ET_OPTION_SETS("lr", "RATE", "peak learning rate",
                    .settings = { "trainer.optimizer_config.learning_rate.peak" }),
-    ET_OPTION_SETS("seed", "N", "of initial values, order of data and dropout",
+    ET_OPTION_SETS("seed", "N", "seed of initial values, data order and dropout",
                    .settings = { "runtime.seed" }),
     ET_OPTION_END,
 };
@@ -40,8 +39,8 @@ const et_option et_option_processors[] = {
                  .kind = ET_FIELD_KIND_INT,
                  .minimum = 1,
                  .maximum = ET_DEVICE_THREADS_MAX,
-                 .help = "compute with N threads (else all processors, or OMP_NUM_THREADS); "
-                         "results do not depend on it" },
+                 .help = "number of threads (default: OMP_NUM_THREADS, or all processors); results "
+                         "do not depend on it" },
       .value = "N",
       .way = ET_OPTION_WAY_THREADS },
     { .field = ET_FIELD_ONLY("device", "cpu", NO_GPU), .value = "cpu" },

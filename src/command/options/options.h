@@ -47,12 +47,12 @@ typedef struct et_option_task {
 /* ---- rows that several commands have ---- */
 
 #define ET_OPTION_MODEL_DIR(type, member)                                                          \
-    ET_OPTION_TEXT(type, member, "model-dir", "DIR", "the run that trained the model",             \
-                   .missing = "which run")
+    ET_OPTION_TEXT(type, member, "model-dir", "DIR", "the run with the trained model",             \
+                   .missing = "the run")
 
 #define ET_OPTION_CHECKPOINT(type, member)                                                         \
     ET_OPTION_TEXT(type, member, "checkpoint", "best|newest|STEP|FILE",                            \
-                   "which one; else the best, or the newest")
+                   "which checkpoint (default: the best, or else the newest)")
 
 /* A run as a word. The option --model-dir has the same member. */
 #define ET_OPTION_RUN(type, member) ET_OPTION_WORD(type, member, "[RUN]", "run")
@@ -62,19 +62,21 @@ typedef struct et_option_task {
 
 #define ET_OPTION_TASK(type, member)                                                               \
     ET_OPTION_ROW(type, member, et_option_task, STRING, TASK, "task", "NAME",                      \
-                  "of a run of several tasks, which one")
+                  "which task, for a run of several tasks")
 
 /* Not the averaged weights, where a run has them. */
 #define ET_OPTION_LIVE_WEIGHTS(type, member)                                                       \
-    ET_OPTION_FLAG(type, member, "live-weights", "not the averaged ones")
+    ET_OPTION_FLAG(type, member, "live-weights",                                                   \
+                   "use the trained weights, not their moving average")
 
 #define ET_OPTION_PRECISION(type, member)                                                          \
-    ET_OPTION_TEXT(type, member, "precision", NULL, "of computing; else the run's",                \
+    ET_OPTION_TEXT(type, member, "precision", NULL,                                                \
+                   "precision of the computation (default: that of the run)",                      \
                    .field.choices = et_option_precisions)
 extern const char *const et_option_precisions[];
 
 #define ET_OPTION_QUIET(type, member)                                                              \
-    ET_OPTION_FLAG(type, member, "quiet", "say nothing but errors and warnings", .letter = 'q')
+    ET_OPTION_FLAG(type, member, "quiet", "print only errors and warnings", .letter = 'q')
 
 #define ET_OPTION_SET(type, member, ...)                                                           \
     ET_OPTION_LIST(type, member, "set", "KEY=VALUE", __VA_ARGS__, .alias = "params-override")

@@ -55,7 +55,7 @@ static const char *called(const et_command_line *line)
     return *line->call->command ? line->call->command : line->call->program->name;
 }
 
-/* "`etude train --help` shows all". */
+/* "`etude train --help` lists the options". */
 typedef struct cure {
     char text[160];
 } cure;
@@ -64,7 +64,7 @@ static cure shows_all(const et_command_line *line)
 {
     const et_call *call = line->call;
     cure c;
-    snprintf(c.text, sizeof c.text, "`%s%s%s --help` shows all", call->program->name,
+    snprintf(c.text, sizeof c.text, "`%s%s%s --help` lists the options", call->program->name,
              *call->command ? " " : "", call->command);
     return c;
 }
@@ -96,8 +96,8 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
     et_free(typed);
     if (!*hint.text && et_command_line_find(line, "set", 3))
         return et_fail(error, ET_EUSAGE,
-                       "%s: no option --%s; %s, and `%s list EXPERIMENT` the settings, which go as "
-                       "--set KEY=VALUE",
+                       "%s: no option --%s; %s, `%s list EXPERIMENT` the settings, which you set "
+                       "with --set KEY=VALUE",
                        called(line), plain, shows_all(line).text, line->call->program->name);
     return et_fail(error, ET_EUSAGE, "%s: no option --%s%s; %s", called(line), plain, hint.text,
                    shows_all(line).text);
@@ -105,14 +105,14 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
 
 static int empty(const et_option_slot *slot, et_error *error)
 {
-    return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s",
+    return et_fail(error, ET_EUSAGE, "--%s: the value is empty; give %s",
                    et_option_typed(slot->row).text, slot->value);
 }
 
 static int missing(reading *r, et_option_slot *slot, et_error *error)
 {
     r->waiting = slot;
-    return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", called(r->line),
+    return et_fail(error, ET_EUSAGE, "%s: --%s needs a value: %s", called(r->line),
                    et_option_typed(slot->row).text, slot->value);
 }
 
@@ -149,11 +149,11 @@ static int two_words(const et_command_line *line, const et_option_slot *slot, co
                                                     : NULL;
     char what[160] = "";
     if (setting)
-        snprintf(what, sizeof what, "; write --set %.80s", setting);
+        snprintf(what, sizeof what, "; if this is a setting, write --set %.80s", setting);
     else if (behind)
-        snprintf(what, sizeof what, "; if %.60s belongs to --%s, write --%s before it again",
-                 second, behind->row->field.name, behind->row->field.name);
-    return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s%s", called(line),
+        snprintf(what, sizeof what, "; if %.60s belongs to --%s, repeat --%s before it", second,
+                 behind->row->field.name, behind->row->field.name);
+    return et_fail(error, ET_EUSAGE, "%s: takes one %s, but found %s and %s%s", called(line),
                    slot->row->value, first, second, what);
 }
 
@@ -350,8 +350,8 @@ static int check_taken(const et_command_line *line, const et_option *row, const 
                        row->field.help);
     if (row->job && !line->jobs)
         return et_fail(error, ET_EUSAGE,
-                       "--%.*s: an argument of a job, and here a model's alone are", (int)length,
-                       name);
+                       "--%.*s: an argument of a job; only arguments of a model are allowed here",
+                       (int)length, name);
     return flag && value ? et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s",
                                    called(line), et_option_typed(row).text, value)
                          : ET_OK;
@@ -366,9 +366,10 @@ static int next_value(reading *r, et_option_slot *slot, const char **value, et_e
     *value = r->argv[r->at++];
     return strncmp(*value, "--", 2) != 0
                ? ET_OK
-               : et_fail(error, ET_EUSAGE,
-                         "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
-                         called(r->line), name.text, slot->value, *value, name.text, *value);
+               : et_fail(
+                     error, ET_EUSAGE,
+                     "%s: --%s needs a value, %s, but found %s; write --%s=%s if this is the value",
+                     called(r->line), name.text, slot->value, *value, name.text, *value);
 }
 
 /* value: the text after "="; NULL: none. name: as typed, [length]; then ":N" of an indexed option.
@@ -472,7 +473,7 @@ static int take_fields(reading *r, const et_option_slot *slot, const char *name,
 {
     const size_t before = strlen(slot->row->field.name), skipped = before + (before > 0);
     if (!value && (r->at >= r->argc || !strncmp(r->argv[r->at], "--", 2)))
-        return et_fail(error, ET_ECONFIG, "--%.*s: a value is missing", (int)length, name);
+        return et_fail(error, ET_ECONFIG, "--%.*s: the value is missing", (int)length, name);
     return set_below(slot, name + skipped, length - skipped, value ? value : r->argv[r->at++],
                      r->line->arena, error);
 }
@@ -546,10 +547,11 @@ static int read_plain(reading *r, const char *word, const et_option_slot *behind
     if (run && slot != run && *(const char **)run->member && is_directory(word))
         return two_words(line, run, *(const char **)run->member, word, behind, error);
     if (!slot)
-        return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
-                       called(line), *word ? word : "\"\"");
+        return et_fail(error, ET_EUSAGE,
+                       "%s takes no argument, but found %s; options begin with --", called(line),
+                       *word ? word : "\"\"");
     if (!*word && slot->row->way != ET_OPTION_WAY_PASSED)
-        return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", called(line),
+        return et_fail(error, ET_EUSAGE, "%s: an argument is empty; give %s", called(line),
                        slot->row->field.name);
     if (slot->row->way != ET_OPTION_WAY_WORD) {
         r->rest_words++;
@@ -621,7 +623,7 @@ static int check_missing(const et_command_line *line, et_error *error)
     for (int i = 0; i < line->count; i++) {
         const et_option *row = line->slots[i].row;
         if (row->missing && !*(const char **)line->slots[i].member)
-            return et_fail(error, ET_EUSAGE, "%s: --%s is missing: %s", called(line),
+            return et_fail(error, ET_EUSAGE, "%s: --%s is missing; name %s", called(line),
                            et_option_typed(row).text, row->missing);
     }
     return ET_OK;
@@ -650,7 +652,7 @@ static int use_task(const et_command_line *line, et_error *error)
     if (length < sizeof task->folder)
         memcpy(task->folder, folder, length + 1);
     else
-        status = et_fail(error, ET_EUSAGE, "%s: too long for a path", folder);
+        status = et_fail(error, ET_EUSAGE, "%s: the path is too long", folder);
     *(const char **)run->member = task->folder;
     et_free(folder);
     return status;

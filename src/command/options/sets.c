@@ -143,7 +143,7 @@ static int apply_one(const et_option *row, const et_option_words *words, et_expe
         status = *row->sets->settings
                      ? et_fail(error, ET_EUSAGE,
                                "--%s: the model of %s has no such setting; `%s list %s` shows its "
-                               "settings, for --set",
+                               "settings (use --set)",
                                row->field.name, experiment->name, experiment->program->name,
                                experiment->name)
                      : et_fail(error, ET_EUSAGE, "--%s: %s", row->field.name, row->field.help);
@@ -161,9 +161,9 @@ static int apply(const et_option *row, const et_option_words *words, et_experime
     const char *pairs = row->sets->pairs && found == 1 ? word_at(words, last, 0) : NULL;
     const bool alone = pairs && is_of_pairs(pairs);
     if (!list && wanted && wanted != found && !alone)
-        return et_fail(error, ET_EUSAGE, "--%s: takes %s, %s, found %d%s", row->field.name,
+        return et_fail(error, ET_EUSAGE, "--%s: takes %s (%s), but found %d%s", row->field.name,
                        wanted == 2 ? "two words" : "one word", row->value, found,
-                       row->sets->pairs ? "; the name of one file of pairs ends in .tsv" : "");
+                       row->sets->pairs ? "; the name of a file of pairs ends in .tsv" : "");
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
     int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
     if (!status && row->sets->pairs)
@@ -196,8 +196,7 @@ int et_option_settings_apply(const et_option_settings *settings, et_experiment *
                              et_arena *arena, et_error *error)
 {
     if (is_used(settings, "steps") && is_used(settings, "epochs"))
-        return et_fail(error, ET_EUSAGE,
-                       "--steps and --epochs: one of them says when the run ends");
+        return et_fail(error, ET_EUSAGE, "--steps and --epochs: give only one of them");
     for (int i = 0; i < settings->count; i++) {
         const char *name = settings->names[i];
         if (!settings->words[i].times)

@@ -19,8 +19,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_completion = {
     options, sizeof(completion_options),
-    "Prints what makes a shell complete commands, options and their values. Installed\n"
-    "packages have it already.",
+    "Prints a script with which your shell completes commands, options and values.\nInstalled "
+    "packages contain the script.",
     "bash >~/.local/share/bash-completion/completions/etude"
 };
 
@@ -93,8 +93,9 @@ static int unknown_shell(const char *shell, et_error *error)
     const char *names[SHELLS + 1] = { NULL };
     for (size_t i = 0; i < SHELLS; i++)
         names[i] = shells[i].name;
-    return et_fail(error, ET_EUSAGE, "completion: no shell %s%s; there are bash, zsh and fish",
-                   shell, et_nearest_hint(shell, names, "").text);
+    return et_fail(error, ET_EUSAGE,
+                   "completion: no script for the shell %s%s; choose bash, zsh or fish", shell,
+                   et_nearest_hint(shell, names, "").text);
 }
 
 static void print(const char *text, const char *program)
@@ -122,7 +123,7 @@ int et_cmd_completion(const et_call *call, et_error *error)
 {
     const char *shell = ((const completion_options *)call->options)->shell;
     if (!shell)
-        return et_fail(error, ET_EUSAGE, "completion: which shell is missing: bash, zsh or fish");
+        return et_fail(error, ET_EUSAGE, "completion: no shell is given; choose bash, zsh or fish");
     if (!is_plain(call->program->name))
         return et_fail(error, ET_EUSAGE,
                        "completion: %s: shells cannot complete a program of this name; name it "

@@ -46,29 +46,29 @@ typedef struct meaning {
 
 static const meaning exits[] = {
     { "0", "done" },
-    { "1", "failed: another process holds the run, a disk or pipe fails" },
+    { "1", "failed: another process uses the run, or a disk or pipe fails" },
     { "2", "the command line is wrong" },
-    { "3", "data or settings are wrong: a file is missing, damaged or not what it should be" },
+    { "3", "wrong data or settings: a file is missing, damaged or of another kind" },
     { "4", "out of memory or disk space" },
-    { "5", "diverged: loss or gradient is not finite; nothing of it was saved" },
+    { "5", "diverged: the loss or a gradient is not finite; this update was not saved" },
     { "75", "interrupted and saved: the same command resumes" },
     { NULL, NULL },
 };
 
 static const meaning variables[] = {
     { "OMP_NUM_THREADS", "number of threads; results do not depend on it" },
-    { "OMP_STACKSIZE", "stack of a thread, 256 KB or more" },
-    { "NO_COLOR", "no colours in the progress bar" },
-    { "ETUDE_ISA", "kernels to use in place of the best of this CPU: avx512bf16, avx512vnni, "
-                   "avx512, avx2 or plain" },
+    { "OMP_STACKSIZE", "stack of a thread, at least 256 KB" },
+    { "NO_COLOR", "if set, the progress bar has no colours" },
+    { "ETUDE_ISA", "kernels to use instead of the best for this CPU: avx512bf16, avx512vnni, "
+                   "avx512, avx2, plain" },
     { NULL, NULL },
 };
 
 static const meaning files[] = {
-    { "RUN/" ET_RUN_SETTINGS, "the settings that count" },
-    { "RUN/" ET_RUN_LOG, "a line for each log" },
-    { "RUN/" ET_CHECKPOINT_FOLDER "/", "the last checkpoints" },
-    { "RUN/" ET_CHECKPOINT_BEST "/", "the best one" },
+    { "RUN/" ET_RUN_SETTINGS, "the settings in effect" },
+    { "RUN/" ET_RUN_LOG, "logged values, a JSON object per line" },
+    { "RUN/" ET_CHECKPOINT_FOLDER "/", "the newest checkpoints" },
+    { "RUN/" ET_CHECKPOINT_BEST "/", "the best checkpoint" },
     { "RUN/" ET_LOGGED_TRAIN "/, RUN/" ET_LOGGED_VALIDATION "/", "events for TensorBoard" },
     { NULL, NULL },
 };
@@ -251,7 +251,7 @@ static void print_option(FILE *to, const et_option_slot *slot)
     }
     fputc('\n', to);
     if (et_option_is_refused(row))
-        fputs("not taken here: ", to);
+        fputs("not supported here: ", to);
     put_line(to, slot->help);
 }
 

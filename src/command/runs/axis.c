@@ -185,7 +185,8 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
     }
     if (left > right)
         return et_fail(error, ET_EDATA,
-                       chart->log ? "nothing to draw: no value is a number above 0"
+                       chart->log ? "nothing to draw: no value is a number above 0; draw it "
+                                    "without a logarithmic axis"
                                   : "nothing to draw: no value is a number");
     *x = et_axis_make(left, right, false, chart->time, fit_ticks(left, right, whole, x_ticks));
     *y = et_axis_make(low, high, chart->log, false, y_ticks);

@@ -37,13 +37,13 @@ typedef struct comparison {
 } comparison;
 
 static const et_option options[] = {
-    ET_OPTION_FLAG(comparison, all, "all", "settings that are the same, too"),
+    ET_OPTION_FLAG(comparison, all, "all", "show settings that are equal, too"),
     ET_OPTION_JSON(comparison, json), ET_OPTION_REST(comparison, words, "RUN RUN..."), ET_OPTION_END
 };
 
 const et_usage et_usage_compare = {
     options, sizeof(comparison),
-    "Shows runs side by side: settings that differ, last and best values, speed.", "runs/a runs/b"
+    "Compares runs: settings that differ, last and best values, speed.", "runs/a runs/b"
 };
 
 /* ---- metrics ---- */
@@ -360,12 +360,13 @@ static int print_json(const comparison *c, et_error *error)
 static int check_runs(const comparison *c, et_error *error)
 {
     if (c->runs.count < 2)
-        return et_fail(error, ET_EUSAGE, "compare: two runs are wanted, found %s alone",
+        return et_fail(error, ET_EUSAGE, "compare: give at least two runs, not only %s",
                        c->runs.count ? c->runs.items[0]->model_dir : "none");
     if (c->runs.count > RUNS_MAX)
-        return et_fail(error, ET_EUSAGE,
-                       "compare: %zu runs do not stand side by side; %d at most, or `etude runs`",
-                       c->runs.count, RUNS_MAX);
+        return et_fail(
+            error, ET_EUSAGE,
+            "compare: %zu runs are too many for one page; give at most %d, or use `etude runs`",
+            c->runs.count, RUNS_MAX);
     return ET_OK;
 }
 

@@ -42,17 +42,16 @@ typedef struct inquiry {
 } inquiry;
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(inquiry, model_dir, "model-dir", "DIR", "a run, as a plain word"),
-    ET_OPTION_FLAG(inquiry, tensors, "tensors", "every tensor with its verdict, and the state"),
+    ET_OPTION_TEXT(inquiry, model_dir, "model-dir", "DIR", "a run, the same as RUN"),
+    ET_OPTION_FLAG(inquiry, tensors, "tensors", "show every tensor with its check, and the state"),
     ET_OPTION_JSON(inquiry, json), ET_OPTION_REST(inquiry, paths, "RUN|CHECKPOINT..."),
     ET_OPTION_END
 };
 
 const et_usage et_usage_inspect = {
     options, sizeof(inquiry),
-    "Shows what a run or a checkpoint is, checks every checksum, and says whether "
-    "it is\nintact; of a run the newest, and whether settings and files are its "
-    "own.",
+    "Shows a checkpoint (of a run: the newest) and checks every checksum. For a run,\nit also "
+    "checks whether settings and files are those that the checkpoint was\ntrained with.",
     "runs/a"
 };
 
@@ -89,9 +88,9 @@ static void print_belonging(const et_task_kind *kind, const char *model_dir, boo
     snprintf(before, sizeof before, "%s/", model_dir);
     append_compared(&files, kind, model_dir, known ? before : "", known ? ", " : " and ");
     if (known)
-        et_print_lines(stdout, "its own: %s\n", et_strbuf_text(&files));
+        et_print_lines(stdout, "as trained: %s\n", et_strbuf_text(&files));
     else
-        et_print_lines(stdout, "not compared: %s, of which this checkpoint holds no checksums\n",
+        et_print_lines(stdout, "not compared: %s, for which this checkpoint has no checksums\n",
                        et_strbuf_text(&files));
     et_strbuf_release(&files);
 }
@@ -177,12 +176,12 @@ static int no_checkpoint(const inquiry *ask, const char *directory, et_error *er
     et_model_place place;
     if (!et_model_place_open(&place, directory, NULL) && place.member)
         et_fail(error, ET_ENOTFOUND,
-                "%s: no checkpoint there: weights of task %s are in those of %s", directory,
-                place.member->name, place.member->run);
+                "%s: no checkpoint here; the weights of task %s are in the checkpoints of %s",
+                directory, place.member->name, place.member->run);
     else
         et_fail(error, ET_ENOTFOUND,
-                "%s: no checkpoint there; name a checkpoint, or a directory that `%s train` "
-                "wrote to and saved in",
+                "%s: no checkpoint here; name a checkpoint, or the directory of a run that saved "
+                "one (`%s train`)",
                 directory, ask->program->name);
     et_model_place_close(&place);
     return ET_ENOTFOUND;

@@ -51,28 +51,31 @@ typedef struct plot {
 } plot;
 
 static const et_option options[] = {
-    ET_OPTION_LIST(plot, metrics, "metric", "NAME",
-                   "what to draw, may be given again; else what the best is chosen by"),
-    ET_OPTION_TEXT(plot, output, "output", "FILE",
-                   "a picture, FILE.svg or FILE.png; without it, characters on standard output"),
-    ET_OPTION_CHOICE(plot, x, "x", NULL, by_names, "step (the usual), epoch or time",
+    ET_OPTION_LIST(
+        plot, metrics, "metric", "NAME",
+        "value to draw, may be given again (default: the value that chooses the best checkpoint)"),
+    ET_OPTION_TEXT(
+        plot, output, "output", "FILE",
+        "picture to write, FILE.svg or FILE.png (default: characters on standard output)"),
+    ET_OPTION_CHOICE(plot, x, "x", NULL, by_names, "step (default), epoch or time",
                      .field.default_number = -1),
-    ET_OPTION_FLAG(plot, log, "log", "logarithmic values"),
-    ET_OPTION_REAL(plot, smooth, "smooth", "W", 0, DBL_MAX,
-                   "exponential average; W: weight of what was before, such as 0.9"),
+    ET_OPTION_FLAG(plot, log, "log", "logarithmic axis of values"),
+    ET_OPTION_REAL(
+        plot, smooth, "smooth", "W", 0, DBL_MAX,
+        "smooth curves by an exponential average; W: weight of earlier values, such as 0.9"),
     ET_OPTION_COUNT(plot, width, "width", "N", 0, ET_OPTION_COUNT_MAX,
-                    "characters, or pixels of a picture"),
+                    "width in characters, or in pixels of a picture"),
     ET_OPTION_COUNT(plot, height, "height", "N", 0, ET_OPTION_COUNT_MAX,
-                    "lines of the plot, or pixels of a picture"),
+                    "height in lines, or in pixels of a picture"),
     ET_OPTION_TEXT(plot, attention, "attention", "TEXT",
-                   "not curves: what a model looks at in a line of text, to --output"),
+                   "instead of curves, draw the model's attention for a line of text"),
     ET_OPTION_REST(plot, runs, "RUN..."),
     ET_OPTION_END
 };
 
 const et_usage et_usage_plot = {
     options, sizeof(plot),
-    "Draws curves of what runs have logged; of a directory, all runs below it.",
+    "Draws curves of the values that runs logged. A directory stands for all runs in\nit.",
     "runs/a runs/b --metric loss --output loss.svg"
 };
 
@@ -207,7 +210,7 @@ static int check_names(const plot *p, et_error *error)
         status = et_histories_check_metric(&p->histories, p->metrics.items[m], error);
     for (size_t i = 0; i < p->histories.count && !status && p->by == BY_EPOCH; i++)
         if (isnan(et_history_steps_per_epoch(p->histories.items[i])))
-            status = et_fail(error, ET_EDATA, "--x epoch: %s has logged no epochs; use --x step",
+            status = et_fail(error, ET_EDATA, "--x epoch: %s logged no epochs; use --x step",
                              p->histories.items[i]->model_dir);
     return status;
 }
@@ -239,12 +242,12 @@ static int check_options(plot *p, et_error *error)
     p->by = p->x < 0 ? BY_STEP : p->x;
     if (p->smooth >= 1)
         return et_fail(error, ET_EUSAGE,
-                       "--smooth: a weight of what was before, from 0 to below 1, such as 0.9");
+                       "--smooth: give a weight of at least 0 and less than 1, such as 0.9");
     if (p->output && !et_path_ends(p->output, ".svg") && !is_png(p))
         return et_fail(error, ET_EUSAGE, "--output %s: choose a name in .svg or .png", p->output);
     if (p->output && is_png(p) && p->attention)
         return et_fail(error, ET_EUSAGE,
-                       "--output %s: a picture of attention is SVG; choose a name in .svg",
+                       "--output %s: a picture of attention is an SVG file; choose a name in .svg",
                        p->output);
     int status = p->output && is_png(p) ? et_png_check(error) : ET_OK;
     return status ? status : check_size(p, error);
@@ -338,7 +341,7 @@ static int draw(plot *p, const et_call *call, et_error *error)
     if (!status)
         status = make_curves(p, error);
     if (!status && !p->count)
-        status = et_fail(error, ET_EDATA, "%s: nothing was logged yet",
+        status = et_fail(error, ET_EDATA, "%s: the run has not logged anything yet",
                          p->histories.items[0]->model_dir);
     if (status)
         return status;
@@ -357,15 +360,15 @@ static int check_attention(const plot *p, const et_call *call, et_error *error)
 {
     const char *run = p->runs.items[0];
     if (p->runs.count > 1)
-        return et_fail(error, ET_EUSAGE, "plot: --attention is of one run, found %s and %s", run,
-                       p->runs.items[1]);
+        return et_fail(error, ET_EUSAGE, "plot: --attention takes one run, but found %s and %s",
+                       run, p->runs.items[1]);
     if (p->metrics.count || p->x >= 0 || p->log || p->smooth > 0 || p->width || p->height)
-        return et_fail(
-            error, ET_EUSAGE,
-            "plot: --attention goes with --output alone; the other options are of curves");
+        return et_fail(error, ET_EUSAGE,
+                       "plot: --attention needs --output and no other option; the other options "
+                       "are for curves");
     if (!p->output)
         return et_fail(error, ET_EUSAGE,
-                       "plot: --attention is a picture: name its file with --output FILE.svg");
+                       "plot: --attention makes a picture: name its file with --output FILE.svg");
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, run);
     int status = et_outputs_check(&outputs, "--output", p->output, error);
@@ -383,8 +386,8 @@ static int draw_attention(const plot *p, const et_call *call, et_error *error)
         status = et_experiment_open_run(&experiment, call->program, run, &arena, error);
     if (!status && !experiment.kind->attention)
         status = et_fail(error, ET_ECONFIG,
-                         "plot: --attention: %s is a model of %s, which has no such picture", run,
-                         experiment.kind->name);
+                         "plot: --attention: %s is a model of %s, which has no attention to draw",
+                         run, experiment.kind->name);
     if (!status)
         status = experiment.kind->attention(run, p->attention, p->output, error);
     et_arena_release(&arena);

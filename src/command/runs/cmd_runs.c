@@ -55,19 +55,19 @@ typedef struct table {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(table, metric, "metric", "NAME",
-                   "the best of that, not of what each run chooses by"),
+                   "value whose best is shown (default: the value that each run chooses its best "
+                   "checkpoint by)"),
     ET_OPTION_TEXT(table, sort, "sort", "run|state|step|best|time|parameters|METRIC|SETTING",
                    "order of the rows; a metric by its best value, such as auc or validation_auc"),
     ET_OPTION_JSON(table, json),
-    ET_OPTION_FLAG(table, csv, "csv", "all settings that differ as well, as CSV"),
+    ET_OPTION_FLAG(table, csv, "csv", "print CSV, with all settings that differ"),
     ET_OPTION_REST(table, directories, "DIR..."),
     ET_OPTION_END
 };
 
 const et_usage et_usage_runs = {
     options, sizeof(table),
-    "Lists the runs below directories: how far, how good, how long, and the "
-    "settings\nthat differ.",
+    "Lists the runs below directories: progress, best value, time, and the settings\nthat differ.",
     "runs --sort best"
 };
 
@@ -315,8 +315,8 @@ static int unknown_order(const table *t, et_error *error)
             names[count++] = leaf_of(t->histories.items[i]->series[k].name);
     names[count] = NULL;
     int status = et_fail(error, ET_EUSAGE,
-                         "--sort: run, state, step, best, time, parameters, a metric or a setting, "
-                         "not %s%s",
+                         "--sort: choose run, state, step, best, time, parameters, a metric or a "
+                         "setting, not %s%s",
                          t->sort, et_nearest_hint(t->sort, names, "").text);
     et_free(names);
     return status;
@@ -562,7 +562,7 @@ static int show(table *t, et_error *error)
                  : t->csv ? print_csv(t, error)
                           : print_text(t, error);
     if (!status && t->histories.damaged)
-        status = et_fail(error, ET_EFORMAT, "runs: %d of %zu could not be read whole",
+        status = et_fail(error, ET_EFORMAT, "runs: %d of %zu could not be read completely",
                          t->histories.damaged, t->histories.count);
     et_free(t->rows);
     et_free(t->columns);
@@ -575,8 +575,8 @@ int et_cmd_runs(const et_call *call, et_error *error)
 {
     table *t = call->options;
     if (!t->directories.count)
-        return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or runs");
+        return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or several runs");
     if (t->json && t->csv)
-        return et_fail(error, ET_EUSAGE, "runs: --json or --csv, not both");
+        return et_fail(error, ET_EUSAGE, "runs: use either --json or --csv");
     return show(t, error);
 }

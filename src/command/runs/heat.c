@@ -61,9 +61,10 @@ static void append_names(et_strbuf *out, const et_chart_heat *heat, int left, in
 int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error)
 {
     if (heat->row_count < 1 || heat->column_count < 1)
-        return et_fail(error, ET_EDATA, "there is no word to draw");
+        return et_fail(error, ET_EDATA, "nothing to draw: there is no word");
     if (heat->row_count > ET_CHART_HEAT_MAX || heat->column_count > ET_CHART_HEAT_MAX)
-        return et_fail(error, ET_EDATA, "%d by %d cells: at most %d by %d can be drawn",
+        return et_fail(error, ET_EDATA,
+                       "%d by %d cells are too many: at most %d by %d can be drawn",
                        heat->row_count, heat->column_count, ET_CHART_HEAT_MAX, ET_CHART_HEAT_MAX);
     const int heading = heat->title ? 24 : 0;
     const int left = MARGIN + room_for(heat->rows, heat->row_count);

@@ -96,7 +96,7 @@ static int add_word(et_histories *all, const char *word, et_error *error)
     } else if (!status) {
         status = et_run_list_add(&runs, path, error);
         if (!status && !runs.count)
-            status = et_fail(error, ET_ENOTFOUND, "%s: no run there, and none below", word);
+            status = et_fail(error, ET_ENOTFOUND, "%s: not a run, and no run below it", word);
     }
     /* One that went away meanwhile is none. */
     for (size_t i = 0; i < runs.count && !status; i++)
@@ -192,9 +192,9 @@ static int unknown_metric(const et_histories *all, const char *word, et_error *e
     list_names(&text, list->items, list->count);
     size_t count = list->count;
     add_names(list, all, true);
-    int status = et_fail(
-        error, ET_EDATA, "no metric %s%s%s%s", word, et_nearest_hint(word, list->items, "").text,
-        count ? "; there is " : ", as nothing was logged yet", et_strbuf_text(&text));
+    int status = et_fail(error, ET_EDATA, "no metric is called %s%s%s%s", word,
+                         et_nearest_hint(word, list->items, "").text,
+                         count ? "; there is " : "; nothing was logged yet", et_strbuf_text(&text));
     et_strbuf_release(&text);
     et_free(list);
     return status;
@@ -210,7 +210,6 @@ int et_histories_check_metric(const et_histories *all, const char *word, et_erro
         return unknown_metric(all, word, error);
     for (size_t i = 0; i < all->count; i++)
         if (!et_history_match(all->items[i], word, &found, 1))
-            et_log(ET_LOG_WARNING, "%s has logged no %s and is left out", all->items[i]->model_dir,
-                   word);
+            et_log(ET_LOG_WARNING, "%s logged no %s; left out", all->items[i]->model_dir, word);
     return ET_OK;
 }

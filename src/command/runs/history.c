@@ -218,7 +218,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     if (status)
         return et_fail(error, status, "%s: %s", where, reason.text);
     if ((*out)->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EFORMAT, "%s: a log is {\"step\": ...}, found %s", where,
+        return et_fail(error, ET_EFORMAT, "%s: expected {\"step\": ...}, found %s", where,
                        et_value_kind_name((*out)->kind));
     return ET_OK;
 }
@@ -267,7 +267,7 @@ static int make_room(struct et_history_files *f, size_t wanted, const log_file *
                      et_error *error)
 {
     if (wanted > ET_HISTORY_LINE_MAX)
-        return et_fail(error, ET_EFORMAT, "%s:%" PRId64 ": a line of more than %zu MB is no log",
+        return et_fail(error, ET_EFORMAT, "%s:%" PRId64 ": a line of more than %zu MB is not a log",
                        file->path, file->lines + 1, ET_HISTORY_LINE_MAX >> 20);
     char *grown = et_vector_grow(f->buffer, &f->room, wanted, 1, CHUNK);
     if (!grown)
@@ -409,7 +409,7 @@ static int read_document(document *d, const char *root, bool json, et_error *err
     status = (json ? et_json_parse : et_yaml_parse)(&value, &arena, text, length, d->path, error);
     et_free(text);
     if (!status && value->kind != ET_VALUE_DICT)
-        status = et_fail(error, ET_EFORMAT, "%s: names and values are wanted, found %s", d->path,
+        status = et_fail(error, ET_EFORMAT, "%s: expected names and values, found %s", d->path,
                          et_value_kind_name(value->kind));
     if (status) {
         et_arena_release(&arena);
@@ -479,10 +479,11 @@ int et_history_open_below(et_history **out, const char *model_dir, const char *r
     if (stat(model_dir, &info))
         return et_fail_errno(error, "%s", model_dir);
     if (!S_ISDIR(info.st_mode))
-        return et_fail(error, ET_ENOTFOUND, "%s is no directory: name that of a run", model_dir);
+        return et_fail(error, ET_ENOTFOUND, "%s is not a directory: name the directory of a run",
+                       model_dir);
     if (!et_history_is_run(model_dir))
         return et_fail(error, ET_ENOTFOUND,
-                       "%s: no run there, as it has neither " ET_RUN_SETTINGS " nor " ET_RUN_LOG,
+                       "%s: not a run: it has neither " ET_RUN_SETTINGS " nor " ET_RUN_LOG,
                        model_dir);
     et_history *h = make(model_dir, root);
     if (!h)

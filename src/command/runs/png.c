@@ -46,7 +46,7 @@ int et_png_check(et_error *error)
     char *const argv[] = { (char *)PROGRAM, (char *)"--version", NULL };
     int nothing = memfd_create("version", MFD_CLOEXEC);
     if (nothing < 0)
-        return et_fail_errno(error, "memory for a picture");
+        return et_fail_errno(error, "cannot get memory for a picture");
     int status = run(argv, nothing, nothing, error);
     close(nothing);
     return status;
@@ -57,10 +57,10 @@ static int write_all(int to, const et_strbuf *text, et_error *error)
     for (size_t done = 0; done < text->length;) {
         ssize_t now = write(to, text->data + done, text->length - done);
         if (now < 0 && errno != EINTR)
-            return et_fail_errno(error, "memory for a picture");
+            return et_fail_errno(error, "cannot get memory for a picture");
         done += now > 0 ? (size_t)now : 0;
     }
-    return lseek(to, 0, SEEK_SET) ? et_fail_errno(error, "memory for a picture") : ET_OK;
+    return lseek(to, 0, SEEK_SET) ? et_fail_errno(error, "cannot get memory for a picture") : ET_OK;
 }
 
 static int read_all(et_strbuf *out, int from, et_error *error)
@@ -69,7 +69,7 @@ static int read_all(et_strbuf *out, int from, et_error *error)
     off_t at = 0;
     for (ssize_t now; (now = pread(from, part, sizeof part, at)) != 0;) {
         if (now < 0 && errno != EINTR)
-            return et_fail_errno(error, "memory for a picture");
+            return et_fail_errno(error, "cannot get memory for a picture");
         if (now > 0)
             et_strbuf_append_bytes(out, part, (size_t)now);
         at += now > 0 ? now : 0;
@@ -82,7 +82,7 @@ int et_png_from_svg(et_strbuf *out, const et_strbuf *svg, et_error *error)
     char *const argv[] = { (char *)PROGRAM, (char *)"--format=png",
                            (char *)"--background-color=white", NULL };
     int from = memfd_create("svg", MFD_CLOEXEC), to = memfd_create("png", MFD_CLOEXEC);
-    int status = from < 0 || to < 0 ? et_fail_errno(error, "memory for a picture")
+    int status = from < 0 || to < 0 ? et_fail_errno(error, "cannot get memory for a picture")
                                     : write_all(from, svg, error);
     if (!status)
         status = run(argv, from, to, error);

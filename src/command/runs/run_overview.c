@@ -68,7 +68,7 @@ static void append_progress(et_strbuf *out, const et_run_overview *o)
     if (done >= 0)
         et_strbuf_append(out, et_format_count(done).text);
     else
-        et_strbuf_append(out, "none logged yet");
+        et_strbuf_append(out, "no step logged yet");
     if (steps > 0)
         et_strbuf_printf(out, " of %s", et_format_count(steps).text);
     if (!isnan(epoch))
@@ -84,7 +84,7 @@ static void append_best(et_strbuf *out, const et_run_overview *o)
         return;
     et_plain_append(out, best.metric);
     et_strbuf_printf(out, " %s at step %s%s", et_format_value(best.value).text,
-                     et_format_count(best.step).text, best.lower ? " (the lower the better)" : "");
+                     et_format_count(best.step).text, best.lower ? " (lower is better)" : "");
 }
 
 /* Losses, as far as there are. */

@@ -19,7 +19,7 @@
 static int add(et_run_list *list, const char *path, et_error *error)
 {
     if (list->count == ET_RUN_LIST_MAX)
-        return et_fail(error, ET_EDATA, "%s: more than %d runs; name a directory further down",
+        return et_fail(error, ET_EDATA, "%s: more than %d runs; name a directory with fewer runs",
                        path, ET_RUN_LIST_MAX);
     char **grown = et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 64);
     char *copy = grown ? et_strdup(path) : NULL;
@@ -66,7 +66,7 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
     if (count < 0 && (!depth || errno == ENOMEM))
         return et_fail_errno(error, "%s", directory);
     if (count < 0 && !list->quiet)
-        et_log(ET_LOG_WARNING, "%s cannot be read and is passed over", directory);
+        et_log(ET_LOG_WARNING, "cannot read %s; skipped", directory);
     for (int i = 0; i < count; i++) {
         if (!status && is_folder(directory, items[i])) {
             char *path = et_path_join(directory, items[i]->d_name);

@@ -46,26 +46,27 @@ typedef struct data_options {
 static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(data_options, options.target, "target", "NAME",
-                   "the column that is to be predicted"),
+    ET_OPTION_TEXT(data_options, options.target, "target", "NAME", "the column to predict"),
     ET_OPTION_TEXT(data_options, delimiter, "delimiter", "C",
-                   "between values: , ; | tab (found by itself)"),
+                   "delimiter: , ; | or tab (default: detected)"),
     ET_OPTION_CHOICE(data_options, header, "header", "auto|yes|no", headers,
-                     "whether the first row has names; true and false too"),
-    ET_OPTION_TEXT(data_options, comment, "comment", "C", "lines that begin with it are skipped"),
+                     "whether the first row has the column names"),
+    ET_OPTION_TEXT(data_options, comment, "comment", "C",
+                   "skip lines that begin with this character"),
     ET_OPTION_LIST(data_options, missing, "missing", "TEXT",
-                   "means that there is no value, beside the usual; may be given again"),
-    ET_OPTION_TEXT(data_options, schema, "schema", "FILE", "take names and types from it"),
+                   "further text that means a missing value; may be given again"),
+    ET_OPTION_TEXT(data_options, schema, "schema", "FILE",
+                   "take names and types of columns from this schema"),
     ET_OPTION_COUNT(data_options, entries, "entries", "N", 0, ET_OPTION_COUNT_MAX,
-                    "values kept of a discrete column (100,000)"),
+                    "values kept per discrete column (100,000)"),
     ET_OPTION_COUNT(data_options, quantiles, "quantiles", "N", 0, 100001,
-                    "kept of a numeric column (257)"),
+                    "quantiles kept per numeric column (257)"),
     ET_OPTION_TEXT(data_options, output, "output", "DIR",
-                   "write " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA
-                   " there (default: write no file)"),
-    ET_OPTION_FLAG(data_options, force, "force", "replace those that are there"),
-    ET_OPTION_FLAG(data_options, dry_run, "dry-run", "write no file"),
-    ET_OPTION_FLAG(data_options, json, "json", "the report as JSON"),
+                   "directory for " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA
+                   " (default: write no files)"),
+    ET_OPTION_FLAG(data_options, force, "force", "replace existing files"),
+    ET_OPTION_FLAG(data_options, dry_run, "dry-run", "write no files"),
+    ET_OPTION_FLAG(data_options, json, "json", "print the report as JSON"),
     ET_OPTION_QUIET(data_options, quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_REST(data_options, words, "analyze FILE..."),
@@ -74,10 +75,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_data = {
     options, sizeof(data_options),
-    "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
-    "ranges,\ndistributions, what is suspicious. With --output DIR, writes schema "
-    "and metadata "
-    "for training.",
+    "Analyzes a table (CSV, plain or gzip; - is standard input): types, ranges,\ndistributions, "
+    "suspicious values. With --output DIR, also writes schema and\nmetadata for training.",
     "analyze train.csv --target income --output ."
 };
 
@@ -87,7 +86,7 @@ static int take_character(char *out, const char *option, const char *text, et_er
 {
     return et_csv_character(out, text)
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
+               : et_fail(error, ET_EUSAGE, "%s %s: give one character, or tab", option, text);
 }
 
 static int take_missing(data_options *args, et_error *error)
@@ -105,15 +104,15 @@ static int take_missing(data_options *args, et_error *error)
 static int check(data_options *args, et_error *error)
 {
     if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0)
-        return et_fail(error, ET_EUSAGE, "data: say what is to be done: data analyze FILE...%s%s",
+        return et_fail(error, ET_EUSAGE, "data: give a subcommand: data analyze FILE...%s%s",
                        args->words.count ? "; there is no " : "",
                        args->words.count ? args->words.items[0] : "");
     if (args->words.count < 2)
-        return et_fail(error, ET_EUSAGE, "data analyze: name a file");
+        return et_fail(error, ET_EUSAGE, "data analyze: no file is given; name one");
     if (args->force && !args->output)
-        return et_fail(error, ET_EUSAGE,
-                       "--force: no file is written without --output DIR; add it, for example "
-                       "--output .");
+        return et_fail(
+            error, ET_EUSAGE,
+            "--force: only with --output DIR, which writes files; for example --output runs");
     int status =
         take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
     if (!status)
@@ -182,12 +181,11 @@ static int look_at(bool *same, const char *path, const char *text, bool force, e
         *same = length == strlen(text) && !memcmp(there, text, length);
         et_free(there);
     }
-    return *same || force
-               ? ET_OK
-               : et_fail(error, ET_EDENIED,
-                         "%s is there and says something else: give --force to replace it, "
-                         "another --output, or none to write nothing",
-                         path);
+    return *same || force ? ET_OK
+                          : et_fail(error, ET_EDENIED,
+                                    "%s exists with other content: add --force to replace it, or "
+                                    "choose another --output",
+                                    path);
 }
 
 /* Either both are written or none. */
@@ -245,7 +243,8 @@ static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *
         uses[i] =
             et_column_use_infer(field, et_metadata_find(analysis->metadata, field->name), &choice);
     }
-    et_strbuf_append(out, "\nwhat train makes of the columns (to change it: doc/features.md)\n");
+    et_strbuf_append(out,
+                     "\nhow training uses the columns (to change this, see doc/features.md)\n");
     int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, "", error);
     et_free(uses);
     return status;
@@ -305,7 +304,7 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
     }
     given->items = names;
     return read <= 1 ? ET_OK
-                     : et_fail(error, ET_EUSAGE, "data analyze: standard input (-) is there once");
+                     : et_fail(error, ET_EUSAGE, "data analyze: name standard input (-) only once");
 }
 
 static int run(const data_options *args, const et_call *call, et_error *error)

@@ -49,27 +49,28 @@ static const char *const invalid[] = { "stop", "skip", NULL };
 
 static const et_option options[] = {
     ET_OPTION_TEXT(predict_options, model_dir, "model-dir", "DIR",
-                   "the run, job or export that has the model", .missing = "which model"),
+                   "the run, job or export with the model", .missing = "the model"),
     ET_OPTION_TASK(predict_options, task),
     ET_OPTION_CHECKPOINT(predict_options, options.checkpoint),
     ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
     ET_OPTION_TEXT(predict_options, output, "output", "FILE",
                    "predictions (default: standard output)"),
     ET_OPTION_CHOICE(predict_options, rows.format, "input-format", "csv|tsv|jsonl", input_formats,
-                     "else by the file's name, or csv"),
-    ET_OPTION_CHOICE(predict_options, csv, "output-format", NULL, output_formats, "default: jsonl"),
+                     "format of the rows (default: by the file's name, or csv)"),
+    ET_OPTION_CHOICE(predict_options, csv, "output-format", NULL, output_formats,
+                     "format of the predictions (default: jsonl)"),
     ET_OPTION_TEXT(predict_options, delimiter, "delimiter", "C",
-                   "between values (default: found in the first row)"),
+                   "delimiter of values (default: detected in the first row)"),
     ET_OPTION_CHOICE(predict_options, rows.header, "header", "auto|yes|no", headers,
-                     "whether the first row has names"),
+                     "whether the first row has the column names"),
     ET_OPTION_COUNT(predict_options, batch_size, "batch-size", "N", 1, ET_PREDICTOR_BATCH_MAX,
-                    "rows that are computed together (default: 256)",
+                    "rows per computed batch (default: 256)",
                     .field.default_number = ET_PREDICTOR_BATCH),
     ET_OPTION_CHOICE(predict_options, skip, "invalid", NULL, invalid,
-                     "what a bad row does; default: stop"),
-    ET_OPTION_FLAG(predict_options, full, "full", "numbers in full, not five decimals"),
+                     "what to do with an invalid row (default: stop)"),
+    ET_OPTION_FLAG(predict_options, full, "full", "print numbers in full, not with five decimals"),
     ET_OPTION_FLAG(predict_options, numbers, "line-numbers",
-                   "the line of each row beside its prediction"),
+                   "print the input line with each prediction"),
     ET_OPTION_LIVE_WEIGHTS(predict_options, options.live_weights),
     ET_OPTION_QUIET(predict_options, quiet),
     ET_OPTION_PROCESSORS,
@@ -80,30 +81,31 @@ static const et_option options[] = {
 
 const et_usage et_usage_predict = {
     options, sizeof(predict_options),
-    "Predicts rows of CSV, TSV or JSON lines; a line of JSON for each.",
+    "Predicts rows of CSV, TSV or JSON lines. Prints a line of JSON per row.",
     "runs/adult < rows.csv > predictions.jsonl"
 };
 
 /* TensorFX's names and defaults: a few rows at a time. */
 static const et_option options_of_tfx[] = {
     ET_OPTION_TEXT(predict_options, model_dir, "model", "DIR", "the job or model to predict with",
-                   .missing = "which model"),
+                   .missing = "the model"),
     ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
     ET_OPTION_TEXT(predict_options, output, "output", "FILE",
                    "predictions (default: standard output)"),
     ET_OPTION_COUNT(predict_options, batch_size, "batch-size", "N", 1, ET_PREDICTOR_BATCH_MAX,
-                    "rows that are computed together (default: 10)", .field.default_number = 10),
+                    "rows per computed batch (default: 10)", .field.default_number = 10),
     ET_OPTION_END
 };
 
 const et_usage et_usage_tfx_predict = { options_of_tfx, sizeof(predict_options),
-                                        "Predicts rows of CSV; a line of JSON for each.",
+                                        "Predicts rows of CSV. Prints a line of JSON per row.",
                                         "--model jobs/iris/model --input rows.csv" };
 
 static int check(predict_options *args, et_error *error)
 {
     if (!et_csv_character(&args->rows.delimiter, args->delimiter))
-        return et_fail(error, ET_EUSAGE, "--delimiter %s: one character, or tab", args->delimiter);
+        return et_fail(error, ET_EUSAGE, "--delimiter %s: give one character, or tab",
+                       args->delimiter);
     if (args->rows.header > ET_HEADER_ABSENT)
         args->rows.header -= ET_HEADER_ABSENT;
     args->rows.lenient = args->skip;
@@ -370,7 +372,7 @@ static int run(pool *all, et_error *error)
     if (!status)
         status = write_down_to(all, 0, error);
     if (!status && !read && !all->read)
-        et_log(ET_LOG_WARNING, "%s: there is no row in it, and so no prediction",
+        et_log(ET_LOG_WARNING, "%s: no rows, so no predictions",
                all->args->rows.path ? all->args->rows.path : "standard input");
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
@@ -469,10 +471,9 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
                  .file = { .fd = -1 } };
     int status = check(args, error);
     if (!status)
-        status = et_ranks_refuse(call,
-                                 "it uses all cores of a machine by itself, so give each its "
-                                 "part of the rows",
-                                 error);
+        status = et_ranks_refuse(
+            call, "it already uses all cores of a machine, so give each process a part of the rows",
+            error);
     if (!status)
         status = check_outputs(args, call, error);
     if (status)

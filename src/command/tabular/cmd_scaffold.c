@@ -24,13 +24,13 @@ typedef struct scaffold_options {
 static const char *const models[] = { "custom", "feed_forward", NULL };
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(scaffold_options, name, "name", "NAME", "of the project: letters, digits and _",
-                   .missing = "what the project is called"),
+    ET_OPTION_TEXT(scaffold_options, name, "name", "NAME",
+                   "name of the project: letters, digits and _", .missing = "the project"),
     ET_OPTION_TEXT(scaffold_options, directory, "dir", "DIR",
-                   "where the project's directory goes (default: here)",
+                   "parent directory of the project (default: the current one)",
                    .field.default_string = "."),
     ET_OPTION_TEXT(scaffold_options, model, "model", NULL,
-                   "custom (default): with layers of its own", .field.choices = models,
+                   "custom (default): a model with your own layers", .field.choices = models,
                    .field.default_string = "custom"),
     ET_OPTION_END
 };
@@ -56,8 +56,8 @@ static int check(const scaffold_options *args, et_error *error)
 {
     if (!is_name(args->name))
         return et_fail(error, ET_EUSAGE,
-                       "--name %s: up to %d letters, digits and _, a letter first", args->name,
-                       NAME_MAX_LENGTH);
+                       "--name %s: give up to %d letters, digits and _, starting with a letter",
+                       args->name, NAME_MAX_LENGTH);
     return ET_OK;
 }
 

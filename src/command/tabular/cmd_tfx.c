@@ -35,20 +35,20 @@ typedef struct train_options {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(train_options, module, "module", "PROGRAM",
-                   "the program that trains: a path, or a name on PATH",
-                   .missing = "which program trains"),
-    ET_OPTION_TEXT(train_options, output, "output", "DIR", "where the job writes (default: output)",
+                   "the training program: a path, or a name on PATH",
+                   .missing = "the training program"),
+    ET_OPTION_TEXT(train_options, output, "output", "DIR",
+                   "directory for the output of the job (default: output)",
                    .field.default_string = "output"),
     ET_OPTION_FLAG(train_options, distributed, "distributed",
-                   "one as master, one as parameter server, one as worker"),
+                   "start a master, a parameter server and a worker"),
     ET_OPTION_ROW(train_options, passed, et_strings, STRINGS, PASSED, "", NULL, ""),
     ET_OPTION_END,
 };
 
 static const et_usage usage = {
     options, sizeof(train_options),
-    "Runs a program that trains; what is not an option of this command is the "
-    "program's.",
+    "Runs a training program. Options of other names are passed to the program.",
     "--module ./iris --output jobs/iris --max-steps 2000"
 };
 
@@ -100,7 +100,7 @@ static int train(const et_call *call, et_error *error)
 }
 
 const et_command et_tfx_commands[] = {
-    ET_COMMAND("train", train, "run a program that trains", &usage),
+    ET_COMMAND("train", train, "run a training program", &usage),
     ET_COMMAND("predict", et_cmd_predict, "predict rows with a trained model",
                &et_usage_tfx_predict),
     ET_COMMAND("scaffold", et_cmd_scaffold, "write a project that trains and predicts",

@@ -129,18 +129,18 @@ static void describe_columns(const et_tabular_task *task)
     et_column_use *uses = et_alloc((size_t)et_schema_count(task->schema), sizeof *uses);
     const bool ids = uses && find_uses(task, uses);
     if (!uses || et_column_uses_print(&text, uses, task->schema, task->metadata, "", NULL))
-        et_task_tell(&task->context, "%-12s no memory to list them", "columns");
+        et_task_tell(&task->context, "%-12s no memory to list the columns", "columns");
     else
         for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
             *end = 0;
             et_task_tell(&task->context, "%-12s %s", line == text.data ? "columns" : "", line);
         }
     if (ids)
-        et_task_tell(&task->context,
-                     "%-12s to use what looks like an ID, add a feature for it to a copy of %s "
-                     "(type: hash) and train another run with --set task.features_path=COPY "
-                     "(doc/features.md)",
-                     "", file->path);
+        et_task_tell(
+            &task->context,
+            "%-12s to use an ignored ID column, add a feature of type hash to a copy of %s and "
+            "train another run with --set task.features_path=COPY (doc/features.md)",
+            "", file->path);
     et_strbuf_release(&text);
     et_free(uses);
 }
@@ -177,7 +177,7 @@ static void describe_target(const et_tabular_task *task)
     }
     et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
     if (is_taken_for_classes(task, field))
-        et_strbuf_append(&text, "  (as a number: --set task.target_type=number)");
+        et_strbuf_append(&text, "  (to predict a number: --set task.target_type=number)");
     et_task_tell(&task->context, "%s", et_strbuf_text(&text));
     et_strbuf_release(&text);
 }
@@ -191,7 +191,7 @@ static void describe_rows(const et_tabular_task *task)
                  et_format_many(columns, "column").text, parts ? "; a mix of " : "",
                  parts ? et_format_many(parts, "table").text : "");
     if (!task->validations)
-        et_task_tell(&task->context, "validation   none: task.held_out is 0");
+        et_task_tell(&task->context, "validation   none, as task.held_out is 0");
     for (int i = 0; task->other[0] && i < task->validations; i++) {
         const et_tabular_set *sets = task->options.validation_data.sets.items;
         et_task_tell(&task->context, "validation   %s%s%s",
@@ -199,7 +199,7 @@ static void describe_rows(const et_tabular_task *task)
                      sets ? sets[i].name : "");
     }
     if (task->validations && !task->other[0])
-        et_task_tell(&task->context, "validation   %s rows of these are held out (%g %%)",
+        et_task_tell(&task->context, "validation   %s of these rows are held out (%g %%)",
                      et_format_count(task->validation[0]->count).text,
                      100 * task->options.held_out);
 }
@@ -231,14 +231,13 @@ static const et_run_file files[] = {
 };
 
 static const et_option options[] = {
-    ET_OPTION_SETS("data", "FILE,...", "tables to learn from: CSV, plain or .gz",
+    ET_OPTION_SETS("data", "FILE,...", "training tables: CSV, plain or .gz",
                    .settings = { "task.train_data.input_path" }, .experiment = "tabular/mlp",
                    .endings = ".csv .csv.gz"),
-    ET_OPTION_SETS("valid", "FILE,...", "table to validate on",
+    ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),
-    ET_OPTION_SETS("target", "NAME", "column that is to be predicted",
-                   .settings = { "task.target" }),
-    ET_OPTION_SETS("batch-size", "N", "rows of a batch",
+    ET_OPTION_SETS("target", "NAME", "column to predict", .settings = { "task.target" }),
+    ET_OPTION_SETS("batch-size", "N", "rows per batch",
                    .settings = { "task.train_data.batch_size" }),
     ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",
                    .settings = { "task.model.mlp.dropout", "task.model.resnet.hidden_dropout",
@@ -246,25 +245,25 @@ static const et_option options[] = {
     ET_OPTION_SETS("layers", "N", "layers or blocks of the model",
                    .settings = { "task.model.mlp.num_layers", "task.model.resnet.num_blocks",
                                  "task.model.ft_transformer.num_blocks" }),
-    ET_OPTION_SETS("missing", "TEXT...", "texts that mean that there is no value, beside the usual",
+    ET_OPTION_SETS("missing", "TEXT...", "further texts that mean a missing value",
                    .settings = { "task.missing" }),
-    ET_OPTION_SETS("delimiter", "C", "between values: , ; | tab (found by itself)",
+    ET_OPTION_SETS("delimiter", "C", "delimiter: , ; | or tab (default: detected)",
                    .settings = { "task.delimiter" }),
-    ET_OPTION_SETS("comment", "C", "lines that begin with it are skipped",
+    ET_OPTION_SETS("comment", "C", "skip lines that begin with this character",
                    .settings = { "task.comment" }),
-    ET_OPTION_SETS("header", "auto|yes|no", "whether the first row has names",
+    ET_OPTION_SETS("header", "auto|yes|no", "whether the first row has the column names",
                    .settings = { "task.header" }),
     ET_OPTION_END,
 };
 
 static const et_command commands[] = {
-    ET_COMMAND("predict", et_cmd_predict, "predict rows from standard input", &et_usage_predict),
-    ET_COMMAND("data", et_cmd_data, "say what is in a table", &et_usage_data),
-    ET_COMMAND("export", et_cmd_export_table, "write what predicting needs to a file or directory",
+    ET_COMMAND("predict", et_cmd_predict, "predict rows with a trained model", &et_usage_predict),
+    ET_COMMAND("data", et_cmd_data, "analyze a table", &et_usage_data),
+    ET_COMMAND("export", et_cmd_export_table, "export a model for prediction",
                &et_usage_export_table),
     ET_COMMAND("scaffold", et_cmd_scaffold, "write a C project that trains and predicts",
                &et_usage_scaffold),
-    { .name = "tfx", .help = "TensorFX's commands by their names", .commands = et_tfx_commands },
+    { .name = "tfx", .help = "TensorFX's commands under their names", .commands = et_tfx_commands },
     ET_COMMAND_END,
 };
 

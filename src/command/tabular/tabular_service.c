@@ -77,9 +77,9 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
                                      .live_weights = options->live_weights };
     *out = NULL;
     if (options->precision)
-        return et_fail(error, ET_ECONFIG,
-                       "--precision: models of tables are computed as they were "
-                       "trained; leave it out");
+        return et_fail(
+            error, ET_ECONFIG,
+            "--precision: models of tables always use the precision of training; leave it out");
     predictions *all = et_alloc_zero(1, sizeof *all);
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
@@ -139,11 +139,11 @@ static et_value *add_counter(et_value *counters, const char *name, const char *h
 static void count(const et_service *self, et_value *counters)
 {
     predictions *all = (predictions *)(void *)self;
-    et_value *unknown = add_counter(counters, "unknown_values_total",
-                                    "Values that the model has never seen, by column.");
+    et_value *unknown =
+        add_counter(counters, "unknown_values_total", "Values unknown to the model, by column.");
     et_value *missing =
         add_counter(counters, "unseen_missing_total",
-                    "Missing values of columns that had none in training, by column.");
+                    "Missing values in columns without missing training values, by column.");
     pthread_mutex_lock(&all->lock);
     for (int i = 0; i < all->unseen.columns; i++) {
         const et_unseen_column *c = &all->unseen.column[i];
@@ -205,7 +205,7 @@ static int check_names(const predictions *all, const et_value *row, et_error *er
         for (int i = 0; i < count; i++)
             names[i] = et_schema_at(schema, i)->name;
         names[count] = NULL;
-        return et_fail(error, ET_EDATA, "the model knows no column %.64s%s", v->key,
+        return et_fail(error, ET_EDATA, "the model has no column %.64s%s", v->key,
                        et_nearest_hint(v->key, names, "").text);
     }
     return ET_OK;
@@ -220,8 +220,8 @@ static int read_row(const predictions *all, et_service_request *request, asked *
     int status = ET_OK;
     snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);
     if (row->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA, "%s is %s; an object, {\"column\": value}, is expected",
-                       where, et_json_kind_name(row->kind));
+        return et_fail(error, ET_EDATA, "%s is %s; expected an object, {\"column\": value}", where,
+                       et_json_kind_name(row->kind));
     status = check_names(all, row, error);
     if (!status)
         status = et_row_cells(cells_of(all, what, request->items), &columns, row, error);
@@ -246,13 +246,13 @@ static int read_tells(const et_service_request *request, asked *what, et_error *
 {
     const et_value *tells = et_value_get(request->json, "unknown");
     if (tells && tells->kind != ET_VALUE_BOOL)
-        return et_fail(error, ET_EDATA, "unknown: true or false is expected, found %s",
+        return et_fail(error, ET_EDATA, "unknown: expected true or false, found %s",
                        et_json_kind_name(tells->kind));
     what->tells = tells && tells->boolean;
     if (what->tells && what->form == CSV)
-        return et_fail(error, ET_EDATA,
-                       "unknown: an answer in CSV has no place for it; accept application/json or "
-                       "application/x-ndjson");
+        return et_fail(
+            error, ET_EDATA,
+            "unknown: not possible in CSV; accept application/json or application/x-ndjson");
     return ET_OK;
 }
 
@@ -281,7 +281,7 @@ static int read_json(const predictions *all, et_service_request *request, asked 
     if (status)
         return status;
     if (!rows || rows->kind != ET_VALUE_LIST)
-        return et_fail(error, ET_EDATA, "rows: a list of objects is expected, found %s",
+        return et_fail(error, ET_EDATA, "rows: expected a list of objects, found %s",
                        rows ? et_json_kind_name(rows->kind) : "nothing");
     if ((int64_t)rows->count > all->items_max) {
         request->items = (int64_t)rows->count; /* too many: none is read */

@@ -70,9 +70,10 @@ int et_tfx_distributed(const char **argv, et_error *error)
     int length =
         snprintf(folder, sizeof folder, "%s/etude-keys.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (length >= (int)sizeof folder)
-        return et_fail(error, ET_EUSAGE, "TMPDIR: %.60s...: the name is too long", tmp);
+        return et_fail(error, ET_EUSAGE,
+                       "TMPDIR: %.60s...: the name is too long; choose a shorter one", tmp);
     if (!mkdtemp(folder))
-        return et_fail_errno(error, "%s: a folder for keys", folder);
+        return et_fail_errno(error, "cannot make the folder %s for keys", folder);
     pid_t self = getpid();
     program p = { argv, folder };
     const et_local_cluster setup = { .own_ports = true, .self = &p, .be = be };

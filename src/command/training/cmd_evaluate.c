@@ -22,10 +22,10 @@ static const et_option options[] = {
     ET_OPTION_MODEL_DIR(et_evaluate_args, model_dir),
     ET_OPTION_TASK(et_evaluate_args, task),
     ET_OPTION_LIST(et_evaluate_args, data, "data", "FILE",
-                   "measure on these files, not on the run's validation "
-                   "data; may be given again"),
+                   "evaluate on these files, not on the run's validation data; may be given again"),
     ET_OPTION_CHECKPOINT(et_evaluate_args, checkpoint),
-    ET_OPTION_SET(et_evaluate_args, set, "settings on top of the run's; may be given again"),
+    ET_OPTION_SET(et_evaluate_args, set,
+                  "settings that override those of the run; may be given again"),
     ET_OPTION_LIVE_WEIGHTS(et_evaluate_args, live_weights),
     ET_OPTION_JSON(et_evaluate_args, json),
     ET_OPTION_QUIET(et_evaluate_args, quiet),
@@ -37,7 +37,7 @@ static const et_option options[] = {
 
 const et_usage et_usage_evaluate = {
     options, sizeof(et_evaluate_args),
-    "Measures a trained model on files, or on its validation data.", "runs/a new.csv"
+    "Evaluates a trained model on files, or on its validation data.", "runs/a new.csv"
 };
 
 /* Standard output may be a file, but none of the run's or of those that are read. */
@@ -70,8 +70,8 @@ static int use_files(et_experiment *experiment, const et_strings *files, et_aren
         return ET_OK;
     if (!path)
         return et_fail(error, ET_EUSAGE,
-                       "evaluate: %s: a model of %s is measured on its own data%s", files->items[0],
-                       experiment->kind->name,
+                       "evaluate: %s: a model of %s can only be evaluated on its own data%s",
+                       files->items[0], experiment->kind->name,
                        experiment->kind->file ? "; name one of its tasks with --task" : "");
     const char *group = et_arena_printf(arena, "%.*s", (int)(strrchr(path, '.') - path), path);
     et_value *nothing = et_value_new(arena, ET_VALUE_NULL), *list = et_value_list(arena);

@@ -67,8 +67,8 @@ int et_dry_run_open(et_dry_run *dry, et_error *error)
     status = et_text_spread(&dry->directory, dry->comm, status, error);
     if (!status && !et_file_exists(dry->directory))
         status = et_fail(error, ET_ENOTFOUND,
-                         "--dry-run: %s, which rank 0 has made, is not there; name in TMPDIR a "
-                         "directory that all ranks see",
+                         "--dry-run: this rank cannot see %s, which rank 0 made; set TMPDIR to a "
+                         "directory that all ranks share",
                          dry->directory);
     return et_comm_agree(dry->comm, status, NULL, error);
 }
@@ -175,7 +175,8 @@ static int print(const found *f, et_error *error)
 {
     const measured *m = &f->m;
     if (!m->left) {
-        et_print(stdout, "nothing to do: the run is at step %s\n", et_format_count(m->done).text);
+        et_print(stdout, "nothing to do: the run is already at step %s\n",
+                 et_format_count(m->done).text);
     } else {
         et_print(stdout, "would take %s, %s%s: %s of %s s",
                  et_format_duration(m->pace.seconds * (double)m->left).text,
@@ -183,7 +184,7 @@ static int print(const found *f, et_error *error)
                  et_format_many(m->left, "step").text, et_format_value(m->pace.seconds).text);
         if (m->pace.unit && isfinite(m->pace.units))
             et_print(stdout, " (%s %ss/s)", et_format_rate(m->pace.units).text, m->pace.unit);
-        puts("; validation and saves come on top");
+        puts(", without validation and saves");
         print_ranks(f);
     }
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;

@@ -60,8 +60,9 @@ static int open_unpacked(et_evaluation *e, et_error *error)
         return status;
     status = et_model_place_unpack(&e->place, directory, error);
     if (!status && (status = open_trainer(e, directory, error)))
-        status = et_fail_while(
-            error, status, "%s, with the data of its settings (--set names others)", e->model_dir);
+        status = et_fail_while(error, status,
+                               "%s, with the data of its settings (use --set to name other data)",
+                               e->model_dir);
     et_scratch_close(directory);
     return status;
 }
@@ -190,7 +191,7 @@ static int load_newest(et_evaluation *e, et_error *error)
                                            &facts, error);
     if (status == ET_ENOTFOUND)
         status = et_fail(error, status,
-                         "%s: no checkpoint yet; train there first, or wait until the run saves",
+                         "%s: no checkpoint yet; train this run first, or wait until it saves",
                          e->model_dir);
     if (!status)
         status = check_belongs(e, &facts, e->path, error);

@@ -34,7 +34,7 @@
 
 #define PREFIX "finetune-"
 
-static const char between[] = "stopping     between two runs: the same command resumes";
+static const char between[] = "stopping     between two runs; the same command resumes";
 
 #define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
 
@@ -64,10 +64,10 @@ static int find_source(finetuning *f, et_error *error)
         return ET_OK;
     }
     return et_fail(error, ET_ECONFIG,
-                   from ? "task.init_checkpoint: not set; --mode %s needs the directory of the run "
-                          "whose checkpoints are fine-tuned"
-                        : "--mode %s: this kind of task has no task.init_checkpoint, by which it "
-                          "would begin with the weights of another run",
+                   from ? "task.init_checkpoint is not set; --mode %s needs the directory of the "
+                          "run to fine-tune from"
+                        : "--mode %s: this kind of task has no task.init_checkpoint, so it cannot "
+                          "start from another run's weights",
                    f->args->mode_name);
 }
 
@@ -77,21 +77,22 @@ static int check(finetuning *f, et_error *error)
     et_outputs outputs = { .program = f->call->program, .run = args->model_dir };
     if (args->profiling.path)
         return et_fail(error, ET_EUSAGE,
-                       "--profile: goes with modes of one run, not with --mode %s",
+                       "--profile: cannot be used with --mode %s, which makes several runs",
                        args->mode_name);
     if (!f->experiment.trainer.validation_interval)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.validation_interval: 0; --mode %s keeps what validation measures",
-                       args->mode_name);
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.validation_interval is 0, but --mode %s needs validation; set an interval",
+            args->mode_name);
     int status = find_source(f, error);
     const char *own = et_arena_printf(f->arena, "%s/" ET_CHECKPOINT_FOLDER, args->model_dir);
     if (!status && !own)
         status = et_alloc_failed(error, 0, "a path");
     if (!status && et_file_exists(own))
-        status = et_fail(error, ET_EDENIED,
-                         "%s: is a run itself; choose another --model-dir, in which each "
-                         "fine-tuning gets a directory",
-                         args->model_dir);
+        status = et_fail(
+            error, ET_EDENIED,
+            "%s is a run; choose another --model-dir, in which each fine-tuning gets a directory",
+            args->model_dir);
     et_outputs_read_settings(&outputs, f->experiment.kind, f->experiment.task);
     if (!status)
         status = et_outputs_check_standard(&outputs, error);
@@ -140,7 +141,7 @@ static int wait_more(const finetuning *f, bool *over, et_error *error)
         return status;
     return et_fail(error, ET_ENOTFOUND,
                    "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
-                   "last one fine-tuned is of step %s",
+                   "last fine-tuning started from step %s",
                    f->from, timeout,
                    et_format_count(f->readings.last < 0 ? 0 : f->readings.last).text);
 }

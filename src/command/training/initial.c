@@ -43,8 +43,8 @@ static int check_member(const char *path, et_error *error)
     int status = et_model_place_open(&place, path, NULL);
     if (!status && place.member)
         status = et_fail(error, ET_ECONFIG,
-                         "%s is one of the tasks of %s: take an export of it (export %s --task %s "
-                         "--output FILE)",
+                         "%s is one of the tasks of %s; export this task first (export %s --task "
+                         "%s --output FILE)",
                          path, place.member->run, place.member->run, place.member->name);
     else
         status = ET_OK;
@@ -90,7 +90,8 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
         return ET_OK;
     if (!et_file_exists(initial->from))
         return et_fail(error, ET_ENOTFOUND,
-                       "--init: %s is not there; name a run, or a file of weights", initial->from);
+                       "--init: %s does not exist; name a run, or a file of weights",
+                       initial->from);
     int status = check_member(initial->from, error);
     if (status)
         return et_fail_while(error, status, "--init");
@@ -117,10 +118,9 @@ int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_pr
                      et_arena *arena, et_error *error)
 {
     if (!initial->run)
-        return et_fail(
-            error, ET_EUSAGE,
-            "train: --experiment is missing: %s is a file, of which weights alone are taken",
-            initial->from);
+        return et_fail(error, ET_EUSAGE,
+                       "train: --experiment is missing; %s is a file, which gives only weights",
+                       initial->from);
     initial->settings = true;
     return et_experiment_open_run(experiment, program, initial->run, arena, error);
 }

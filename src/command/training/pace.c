@@ -15,7 +15,7 @@ static int go_on(et_comm *comm, bool enough, bool *more, const volatile sig_atom
 {
     unsigned ends = enough && et_comm_rank(comm) == 0;
     int status = et_flag_is_set(stop)
-                     ? et_fail(error, ET_EINTERRUPTED, "interrupted: nothing was begun")
+                     ? et_fail(error, ET_EINTERRUPTED, "interrupted before anything started")
                      : ET_OK;
     status = et_comm_agree(comm, status, &ends, error);
     *more = !status && !ends;

@@ -22,9 +22,9 @@
 
 const et_option et_profiling_options[] = {
     ET_OPTION_TEXT(et_profiling, path, "profile", "FILE",
-                   "where a trace of the work goes, for ui.perfetto.dev"),
+                   "file for a trace of the computation, for ui.perfetto.dev"),
     ET_OPTION_TEXT(et_profiling, steps, "profile-steps", "A:B",
-                   "which steps it has, counted from this start"),
+                   "steps to trace, counted from this start"),
     ET_OPTION_END,
 };
 
@@ -51,8 +51,7 @@ static int parse_steps(et_profiling *p, et_error *error)
     if (p->last >= p->first && p->last > 0 && !*end)
         return ET_OK;
     return et_fail(error, ET_EUSAGE,
-                   "--profile-steps %s: not A:B with whole numbers from 1 on, A not behind B; for "
-                   "example 10:20",
+                   "--profile-steps %s: not of the form A:B, with 1 <= A <= B; for example 10:20",
                    p->steps);
 }
 
@@ -84,7 +83,7 @@ static void print_heading(const et_profiling *p, const et_trace_facts *facts, et
                      p->path, et_format_many(facts->units, "step").text,
                      1e-6 * (double)(facts->end - facts->begin));
     if (facts->dropped)
-        et_strbuf_printf(text, "profile      %s spans found no room and are not in it\n",
+        et_strbuf_printf(text, "profile      %s spans were dropped for lack of memory\n",
                          et_format_count(facts->dropped).text);
 }
 
@@ -174,7 +173,7 @@ int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
     /* Counted from this start: a run that goes on at step 2000 has a step 1 here. */
     if (p->steps && steps && p->first > steps)
         return et_fail(error, ET_EUSAGE,
-                       "--profile-steps %s: this start has %s steps to do; they are counted from "
+                       "--profile-steps %s: this start does only %s steps; steps are counted from "
                        "1 at each start",
                        p->steps, et_format_count(steps).text);
     if (!p->steps && steps) {
@@ -194,8 +193,8 @@ static void finish(et_profiling *p, int run)
     if (facts.end > facts.begin)
         p->status = write_all(p, &p->error);
     else if (!run || run == ET_EINTERRUPTED)
-        et_log(ET_LOG_WARNING, "--profile: no step that it should have was done; %s is not written",
-               p->path);
+        et_log(ET_LOG_WARNING,
+               "--profile: none of the chosen steps was done; Etude does not write %s", p->path);
     if (p->status && run)
         et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
 }

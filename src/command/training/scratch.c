@@ -21,7 +21,7 @@ int et_scratch_open(char **directory, const char *name, et_error *error)
     int status = et_fail_errno(error, "%s", *directory);
     et_free(*directory);
     *directory = NULL;
-    return et_fail_while(error, status, "a directory for a while, in TMPDIR or else /tmp");
+    return et_fail_while(error, status, "a temporary directory in TMPDIR (default: /tmp)");
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)

@@ -32,93 +32,93 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 };
 
 /* Why options of Model Garden take nothing here. */
-#define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
-#define NO_TPU "there is no TPU; training runs on the CPU"
+#define NO_GIN "gin configures Python functions; use --config and --set"
+#define NO_TPU "Etude trains on the CPU, not on a TPU"
 
 /* The short forms come first, as what people type most. Other names are Model Garden's. */
 static const et_option options[] = {
     ET_OPTION_KINDS(et_train_args, settings),
     ET_OPTION_TEXT(et_train_args, experiment, "experiment", "EXPERIMENT",
-                   "which set of settings to begin with (default: by the data); `list` shows all"),
+                   "experiment: a named set of settings (default: by the data); `list` shows all"),
     ET_OPTION_TEXT(et_train_args, model_dir, "model-dir", "DIR",
-                   "where the run is kept (default: runs/NAME-1, or the next number); one that is "
-                   "there is resumed",
+                   "directory of the run (default: runs/NAME-1, or the next number); an existing "
+                   "run is resumed",
                    .alias = "output-dir"),
     ET_OPTION_TEXT(et_train_args, mode_name, "mode",
                    "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
                    "continuous_train_and_eval",
-                   "train_and_eval is the usual; eval and continuous_eval "
-                   "measure the run's newest checkpoint, or each as it comes; "
-                   "continuous_train_and_eval fine-tunes from each that comes in "
-                   "task.init_checkpoint"),
+                   "train_and_eval (default); eval evaluates the newest checkpoint, "
+                   "continuous_eval each new one; continuous_train_and_eval fine-tunes from each "
+                   "new checkpoint of task.init_checkpoint"),
     ET_OPTION_LIST(et_train_args, config, "config", "FILE",
                    "YAML or JSON file of settings; may be given again, later ones win",
                    .alias = "config-file"),
-    ET_OPTION_TEXT(et_train_args, init, "init", "RUN|FILE",
-                   "begin a new run with the weights of another (its best, or a checkpoint's) and "
-                   "the files that they belong to, unless others are named; its settings too, "
-                   "without --experiment"),
+    ET_OPTION_TEXT(
+        et_train_args, init, "init", "RUN|FILE",
+        "start a new run from the weights of another run (its best checkpoint) or of a file, with "
+        "the files that belong to them; without --experiment also with its settings"),
     ET_OPTION_SET(et_train_args, set,
-                  "settings on top of all files: key=value with commas between, YAML, or a file's "
-                  "name; may be given again"),
+                  "settings that override all files: KEY=VALUE separated by commas, YAML, or a "
+                  "file name; may be given again"),
     ET_OPTION_FLAG(et_train_args, accept_changes, "accept-changes",
-                   "resume although optimizer, learning rate, dropout or label smoothing are not "
-                   "the run's; what another optimizer keeps begins anew"),
+                   "resume with another optimizer, learning rate, dropout or label smoothing; a "
+                   "new optimizer starts with empty slots"),
     ET_OPTION_SWITCH(et_train_args, async, "enable-async-checkpointing", "BOOL",
-                     "save beside training, as is usual; false: training waits for each save",
+                     "save in the background (default); false: training waits for each save",
                      .field.default_number = true),
     ET_OPTION_FLAG(et_train_args, dry_run, "dry-run",
-                   "read settings and data, make the plan, measure a few steps and say how long "
-                   "all would take; leaves nothing behind"),
-    ET_OPTION_FLAG(et_train_args, json, "json", "with --dry-run: print that as a JSON object"),
+                   "read settings and data, measure a few steps and print how long training would "
+                   "take; write nothing"),
+    ET_OPTION_FLAG(et_train_args, json, "json",
+                   "with --dry-run: print the result as a JSON object"),
     ET_OPTION_FLAG(et_train_args, verbose, "verbose",
-                   "show every summary and save, and what computes"),
+                   "print every summary and save, and which kernels compute"),
     ET_OPTION_QUIET(et_train_args, quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_COUNT(et_train_args, pretrain_steps, "pretrain-steps", "N", 0, ET_OPTION_COUNT_MAX,
-                    "of continuous_train_and_eval: the last step of the run that is fine-tuned; "
-                    "else what its settings say"),
-    ET_OPTION_TIME(et_train_args, time_limit, "time-limit", "TIME",
-                   "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h"),
-    ET_OPTION_FLAG(et_train_args, distributed, "distributed",
-                   "train by a master, workers and parameter servers, started on this machine"),
+                    "for continuous_train_and_eval: last step of the pre-training run (default: "
+                    "from its settings)"),
+    ET_OPTION_TIME(
+        et_train_args, time_limit, "time-limit", "TIME",
+        "save and stop with exit code 75 after this time: 1:30:00, 2-00:00:00, 90m, 1.5h"),
+    ET_OPTION_FLAG(
+        et_train_args, distributed, "distributed",
+        "train with a master, workers and parameter servers, all started on this machine"),
     ET_OPTION_COUNT(et_train_args, workers, "workers", "N", 0, ET_ROLES_MAX,
-                    "with --distributed: so many workers (1)"),
+                    "with --distributed: number of workers (1)"),
     ET_OPTION_COUNT(et_train_args, servers, "servers", "N", 0, ET_ROLES_MAX,
-                    "with --distributed: so many parameter servers (1)"),
+                    "with --distributed: number of parameter servers (1)"),
     ET_OPTION_TEXT(et_train_args, keys, "keys", "DIR",
-                   "folder with the keys of the cluster that TF_CONFIG names; needed beyond one "
-                   "host"),
-    ET_OPTION_SIZE(et_train_args, memory, "memory", "SIZE",
-                   "of a new run: the largest batch whose plan fits into so much, in place of the "
-                   "settings': 4G, 500M"),
+                   "folder with the keys of the cluster in TF_CONFIG; required for several hosts"),
+    ET_OPTION_SIZE(
+        et_train_args, memory, "memory", "SIZE",
+        "for a new run: choose the largest batch that fits into this memory, such as 4G or 500M"),
     ET_OPTION_GROUP(et_train_args, profiling, et_profiling_options),
     ET_OPTION_NONE("gin-file", "FILE", NO_GIN),
     ET_OPTION_NONE("gin-params", "BINDING", NO_GIN),
     ET_OPTION_NONE("tpu", "ADDRESS", NO_TPU),
     ET_OPTION_NONE("tpu-platform", "NAME", NO_TPU),
-    ET_OPTION_NONE("tf-data-service", "ADDRESS", "a run reads its data itself"),
+    ET_OPTION_NONE("tf-data-service", "ADDRESS", "each run reads its own data"),
     ET_OPTION_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
-    ET_OPTION_NONE("tflex-output-uri", "URI", "a run is kept in --model-dir alone"),
-    ET_OPTION_TOLD("resume", "a run that is there is resumed: name its RUN"),
+    ET_OPTION_NONE("tflex-output-uri", "URI", "a run is kept only in --model-dir"),
+    ET_OPTION_TOLD("resume", "an existing run is resumed automatically; name its RUN"),
     ET_OPTION_TOLD("overwrite",
-                   "a run is never overwritten: name another RUN, or remove the old one"),
-    ET_OPTION_TOLD("learning-rate", "it is --lr RATE"),
-    ET_OPTION_TOLD("optimizer", "it is --set trainer.optimizer_config.optimizer.type=NAME, such as "
-                                "adamw or sgd"),
-    ET_OPTION_TOLD("num-layers", "it is --layers N"),
-    ET_OPTION_TOLD("num-workers", "data is read by one thread; --threads N says with how many "
-                                  "threads the model is computed"),
+                   "a run is never overwritten; name another RUN, or remove the old one"),
+    ET_OPTION_TOLD("learning-rate", "use --lr RATE"),
+    ET_OPTION_TOLD("optimizer",
+                   "use --set trainer.optimizer_config.optimizer.type=NAME, such as adamw or sgd"),
+    ET_OPTION_TOLD("num-layers", "use --layers N"),
+    ET_OPTION_TOLD(
+        "num-workers",
+        "one thread reads data; use --threads N to set the number of threads that compute"),
     ET_OPTION_RUN(et_train_args, model_dir),
     ET_OPTION_END,
 };
 
-const et_usage et_usage_train = {
-    options, sizeof(et_train_args),
-    "Trains a model. Ctrl-C saves; the same command resumes from there. "
-    "SIGUSR1\nsaves and continues.",
-    "--experiment EXPERIMENT --model-dir runs/a DATA"
-};
+const et_usage et_usage_train = { options, sizeof(et_train_args),
+                                  "Trains a model. Ctrl-C saves a checkpoint and stops; the same "
+                                  "command resumes.\nSIGUSR1 saves a checkpoint and continues.",
+                                  "--experiment EXPERIMENT --model-dir runs/a DATA" };
 
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
@@ -134,10 +134,10 @@ static int check_mode(const et_train_args *args, et_error *error)
                          : watches && args->accept_changes ? "--accept-changes"
                                                            : NULL;
     return trains || !option ? ET_OK
-                             : et_fail(error, ET_EUSAGE, "%s: does not go with --mode %s%s", option,
-                                       args->mode_name,
+                             : et_fail(error, ET_EUSAGE, "%s cannot be used with --mode %s%s",
+                                       option, args->mode_name,
                                        args->init && args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL
-                                           ? ", which takes its weights from task.init_checkpoint"
+                                           ? ", which reads its weights from task.init_checkpoint"
                                            : "");
 }
 
@@ -149,14 +149,14 @@ static int read_mode(et_train_args *args, et_error *error)
         args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
     if (args->pretrain_steps && !finetunes)
         return et_fail(error, ET_EUSAGE,
-                       "--pretrain-steps: goes with --mode continuous_train_and_eval alone, which "
-                       "waits for another run's pre-training");
+                       "--pretrain-steps: only for --mode continuous_train_and_eval, which waits "
+                       "for another run's pre-training");
     if (!args->mode_name)
         return ET_OK;
     if (!strcmp(args->mode_name, "train_and_validate"))
         return et_fail(error, ET_EUSAGE,
-                       "--mode train_and_validate: Model Garden names it and never implemented it; "
-                       "train_and_eval validates while it trains");
+                       "--mode train_and_validate: Model Garden documents but never implemented "
+                       "this mode; use train_and_eval");
     int mode, status = et_field_read_word(&row, &mode, args->mode_name, "--mode", error);
     if (status)
         return status;
@@ -180,12 +180,12 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
     if (status)
         return status;
     bool fits = kind->example && !strchr(kind->example, '\n');
-    return et_fail(error, ET_EUSAGE,
-                   "train: --model-dir is missing: where to keep the run; such as `%s train "
-                   "--experiment %s --model-dir runs/a%s%s`, and `%s train --help` shows all",
-                   call->program->name,
-                   args->experiment ? args->experiment : kind->experiments->name, fits ? " " : "",
-                   fits ? kind->example : "", call->program->name);
+    return et_fail(
+        error, ET_EUSAGE,
+        "train: --model-dir is missing; name the directory of the run, for example `%s train "
+        "--experiment %s --model-dir runs/a%s%s` (`%s train --help` shows all options)",
+        call->program->name, args->experiment ? args->experiment : kind->experiments->name,
+        fits ? " " : "", fits ? kind->example : "", call->program->name);
 }
 
 /* The experiment that a run will have, as far as it can be known; NULL: it can not. */
@@ -229,15 +229,15 @@ static int name_run(et_train_args *args, const et_call *call, et_error *error)
 static int check_together(const et_train_args *args, et_error *error)
 {
     if (args->json && !args->dry_run)
-        return et_fail(error, ET_EUSAGE,
-                       "--json: goes with --dry-run; what training measures is in "
-                       "RUN/" ET_RUN_LOG);
+        return et_fail(
+            error, ET_EUSAGE,
+            "--json: only with --dry-run; training writes its values to RUN/" ET_RUN_LOG);
     if (args->dry_run && args->profiling.path)
-        return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+        return et_fail(error, ET_EUSAGE, "--profile: cannot be used with --dry-run");
     if (args->profiling.steps && !args->profiling.path)
-        return et_fail(error, ET_EUSAGE, "--profile-steps: goes with --profile FILE");
+        return et_fail(error, ET_EUSAGE, "--profile-steps: only with --profile FILE");
     if ((args->workers || args->servers) && !args->distributed)
-        return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
+        return et_fail(error, ET_EUSAGE, "--%s: only with --distributed",
                        args->workers ? "workers" : "servers");
     return ET_OK;
 }
@@ -292,7 +292,8 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
     name = et_option_settings_experiment(&args->settings, program);
     if (name)
         return et_experiment_begin(experiment, program, name, arena, error);
-    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
+    return et_fail(error, ET_EUSAGE,
+                   "train: --experiment is missing; `%s list` shows all experiments",
                    program->name);
 }
 

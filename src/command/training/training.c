@@ -54,7 +54,7 @@ static int claim(et_training *t, const char *directory, et_error *error)
         return status;
     if (kept.kind != t->experiment.kind)
         return et_fail(error, ET_ECONFIG,
-                       "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
+                       "%s is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, t->experiment.kind->name);
     status = et_train_adopt(&t->experiment, &kept, &t->arena, error);
     if (!status)
@@ -265,7 +265,7 @@ static int advise(const et_train_args *args, et_error *error)
     et_free(path);
     return et_fail(error, ET_EDIVERGED, "%.700s; %s", what,
                    saved ? "with --accept-changes the run resumes from its last checkpoint"
-                         : "nothing was saved yet: with --accept-changes the run begins anew");
+                         : "nothing was saved yet: with --accept-changes the run starts again");
 }
 
 void et_training_limit_time(const et_train_args *args)
@@ -283,7 +283,7 @@ static void keep_nothing(et_training *t, et_error *error)
     char what[ET_ERROR_TEXT_MAX];
     snprintf(what, sizeof what, "%s", error ? error->text : "");
     if (et_training_step(t))
-        et_fail(error, ET_ENOMEM, "%.700s; nothing was saved yet, so %.200s goes again", what,
+        et_fail(error, ET_ENOMEM, "%.700s; nothing was saved yet, so Etude removes %.200s", what,
                 t->args->model_dir);
     t->set_up = false;
 }

@@ -56,13 +56,12 @@ static void look_at_time(et_training *t, const et_showing *showing)
         return;
     const double end = (double)showing->step + fmax(t->args->ends - now, 0) * steps / seconds;
     if (showing->step < t->warmup && end < (double)t->warmup)
-        et_log(
-            ET_LOG_WARNING,
-            "the time limit comes at about step %s, within the warm-up of %s steps: the learning "
-            "rate does not reach its peak; give it more time or lower "
-            "trainer.optimizer_config.%s.warmup_steps",
-            et_format_count((int64_t)end).text, et_format_count(t->warmup).text,
-            warmup_setting(&t->plan.optimizer_config));
+        et_log(ET_LOG_WARNING,
+               "training will reach the time limit at about step %s, within the warm-up of %s "
+               "steps, so the learning rate will not reach its peak; allow more time or lower "
+               "trainer.optimizer_config.%s.warmup_steps",
+               et_format_count((int64_t)end).text, et_format_count(t->warmup).text,
+               warmup_setting(&t->plan.optimizer_config));
     t->warmup = 0;
 }
 
@@ -302,7 +301,9 @@ static void warn_of_first(const et_training *t, const et_schedule *schedule)
     double rate = et_schedule_rate(schedule, 0);
     if (rate >= RATE_OF_NO_USE && t->plan.train_steps > 0)
         et_log(ET_LOG_WARNING,
-               "the learning rate of the first update is %g%s, of which no model is left", rate,
+               "the learning rate of the first update is %g%s, so training will diverge; lower the "
+               "rate",
+               rate,
                t->plan.optimizer_config.learning_rate.type == ET_RATE_POWER_WITH_OFFSET
                    ? " (power_with_offset.pre_offset_learning_rate)"
                    : "");
@@ -320,8 +321,8 @@ static void warn_of_rest(const et_training *t, const et_schedule *schedule)
     }
     if (some && none < t->plan.train_steps - 1 && is_zero_from(schedule, none, t->plan.train_steps))
         et_log(ET_LOG_WARNING,
-               "the learning rate is 0 from step %lld of %lld on, and nothing is learnt there; a "
-               "decay without a length of its own ends with the run",
+               "the learning rate is 0 from step %lld of %lld on, so the model learns nothing "
+               "there; a decay without decay_steps ends with the run",
                (long long)none, (long long)t->plan.train_steps);
 }
 
@@ -330,12 +331,12 @@ static void warn_of_warmup(et_training *t, const et_schedule *schedule)
 {
     const int64_t warmup = et_schedule_warmup(schedule), steps = t->plan.train_steps;
     if (warmup >= steps)
-        et_log(ET_LOG_WARNING,
-               "the run ends at step %s, within the warm-up of %s steps: the learning rate never "
-               "reaches its peak; train longer or lower "
-               "trainer.optimizer_config.%s.warmup_steps",
-               et_format_count(steps).text, et_format_count(warmup).text,
-               warmup_setting(&t->plan.optimizer_config));
+        et_log(
+            ET_LOG_WARNING,
+            "the run ends at step %s, within the warm-up of %s steps, so the learning rate never "
+            "reaches its peak; train longer or lower trainer.optimizer_config.%s.warmup_steps",
+            et_format_count(steps).text, et_format_count(warmup).text,
+            warmup_setting(&t->plan.optimizer_config));
     else if (t->args->ends > 0)
         t->warmup = warmup;
 }
@@ -515,7 +516,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
     }
     if (!status && !fit.fits)
         status = et_fail(error, ET_ENOMEM,
-                         "--memory %s: too little; the smallest batch that works, %lld, needs %s",
+                         "--memory %s is too little; the smallest possible batch, %lld, needs %s",
                          et_format_bytes(fit.budget).text, (long long)fit.fails,
                          at_least(fit.fails_bytes).text);
     return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
@@ -527,11 +528,10 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
     bool fits = t->args->memory && !et_train_finds_weights(t->args);
     int status = et_device_open(&t->device, error);
     if (!status && fits && t->experiment.runtime.data_shards > 1)
-        status =
-            et_fail(error, ET_ECONFIG,
-                    "--memory chooses batches that are not cut; with runtime.data_shards: %lld "
-                    "set the size of a batch",
-                    (long long)t->experiment.runtime.data_shards);
+        status = et_fail(
+            error, ET_ECONFIG,
+            "--memory cannot be used with runtime.data_shards: %lld; set the batch size instead",
+            (long long)t->experiment.runtime.data_shards);
     if (!status)
         status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
     if (!status)
@@ -551,8 +551,8 @@ static int open_cluster(et_training *t, const char *directory, et_error *error)
         return ET_OK;
     if (t->plan.recovery_max_trials > 0)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.recovery_max_trials: %lld: with workers and parameter servers a "
-                       "run does not go back by itself; set 0",
+                       "trainer.recovery_max_trials: %lld: a run with workers and parameter "
+                       "servers cannot go back to a checkpoint by itself; set 0",
                        (long long)t->plan.recovery_max_trials);
     et_task_trainer *single;
     int status = t->learner->class->single(t->learner, &single, error);

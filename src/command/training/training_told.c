@@ -56,7 +56,7 @@ void et_training_say_memory(et_training *t)
                     "memory       %s planned: parameters %s, activations %s, constants %s%s",
                     et_format_bytes(all).text, et_format_bytes(parameters).text,
                     et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
-                    twice ? "; feed-forward layers computed twice" : "");
+                    twice ? "; feed-forward layers are computed twice" : "");
 }
 
 /* For --verbose: what a step is made of, and where its logs are. */
@@ -97,8 +97,8 @@ void et_training_say_privacy(et_training *t, int64_t steps)
     if (!privacy)
         return;
     if (!privacy->per_example) {
-        et_training_say(t->progress, "privacy      promised to no sample: the gradient of a whole "
-                                     "update is clipped; see per_example");
+        et_training_say(t->progress, "privacy      no guarantee: the gradient of a whole update is "
+                                     "clipped, not that of each sample; see per_example");
         return;
     }
     if (t->learner->class->batches(t->learner, &samples, NULL) || samples < 1)
@@ -152,8 +152,8 @@ static void warn_of_initial(et_training *t, const char *from)
     const char *other = et_identity_other_file(theirs.values, t->identity);
     if (other)
         et_log(ET_LOG_WARNING,
-               "%s: its %s is another than this run's, so what its numbers mean (tokens, classes, "
-               "columns) may be another; --init RUN takes the run's files with its weights",
+               "%s has another %s than this run, so tokens, classes or columns may not match; "
+               "--init RUN also takes the files that belong to the weights",
                theirs.checkpoint, other);
 }
 
@@ -188,8 +188,8 @@ static void say_past(et_training *t, int64_t step)
                         et_format_count(step).text, epochs, epochs_of(t, step));
     else
         et_training_say(t->progress,
-                        "nothing done the run is at step %s, past trainer.train_steps: %s, and is "
-                        "left as it is; to continue, set more than %s",
+                        "nothing done the run is at step %s, past trainer.train_steps: %s; to "
+                        "continue, set more than %s",
                         et_format_count(step).text, et_format_count(steps).text,
                         et_format_count(step).text);
 }
@@ -202,17 +202,17 @@ void et_training_say_begin(et_training *t)
     if (step > steps)
         say_past(t, step);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
-        et_training_say(t->progress,
-                        "finished     at step %s of %s already: stopped early; to continue, change "
-                        "trainer.early_stopping",
-                        et_format_count(step).text, et_format_count(steps).text);
-    else if (et_controller_finished(t->controller))
         et_training_say(
             t->progress,
-            "finished     at step %s of %s already; to continue, raise trainer.train_%s%s",
-            et_format_count(step).text, et_format_count(steps).text,
-            epochs_of(t, steps) > 0 ? "epochs" : "steps",
-            t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL ? "; to validate it, --mode eval" : "");
+            "finished     early, at step %s of %s; to continue, change trainer.early_stopping",
+            et_format_count(step).text, et_format_count(steps).text);
+    else if (et_controller_finished(t->controller))
+        et_training_say(t->progress, "finished     at step %s of %s; to continue, raise %s%s",
+                        et_format_count(step).text, et_format_count(steps).text,
+                        epochs_of(t, steps) > 0 ? "trainer.train_epochs" : "trainer.train_steps",
+                        t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL
+                            ? "; to evaluate it, use --mode eval"
+                            : "");
     else if (step)
         et_training_say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
                         et_format_count(steps).text);
@@ -259,7 +259,7 @@ void et_training_say_end(et_training *t, const et_training_end *e, const char *d
                     et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
                     et_format_duration(e->seconds).text, best, longer, t->call->program->name,
                     kind->next ? kind->next : "evaluate", directory,
-                    kind->next_help ? kind->next_help : "measures it");
+                    kind->next_help ? kind->next_help : "evaluates it");
     if (e->steps < t->plan.train_steps)
         et_training_say_privacy(t, e->steps);
 }

@@ -58,12 +58,11 @@ static int wait_more(const watching *w, bool *over, et_error *error)
                        "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
                        w->args->model_dir, o->continuous_eval_timeout);
     if (et_trainer_last_step(o))
-        return et_fail(
-            error, ET_ENOTFOUND,
-            "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
-            "last one measured is of step %s, training ends at %s",
-            w->args->model_dir, o->continuous_eval_timeout, et_format_count(w->last).text,
-            et_format_count(o->train_steps).text);
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); "
+                       "the last evaluated checkpoint is of step %s, training ends at step %s",
+                       w->args->model_dir, o->continuous_eval_timeout,
+                       et_format_count(w->last).text, et_format_count(o->train_steps).text);
     return ET_OK;
 }
 
@@ -223,8 +222,7 @@ static int check_outputs(const watching *w, et_error *error)
 {
     et_outputs outputs = { .program = w->program, .run = w->args->model_dir };
     if (w->args->profiling.path)
-        return et_fail(error, ET_EUSAGE,
-                       "--profile: goes with modes that train, not with --mode %s",
+        return et_fail(error, ET_EUSAGE, "--profile: only for modes that train, not for --mode %s",
                        w->args->mode_name);
     et_outputs_read_settings(&outputs, w->experiment.kind, w->experiment.task);
     int status = et_outputs_check_standard(&outputs, error);

@@ -51,21 +51,22 @@ static const et_option options[] = {
     ET_OPTION_MODEL_DIR(evaluate_options, work.model_dir),
     ET_OPTION_TASK(evaluate_options, work.task),
     ET_OPTION_ROW(evaluate_options, data, et_option_words, STRING, FILES, "data", "SOURCE TARGET",
-                  "text to score on, one file per side, or one file of pairs, PAIRS.tsv "
+                  "text to evaluate on, one file per language, or one file of pairs, PAIRS.tsv "
                   "(default: the run's validation data)"),
     ET_OPTION_TEXT(evaluate_options, source, "source", "FILE", "lines to translate, plain or .gz"),
     ET_OPTION_TEXT(evaluate_options, reference, "reference", "FILE", "their translations"),
     ET_OPTION_TEXT(evaluate_options, work.output, "output", "FILE",
-                   "where the translations go, if they are wanted"),
+                   "file for the translations (default: not written)"),
     ET_OPTION_CHECKPOINT(evaluate_options, work.options.checkpoint),
     ET_OPTION_GROUP(evaluate_options, work, et_translating_search_options),
     ET_OPTION_PRECISION(evaluate_options, work.options.precision),
     ET_OPTION_LIVE_WEIGHTS(evaluate_options, work.options.live_weights),
     ET_OPTION_CHOICE(evaluate_options, score.tokenize, "tokenize", NULL, et_score_tokens,
-                     "none: for tokenized text", .field.default_number = -1),
-    ET_OPTION_FLAG(evaluate_options, score.lowercase, "lowercase", "compare without case"),
+                     "tokenization of BLEU; none: for text that is already tokenized",
+                     .field.default_number = -1),
+    ET_OPTION_FLAG(evaluate_options, score.lowercase, "lowercase", "ignore case"),
     ET_OPTION_SET(evaluate_options, set,
-                  "without --source: settings on top of the run's; may be given again"),
+                  "without --source: settings that override those of the run; may be given again"),
     ET_OPTION_GROUP(evaluate_options, work.profiling, et_profiling_options),
     ET_OPTION_JSON(evaluate_options, json),
     ET_OPTION_QUIET(evaluate_options, work.quiet),
@@ -94,7 +95,8 @@ static int take_data(evaluate_options *args, et_error *error)
 {
     const et_option_words *data = &args->data;
     if (data->times && (args->source || args->reference))
-        return et_fail(error, ET_EUSAGE, "evaluate: --data and %s: give the files once",
+        return et_fail(error, ET_EUSAGE,
+                       "evaluate: --data and %s name the files twice; use one of them",
                        args->source ? args->source : args->reference);
     if (data->times) {
         const int last = data->times - 1;
@@ -109,7 +111,7 @@ static int take_data(evaluate_options *args, et_error *error)
 /* Every option that must be there says what it is for. */
 static int missing(const char *option, const char *what, et_error *error)
 {
-    return et_fail(error, ET_EUSAGE, "evaluate: %s is missing: %s", option, what);
+    return et_fail(error, ET_EUSAGE, "evaluate: %s is missing; name %s", option, what);
 }
 
 /* --output and --profile, before minutes of decoding. */
@@ -133,18 +135,17 @@ static int check(const evaluate_options *args, et_error *error)
 {
     if (args->source && !args->reference && !args->pairs)
         return missing("--reference",
-                       "their translations, as a second file, or both in one file of pairs, "
-                       "PAIRS.tsv",
+                       "the translations in a second file, or both in one file of pairs, PAIRS.tsv",
                        error);
     if (args->source && args->set.count)
         return et_fail(error, ET_EUSAGE,
-                       "evaluate: --set: goes without --source, with the run's own data");
+                       "evaluate: --set: only without --source, for the run's own data");
     if (!args->source && args->reference)
-        return missing("--source", "which lines to translate", error);
+        return missing("--source", "the lines to translate", error);
     if (!args->source &&
         (args->work.output || args->work.options.precision || args->work.profiling.path))
         return missing("--source",
-                       "--output, --precision and --profile go with a file that is translated",
+                       "a file to translate, which --output, --precision and --profile need",
                        error);
     return ET_OK;
 }

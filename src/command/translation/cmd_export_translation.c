@@ -8,7 +8,7 @@
 static const char *const formats[] = { "onnx", "ctranslate2", NULL };
 
 static const et_option options[] = { ET_EXPORTING_OPTIONS(
-    formats, "of another program: a directory, float32") };
+    formats, "for other programs: a directory, in float32") };
 
 const et_usage et_usage_export = { options, sizeof(et_exporting_args),
                                    ET_EXPORTING_ABOUT("translating", "translate"),

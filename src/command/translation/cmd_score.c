@@ -33,23 +33,22 @@ typedef struct score_command {
 /* sacrebleu's own default of --width. */
 static const et_option options[] = {
     ET_OPTION_CHOICE(score_command, score.tokenize, "tokenize", NULL, et_score_tokens,
-                     "none: for tokenized text", .field.default_number = -1),
-    ET_OPTION_FLAG(score_command, score.lowercase, "lowercase", "compare without case"),
+                     "tokenization of BLEU; none: for text that is already tokenized",
+                     .field.default_number = -1),
+    ET_OPTION_FLAG(score_command, score.lowercase, "lowercase", "ignore case"),
     ET_OPTION_FLAG(score_command, score.model_garden, "model-garden",
-                   "also Model Garden's own uncased BLEU"),
-    ET_OPTION_COUNT(score_command, width, "width", "N", 0, 17, "decimals of scores",
+                   "also print Model Garden's uncased BLEU"),
+    ET_OPTION_COUNT(score_command, width, "width", "N", 0, 17, "number of decimals of the scores",
                     .field.default_number = 1),
     ET_OPTION_JSON(score_command, json),
     ET_OPTION_REST(score_command, paths, "REFERENCE [FILE]"),
     ET_OPTION_END
 };
 
-const et_usage et_usage_score = {
-    options, sizeof(score_command),
-    "Scores translations, a file or standard input, against a file of references: "
-    "BLEU and\nchrF2 as sacrebleu prints them.",
-    "test.de test.hyp"
-};
+const et_usage et_usage_score = { options, sizeof(score_command),
+                                  "Scores translations, a file or standard input, against a file "
+                                  "of references:\nBLEU and chrF2 as sacrebleu prints them.",
+                                  "test.de test.hyp" };
 
 /* What is appended to the references, or to the translations, would be scored as one of them. */
 static int check_output(const et_call *call, const char *reference_path, const char *path,
@@ -98,8 +97,8 @@ int et_cmd_score(const et_call *call, et_error *error)
     const et_strings *paths = &o->paths;
     if (paths->count != 1 && paths->count != 2)
         return et_fail(error, ET_EUSAGE,
-                       "score: found %zu files; give one of references, and one of translations "
-                       "unless they come from standard input",
+                       "score: found %zu files; give a file of references, and a file of "
+                       "translations or standard input",
                        paths->count);
     o->score.width = (int)o->width;
     et_arena arena = ET_ARENA_INIT;

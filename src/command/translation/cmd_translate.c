@@ -65,47 +65,51 @@ static const et_option options[] = {
     ET_OPTION_TASK(translate_options, work.task),
     ET_OPTION_CHECKPOINT(translate_options, work.options.checkpoint),
     ET_OPTION_TEXT(translate_options, input, "input", "FILE",
-                   "lines to translate, plain or .gz (else standard input)"),
-    ET_OPTION_TEXT(translate_options, work.output, "output", "FILE",
-                   "where translations go, when all are done (else standard output)"),
+                   "lines to translate, plain or .gz (default: standard input)"),
+    ET_OPTION_TEXT(
+        translate_options, work.output, "output", "FILE",
+        "file for the translations, written when all are done (default: standard output)"),
     ET_OPTION_CHOICE(translate_options, replace, "invalid", NULL, invalid,
-                     "stop (the usual) or replace: what bytes that are no UTF-8 do"),
+                     "what to do with bytes that are not UTF-8: stop (default) or replace"),
     ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
     ET_OPTION_COUNT(translate_options, max_length, "max-length", "N", 0, ET_OPTION_COUNT_MAX,
-                    "most tokens of a translation"),
+                    "maximal number of tokens of a translation"),
     ET_OPTION_COUNT(translate_options, sentences, "batch", "N", 1, ET_OPTION_COUNT_MAX,
-                    "sentences a thread decodes together", .field.default_number = 32),
+                    "number of sentences that a thread decodes together",
+                    .field.default_number = 32),
     ET_OPTION_COUNT(translate_options, results, "n-best", "N", 1, 64,
-                    "print the N best of each line", .alias = "nbest", .field.default_number = 1),
-    ET_OPTION_FLAG(translate_options, scores, "scores", "print log-probability and score as well"),
+                    "print the N best translations of each line", .alias = "nbest",
+                    .field.default_number = 1),
+    ET_OPTION_FLAG(translate_options, scores, "scores", "also print log-probability and score"),
     ET_OPTION_FLAG(
         translate_options, alignments, "alignments",
-        "print which word each word comes from as well, by the decoder's attention: 0-0 1-2"),
+        "also print from which source word each word comes (by the decoder's attention): 0-0 1-2"),
     ET_OPTION_TEXT(translate_options, attention, "attention", "FILE",
-                   "draw it as SVG: of one line and its translation"),
+                   "draw the attention of one line and its translation as SVG"),
     ET_OPTION_COUNT(translate_options, alignment_layer, "alignment-layer", "N", 0,
                     ET_OPTION_COUNT_MAX,
-                    "of --alignments, --attention: which decoder layer (else the last)",
+                    "decoder layer for --alignments and --attention (default: the last)",
                     .field.default_number = -1),
     ET_OPTION_TEXT(translate_options, score_targets, "score-targets", "FILE",
-                   "score these translations instead of searching for some"),
+                   "score these given translations instead of translating"),
     ET_OPTION_FLAG(translate_options, decoding.sampling, "sampling",
-                   "draw each token by its probability"),
+                   "sample each token by its probability"),
     ET_OPTION_COUNT(translate_options, top_k, "top-k", "K", 0, ET_OPTION_COUNT_MAX,
-                    "draw from the K likeliest tokens", .field.default_number = -1),
+                    "sample only from the K most likely tokens", .field.default_number = -1),
     ET_OPTION_REAL(translate_options, top_p, "top-p", "P", 0, 1,
-                   "draw from as few as reach probability P", .field.default_number = -1),
+                   "sample only from the fewest tokens that reach probability P",
+                   .field.default_number = -1),
     ET_OPTION_REAL(translate_options, temperature, "temperature", "T", 0, DBL_MAX,
-                   "draw by log-probabilities over T", .field.default_number = -1),
+                   "divide log-probabilities by T before sampling", .field.default_number = -1),
     ET_OPTION_REAL(translate_options, decoding.noise, "noise", "X", 0, DBL_MAX,
                    "add X times Gumbel noise to logits"),
     ET_OPTION_COUNT(translate_options, seed, "seed", "N", 0, ET_OPTION_COUNT_MAX,
-                    "of what is drawn"),
+                    "seed of the sampling"),
     ET_OPTION_PRECISION(translate_options, work.options.precision),
     ET_OPTION_LIVE_WEIGHTS(translate_options, work.options.live_weights),
     ET_OPTION_GROUP(translate_options, work.profiling, et_profiling_options),
     ET_OPTION_FLAG(translate_options, json, "json",
-                   "print a JSON object for each line: all results, scores"),
+                   "print a JSON object per line, with all results and scores"),
     ET_OPTION_QUIET(translate_options, work.quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_RUN(translate_options, work.model_dir),
@@ -146,20 +150,19 @@ static void take_options(translate_options *args)
 static int check(const translate_options *args, et_error *error)
 {
     if (args->alignment_layer == 0)
-        return et_fail(error, ET_EUSAGE,
-                       "--alignment-layer 0: layers are counted from 1; without it the last is "
-                       "taken");
-    if (args->alignment_layer > 0 && !args->alignments && !args->attention)
-        return et_fail(error, ET_EUSAGE,
-                       "--alignment-layer: goes with --alignments or --attention");
-    if (args->temperature == 0)
         return et_fail(
             error, ET_EUSAGE,
-            "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
-            "and say --beam-size 1");
+            "--alignment-layer 0: layers are counted from 1; leave it out for the last layer");
+    if (args->alignment_layer > 0 && !args->alignments && !args->attention)
+        return et_fail(error, ET_EUSAGE,
+                       "--alignment-layer: only with --alignments or --attention");
+    if (args->temperature == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--temperature 0: cannot sample; for the most likely tokens use --beam-size "
+                       "1 without sampling");
     if (args->top_k == 0 || args->top_p == 0)
         return et_fail(error, ET_EUSAGE,
-                       "--top-%c 0: nothing can be drawn; leave it out to draw from all tokens",
+                       "--top-%c 0: cannot sample; leave it out to sample from all tokens",
                        args->top_k == 0 ? 'k' : 'p');
     const char *needless = args->results > 1           ? "--n-best"
                            : args->decoding.sampling   ? "sampling"
@@ -168,7 +171,7 @@ static int check(const translate_options *args, et_error *error)
                            : args->max_length          ? "--max-length"
                                                        : NULL;
     if (args->score_targets && needless)
-        return et_fail(error, ET_EUSAGE, "--score-targets: targets are given, so leave out %s",
+        return et_fail(error, ET_EUSAGE, "--score-targets: translations are given, so leave out %s",
                        needless);
     return ET_OK;
 }
@@ -218,7 +221,8 @@ static int search_batch(et_translator *translator, const translate_options *args
     if (!args->score_targets)
         return et_translator_search(translator, items, lines->count, found, error);
     if (before + lines->count > args->targets.count)
-        return et_fail(error, ET_EDATA, "%s has %s, the input more", args->score_targets,
+        return et_fail(error, ET_EDATA, "%s has only %s, but the input has more",
+                       args->score_targets,
                        et_format_many((int64_t)args->targets.count, "line").text);
     return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
                                lines->count, found, error);
@@ -246,7 +250,7 @@ static int draw(const translate_options *args, const et_lines *lines, size_t bef
                 const et_hypotheses *found, et_error *error)
 {
     if (before || lines->count > 1)
-        return et_fail(error, ET_EUSAGE, "--attention: of one line, and the input has more");
+        return et_fail(error, ET_EUSAGE, "--attention: give one line; the input has more");
     if (args->work.helps)
         return ET_OK;
     return et_attention_draw(args->attention, lines->items[0], et_hypotheses_at(found, 0, 0),
@@ -344,7 +348,7 @@ static int translate_input(const translate_options *args, et_line_output *output
     if (!status)
         status = translate_lines(args, &input, person ? 1 : BATCH, output, error);
     if (!status && input.replaced)
-        et_log(ET_LOG_WARNING, "%s: bytes that are no UTF-8 were replaced in %s", input.name,
+        et_log(ET_LOG_WARNING, "%s: bytes that are not UTF-8 were replaced in %s", input.name,
                et_format_many((int64_t)input.replaced, "line").text);
     et_line_reader_close(&input);
     return status;

@@ -113,8 +113,8 @@ int et_line_reader_open_file(et_line_reader *reader, const char *path, bool repl
     *reader = (et_line_reader){ .fd = -1, .name = path, .number = 1 };
     if (et_path_ends(path, ".gz")) {
         if (replace)
-            return et_fail(error, ET_EUSAGE,
-                           "--invalid replace: %s is compressed; unpack it before", path);
+            return et_fail(error, ET_EUSAGE, "--invalid replace: %s is compressed; unpack it first",
+                           path);
         reader->paths = (et_strings){ &reader->name, 1 };
         return et_text_open(&reader->text, &reader->paths, error);
     }
@@ -149,7 +149,7 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
         return status;
     if (size > ET_TEXT_LINE_MAX)
         return et_fail(error, ET_EDATA,
-                       "%s:%zu: a line of more than %zu bytes: text must have one sentence a line",
+                       "%s:%zu: a line of more than %zu bytes: write one sentence per line",
                        reader->name, number, ET_TEXT_LINE_MAX);
     reader->begin += size;
     reader->number++;
@@ -163,7 +163,7 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
     if (!status || !reader->replace)
         return status ? status : add(lines, text, size, error);
     if (!reader->replaced++)
-        et_log(ET_LOG_WARNING, "%s; replaced, there and in the lines behind it", error->text);
+        et_log(ET_LOG_WARNING, "%s; replaced, here and in the following lines", error->text);
     error->status = ET_OK;
     return add_replaced(lines, text, size, error);
 }
@@ -270,7 +270,7 @@ static int take_lines(et_lines *lines, const char *text, size_t size, et_error *
     while (!status && size) {
         const size_t length = strnlen(text, size);
         if (length == size)
-            return et_fail(error, ET_EFAIL, "lines of rank 0 are not whole");
+            return et_fail(error, ET_EFAIL, "the lines of rank 0 are incomplete");
         status = add(lines, text, length, error);
         text += length + 1;
         size -= length + 1;
@@ -342,14 +342,13 @@ int et_lines_check_pairs(const et_lines *source, const char *source_name, const 
 {
     /* The names are the files', or "standard input". */
     if (source->count != target->count)
-        return et_fail(error, ET_EDATA,
-                       "%s has %s, %s has %s: line N of one must translate line N of the "
-                       "other",
-                       source_name, et_format_many((int64_t)source->count, "line").text,
-                       target_name, et_format_count((int64_t)target->count).text);
+        return et_fail(
+            error, ET_EDATA,
+            "%s has %s, but %s has %s: line N of one file must translate line N of the other",
+            source_name, et_format_many((int64_t)source->count, "line").text, target_name,
+            et_format_count((int64_t)target->count).text);
     if (!source->count)
-        return et_fail(error, ET_EDATA, "%s: there is no line in it: nothing to score",
-                       source_name);
+        return et_fail(error, ET_EDATA, "%s: the file is empty: nothing to score", source_name);
     return ET_OK;
 }
 
@@ -370,8 +369,8 @@ int et_lines_cut_pairs(et_lines *lines, et_lines *targets, const char *name, et_
     for (size_t i = 0; i < lines->count; i++) {
         char *tab = strchr(lines->items[i], '\t');
         if (!tab || strchr(tab + 1, '\t'))
-            return et_fail(error, ET_EDATA, "%s:%zu: a line is source, one TAB, target", name,
-                           i + 1);
+            return et_fail(error, ET_EDATA, "%s:%zu: not a pair: write source, one TAB, target",
+                           name, i + 1);
         *tab = 0;
         targets->items[targets->count++] = tab + 1;
     }

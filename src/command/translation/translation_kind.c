@@ -114,7 +114,7 @@ static void describe(et_task *self)
                  (long long)model->encoder.num_layers, (long long)model->embedding_width,
                  (long long)model->decoder.num_layers, (long long)model->embedding_width,
                  task->vocabularies.count == 1 ? "shared" : "separate",
-                 model->tied_embeddings ? "" : ", an output of its own");
+                 model->tied_embeddings ? "" : ", a separate output");
 }
 
 static const et_run_file files[] = {
@@ -145,13 +145,12 @@ static const et_run_file files[] = {
 };
 
 static const et_command commands[] = {
-    ET_COMMAND("evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text",
+    ET_COMMAND("evaluate", et_cmd_evaluate_translation, "evaluate a trained model on parallel text",
                &et_usage_evaluate_translation),
     ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input",
                &et_usage_translate),
-    ET_COMMAND("export", et_cmd_export, "write what translating needs to a file or directory",
-               &et_usage_export),
-    ET_COMMAND("score", et_cmd_score, "BLEU and chrF of lines from standard input",
+    ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
+    ET_COMMAND("score", et_cmd_score, "print BLEU and chrF of lines from standard input",
                &et_usage_score),
     ET_COMMAND_END,
 };
@@ -165,7 +164,7 @@ static const et_option options[] = {
         "valid", "SOURCE TARGET", "text to validate on, as --data",
         .settings = { "task.validation_data.source_path", "task.validation_data.target_path" },
         .pairs = "task.validation_data.tsv_path"),
-    ET_OPTION_SETS("batch-size", "N", "tokens of a batch, on each side",
+    ET_OPTION_SETS("batch-size", "N", "tokens per batch, on each side",
                    .settings = { "task.train_data.global_batch_size" }),
     ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",
                    .settings = { "task.model.dropout_rate", "task.model.encoder.dropout_rate",
@@ -173,11 +172,13 @@ static const et_option options[] = {
     ET_OPTION_SETS(
         "layers", "N", "layers of the encoder and of the decoder",
         .settings = { "task.model.encoder.num_layers", "task.model.decoder.num_layers" }),
-    ET_OPTION_SETS("vocab-size", "N", "of a vocabulary that is trained, or auto",
+    ET_OPTION_SETS("vocab-size", "N", "number of tokens of a trained vocabulary, or auto",
                    .settings = { "task.vocabulary.size" }),
-    ET_OPTION_SETS("separate-vocabularies", NULL, "a vocabulary and embeddings for each side",
+    ET_OPTION_SETS("separate-vocabularies", NULL,
+                   "train a vocabulary and embeddings for each language",
                    .settings = { "task.vocabulary.shared=false" }),
-    ET_OPTION_SETS("vocab-sizes", "SOURCE TARGET", "of separate vocabularies that are trained",
+    ET_OPTION_SETS("vocab-sizes", "SOURCE TARGET",
+                   "numbers of tokens of separate vocabularies that are trained",
                    .settings = { "task.vocabulary.source.size", "task.vocabulary.target.size",
                                  "task.vocabulary.shared=false" }),
     ET_OPTION_SETS("vocabs", "SOURCE TARGET", "SentencePiece models of separate vocabularies",

@@ -96,10 +96,10 @@ static int check_line(const translations *all, const et_value *line, int64_t num
                       et_tokens *tokens, et_error *error)
 {
     if (line->kind != ET_VALUE_STRING)
-        return et_fail(error, ET_EDATA, "line %lld is %s; a text is expected", (long long)number,
+        return et_fail(error, ET_EDATA, "line %lld is %s; expected a text", (long long)number,
                        et_json_kind_name(line->kind));
     if (strpbrk(line->string, "\r\n"))
-        return et_fail(error, ET_EDATA, "line %lld has a line end in it: send two lines",
+        return et_fail(error, ET_EDATA, "line %lld contains a line end: send two lines",
                        (long long)number);
     size_t length = strlen(line->string);
     if (length < BYTES_SAFE)
@@ -107,9 +107,7 @@ static int check_line(const translations *all, const et_value *line, int64_t num
     int status =
         et_vocabulary_encode(all->usual->sides.source, line->string, length, tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
-        return et_fail(error, ET_EDATA,
-                       "line %lld has %zu tokens; at most %d are translated: send "
-                       "it as several",
+        return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
                        (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
     return status;
 }
@@ -121,7 +119,7 @@ static int read_lines(const translations *all, et_service_request *request, aske
     et_tokens tokens = ET_TOKENS_INIT;
     int status = ET_OK;
     if (!lines || lines->kind != ET_VALUE_LIST)
-        return et_fail(error, ET_EDATA, "lines: a list of texts is expected, found %s",
+        return et_fail(error, ET_EDATA, "lines: expected a list of texts, found %s",
                        lines ? et_json_kind_name(lines->kind) : "nothing");
     to->lines = et_arena_array(request->arena, lines->count, sizeof *to->lines);
     if (!to->lines)

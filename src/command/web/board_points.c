@@ -145,7 +145,7 @@ static bool append_run(et_strbuf *out, const et_board *board, const et_value *as
     et_value_read_int(asked, "generation", &generation, NULL);
     const et_board_item *item = et_board_find(board, id);
     if (!item) {
-        et_fail(error, ET_EDATA, "there is no run %" PRId64, id);
+        et_fail(error, ET_EDATA, "no run has the number %" PRId64, id);
         return true;
     }
     const et_value *counts = generation == item->generation ? et_value_get(asked, "have") : NULL;
@@ -167,7 +167,7 @@ int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out
     int64_t room = POINTS_MAX;
     bool all = true;
     if (!runs || runs->kind != ET_VALUE_LIST || runs->count > RUNS_MAX)
-        return et_fail(error, ET_EFORMAT, "runs: a list of up to %d is expected", RUNS_MAX);
+        return et_fail(error, ET_EFORMAT, "runs: expected a list of at most %d numbers", RUNS_MAX);
     et_strbuf_append(out, "{\"runs\": [");
     for (const et_value *run = runs->first; run && !reason.status; run = run->next) {
         et_strbuf_append(out, run == runs->first ? "" : ",\n");

@@ -43,7 +43,7 @@ static int read_part(char **out, size_t *length, const et_board *board, const ch
     if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode) ||
         !et_file_is_below(fd, board->root)) {
         int status = fd < 0 ? et_fail_errno(error, "%s", path)
-                            : et_fail(error, ET_EDENIED, "%s: no regular file", path);
+                            : et_fail(error, ET_EDENIED, "%s: not a regular file", path);
         if (fd >= 0)
             close(fd);
         return status;
@@ -201,7 +201,7 @@ int et_board_sample(const et_board *board, int64_t id, const char *name, et_strb
     bool cut;
     int status =
         path ? read_part(&text, &length, board, path, ET_BOARD_SAMPLE_MAX, false, &cut, error)
-             : et_fail(error, ET_EDATA, "there is no such sample");
+             : et_fail(error, ET_EDATA, "no sample has this number");
     if (!status) {
         /* To its last whole line. */
         char *end = cut ? strrchr(text, '\n') : NULL;
@@ -209,7 +209,7 @@ int et_board_sample(const et_board *board, int64_t id, const char *name, et_strb
     }
     et_free(text);
     et_arena_release(&arena);
-    return status && status != ET_ENOMEM ? et_fail(error, ET_EDATA, "there is no such sample")
+    return status && status != ET_ENOMEM ? et_fail(error, ET_EDATA, "no sample has this number")
                                          : status;
 }
 
@@ -232,7 +232,7 @@ int et_board_run(const et_board *board, int64_t id, et_strbuf *out, et_error *er
     et_arena arena = ET_ARENA_INIT;
     const et_board_item *item = et_board_find(board, id);
     if (!item)
-        return et_fail(error, ET_EDATA, "there is no run %" PRId64, id);
+        return et_fail(error, ET_EDATA, "no run has the number %" PRId64, id);
     et_value *facts = et_value_dict(&arena);
     et_value_set_int(facts, "id", id);
     et_value_set_string(facts, "name", item->name);

@@ -33,19 +33,20 @@ typedef struct serve_options {
 } serve_options;
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(serve_options, model_dir, "model-dir", "DIR",
-                   "the run, or export, that has the model", .missing = "which run"),
+    ET_OPTION_TEXT(serve_options, model_dir, "model-dir", "DIR", "the run or export with the model",
+                   .missing = "the run"),
     ET_OPTION_TASK(serve_options, task),
     ET_WEB_OPTIONS(serve_options, web, PORT),
     ET_OPTION_PROCESSORS,
     ET_OPTION_COUNT(serve_options, batch, "batch", "N", 1, 65536,
-                    "most lines or rows of a request, and computed together (default: 1024)",
+                    "most lines or rows in a request and in a computed batch (default: 1024)",
                     .field.default_number = BATCH),
     ET_OPTION_COUNT(serve_options, queue, "queue", "N", 1, ET_OPTION_COUNT_MAX,
-                    "most that wait; beyond it requests get 503 (default: 4096, or --batch where "
-                    "that is more)"),
+                    "most lines or rows that wait; further requests get 503 (default: 4096, or "
+                    "--batch if larger)"),
     ET_OPTION_TIME(serve_options, deadline, "deadline", "TIME",
-                   "what takes longer gets 504 (default: 10s)", .field.default_number = DEADLINE),
+                   "a request that takes longer gets 504 (default: 10s)",
+                   .field.default_number = DEADLINE),
     ET_OPTION_CHECKPOINT(serve_options, service.checkpoint),
     ET_OPTION_PRECISION(serve_options, service.precision),
     ET_OPTION_LIVE_WEIGHTS(serve_options, service.live_weights),
@@ -55,9 +56,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_serve = {
     options, sizeof(serve_options),
-    "Answers requests over HTTP with a trained model: POST JSON to the path that "
-    "GET / names.\nPrints its address, and ends with SIGTERM or Ctrl-C once all "
-    "that it accepted is answered.",
+    "Serves a trained model over HTTP: POST JSON to the path that GET / names.\nPrints the "
+    "address. Ctrl-C or SIGTERM stops the server after it has answered\nall accepted requests.",
     "runs/a --port 8080"
 };
 
@@ -66,11 +66,10 @@ static int check(serve_options *args, et_error *error)
     if (!args->queue)
         args->queue = args->batch > QUEUE ? args->batch : QUEUE;
     if (args->queue < args->batch)
-        return et_fail(
-            error, ET_EUSAGE,
-            "--queue %lld: less than one request may have, --batch %lld; give as many, or leave "
-            "--queue out",
-            (long long)args->queue, (long long)args->batch);
+        return et_fail(error, ET_EUSAGE,
+                       "--queue %lld is less than one request may have, --batch %lld; give at "
+                       "least as many, or leave --queue out",
+                       (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
     return ET_OK;
 }
@@ -96,7 +95,7 @@ static int find_service(const serve_options *args, const et_call *call,
     if (!status && !*class && et_model_member_wanted(args->model_dir, error))
         status = et_fail_while(error, ET_ECONFIG, "serve");
     else if (!status && !*class)
-        status = et_fail(error, ET_ECONFIG, "%s: there is no service for tasks of the kind %s",
+        status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",
                          args->model_dir, experiment.kind->name);
     et_arena_release(&arena);
     return status;
@@ -113,28 +112,27 @@ static void tell_end(const et_serving *serving, int left, const char *items)
     if (counts.busy)
         fprintf(stderr, "; %s while busy", et_format_count(counts.busy).text);
     if (counts.late)
-        fprintf(stderr, "; %s too late", et_format_count(counts.late).text);
+        fprintf(stderr, "; %s timed out", et_format_count(counts.late).text);
     if (counts.gone)
-        fprintf(stderr, "; %s gone before the answer", et_format_count(counts.gone).text);
+        fprintf(stderr, "; %s closed by the client", et_format_count(counts.gone).text);
     if (counts.failed)
         fprintf(stderr, "; %s failed", et_format_count(counts.failed).text);
     if (left)
-        fprintf(stderr, "; %d cut off", left);
+        fprintf(stderr, "; %d closed unanswered", left);
     fputc('\n', stderr);
 }
 
 static int run(et_serving *serving, const et_service_class *class, const et_web *web,
                et_error *error)
 {
-    et_watch_stops_of_server(
-        "stopping     answering what was accepted; Ctrl-C or SIGTERM once more, a second "
-        "from now or later: at once");
+    et_watch_stops_of_server("stopping     answering accepted requests; Ctrl-C or SIGTERM again "
+                             "(after a second) quits at once");
     int status = et_web_tell(web, class->name, error);
     if (status)
         return status;
     int left = et_serving_run(serving, &et_stop_requested);
     tell_end(serving, left, class->items);
-    return left ? et_fail(error, ET_EFAIL, "%s cut off before an answer",
+    return left ? et_fail(error, ET_EFAIL, "%s closed before an answer",
                           et_format_many(left, "request").text)
                 : ET_OK;
 }
@@ -149,7 +147,7 @@ static int serve(serve_options *args, const et_call *call, et_error *error)
         status = et_web_open(&web, &args->web, error);
     if (status)
         return status;
-    et_leave_on_signals("interrupted before the model was open: nothing was served");
+    et_leave_on_signals("interrupted before the model was open; no request was served");
     const et_serving_options how = {
         .batcher = { .class = class,
                      .model_dir = args->model_dir,

@@ -42,8 +42,8 @@ static const et_option options[] = { ET_OPTION_TEXT(watch_options, directory, "m
 
 const et_usage et_usage_watch = {
     options, sizeof(watch_options),
-    "Shows the runs below a directory on a page that follows them. Prints the "
-    "page's\naddress; Ctrl-C ends it. Changes nothing in a run.",
+    "Serves a page that follows the runs below a directory. Prints the address of\nthe page; "
+    "Ctrl-C stops the server. Runs are not changed.",
     "runs --port 8090"
 };
 
@@ -211,7 +211,8 @@ int et_cmd_watch(const et_call *call, et_error *error)
 {
     const watch_options *args = call->options;
     if (!args->directory)
-        return et_fail(error, ET_EUSAGE, "watch: which directory; `%s watch runs`",
+        return et_fail(error, ET_EUSAGE,
+                       "watch: no directory is given; for example `%s watch runs`",
                        call->program->name);
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, args->web.token_file);

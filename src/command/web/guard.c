@@ -142,13 +142,14 @@ int et_http_token_read(char token[ET_TOKEN_MAX + 1], const char *path, et_error 
     size_t good = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                "-._~+/=");
     if (good < count)
-        status = et_fail(error, ET_EDATA,
-                         "%s:1: byte %zu cannot be of a token: letters, digits and -._~+/= can",
-                         path, good + 1);
+        status = et_fail(
+            error, ET_EDATA,
+            "%s:1: byte %zu is not allowed in a token; use letters, digits and -._~+/=", path,
+            good + 1);
     else if (count < ET_TOKEN_MIN || count > ET_TOKEN_MAX)
         status = et_fail(error, ET_EDATA,
-                         "%s:1: a token of %zu characters; it needs %d to %d, as from "
-                         "`openssl rand -hex 32`",
+                         "%s:1: the token has %zu characters, not %d to %d; make one with `openssl "
+                         "rand -hex 32`",
                          path, count, ET_TOKEN_MIN, ET_TOKEN_MAX);
     if (!status) {
         memcpy(token, text, count);
@@ -163,7 +164,7 @@ int et_http_token_make(char token[ET_TOKEN_MAX + 1], et_error *error)
 {
     unsigned char bytes[32];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return et_fail_errno(error, "no random bytes for a token");
+        return et_fail_errno(error, "cannot get random bytes for a token");
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(token + 2 * i, 3, "%02x", bytes[i]);
     return ET_OK;

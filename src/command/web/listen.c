@@ -83,16 +83,16 @@ static int fail(const char *text, int port, et_error *error)
 {
     if (errno == EADDRINUSE)
         return et_fail(error, ET_EBUSY,
-                       "port %d of %s is taken: another server listens there; say --port N, or "
-                       "--port 0 for one that is free",
+                       "port %d of %s is in use by another server; give another --port N, or "
+                       "--port 0 for a free port",
                        port, text);
     if (errno == EADDRNOTAVAIL)
         return et_fail(error, ET_EUSAGE, "--listen %s: this machine has no such address", text);
     if (errno == EACCES)
         return et_fail(error, ET_EDENIED,
-                       "port %d of %s may not be listened on: say a --port of 1024 or more", port,
-                       text);
-    return et_fail_errno(error, "port %d of %s", port, text);
+                       "no permission to listen on port %d of %s; give a --port of at least 1024",
+                       port, text);
+    return et_fail_errno(error, "cannot listen on port %d of %s", port, text);
 }
 
 int et_listener_open(et_listener *listener, const char *text, int port, et_error *error)
@@ -100,10 +100,9 @@ int et_listener_open(et_listener *listener, const char *text, int port, et_error
     address to;
     *listener = (et_listener){ .fd = -1 };
     if (!parse(&to, text))
-        return et_fail(error, ET_EUSAGE,
-                       "--listen %s: an address in numbers is expected, such as 127.0.0.1, 0.0.0.0 "
-                       "or ::1",
-                       text);
+        return et_fail(
+            error, ET_EUSAGE,
+            "--listen %s: not a numeric address; give one such as 127.0.0.1, 0.0.0.0 or ::1", text);
     listener->fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener->fd < 0 || bind_to(listener->fd, &to, port)) {
         int status = fail(text, port, error);

@@ -316,10 +316,10 @@ static const et_http_route *find_route(et_http_request *r, const char *method)
     }
     if (other) {
         char text[128];
-        snprintf(text, sizeof text, "this path takes %s alone", r->allow);
+        snprintf(text, sizeof text, "this path supports only %s", r->allow);
         refuse(r, 405, text);
     } else {
-        refuse(r, 404, "there is no such path; GET / says which there are");
+        refuse(r, 404, "no such path; GET / lists the paths");
     }
     return NULL;
 }
@@ -341,11 +341,11 @@ static void judge_length(et_http_request *r, const headers *h, const char *metho
     char text[128];
     unsigned long long length = 0;
     if (h->length && !read_length(h->length, &length))
-        refuse(r, 400, "Content-Length is no number");
+        refuse(r, 400, "Content-Length is not a number");
     if ((length || h->encodings) && strcmp(method, "POST") != 0)
-        refuse(r, 400, "a body comes with POST alone");
+        refuse(r, 400, "only POST may have a body");
     if (length > most) {
-        snprintf(text, sizeof text, "a body of %llu bytes; at most %llu are taken", length, most);
+        snprintf(text, sizeof text, "the body has %llu bytes, more than %llu", length, most);
         refuse(r, 413, text);
     }
 }
@@ -362,12 +362,12 @@ static bool is_target_spoiled(const connection *c, const char *version)
 static void judge_framing(et_http_request *r, const headers *h, const char *version)
 {
     if (h->lengths > 1 || h->encodings > 1 || (h->lengths && h->encodings))
-        refuse(r, 400, "the length of the body is said twice");
+        refuse(r, 400, "the length of the body is given twice");
     if (h->encodings &&
         (!h->encoding || strcasecmp(h->encoding, "chunked") != 0 || !strcmp(version, "HTTP/1.0")))
-        refuse(r, 400, "Transfer-Encoding: chunked alone is read, of HTTP/1.1");
+        refuse(r, 400, "Transfer-Encoding: only chunked of HTTP/1.1 is supported");
     if (h->spoiled)
-        refuse(r, 400, "a header has a name that is none, or a byte 0");
+        refuse(r, 400, "a header has an invalid name, or a byte 0");
     if (is_target_spoiled(r->connection, version))
         refuse(r, 400, "the path has a byte 0, or a space");
     r->closes = r->refused != 0;
@@ -383,21 +383,21 @@ static void judge(et_http_request *r, const char *method, const char *version)
     if (strlen(r->path) > TARGET_MAX)
         refuse(r, 414, "the path is too long");
     if (h.bytes > HEADER_MAX)
-        refuse(r, 431, "headers of more than 16 KB");
+        refuse(r, 431, "the headers have more than 16 KB");
     if (h.hosts != 1)
-        refuse(r, 400, "one header Host is needed");
+        refuse(r, 400, "exactly one header Host is required");
     else if (!et_http_guard_host(guard, h.host ? h.host : ""))
         refuse(r, 403,
-               "this host is not served under that name (header Host); --host NAME adds one");
+               "this server does not have this name (header Host); add it with --host NAME");
     const char *origin = et_http_header(r, "Origin");
     if (origin && !et_http_guard_origin(guard, origin, h.host ? h.host : ""))
-        refuse(r, 403, "pages of other sites may not ask (header Origin)");
+        refuse(r, 403, "pages of other sites may not send requests (header Origin)");
     const et_http_route *route = r->refused ? NULL : find_route(r, method);
     if (!r->refused || r->refused == 404 || r->refused == 405)
         if (!(route && route->open) &&
             !et_http_guard_token(guard, et_http_header(r, "Authorization"))) {
             r->refused = 0;
-            refuse(r, 401, "a token is needed: Authorization: Bearer TOKEN");
+            refuse(r, 401, "a token is required: Authorization: Bearer TOKEN");
         }
     judge_length(r, &h, method);
     r->route = r->refused ? NULL : route;
@@ -434,7 +434,7 @@ static bool add_body(et_http_request *r, const char *bytes, size_t count)
     r->come += count;
     if (r->come > most && !r->refused) {
         char text[96];
-        snprintf(text, sizeof text, "a body of more than %zu bytes", most);
+        snprintf(text, sizeof text, "the body has more than %zu bytes", most);
         refuse(r, 413, text);
     }
     if (r->refused) {
@@ -691,7 +691,7 @@ void et_http_close(et_http *http)
         return;
     for (connection *c = http->connections; c; c = c->next)
         if (c->request && c->request->suspended)
-            et_http_refuse(c->request, 503, "the server ends");
+            et_http_refuse(c->request, 503, "the server stops");
     if (http->daemon) {
         mhd.run(http->daemon);
         mhd.stop_daemon(http->daemon);

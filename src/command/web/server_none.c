@@ -8,9 +8,9 @@ int et_http_open(et_http **out, et_listener *listener, const et_http_options *op
     (void)options;
     *out = NULL;
     et_listener_close(listener);
-    return et_fail(error, ET_EFAIL,
-                   "built without libmicrohttpd, so there is no server: install "
-                   "libmicrohttpd-dev, and build anew");
+    return et_fail(
+        error, ET_EFAIL,
+        "this build has no HTTP server: install libmicrohttpd-dev, and build Etude again");
 }
 
 void et_http_close(et_http *http)

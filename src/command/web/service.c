@@ -13,7 +13,7 @@ int et_service_number(const et_service_request *request, const char *key, int64_
     if (!value)
         return ET_OK;
     if (value->kind != ET_VALUE_INT || value->integer < least || value->integer > most)
-        return et_fail(error, ET_EDATA, "%s: a whole number from %lld to %lld is expected", key,
+        return et_fail(error, ET_EDATA, "%s: expected a whole number from %lld to %lld", key,
                        (long long)least, (long long)most);
     *out = value->integer;
     return ET_OK;
@@ -32,7 +32,7 @@ int et_service_keys(const et_service_request *request, const char *const *keys, 
             size_t used = strlen(all);
             snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", keys[i]);
         }
-        return et_fail(error, ET_EDATA, "the key %.64s is not known%s; there are: %s", v->key,
+        return et_fail(error, ET_EDATA, "unknown key %.64s%s; known keys: %s", v->key,
                        et_nearest_hint(v->key, keys, "").text, all);
     }
     return ET_OK;

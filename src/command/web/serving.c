@@ -145,7 +145,7 @@ static int read_json(et_service_request *request, et_arena *arena, et_error *err
     int status =
         et_json_parse_written(&value, arena, request->text, request->length, "the body", error);
     if (!status && value->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA, "the body: an object is expected, found %s",
+        return et_fail(error, ET_EDATA, "the body: expected an object, found %s",
                        et_json_kind_name(value->kind));
     request->json = status ? NULL : value;
     return status;
@@ -163,7 +163,7 @@ static int read_request(et_serving *s, et_job *job, et_http_request *from, et_er
     request->arena = &job->arena;
     job->body = request->text = et_http_take_body(from, &request->length);
     if (!request->text) {
-        et_fail(error, ET_EDATA, "there is no body");
+        et_fail(error, ET_EDATA, "the request has no body");
         return 400;
     }
     request->accept = et_arena_strdup(&job->arena, accept ? accept : "");
@@ -176,7 +176,7 @@ static int read_request(et_serving *s, et_job *job, et_http_request *from, et_er
     et_assert(request->items >= 0);
     if (request->items <= most)
         return 0;
-    et_fail(error, ET_EDATA, "%lld %s in one request; at most %lld are taken: send several",
+    et_fail(error, ET_EDATA, "%lld %s in one request, more than %lld: send several requests",
             (long long)request->items, s->class->items, (long long)most);
     return 413;
 }
@@ -186,7 +186,7 @@ static void handle_items(void *payload, et_http_request *from)
     et_serving *s = payload;
     et_error error = ET_ERROR_INIT;
     if (s->stopping) {
-        et_http_refuse(from, 503, "the server ends");
+        et_http_refuse(from, 503, "the server stops");
         return;
     }
     et_job *job = et_alloc_zero(1, sizeof *job);
@@ -211,7 +211,7 @@ static void handle_items(void *payload, et_http_request *from)
         return;
     strike_off(s, job);
     free_job(job);
-    et_http_refuse(from, 503, "too many requests wait; try again");
+    et_http_refuse(from, 503, "too many requests wait; try again later");
 }
 
 /* ---- the other paths ---- */
@@ -343,7 +343,7 @@ static void refuse_late(et_serving *s)
 {
     double now = et_clock_monotonic();
     while (s->waiting && s->waiting->deadline <= now)
-        give_up(s, s->waiting, 504, "not answered within the time that a request may take");
+        give_up(s, s->waiting, 504, "no answer within the time limit of a request");
 }
 
 static void give_up_gone(void *payload, et_http_request *request)
@@ -448,7 +448,7 @@ void et_serving_close(et_serving *s)
     if (!s)
         return;
     while (s->waiting)
-        give_up(s, s->waiting, 503, "the server ends");
+        give_up(s, s->waiting, 503, "the server stops");
     if (s->batcher)
         et_batcher_stop(s->batcher);
     for (et_job *job; s->batcher && (job = et_batcher_take(s->batcher));)

@@ -13,12 +13,12 @@
 
 const et_option et_web_options[] = {
     ET_OPTION_TEXT(et_web_args, listen, "listen", "ADDRESS",
-                   "where others can ask, who need a token (default: 127.0.0.1)"),
+                   "address for other machines, which need a token (default: 127.0.0.1)"),
     ET_OPTION_TEXT(et_web_args, token_file, "token-file", "FILE",
-                   "its first line is the token; others may not read the file (default: one is "
-                   "made and shown)"),
+                   "file whose first line is the token, readable only by you (default: Etude makes "
+                   "and prints a token)"),
     ET_OPTION_LIST(et_web_args, hosts, "host", "NAME",
-                   "a name that this server is reached by, beside addresses"),
+                   "a host name of this server; may be given again"),
     ET_OPTION_END,
 };
 

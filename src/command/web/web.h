@@ -25,7 +25,7 @@ typedef struct et_web_args {
 #define ET_WEB_TEXT(number) #number
 #define ET_WEB_OPTIONS(type, member, usual)                                                        \
     ET_OPTION_COUNT(type, member.port, "port", "N", 0, 65535,                                      \
-                    "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")",     \
+                    "port; 0: a free port, which is printed (default: " ET_WEB_TEXT(usual) ")",    \
                     .field.default_number = (usual)),                                              \
         ET_OPTION_GROUP(type, member, et_web_options)
 extern const et_option et_web_options[];

@@ -69,24 +69,24 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
 {
     int k = self->count;
     if (!array->name || !*array->name || !array->data || array->item.rank >= ET_RANK_MAX)
-        return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
+        return et_fail(error, ET_ECONFIG, "array %d: give a name, data and at most %d dimensions",
                        k, ET_RANK_MAX);
     if (et_dtype_size(array->dtype) && array->dtype >= ET_U8)
-        return et_fail(error, ET_ECONFIG, "array %s: no batch has %s: make it %s, %s or %s",
-                       array->name, et_dtype_name(array->dtype), et_dtype_name(ET_F32),
-                       et_dtype_name(ET_BF16), et_dtype_name(ET_I32));
+        return et_fail(error, ET_ECONFIG,
+                       "array %s: batches cannot have the type %s: use %s, %s or %s", array->name,
+                       et_dtype_name(array->dtype), et_dtype_name(ET_F32), et_dtype_name(ET_BF16),
+                       et_dtype_name(ET_I32));
     int64_t elements = et_shape_count(array->item);
     size_t element = et_dtype_size(array->dtype);
     if (!element || elements > (int64_t)(PTRDIFF_MAX / element) / self->samples.count)
         return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
-                       element ? "larger than any memory" : "its type is none");
+                       element ? "too large for any memory" : "its type is invalid");
     if (elements < 1 || !strcmp(array->name, et_layout_mask.name))
         return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
-                       elements < 1 ? "its rows are empty" : "the name is the batch's own");
+                       elements < 1 ? "its rows are empty" : "this name is reserved for batches");
     for (int i = 0; i < k; i++)
         if (!strcmp(array->name, self->field[i].name))
-            return et_fail(error, ET_ECONFIG, "array %s: there is another one of that name",
-                           array->name);
+            return et_fail(error, ET_ECONFIG, "array %s: another array has this name", array->name);
     char *name = et_strdup(array->name);
     if (!name)
         return et_alloc_failed(error, strlen(array->name), "arrays");
@@ -112,9 +112,10 @@ static int open_arrays(arrays **out, const et_array *array, int fields, int64_t 
                        size_t stride, et_error *error)
 {
     if (fields < 1 || count < 1 || count > UINT32_MAX || !array)
-        return et_fail(error, ET_ECONFIG,
-                       "%d arrays of %lld samples: at least one of each, and samples below 2^32",
-                       array ? fields : 0, (long long)count);
+        return et_fail(
+            error, ET_ECONFIG,
+            "%d arrays of %lld samples: give at least one array and 1 to 2^32 - 1 samples",
+            array ? fields : 0, (long long)count);
     arrays *self = et_alloc_zero(1, sizeof *self);
     size_t n = (size_t)fields;
     uint64_t print = (uint64_t)count;
@@ -172,10 +173,12 @@ int et_windows_open(et_samples **out, const et_array *array, int64_t count, int6
                     et_error *error)
 {
     if (size < 1 || size > count)
-        return et_fail(error, ET_ECONFIG, "windows of %lld rows over %lld: from 1 to all",
-                       (long long)size, (long long)count);
+        return et_fail(
+            error, ET_ECONFIG,
+            "windows of %lld rows over %lld rows: give a width from 1 to the number of rows",
+            (long long)size, (long long)count);
     if (!et_shape_valid(array->item) || array->item.rank + 1 >= ET_RANK_MAX)
-        return et_fail(error, ET_ECONFIG, "windows: items of at most %d dimensions",
+        return et_fail(error, ET_ECONFIG, "windows: items may have at most %d dimensions",
                        ET_RANK_MAX - 2);
     et_array window = *array;
     window.item.rank++;

@@ -276,8 +276,8 @@ static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batc
     self->pool = before.pool;
     self->batch = before.batch;
     return et_fail(error, ET_EDATA,
-                   "the saved position (epoch %lld, pool %lld, batch %lld) is not in the data: "
-                   "the file that held it is damaged",
+                   "the saved position (epoch %lld, pool %lld, batch %lld) is not in the data: its "
+                   "file is damaged",
                    (long long)epoch, (long long)pool, (long long)batch);
 }
 
@@ -383,7 +383,7 @@ static int check_largest(const batches *self, et_error *error)
     for (int k = 1; k < layout->kinds; k++)
         if (self->samples->largest[k] > layout->capacity[k])
             return et_fail(error, ET_ECONFIG,
-                           "a sample of a later pass: %s %ss do not fit %s = %s: raise that",
+                           "a sample of a later pass: %s %ss do not fit %s = %s: raise this limit",
                            et_format_count(self->samples->largest[k]).text, layout->kind[k],
                            setting ? setting : "the batch's capacity",
                            et_format_count(layout->capacity[k]).text);
@@ -403,7 +403,7 @@ static int check_sizes(batches *self, et_error *error)
                 continue;
             char place[512];
             self->samples->class->describe(self->samples, (uint32_t)i, k, place, sizeof place);
-            return et_fail(error, ET_ECONFIG, "%s: %s %ss do not fit %s = %s: raise that%s%s",
+            return et_fail(error, ET_ECONFIG, "%s: %s %ss do not fit %s = %s: raise this limit%s%s",
                            place, et_format_count(size_of(self, (uint32_t)i, k)).text,
                            layout->kind[k], o->setting ? o->setting : "the batch's capacity",
                            et_format_count(layout->capacity[k]).text, o->cure ? ", or " : "",
@@ -489,18 +489,20 @@ static int check_options(const et_samples *samples, const et_batches_options *o,
 {
     const et_layout *layout = &samples->layout;
     if (samples->count < 1 || samples->count > UINT32_MAX)
-        return et_fail(error, ET_EDATA, "%lld samples; from 1 to 4,294,967,295 can be used",
+        return et_fail(error, ET_EDATA, "%lld samples: give 1 to 4,294,967,295",
                        (long long)samples->count);
     for (int k = 0; k < layout->kinds; k++)
         if (o->capacity[k] < (layout->kinds > 1) || o->capacity[k] > INT32_MAX)
-            return et_fail(error, ET_ECONFIG, "a batch of %lld %ss; at least 1, below 2^31",
+            return et_fail(error, ET_ECONFIG, "a batch of %lld %ss: give 1 to 2^31 - 1",
                            (long long)o->capacity[k], layout->kind[k]);
     if (o->pool < 0)
-        return et_fail(error, ET_ECONFIG, "a pool of %lld samples", (long long)o->pool);
+        return et_fail(error, ET_ECONFIG, "a pool of %lld samples: give at least 1",
+                       (long long)o->pool);
     if (o->drop_remainder && layout->kinds > 1)
-        return et_fail(error, ET_ECONFIG,
-                       "drop_remainder: batches that are filled by %ss are never full",
-                       layout->kind[1]);
+        return et_fail(
+            error, ET_ECONFIG,
+            "drop_remainder: batches that are filled by %ss are never full; leave it false",
+            layout->kind[1]);
     const int64_t rows = o->capacity[0] ? o->capacity[0] : DEFAULT_ROWS;
     if (o->drop_remainder && samples->count < rows)
         return et_fail(error, ET_ECONFIG,

@@ -173,10 +173,10 @@ static int try_position(bucketed *self, int64_t epoch, int64_t batch, et_error *
         return ET_OK;
     }
     self->epoch = was;
-    return et_fail(error, ET_EDATA,
-                   "the saved position (epoch %lld, batch %lld) is not in the data: the file that "
-                   "held it is damaged",
-                   (long long)epoch, (long long)batch);
+    return et_fail(
+        error, ET_EDATA,
+        "the saved position (epoch %lld, batch %lld) is not in the data: its file is damaged",
+        (long long)epoch, (long long)batch);
 }
 
 static int bucketed_seek(et_source *source, const et_position *position, et_error *error)
@@ -255,15 +255,16 @@ static int check(const et_samples *samples, const et_bucketed_options *o, et_err
         const et_bucket *b = &o->buckets[i];
         if (b->rows < 1)
             return et_fail(error, ET_ECONFIG,
-                           "the budget of a batch is too small for samples of up to %lld tokens: "
-                           "raise it",
+                           "the token budget of a batch is too small for samples of up to %lld "
+                           "tokens: raise the budget",
                            (long long)b->longest);
         if (b->longest > INT32_MAX / b->rows)
-            return et_fail(error, ET_ECONFIG, "a batch of %lld samples of up to %lld tokens",
+            return et_fail(error, ET_ECONFIG,
+                           "a batch of %lld samples of up to %lld tokens: both must be at least 1",
                            (long long)b->rows, (long long)b->longest);
     }
     if (longest > o->buckets[o->count - 1].longest)
-        return et_fail(error, ET_ECONFIG, "a sample of %lld tokens: batches are for up to %lld",
+        return et_fail(error, ET_ECONFIG, "a sample of %lld tokens: batches allow at most %lld",
                        (long long)longest, (long long)o->buckets[o->count - 1].longest);
     return ET_OK;
 }

@@ -30,7 +30,8 @@ static int begin(cache *self, const et_layout *layout, et_error *error)
 {
     size_t fields = (size_t)layout->fields;
     if (layout->kinds > 1)
-        return et_fail(error, ET_ECONFIG, "a cache of batches that are filled by %ss: of rows only",
+        return et_fail(error, ET_ECONFIG,
+                       "cannot cache batches that are filled by %ss; only batches of rows",
                        layout->kind[1]);
     self->array = et_alloc_zero(fields, sizeof *self->array);
     self->empty = et_alloc_zero(fields, sizeof *self->empty);
@@ -92,7 +93,7 @@ int et_cache_open(et_samples **out, et_source *source, et_error *error)
     if (!status)
         status = read_pass(&self, source, batch, error);
     if (!status && !self.count)
-        status = et_fail(error, ET_EDATA, "the source to be cached has no samples");
+        status = et_fail(error, ET_EDATA, "the source to cache has no samples");
     if (!status)
         status = et_arrays_adopt(out, self.array, self.empty, self.fields, self.count, error);
     if (!status)

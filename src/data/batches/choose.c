@@ -154,7 +154,7 @@ static int choice_open(et_samples **out, et_samples *inner, const choice *made, 
 int et_take_open(et_samples **out, et_samples *inner, int64_t count, et_error *error)
 {
     if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%lld samples of %lld: take at least one",
+        return et_fail(error, ET_ECONFIG, "%lld samples of %lld: choose at least one",
                        (long long)count, (long long)inner->count);
     choice made = { .samples.count = count < inner->count ? count : inner->count, .stride = 1 };
     return choice_open(out, inner, &made, error);
@@ -176,10 +176,11 @@ int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, i
                    et_error *error)
 {
     if (count < 1)
-        return et_fail(error, ET_EDATA, "none of %lld samples is left", (long long)inner->count);
+        return et_fail(error, ET_EDATA, "none of the %lld samples is left",
+                       (long long)inner->count);
     for (int64_t i = 0; i < count; i++)
         if (which[i] >= inner->count)
-            return et_fail(error, ET_ECONFIG, "sample %lu of %lld: there is none",
+            return et_fail(error, ET_ECONFIG, "sample %lu does not exist; there are %lld",
                            (unsigned long)which[i], (long long)inner->count);
     choice made = { .samples.count = count, .which = et_alloc((size_t)count, sizeof *which) };
     if (!made.which)
@@ -328,12 +329,12 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
                        int64_t *total, et_error *error)
 {
     if (count < 1 || count > UINT8_MAX)
-        return et_fail(error, ET_ECONFIG, "a mix of %d parts; from 1 to %d", count, UINT8_MAX);
+        return et_fail(error, ET_ECONFIG, "a mix of %d parts: give 1 to %d", count, UINT8_MAX);
     for (int i = 0; i < count; i++) {
         if (!(weights[i] > 0) || weights[i] > WEIGHT_MAX)
             return et_fail(error, ET_ECONFIG,
-                           "weight %g of part %d: it must be positive, at most %g", weights[i], i,
-                           WEIGHT_MAX);
+                           "weight %g of part %d: give a positive number of at most %g", weights[i],
+                           i, WEIGHT_MAX);
         *sum += weights[i];
     }
     return et_samples_check_parts(parts, count, "of a mix", total, error);

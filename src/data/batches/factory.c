@@ -40,11 +40,10 @@ static void number_rows(const factory *self, et_batch *batch)
 
 static int no_such_batch(const factory *self, et_error *error)
 {
-    return et_fail(
-        error, ET_EDATA,
-        "pass %lld has ended before batch %lld, where it is to resume: what makes batches "
-        "is no function of the pass",
-        (long long)self->epoch, (long long)self->batch);
+    return et_fail(error, ET_EDATA,
+                   "pass %lld ended before batch %lld, where training resumes: the function that "
+                   "makes batches must depend only on the pass",
+                   (long long)self->epoch, (long long)self->batch);
 }
 
 static int leave_out(factory *self, et_error *error)
@@ -157,8 +156,8 @@ static int factory_seek(et_source *source, const et_position *position, et_error
         return status;
     if (fingerprint != (int64_t)self->make.fingerprint)
         return et_fail(error, ET_EDATA,
-                       "the saved position is for other data: restore what they are made from, or "
-                       "begin in another directory");
+                       "the saved position is for other data: restore the data, or start in "
+                       "another directory");
     return try_position(self, epoch, batch, row, error);
 }
 
@@ -206,7 +205,7 @@ static int check(const et_layout *layout, const et_factory *make, et_error *erro
     et_assert(make->begin && make->next);
     for (int k = 0; !status && k < layout->kinds; k++)
         if (layout->capacity[k] < 1 || layout->capacity[k] > INT32_MAX)
-            status = et_fail(error, ET_ECONFIG, "a batch of %lld %ss; at least 1, below 2^31",
+            status = et_fail(error, ET_ECONFIG, "a batch of %lld %ss: give 1 to 2^31 - 1",
                              (long long)layout->capacity[k], layout->kind[k]);
     return status;
 }

@@ -72,12 +72,12 @@ int et_split_size(int64_t *size, int64_t count, const et_split_options *options,
         return status;
     double portion = options->portion;
     if (count < 0)
-        return et_fail(error, ET_ECONFIG, "%lld samples to split: not a number of samples",
+        return et_fail(error, ET_ECONFIG, "%lld samples to split: the number must not be negative",
                        (long long)count);
     if (options->size < 0 || !(portion >= 0 && portion <= 1))
         return et_fail(error, ET_ECONFIG,
-                       "a second part of %lld samples or the portion %g: a size is not negative, "
-                       "and a portion from 0 to 1",
+                       "a second part of %lld samples or the portion %g: give a size of at least "
+                       "0, or a portion from 0 to 1",
                        (long long)options->size, portion);
     if (!options->size && portion == 0)
         return et_fail(error, ET_ECONFIG, "the second part needs a portion or a size");
@@ -111,7 +111,7 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
 {
     int64_t size = 0;
     if (count < 1 || count > UINT32_MAX)
-        return et_fail(error, ET_ECONFIG, "%lld samples to split; from 1 to 4,294,967,295",
+        return et_fail(error, ET_ECONFIG, "%lld samples to split: give 1 to 4,294,967,295",
                        (long long)count);
     int status = et_split_size(&size, count, options, error);
     uint32_t *which = status ? NULL : et_alloc((size_t)count, sizeof *which);

@@ -66,10 +66,9 @@ static int add_fields(places *p, const et_layout *part, int i, et_layout_field *
         bool mask = at >= 0 && row[at].empty == ET_EMPTY_MASK && row[at].kind == 0 &&
                     part->field[f].empty == ET_EMPTY_MASK && part->field[f].kind == 0;
         if (at >= 0 && !mask)
-            return et_fail(
-                error, ET_ECONFIG,
-                "part %d has a field %s, as a part before it: call one of them otherwise", i,
-                part->field[f].name);
+            return et_fail(error, ET_ECONFIG,
+                           "part %d has a field %s, as another part has: rename one of them", i,
+                           part->field[f].name);
         p->at[p->first[i] + f] = mask ? at : all->fields;
         if (mask)
             continue;
@@ -123,7 +122,7 @@ static int make_places(places *p, const et_layout *const *part, int count, et_er
 static int check_count(int count, et_error *error)
 {
     if (count < 1 || count > UINT8_MAX)
-        return et_fail(error, ET_ECONFIG, "%d parts to gather; from 1 to %d", count, UINT8_MAX);
+        return et_fail(error, ET_ECONFIG, "%d parts to gather: give 1 to %d", count, UINT8_MAX);
     return ET_OK;
 }
 
@@ -223,7 +222,8 @@ static int check_samples(et_samples *const *parts, int count, et_error *error)
     for (int i = 1; !status && i < count; i++)
         if (parts[i]->count != parts[0]->count)
             status = et_fail(error, ET_ECONFIG,
-                             "%s has %lld samples and %s has %lld: what is gathered has as many",
+                             "%s has %lld samples, but %s has %lld: gathered parts need equal "
+                             "numbers of samples",
                              parts[0]->layout.field[0].name, (long long)parts[0]->count,
                              parts[i]->layout.field[0].name, (long long)parts[i]->count);
     return status;
@@ -303,8 +303,8 @@ static int unequal(const sources *self, int i, et_error *error)
 {
     const et_batch *first = self->parts[0].batch, *other = self->parts[i].batch;
     return et_fail(error, ET_EDATA,
-                   "%s has a batch of %lld %ss where %s has one of %lld (pass %lld and %lld): what "
-                   "is gathered has equally many of equal size",
+                   "%s has a batch of %lld %ss where %s has one of %lld (pass %lld and %lld): "
+                   "gathered sources need equally many batches of equal size",
                    first->layout->field[0].name, (long long)first->filled[0],
                    first->layout->kind[0], other->layout->field[0].name,
                    (long long)other->filled[0], (long long)first->epoch, (long long)other->epoch);
@@ -462,7 +462,7 @@ static int name_numbers(sources *self, et_error *error)
         et_source_position(self->parts[i].source, &part);
         if (count + part.count > ET_POSITION_MAX)
             return et_fail(error, ET_ECONFIG,
-                           "the positions of %d sources have more than %d numbers: gather samples, "
+                           "the positions of %d sources need more than %d numbers: gather samples, "
                            "or fewer sources",
                            self->count, ET_POSITION_MAX);
         for (int n = 0; n < part.count; n++)
@@ -480,8 +480,8 @@ static int check_sources(et_source *const *parts, int count, et_error *error)
         const et_layout *first = &parts[0]->layout, *other = &parts[i]->layout;
         if (first->capacity[0] != other->capacity[0])
             status = et_fail(error, ET_ECONFIG,
-                             "%s comes in batches of %lld and %s in batches of %lld: gather equal "
-                             "ones",
+                             "%s has batches of %lld, but %s has batches of %lld: gathered sources "
+                             "need equal batch sizes",
                              first->field[0].name, (long long)first->capacity[0],
                              other->field[0].name, (long long)other->capacity[0]);
     }

@@ -198,8 +198,8 @@ static int check_parts(et_samples *const *parts, int count, int cycle_length, in
 {
     if (count < 1 || cycle_length < 0 || block_length < 0)
         return et_fail(error, ET_ECONFIG,
-                       "interleaving %d parts, %d at a time, in blocks of %lld: at least one part, "
-                       "and no negative number",
+                       "interleaving %d parts, %d at a time, in blocks of %lld: give at least one "
+                       "part, and no negative number",
                        count, cycle_length, (long long)block_length);
     return et_samples_check_parts(parts, count, "to interleave", total, error);
 }

@@ -215,7 +215,7 @@ static const et_source_class prefetch_class = {
 int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *error)
 {
     if (depth < 1)
-        return et_fail(error, ET_ECONFIG, "prefetching %d batches: at least 1", depth);
+        return et_fail(error, ET_ECONFIG, "prefetching %d batches: give at least 1", depth);
     prefetch *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "prefetching");

@@ -38,9 +38,10 @@ static int map_next(et_source *source, et_batch *batch, et_error *error)
     const et_layout *layout = &source->layout;
     for (int i = 0; !status && i < layout->kinds; i++)
         if (batch->filled[i] < 0 || batch->filled[i] > layout->capacity[i])
-            status = et_fail(error, ET_EUSAGE,
-                             "et_map: the function has left %lld of %lld in filled[%d]",
-                             (long long)batch->filled[i], (long long)layout->capacity[i], i);
+            status = et_fail(
+                error, ET_EUSAGE,
+                "et_map: the function left %lld of %lld samples in filled[%d]; leave 0 to all",
+                (long long)batch->filled[i], (long long)layout->capacity[i], i);
     return status;
 }
 
@@ -110,7 +111,7 @@ int et_map_open(et_source **out, et_source *inner, et_map_fn *change, void *payl
     et_assert(inner);
     if (!change)
         return et_fail(error, ET_EUSAGE,
-                       "et_map_open: NULL; give the function that changes batches");
+                       "et_map_open: the function is NULL; give one that changes batches");
     around made = {
         .source.class = &map_class, .inner = inner, .change = change, .payload = payload
     };

@@ -68,8 +68,8 @@ static int no_probability(const et_batch *batch, const char *field, int64_t i, c
 {
     while (*p >= 0 && *p <= 1)
         p++;
-    return et_fail(error, ET_EDATA, "%s of sample %lu has %g, which is no probability: from 0 to 1",
-                   field, (unsigned long)batch->sample[i], (double)*p);
+    return et_fail(error, ET_EDATA, "%s of sample %lu is %g: give a probability from 0 to 1", field,
+                   (unsigned long)batch->sample[i], (double)*p);
 }
 
 /* Those of one sample, whose numbers begin at number `first`, a run at a time: fewer than a kernel
@@ -132,15 +132,16 @@ static int sampler_open(et_source **out, et_source *inner, const char *name, et_
     const et_layout *layout = &inner->layout;
     int at = name ? et_layout_find(layout, name) : -1;
     if (at < 0)
-        return et_fail(error, ET_ECONFIG, "batches have no field %s to draw from; one is %s",
+        return et_fail(error, ET_ECONFIG, "batches have no field %s to draw from; one is called %s",
                        name ? name : "(without a name)", layout->field[0].name);
     const et_layout_field *field = &layout->field[at];
     bool fits = field->dtype == ET_F32 || field->dtype == wanted;
     if (!fits || field->kind != 0 || field->empty == ET_EMPTY_MASK ||
         field->empty == ET_EMPTY_OFFSETS)
-        return et_fail(error, ET_ECONFIG,
-                       "field %s, %s for each %s: rows of numbers are drawn from", name,
-                       et_dtype_name(field->dtype), layout->kind[field->kind]);
+        return et_fail(
+            error, ET_ECONFIG,
+            "field %s, %s for each %s: cannot draw from it; choose a field with rows of numbers",
+            name, et_dtype_name(field->dtype), layout->kind[field->kind]);
     sampler *self = et_alloc(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a sampler");
@@ -159,7 +160,8 @@ int et_bernoulli_open(et_source **out, et_source *inner, const char *field, et_d
                       uint64_t seed, et_error *error)
 {
     if (dtype != ET_I32 && dtype != ET_F32)
-        return et_fail(error, ET_ECONFIG, "0 and 1 as %s: int32 or float32", et_dtype_name(dtype));
+        return et_fail(error, ET_ECONFIG, "the type of drawn values is %s: choose int32 or float32",
+                       et_dtype_name(dtype));
     et_layout_field made = { .dtype = dtype,
                              .empty = dtype == ET_I32 ? ET_EMPTY_NONE : ET_EMPTY_ZERO };
     return sampler_open(out, inner, field, ET_F32, made, draw_bernoulli,
@@ -172,7 +174,7 @@ int et_noise_open(et_source **out, et_source *inner, const char *field, float mi
     if (!isfinite(minimum) || !isfinite(maximum) || !(minimum <= maximum) ||
         !isfinite(maximum - minimum))
         return et_fail(error, ET_ECONFIG,
-                       "noise from %g to %g: finite, not falling, and no further apart than %g",
+                       "noise from %g to %g: give finite limits, the lower first, at most %g apart",
                        (double)minimum, (double)maximum, (double)FLT_MAX);
     sampler made = { .seed = seed,
                      .site = et_random_site("noise"),

@@ -53,7 +53,8 @@ static int count_integers(int64_t *count, int64_t start, int64_t stop, int64_t s
     bool within = start >= INT32_MIN && start <= INT32_MAX && stop >= (int64_t)INT32_MIN - 1 &&
                   stop <= (int64_t)INT32_MAX + 1;
     if (!within || step < INT32_MIN || step > INT32_MAX)
-        return et_fail(error, ET_ECONFIG, "integers from %lld to %lld in steps of %lld: int32",
+        return et_fail(error, ET_ECONFIG,
+                       "integers from %lld to %lld in steps of %lld: they must fit in int32",
                        (long long)start, (long long)stop, (long long)step);
     *count = 0;
     if (step > 0 && start < stop)
@@ -62,8 +63,8 @@ static int count_integers(int64_t *count, int64_t start, int64_t stop, int64_t s
         *count = (start - stop - step - 1) / -step;
     if (!*count || *count > UINT32_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "integers from %lld in steps of %lld before %lld: there are %lld; from 1 to "
-                       "4,294,967,295 can be used",
+                       "integers from %lld in steps of %lld before %lld: these are %lld numbers; "
+                       "use 1 to 4,294,967,295",
                        (long long)start, (long long)step, (long long)stop, (long long)*count);
     return ET_OK;
 }

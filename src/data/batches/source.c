@@ -20,8 +20,8 @@ int et_source_next(et_source *source, et_batch *batch, et_error *error)
 {
     if (!et_layout_fits(&source->layout, batch->layout))
         return et_fail(error, ET_EUSAGE,
-                       "a batch of another layout than the source's: other fields or capacities; "
-                       "et_batch_new(&batch, &source->layout, ...) makes one that fits");
+                       "the batch has other fields or capacities than the source; make it with "
+                       "et_batch_new(&batch, &source->layout, ...)");
     return source->class->next(source, batch, error);
 }
 
@@ -82,8 +82,8 @@ int et_position_get(const et_position *position, const char *name, int64_t *valu
             *value = position->value[i];
             return ET_OK;
         }
-    return et_fail(error, ET_EDATA, "the saved position has no %s: it is of another kind of data",
-                   name);
+    return et_fail(error, ET_EDATA,
+                   "the saved position has no %s: it belongs to another kind of data", name);
 }
 
 /* ---- as a part of the state ---- */
@@ -130,13 +130,12 @@ int et_samples_check_parts(et_samples *const *parts, int count, const char *of_w
         for (int k = 0; k < i; k++)
             if (parts[k] == parts[i])
                 return et_fail(error, ET_EUSAGE,
-                               "parts %d and %d %s are the same samples, which are owned once: "
-                               "open them twice",
-                               k, i, of_what);
+                               "parts %d and %d %s are the same object: open the samples twice", k,
+                               i, of_what);
         *total += parts[i]->count;
     }
     if (*total > UINT32_MAX)
-        return et_fail(error, ET_EDATA, "parts %s: %lld samples; below 2^32 can be used", of_what,
+        return et_fail(error, ET_EDATA, "parts %s: %lld samples: use fewer than 2^32", of_what,
                        (long long)*total);
     return ET_OK;
 }
@@ -179,6 +178,6 @@ int et_position_check(const et_position *position, int64_t fingerprint, et_error
     if (status || saved == fingerprint)
         return status;
     return et_fail(error, ET_EDATA,
-                   "the saved position is for other data: the data, what it is made with, the seed "
-                   "or the batch size changed: restore those, or begin in another directory");
+                   "the saved position is for other data: the data, its settings, the seed or the "
+                   "batch size changed; restore them, or start in another directory");
 }

@@ -33,7 +33,7 @@ static int find_files(et_data_source *self, const char *paths, et_error *error)
 {
     const et_strings given = { &paths, 1 };
     if (!paths || !*paths)
-        return et_fail(error, ET_ECONFIG, "a data source without a path: name one file or more");
+        return et_fail(error, ET_ECONFIG, "a data source has no path: name at least one file");
     return et_paths_match(&self->paths, &given, NULL, &self->arena, error);
 }
 
@@ -56,7 +56,8 @@ static int copy_format(et_data_source *self, const et_csv_format *format, et_err
     if (!format)
         return ET_OK;
     if (format->header && format->no_header)
-        return et_fail(error, ET_ECONFIG, "a header that is there and is not: choose one");
+        return et_fail(error, ET_ECONFIG,
+                       "the format of a data source sets both header and no_header: set only one");
     self->csv.delimiter = format->delimiter;
     self->csv.comment = format->comment;
     self->header = format->header      ? ET_HEADER_THERE
@@ -128,12 +129,13 @@ static int check_options(const et_data_source *source, const et_read_options *o,
 {
     if (!source->encoder)
         return et_fail(error, ET_ECONFIG,
-                       "a data source is read in a data set, whose features say what its rows are");
+                       "a data source cannot be opened alone: add it to a data set, whose features "
+                       "describe the rows");
     if (o->batch < 0 || o->epochs < 0 || o->threads < 0 || o->shuffle_buffer < 0)
-        return et_fail(error, ET_ECONFIG,
-                       "batch %lld, epochs %lld, threads %d, shuffle_buffer %lld: none is negative",
-                       (long long)o->batch, (long long)o->epochs, o->threads,
-                       (long long)o->shuffle_buffer);
+        return et_fail(
+            error, ET_ECONFIG,
+            "batch %lld, epochs %lld, threads %d, shuffle_buffer %lld: none may be negative",
+            (long long)o->batch, (long long)o->epochs, o->threads, (long long)o->shuffle_buffer);
     return ET_OK;
 }
 

@@ -25,7 +25,7 @@ static int check_one(const char *what, const void *object, const char *path, et_
 {
     return object && path
                ? et_fail(error, ET_ECONFIG,
-                         "the %s of a data set is given, and %s as well: choose one", what, path)
+                         "both the %s of a data set and %s are given: choose one", what, path)
                : ET_OK;
 }
 
@@ -92,8 +92,8 @@ static int find_schema(et_data_set *self, const et_data_set_options *o, const et
         return ET_OK;
     return frame ? et_frame_schema(&self->schema, frame, error)
                  : et_fail(error, ET_ECONFIG,
-                           "a data set of files needs a schema: give one, or the file that `etude "
-                           "data analyze` writes");
+                           "a data set of files needs a schema: give one, for example the file "
+                           "that `etude data analyze` writes");
 }
 
 static int find_metadata(et_data_set *self, const et_data_set_options *o, const et_frame *frame,
@@ -147,11 +147,11 @@ static int check_sources(const et_data_set_part *parts, int count, et_error *err
             return et_fail(error, ET_ECONFIG, "source %d of a data set needs a name and a source",
                            i + 1);
         if (parts[i].source->encoder)
-            return et_fail(error, ET_ECONFIG, "source %.60s is in a data set already",
+            return et_fail(error, ET_ECONFIG, "source %.60s already belongs to a data set",
                            parts[i].name);
         for (int k = 0; k < i; k++)
             if (!strcmp(parts[i].name, parts[k].name) || parts[i].source == parts[k].source)
-                return et_fail(error, ET_ECONFIG, "source %.60s is there twice: rename one",
+                return et_fail(error, ET_ECONFIG, "two sources are called %.60s: rename one",
                                parts[i].name);
     }
     return ET_OK;
@@ -316,7 +316,7 @@ int et_data_set_parse_instances(et_samples **out, const et_data_set *dataset,
     et_rows_options how = { .no_targets = prediction };
     const et_table_options table = { .keep_unlabelled = true };
     if (!count || !instances)
-        return et_fail(error, ET_EDATA, "no instance: give one or more");
+        return et_fail(error, ET_EDATA, "no instance is given: give at least one");
     for (size_t i = 0; i < count; i++)
         if (!instances[i].data && instances[i].length)
             return et_fail(error, ET_EDATA, "instance %zu is NULL", i + 1);

@@ -154,7 +154,7 @@ static bool use_cached(et_record_files *self, file *f, const char *cached)
     f->gzip = true;
     if (!status)
         return true;
-    et_log(ET_LOG_WARNING, "%s; %s is unpacked again", error.text, path);
+    et_log(ET_LOG_WARNING, "%s; Etude unpacks %s again", error.text, path);
     et_mapping_close(&f->mapping);
     f->mapping = (et_mapping){ NULL, 0 };
     return false;
@@ -195,7 +195,7 @@ static int open_cached(et_record_files *self, file *f, const char *folder, bool 
     if (made && wrong)
         return et_fail(error, made, "%s", why.text);
     if (made)
-        et_log(ET_LOG_WARNING, "unpacked records are not kept for the next start: %s", why.text);
+        et_log(ET_LOG_WARNING, "cannot keep unpacked records for the next start: %s", why.text);
     return status;
 }
 
@@ -241,8 +241,8 @@ int et_record_files_open(et_record_files **out, const et_strings *paths, const c
         status = open_file(self, f, cache, error);
     }
     if (!status && !self->record_count)
-        status = et_fail(error, ET_EDATA, "%s: there is no record in it: name files that hold some",
-                         paths->items[0]);
+        status =
+            et_fail(error, ET_EDATA, "%s: no records: name files with records", paths->items[0]);
     if (status) {
         et_record_files_close(self);
         return status;

@@ -55,8 +55,8 @@ typedef struct values {
 static int wrong_kind(const column *c, const char *is, et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "feature %s holds %s: a field of %s takes %s, or one string of bytes; declare "
-                   "the field as it is",
+                   "feature %s has %s, but a field of %s needs %s, or one string of bytes; declare "
+                   "the field like the data",
                    c->name, is, et_dtype_name(c->dtype),
                    c->dtype == ET_I32 ? "integers" : "floats");
 }
@@ -90,8 +90,8 @@ static int check_integers(const column *c, const values *v, et_error *error)
     for (int64_t i = 0; v->kind == ET_FEATURE_INTS && i < v->count; i++)
         if (ints[i] < INT32_MIN || ints[i] > INT32_MAX)
             return et_fail(error, ET_EDATA,
-                           "feature %s: %lld is no 32-bit integer; write smaller ones", c->name,
-                           (long long)ints[i]);
+                           "feature %s: %lld does not fit in 32 bits; write smaller integers",
+                           c->name, (long long)ints[i]);
     return ET_OK;
 }
 
@@ -101,19 +101,18 @@ static int check_values(const column *c, const values *v, int64_t *items, et_err
     *items = 1;
     if (v->kind == ET_FEATURE_NONE && !c->optional)
         return et_fail(error, ET_EDATA,
-                       "no feature %s: write it into every record, or give the field a value for "
-                       "records that lack it",
+                       "no feature %s: add it to every record, or give the field a default",
                        c->name);
     if (v->kind == ET_FEATURE_NONE) {
         *items = c->kind ? 0 : 1;
         return ET_OK;
     }
     if (c->kind ? v->count % c->elements : v->count != c->elements)
-        return et_fail(error, ET_EDATA, "feature %s: %lld values, where %s%lld are declared",
-                       c->name, (long long)v->count, c->kind ? "a multiple of " : "",
+        return et_fail(error, ET_EDATA, "feature %s: %lld values, but %s%lld are declared", c->name,
+                       (long long)v->count, c->kind ? "a multiple of " : "",
                        (long long)c->elements);
     if (c->kind && v->count / c->elements > INT32_MAX)
-        return et_fail(error, ET_EDATA, "feature %s: %lld values; below 2^31 can be used", c->name,
+        return et_fail(error, ET_EDATA, "feature %s: %lld values: use fewer than 2^31", c->name,
                        (long long)v->count);
     if (c->kind)
         *items = v->count / c->elements;
@@ -175,7 +174,7 @@ static int add_column(const records *self, const column *c, const et_example *ex
     if (!status)
         status = check_values(c, &v, &items, error);
     if (!status && c->kind && items != self->sizes[c->kind][which])
-        status = et_fail(error, ET_EDATA, "the file was changed while it was used: start again");
+        status = et_fail(error, ET_EDATA, "the file changed while Etude used it: start again");
     if (status)
         return status;
     if (c->kind) {
@@ -238,13 +237,14 @@ static int check_field(const et_record_field *f, et_error *error)
     if (!f->name || !*f->name)
         return et_fail(error, ET_ECONFIG, "a field of records has no name");
     if (!strcmp(f->name, et_layout_mask.name))
-        return et_fail(error, ET_ECONFIG, "field %s: the name is the batch's own", f->name);
+        return et_fail(error, ET_ECONFIG, "field %s: this name is reserved for batches", f->name);
     if (f->dtype != ET_I32 && f->dtype != ET_F32)
-        return et_fail(error, ET_ECONFIG, "field %s: records give int32 and float32", f->name);
+        return et_fail(error, ET_ECONFIG, "field %s: records can only give int32 and float32",
+                       f->name);
     if (f->shape.rank >= ET_RANK_MAX || et_shape_count(f->shape) < 1)
         return et_fail(error, ET_ECONFIG,
-                       "field %s: a shape of %lld elements; at least 1, and "
-                       "fewer than %d dimensions",
+                       "field %s: a shape of %lld elements: give at least 1 element, in fewer than "
+                       "%d dimensions",
                        f->name, (long long)et_shape_count(f->shape), ET_RANK_MAX);
     return ET_OK;
 }
@@ -303,7 +303,7 @@ static int check_names(const records *self, et_error *error)
     const et_layout *layout = &self->samples.layout;
     for (int i = 0; i < layout->fields; i++)
         if (et_layout_find(layout, self->fields[i].name) != i)
-            return et_fail(error, ET_ECONFIG, "field %s: the name is there twice",
+            return et_fail(error, ET_ECONFIG, "field %s: two fields have this name",
                            self->fields[i].name);
     return ET_OK;
 }
@@ -312,7 +312,7 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
 {
     et_layout *layout = &self->samples.layout;
     if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%d fields of records: at least one", count);
+        return et_fail(error, ET_ECONFIG, "%d fields of records: give at least one", count);
     size_t most = 2 * (size_t)count + 1; /* with offsets and the mask */
     self->columns = et_arena_array(&self->arena, (size_t)count, sizeof *self->columns);
     self->fields = et_arena_array(&self->arena, most, sizeof *self->fields);
@@ -415,7 +415,7 @@ static int open_files(records *self, const et_strings *given, const et_records_o
     et_strings files;
     int status = et_paths_match(&files, given, NULL, &self->arena, error);
     if (!status && !files.count)
-        status = et_fail(error, ET_ECONFIG, "no record files: name at least one");
+        status = et_fail(error, ET_ECONFIG, "no record file is given: name at least one");
     if (status)
         return status;
     choose_files(&files, o, by_record);
@@ -432,7 +432,7 @@ static int check_options(const et_records_options *o, et_error *error)
     if (!o || (!o->shards && !o->shard))
         return ET_OK;
     if (o->shards < 1 || o->shard < 0 || o->shard >= o->shards)
-        return et_fail(error, ET_ECONFIG, "shard %lld of %lld: number them from 0",
+        return et_fail(error, ET_ECONFIG, "shard %lld of %lld: shards are numbered from 0",
                        (long long)o->shard, (long long)o->shards);
     return ET_OK;
 }

@@ -316,12 +316,13 @@ static int check_rows(const reading *r)
     const char *path = r->rows->paths.items[0];
     if (!r->count && r->left_out)
         return et_fail(r->error, ET_EDATA,
-                       "%s: no row has a target: fill it in (" ET_CSV_MISSING_HINT ")", path);
+                       "%s: no row has a target: fill in the target (" ET_CSV_MISSING_HINT ")",
+                       path);
     if (!r->count)
-        return et_fail(r->error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+        return et_fail(r->error, ET_EDATA, "%s: no rows: give at least one", path);
     if (r->left_out)
         et_log(ET_LOG_WARNING,
-               "%s: %s rows have no target and are filtered (" ET_CSV_MISSING_HINT ")", path,
+               "%s: %s rows have no target and are left out (" ET_CSV_MISSING_HINT ")", path,
                et_format_count(r->left_out).text);
     tell_unseen(r);
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
@@ -440,7 +441,7 @@ int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_op
     et_table_cache cache;
     et_table_parts parts;
     if (!options->paths.count)
-        return et_fail(error, ET_ECONFIG, "no data: name one file or more");
+        return et_fail(error, ET_ECONFIG, "no data: name at least one file");
     int status = et_table_cache_open(&cache, encoder, options, error);
     if (!status)
         status = new_table(&self, encoder, &options->paths, error);

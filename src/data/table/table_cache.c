@@ -116,8 +116,8 @@ int et_table_cache_check(const et_table_cache *cache, et_error *error)
     return !cache->path || stamp_of(cache) == cache->stamp
                ? ET_OK
                : et_fail(error, ET_EDATA,
-                         "%s or a file beside it changed while it was read: start again when "
-                         "nothing writes to it",
+                         "%s or a file next to it changed while Etude read it: start again when no "
+                         "program writes to it",
                          cache->options->paths.items[0]);
 }
 
@@ -172,7 +172,7 @@ void et_table_cache_find(et_table_cache *cache, et_table_parts *parts, et_mappin
     if (mapping->data && use(cache, parts, mapping, &fault))
         return;
     if (!mapping->data || *fault)
-        et_log(ET_LOG_WARNING, "%s is damaged (%s); its rows are made again", cache->path,
+        et_log(ET_LOG_WARNING, "%s is damaged (%s); Etude reads the table again", cache->path,
                mapping->data ? fault : "empty");
     et_mapping_close(mapping);
     *mapping = (et_mapping){ NULL, 0 };

@@ -153,7 +153,8 @@ static int choose(const et_layout *inner, const char *const *fields, int count,
     for (int i = 0; i < count; i++) {
         int at = fields[i] ? et_layout_find(inner, fields[i]) : -1;
         if (at < 0)
-            return et_fail(error, ET_ECONFIG, "batches have no field %s to be selected; one is %s",
+            return et_fail(error, ET_ECONFIG,
+                           "batches have no field %s to select; one is called %s",
                            fields[i] ? fields[i] : "(without a name)", inner->field[0].name);
         masked = masked || at == mask;
         passed[(*chosen)++] = at;
@@ -169,7 +170,7 @@ int et_select_open(et_source **out, et_source *inner, const char *const *fields,
                    et_error *error)
 {
     if (count < 1)
-        return et_fail(error, ET_ECONFIG, "no field is selected: name one");
+        return et_fail(error, ET_ECONFIG, "no field is selected: name at least one");
     int *passed = et_alloc((size_t)count + 1, sizeof *passed);
     et_layout_field *row = et_alloc((size_t)count + 1, sizeof *row);
     et_layout layout = inner->layout;
@@ -217,7 +218,8 @@ static int open_made(convert **out, et_source *inner, const et_layout_field *mad
     et_assert(inner);
     if (count < 1 || !made || !make)
         return et_fail(error, ET_ECONFIG,
-                       "a conversion to %d fields: at least one, and who fills it",
+                       "a conversion to %d fields: give at least one field, and the function that "
+                       "fills the fields",
                        made ? count : 0);
     size_t most = (size_t)inner->layout.fields + (size_t)count;
     int *passed = et_alloc(most, sizeof *passed);

@@ -73,8 +73,9 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
     if (paths->records.count)
         return check_records(paths, error);
     if (!source && !target && !tsv)
-        return et_fail(error, ET_ECONFIG,
-                       "no text: set source_path and target_path, or tsv_path, or input_path");
+        return et_fail(
+            error, ET_ECONFIG,
+            "no text is given: set source_path and target_path, or tsv_path, or input_path");
     if (tsv && (source || target))
         return et_fail(error, ET_ECONFIG,
                        "tsv_path (%s) and %s (%s) are both set: set tsv_path or the other two",
@@ -185,13 +186,13 @@ static int lengths_differ(et_corpus *corpus, et_error *error)
                 return status;
         } while (line.text);
     et_strbuf source = ET_STRBUF_INIT, target = ET_STRBUF_INIT;
-    int status = et_fail(error, ET_EDATA,
-                         "%s has %s, %s has %s: line N of one must translate line N of the "
-                         "other",
-                         side_name(&corpus->paths->source, &source),
-                         et_format_many(et_text_count(corpus->text[0]), "line").text,
-                         side_name(&corpus->paths->target, &target),
-                         et_format_count(et_text_count(corpus->text[1])).text);
+    int status =
+        et_fail(error, ET_EDATA,
+                "%s has %s, but %s has %s: line N of one file must translate line N of the other",
+                side_name(&corpus->paths->source, &source),
+                et_format_many(et_text_count(corpus->text[0]), "line").text,
+                side_name(&corpus->paths->target, &target),
+                et_format_count(et_text_count(corpus->text[1])).text);
     et_strbuf_release(&source);
     et_strbuf_release(&target);
     return status;
@@ -201,7 +202,7 @@ static int lengths_differ(et_corpus *corpus, et_error *error)
 static int no_lines(const et_corpus *corpus, et_error *error)
 {
     et_strbuf name = ET_STRBUF_INIT;
-    int status = et_fail(error, ET_EDATA, "%s: there is no line in it: give at least one pair",
+    int status = et_fail(error, ET_EDATA, "%s: the file is empty: give at least one pair",
                          side_name(et_corpus_files(corpus->paths, false), &name));
     et_strbuf_release(&name);
     return status;
@@ -218,7 +219,7 @@ static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_erro
         tabs += line->text[i] == '\t';
     if (tabs != 1)
         return et_fail(error, ET_EDATA,
-                       "%s:%lld: expected 2 columns, found %zu: a line is source, one TAB, target",
+                       "%s:%lld: expected 2 columns, found %zu: write source, one TAB, target",
                        line->path, (long long)line->number, tabs + 1);
     pair->source = line->text;
     pair->source_length = (size_t)(tab - line->text);
@@ -275,8 +276,8 @@ static int check_text(const et_bytes *text, const char *name, et_error *error)
     size_t at;
     if (text->length > ET_TEXT_LINE_MAX)
         return et_fail(error, ET_EDATA,
-                       "feature %s: a string of more than %zu bytes: it must be one sentence", name,
-                       ET_TEXT_LINE_MAX);
+                       "feature %s: a string of more than %zu bytes: give one sentence per record",
+                       name, ET_TEXT_LINE_MAX);
     const char *nul = text->length ? memchr(text->data, 0, text->length) : NULL;
     if (nul)
         return et_fail(error, ET_EDATA, "feature %s: byte %zu is NUL: write UTF-8 text", name,
@@ -296,8 +297,8 @@ static int find_text(et_bytes *out, const et_example *example, const char *name,
     if (!f)
         return no_feature(example, name, setting, error);
     if (f->kind != ET_FEATURE_BYTES || f->count != 1)
-        return et_fail(error, ET_EDATA, "feature %s holds %zu values (%s): one string is needed",
-                       name, f->count, et_feature_kind_name(f->kind));
+        return et_fail(error, ET_EDATA, "feature %s has %zu values (%s): give one string", name,
+                       f->count, et_feature_kind_name(f->kind));
     *out = f->bytes[0];
     return check_text(out, name, error);
 }

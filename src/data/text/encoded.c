@@ -147,13 +147,14 @@ static bool map_cache(whole *self, const char *path, uint64_t key, et_sides side
     if (!path || !et_file_exists(path))
         return false;
     if (et_mapping_open(&mapping, path, &error)) {
-        et_log(ET_LOG_WARNING, "cached pairs are not used: %s", error.text);
+        et_log(ET_LOG_WARNING, "Etude ignores cached pairs: %s", error.text);
         return false;
     }
     bool current;
     const char *fault = et_encoded_file_fault(&mapping, key, files, tokens, &current);
     if (fault)
-        et_log(ET_LOG_WARNING, "%s is damaged (%s): made again from the text", path, fault);
+        et_log(ET_LOG_WARNING, "%s is damaged (%s); Etude makes it again from the text", path,
+               fault);
     if (fault || !current) {
         et_mapping_close(&mapping);
         return false;
@@ -187,7 +188,7 @@ static void write_cache(const whole *self, const char *path, uint64_t key)
                         et_corpus_files(&self->paths, true)->count };
     et_error error = ET_ERROR_INIT;
     if (path && et_encoded_file_write(&self->parts, key, files, path, &error))
-        et_log(ET_LOG_WARNING, "encoded pairs are not kept for the next start: %s", error.text);
+        et_log(ET_LOG_WARNING, "cannot keep encoded pairs for the next start: %s", error.text);
 }
 
 /* Reads the text. The key was made before: text that changed since would be kept under a wrong
@@ -200,9 +201,10 @@ static int read_text(whole *self, et_sides sides, const et_encoded_options *opti
     if (!status)
         status = content_key(&key_now, &self->paths, facts_of(sides, options), error);
     if (!status && key_now != key)
-        status = et_fail(error, ET_EDATA,
-                         "%s: the text changed while it was read: start again when it is done",
-                         et_corpus_files(&self->paths, false)->items[0]);
+        status = et_fail(
+            error, ET_EDATA,
+            "%s: the text changed while Etude read it: start again when no program writes to it",
+            et_corpus_files(&self->paths, false)->items[0]);
     return status;
 }
 
@@ -212,12 +214,12 @@ static int check_expected(const whole *self, const et_encoded_options *options, 
 {
     if (!options->expected || options->expected == key)
         return ET_OK;
-    return et_fail(error, ET_EDATA,
-                   "%s: the run was trained on other text (checksum of all files %s, was %s). Name "
-                   "the files that it began with, or train another run that begins with its "
-                   "weights: --init RUN",
-                   et_corpus_files(&self->paths, false)->items[0], et_checksum_print(key).digits,
-                   et_checksum_print(options->expected).digits);
+    return et_fail(
+        error, ET_EDATA,
+        "%s: the run was trained on other text (checksum of all files %s, was %s). Name the files "
+        "that the run was trained on, or train another run from its weights: --init RUN",
+        et_corpus_files(&self->paths, false)->items[0], et_checksum_print(key).digits,
+        et_checksum_print(options->expected).digits);
 }
 
 /* By content: the cache if it has this text, else the text. */

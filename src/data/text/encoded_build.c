@@ -203,7 +203,7 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[
     build->out->counts.read++;
     /* lines[] holds indices of four bytes. */
     if (build->out->counts.read > UINT32_MAX)
-        return et_fail(error, ET_EDATA, "a corpus of more than 4,294,967,295 pairs: use less");
+        return et_fail(error, ET_EDATA, "a corpus of more than 4,294,967,295 pairs: use fewer");
     int status = is_duplicate(build, pair, &duplicate, error);
     if (status)
         return status;
@@ -329,13 +329,13 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
     et_strbuf text = ET_STRBUF_INIT;
     et_corpus_counts_print(counts, &text);
     /* Of the reasons in the filter, the one that dropped the most pairs. */
-    const char *cure = "give lines that hold text";
+    const char *cure = "give lines with text";
     if (counts->too_long >= counts->empty && counts->too_long >= counts->lopsided)
         cure = "raise max_seq_length";
     else if (counts->lopsided > counts->empty)
         cure = "raise max_ratio";
     int status = et_fail(error, ET_EDATA,
-                         "%s: no pair is left by the filter (max_seq_length %" PRId64 "): %s: %s",
+                         "%s: the filter leaves no pair (max_seq_length %" PRId64 "): %s: %s",
                          et_corpus_files(paths, false)->items[0], options->max_seq_length,
                          et_strbuf_text(&text), cure);
     et_strbuf_release(&text);

@@ -59,10 +59,10 @@ static int add_matches(list *self, const char *pattern)
     if (result == GLOB_NOSPACE)
         return no_memory(self);
     if (result == GLOB_NOMATCH)
-        return blame(self, et_fail(self->error, ET_EDATA,
-                                   "no file is like %s; name some that are there", pattern));
+        return blame(self, et_fail(self->error, ET_EDATA, "no file matches %s; name existing files",
+                                   pattern));
     if (result)
-        return et_fail_errno(self->error, "cannot look for %s", pattern);
+        return et_fail_errno(self->error, "cannot search for %s", pattern);
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     for (size_t i = 0; !status && i < found.gl_pathc; i++)
         status = add(self, found.gl_pathv[i]);
@@ -92,7 +92,7 @@ static int add_parts(list *self, const char *path)
             return no_memory(self);
         if (!kept)
             return blame(self, et_fail(self->error, ET_EDATA,
-                                       "a path is empty; name a file, or take the comma away"));
+                                       "a path is empty; name a file, or remove the comma"));
         status = is_pattern(part) ? add_matches(self, part) : add_file(self, part);
         path += length;
     } while (!status && *path++);

@@ -73,7 +73,7 @@ static int open_regular(int *fd, const char *path, et_error *error)
     if (fstat(*fd, &info))
         status = et_fail_errno(error, "cannot open %s", path);
     else if (S_ISDIR(info.st_mode))
-        status = et_fail(error, ET_EDATA, "%s is a directory: name the text files in it", path);
+        status = et_fail(error, ET_EDATA, "%s is a directory: name text files", path);
     else if (!S_ISREG(info.st_mode))
         status = et_fail(error, ET_EDATA, "%s is not a regular file: write the text to one", path);
     if (status) {
@@ -190,7 +190,7 @@ void et_text_close(et_text *text)
 static int too_long(const et_text *text, et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "%s:%lld: a line of more than %zu bytes: text must have one sentence a line",
+                   "%s:%lld: a line of more than %zu bytes: write one sentence per line",
                    current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
 }
 
@@ -219,8 +219,8 @@ int et_text_check_first(const char *line, size_t size, const char *name, et_erro
     const char *cr = memchr(line, '\r', size);
     if (!cr || cr + 1 == line + size)
         return ET_OK;
-    return et_fail(error, ET_EDATA,
-                   "%s: its lines end in CR alone: make them end in LF (tr '\\r' '\\n')", name);
+    return et_fail(error, ET_EDATA, "%s: lines end with CR: end them with LF (tr '\\r' '\\n')",
+                   name);
 }
 
 /* Makes [begin, begin + *length) a line and *next where the following begins; *length is

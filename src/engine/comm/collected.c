@@ -65,7 +65,7 @@ int et_collected_items(et_comm *comm, const char *what, int64_t count, int statu
     for (int64_t i = 0; !status && i < count; i++) {
         const int r = (int)(i % ranks);
         if (r != rank && !read(payload, i, &all, r))
-            status = et_fail(error, ET_EFAIL, "%s of rank %d are not whole", what, r);
+            status = et_fail(error, ET_EFAIL, "%s of rank %d are incomplete", what, r);
     }
     et_collected_release(&all);
     return status;

@@ -47,7 +47,8 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
     *out = NULL;
     double timeout = options ? options->peer_timeout : 0;
     if (!(timeout >= 0 && timeout <= 1e9))
-        return et_fail(error, ET_ECONFIG, "peer_timeout %g: give seconds, such as 60", timeout);
+        return et_fail(error, ET_ECONFIG, "peer_timeout %g: give a number of seconds, such as 60",
+                       timeout);
     int status = et_comm_by_launch() ? et_comm_sockets_open(out, error)
                  : et_comm_by_mpi()  ? et_comm_mpi_open(out, error)
                                      : open_alone(out, error);
@@ -173,7 +174,8 @@ static int add_sizes(const size_t *sizes, int ranks, size_t *sum, et_error *erro
     *sum = 0;
     for (int i = 0; i < ranks; i++) {
         if (sizes[i] > COLLECTED_MOST - *sum)
-            return et_fail(error, ET_EFAIL, "%zu bytes of rank %d, which is too much", sizes[i], i);
+            return et_fail(error, ET_EFAIL, "rank %d sends %zu bytes, which is too much", i,
+                           sizes[i]);
         *sum += sizes[i];
     }
     return ET_OK;
@@ -219,7 +221,7 @@ int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_e
     if (!status)
         status = et_comm_broadcast(comm, 0, size, sizeof *size, error);
     if (!status && *size > COLLECTED_MOST)
-        status = et_fail(error, ET_EFAIL, "%zu bytes of rank 0, which is too much", *size);
+        status = et_fail(error, ET_EFAIL, "rank 0 sends %zu bytes, which is too much", *size);
     if (!status && other && *size && !(copy = et_alloc(*size + 1, 1)))
         status = et_alloc_failed(error, *size, "what rank 0 has");
     status = et_comm_agree(comm, status, NULL, error);
@@ -291,7 +293,7 @@ int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, siz
         hear(word, &other);
     if (came < sizeof other || (et_comm_is_well(word) && came != in_size))
         return et_fail(error, ET_EFAIL,
-                       "rank %d and rank %d are out of step: %zu bytes came, and not %zu", rank,
+                       "rank %d and rank %d are out of step: %zu bytes came instead of %zu", rank,
                        from, came, in_size);
     return ET_OK;
 }

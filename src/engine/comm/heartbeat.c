@@ -110,6 +110,7 @@ int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
 {
     comm->gone = rank;
     return et_fail(error, ET_EIO,
-                   "lost rank %d of %d, which %s; start again: the newest checkpoint goes on", rank,
-                   comm->size, why);
+                   "lost rank %d of %d, which %s; run the same command again to resume from the "
+                   "newest checkpoint",
+                   rank, comm->size, why);
 }

@@ -43,7 +43,8 @@ static int join(int *one, int *other, et_error *error)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-        return et_fail_errno(error, "sockets between ranks (fewer ranks, or a higher `ulimit -n`)");
+        return et_fail_errno(
+            error, "cannot make sockets between ranks (start fewer ranks, or raise `ulimit -n`)");
     *one = ends[0];
     *other = ends[1];
     return ET_OK;
@@ -114,7 +115,7 @@ int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error)
         if (child == 0)
             become(m, started, argv, self);
         if (child < 0)
-            status = et_fail_errno(error, "rank %d of %d", started, count);
+            status = et_fail_errno(error, "cannot start rank %d of %d", started, count);
         else
             ranks[started++] = child;
     }

@@ -86,7 +86,7 @@ static int begin(int *rank, int *ranks, et_mpi_threads *threads, char *text, siz
     *threads = given >= MPI_THREAD_MULTIPLE     ? ET_MPI_ALL
                : given >= MPI_THREAD_SERIALIZED ? ET_MPI_ANY
                                                 : ET_MPI_FIRST;
-    return code ? fail(&w, code, "MPI does not begin") : 0;
+    return code ? fail(&w, code, "MPI does not start") : 0;
 }
 
 static void rest(const et_mpi_wait *w, int looks)
@@ -107,9 +107,9 @@ static int wait_for(const et_mpi_wait *w, MPI_Request *requests, int count, MPI_
     for (int looks = 0; !done; looks++) {
         int code = MPI_Testall(count, requests, &done, statuses);
         if (code)
-            return fail(w, code, "a rank can't be reached");
+            return fail(w, code, "cannot reach a rank");
         if (!done && looks % 64 == 63 && w->gives_up(w->payload)) {
-            snprintf(w->text, w->size, "gives no sign of life");
+            snprintf(w->text, w->size, "does not answer");
             return -1;
         }
         if (!done)
@@ -161,11 +161,11 @@ static int exchange(et_mpi_piece send, et_mpi_piece receive, size_t *came, bool 
         if (!code)
             code = post(send, true, &out, requests, &count);
         if (code)
-            return fail(&w, code, "a rank can't be reached");
+            return fail(&w, code, "cannot reach a rank");
         if (wait_for(&w, requests, count, statuses))
             return -1;
         if (came && MPI_Get_count(&statuses[0], MPI_BYTE, &received))
-            return fail(&w, MPI_ERR_COUNT, "a rank can't be understood");
+            return fail(&w, MPI_ERR_COUNT, "cannot understand a rank");
         if (came)
             *came = (size_t)received;
     }

@@ -150,8 +150,8 @@ static int begin(mpi *self, long started, et_error *error)
         return et_fail(error, ET_EFAIL, "%s", text);
     if (self->comm.size == 1 && started > 1)
         return et_fail(error, ET_ECONFIG,
-                       "%ld processes were started, and %s sees one: they were started by another "
-                       "MPI; name the module that fits in " VARIABLE,
+                       "%ld processes were started, but %s sees one: another MPI started them; "
+                       "name its module in " VARIABLE,
                        started, self->module->name);
     self->comm.class = &classes[threads];
     return ET_OK;
@@ -167,12 +167,12 @@ int et_comm_mpi_open(et_comm **out, et_error *error)
     void *handle = load(name);
     const et_mpi *module = handle ? dlsym(handle, ET_MPI_SYMBOL) : NULL;
     if (!module || module->version != ET_MPI_VERSION) {
-        const char *why = handle ? "is of another version" : dlerror();
-        return et_fail(error, ET_ENOTFOUND,
-                       "this process is one of several that MPI has started, and the module for it "
-                       "(etude_mpi_%s.so) %s; build Etude with that MPI installed, or name the "
-                       "file in " VARIABLE,
-                       name, why ? why : "is not there");
+        const char *why = handle ? "has another version" : dlerror();
+        return et_fail(
+            error, ET_ENOTFOUND,
+            "MPI started this process with others, but the module for this MPI (etude_mpi_%s.so) "
+            "%s; build Etude with that MPI installed, or name the file in " VARIABLE,
+            name, why ? why : "is missing");
     }
     mpi *self = et_alloc_zero(1, sizeof *self);
     if (!self)

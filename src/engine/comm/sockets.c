@@ -32,7 +32,7 @@
 #define BEATS_MAX 256 /* that are taken at once */
 
 /* It may have ended because it had lost another. */
-#define HAS_ENDED "has ended (the first that failed says why)"
+#define HAS_ENDED "has ended (the first rank that failed says why)"
 
 typedef struct frame {
     uint32_t mark, number;
@@ -177,7 +177,7 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, si
         if (status || (is_over(&out) && is_over(&in)))
             break;
         if (et_comm_lost(comm) >= 0)
-            return et_comm_fail_lost(comm, et_comm_lost(comm), "gives no sign of life", error);
+            return et_comm_fail_lost(comm, et_comm_lost(comm), "does not answer", error);
         if ((status = wait_for(self, &out, &in, error)))
             break;
     }
@@ -291,8 +291,9 @@ int et_comm_sockets_open(et_comm **out, et_error *error)
         return ET_OK;
     }
     et_free(self);
-    return et_fail(error, ET_ECONFIG,
-                   ET_RANK_VARIABLE "=%s is not one of those that `etude launch` sets; unset "
-                                    "it to train alone",
-                   getenv(ET_RANK_VARIABLE));
+    return et_fail(
+        error, ET_ECONFIG,
+        ET_RANK_VARIABLE
+        "=%s is not a value that `etude launch` sets; unset it to train with one process",
+        getenv(ET_RANK_VARIABLE));
 }

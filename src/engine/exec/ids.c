@@ -235,23 +235,22 @@ static int refuse(const et_ids_range *range, source at, int64_t number, const et
 {
     if (!batch)
         return et_fail(error, ET_EGRAPH,
-                       "%s: number %lld of %s is %lld, and there are %lld to choose from",
+                       "%s: number %lld of %s is %lld, but must be less than %lld",
                        range->reader->name, (long long)at.place + 1, at.leaf->name,
                        (long long)number, (long long)range->below);
-    return et_fail(
-        error, ET_EDATA,
-        "number %lld of \"%s\" in a batch is %lld, and there are %lld to choose from (0 to "
-        "%lld): correct the data, or make the model for more",
-        (long long)at.place + 1, at.leaf->name, (long long)number, (long long)range->below,
-        (long long)range->below - 1);
+    return et_fail(error, ET_EDATA,
+                   "number %lld of \"%s\" in a batch is %lld, but the model has %lld (0 to %lld): "
+                   "correct the data, or build the model for more",
+                   (long long)at.place + 1, at.leaf->name, (long long)number,
+                   (long long)range->below, (long long)range->below - 1);
 }
 
 static int refuse_offset(const et_ids_range *range, source at, int64_t before, int64_t number,
                          const et_batch *batch, et_error *error)
 {
     return et_fail(error, batch ? ET_EDATA : ET_EGRAPH,
-                   "%s: offset %lld of \"%s\" is %lld after %lld: offsets do not fall, are %lld "
-                   "apart at most (longest_key) and at most %lld, the rows there are",
+                   "%s: offset %lld of \"%s\" is %lld after %lld: offsets must not decrease, must "
+                   "be at most %lld apart (longest_key) and at most %lld (the rows)",
                    range->reader->name, (long long)at.place + 1, at.leaf->name, (long long)number,
                    (long long)before, (long long)range->longest, (long long)range->below - 1);
 }

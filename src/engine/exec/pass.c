@@ -118,8 +118,8 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
     for (int i = 0; i < v->layout->fields; i++)
         if (!strcmp(v->layout->field[i].name, ET_GRAPH_ONE))
             return et_fail(error, ET_EGRAPH,
-                           "a field of the batch is called " ET_GRAPH_ONE ", as the losses' own "
-                           "derivative is: call it otherwise");
+                           "a field of the batch is called " ET_GRAPH_ONE
+                           ", a reserved name: rename the field");
     int status = et_graph_new(&v->graph, pass->params, &options, error);
     if (status)
         return status;
@@ -382,10 +382,11 @@ int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error
 {
     if (!et_params_ready(pass->params))
         return et_fail(error, ET_EUSAGE,
-                       "a pass runs after et_params_materialize: the parameters have no memory");
+                       "the parameters have no memory: call et_params_materialize before the pass");
     if (pass->options.bfloat16 && !et_params_shadow(pass->params))
         return et_fail(error, ET_EUSAGE,
-                       "a bfloat16 pass needs et_params_materialize with a shadow");
+                       "a bfloat16 pass needs parameters with a bfloat16 shadow: ask "
+                       "et_params_materialize for it");
     int status = find_variant(pass, layout, which, error);
     if (!status && !pass->variants[*which].plan)
         status = plan_variant(pass, &pass->variants[*which], error);

@@ -147,10 +147,9 @@ void et_profile_print(const et_profile *profile, et_strbuf *out)
     }
     all.roof = profile->product_roof;
     print_row(profile, &all, out);
-    et_strbuf_printf(
-        out,
-        "roof: %.0f GFLOP/s (%s, a matrix product of %d x %d x %d) and %.1f GB/s of memory, "
-        "measured now; of all: the matrix products alone\n",
-        1e-9 * profile->peak.flops, et_dtype_name(profile->peak.dtype), ET_PEAK_M, ET_PEAK_K,
-        ET_PEAK_N, 1e-9 * profile->peak.bytes);
+    et_strbuf_printf(out,
+                     "roof: %.0f GFLOP/s (%s, a matrix product of %d x %d x %d) and %.1f GB/s of "
+                     "memory, measured now; last line: matrix products only\n",
+                     1e-9 * profile->peak.flops, et_dtype_name(profile->peak.dtype), ET_PEAK_M,
+                     ET_PEAK_K, ET_PEAK_N, 1e-9 * profile->peak.bytes);
 }

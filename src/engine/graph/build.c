@@ -47,7 +47,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
         if (known->op != ET_OP_INPUT || strcmp(known->name, full))
             continue;
         if (known->type[0].dtype != dtype || !et_shape_equal(known->type[0].shape, shape))
-            return et_graph_poison(graph, "input %s: asked for twice, with two types", full);
+            return et_graph_poison(graph, "input %s: requested twice, with different types", full);
         return known;
     }
     if (!et_input_is_bound(graph, full, dtype, shape))
@@ -131,7 +131,8 @@ et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
 {
     et_attributes attributes = { .leaf = { ET_F32, et_shape_2(rows, dim) } };
     if (dim % 2 || dim < 4)
-        return et_graph_poison(scope->graph, "%spositions: width %lld is odd or below 4",
+        return et_graph_poison(scope->graph,
+                               "%spositions: width %lld; give an even width of at least 4",
                                scope->prefix, (long long)dim);
     return add_leaf(scope, ET_OP_POSITIONS, &attributes);
 }
@@ -145,7 +146,8 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
                 step <= INT32_MAX && count >= 0 && count <= INT32_MAX;
     int64_t last = fits && count ? first + (count - 1) * step : 0;
     if (!fits || last < INT32_MIN || last > INT32_MAX)
-        return et_graph_poison(scope->graph, "%sintegers: %lld from %lld by %lld are not int32",
+        return et_graph_poison(scope->graph,
+                               "%sintegers: %lld from %lld by %lld do not fit in int32",
                                scope->prefix, (long long)count, (long long)first, (long long)step);
     return add_leaf(scope, ET_OP_INTEGERS, &attributes);
 }
@@ -157,8 +159,8 @@ bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double l
     if (x >= least && x <= most)
         return true;
     if (most == ET_BELOW_1)
-        et_graph_poison(graph, "%s: %s %g: must be from %g to below 1", et_op_name(op), what, x,
-                        least);
+        et_graph_poison(graph, "%s: %s %g: must be at least %g and less than 1", et_op_name(op),
+                        what, x, least);
     else
         et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
                         most);
@@ -233,7 +235,8 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
     et_node *inputs[] = { ids, table, position, positions };
     et_attributes attributes = { .x = scale };
     if (!position != !positions)
-        return et_graph_poison(ids->graph, "embedding: position without positions, or these alone");
+        return et_graph_poison(ids->graph,
+                               "embedding: give both position and positions, or neither");
     if (!et_in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
         return &ids->graph->poison;
     return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
@@ -255,7 +258,7 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
 {
     const char *name = numbered_name(scope, "attention");
     if (!options)
-        return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
+        return et_graph_poison(scope->graph, "%s: no options; give the number of heads", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
     if (!et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
         !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0,
@@ -274,7 +277,7 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
                              et_node *length, int heads)
 {
     if (!slot == !begin)
-        return et_graph_poison(q->graph, "cached_attention: either slot or begin, not both");
+        return et_graph_poison(q->graph, "cached_attention: give either slot or begin, not both");
     et_attributes attributes = { .attention = { .heads = heads }, .self = slot != NULL };
     et_node *inputs[] = { q, cache, slot ? slot : begin, length };
     return et_node_add(q->graph, ET_OP_CACHED_ATTENTION, NULL, inputs, 4, &attributes);

@@ -129,7 +129,7 @@ et_node *et_abs(et_node *x)
 et_node *et_power(et_node *x, float exponent)
 {
     if (!isfinite(exponent) || exponent == 0)
-        return et_graph_poison(x->graph, "%s: to the power of %g: the exponent is 0 or no number",
+        return et_graph_poison(x->graph, "%s: the exponent %g must be a number other than 0",
                                x->name, (double)exponent);
     return exponent == 1      ? x
            : exponent == 2    ? et_square(x)
@@ -142,8 +142,8 @@ et_node *et_power(et_node *x, float exponent)
 et_node *et_clamp(et_node *x, float low, float high)
 {
     if (!(low <= high))
-        return et_graph_poison(x->graph, "%s: clamped to [%g, %g], which is empty", x->name,
-                               (double)low, (double)high);
+        return et_graph_poison(x->graph, "%s: the range [%g, %g] is empty", x->name, (double)low,
+                               (double)high);
     if (low > -INFINITY)
         x = with_constant(ET_OP_AT_LEAST, x, low);
     return high < INFINITY ? with_constant(ET_OP_AT_MOST, x, high) : x;

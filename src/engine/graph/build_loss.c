@@ -79,7 +79,7 @@ et_node *et_absolute_error(et_node *x, et_node *target)
 et_node *et_huber_error(et_node *x, et_node *target, float delta)
 {
     if (!(delta > 0))
-        return et_graph_poison(x->graph, "%s: a Huber loss needs a delta above 0, not %g", x->name,
+        return et_graph_poison(x->graph, "%s: a Huber loss needs delta > 0, not %g", x->name,
                                (double)delta);
     et_node *r = et_sub(wide(x), wide(target));
     et_node *c = et_clamp(r, -delta, delta);

@@ -12,7 +12,7 @@ et_node *et_graph_no_field(et_graph *graph, const char *field)
     for (int i = 0; layout && i < layout->fields; i++)
         et_strbuf_printf(&names, "%s%s", i ? ", " : "", layout->field[i].name);
     et_node *poison = et_graph_poison(graph, "batches have no field %s; they have: %s",
-                                      field ? field : "whose name is NULL",
+                                      field ? field : "(its name is NULL)",
                                       layout ? et_strbuf_text(&names) : "none");
     et_strbuf_release(&names);
     return poison;
@@ -33,7 +33,8 @@ bool et_input_is_bound(et_graph *graph, const char *name, et_dtype dtype, et_sha
     if (layout->field[i].dtype == dtype && et_shape_equal(bound, shape))
         return true;
     char text[2][ET_SHAPE_TEXT_MAX];
-    et_graph_poison(graph, "input %s: asked for as %s %s; the batches' field of that name is %s %s",
+    et_graph_poison(graph,
+                    "input %s: requested as %s %s, but the batches' field of this name is %s %s",
                     name, et_dtype_name(dtype), et_shape_print(shape, text[0]),
                     et_dtype_name(layout->field[i].dtype), et_shape_print(bound, text[1]));
     return false;

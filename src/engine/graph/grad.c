@@ -200,11 +200,10 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
 static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
 {
     if (node->inputs == 4 && is_needed(g, node->input[3]))
-        et_graph_poison(
-            g->graph,
-            "%s: positions of an embedding are constants, and %s is trained: look it up "
-            "by an embedding of its own and add that",
-            node->name, node->input[3]->name);
+        et_graph_poison(g->graph,
+                        "%s: positions of an embedding must be constants, but %s is trained: use a "
+                        "second embedding and add the two",
+                        node->name, node->input[3]->name);
     scatter_into_table(g, node, ET_OP_EMBEDDING_GRAD, dy);
 }
 
@@ -347,7 +346,7 @@ static int give_roots(gradients *g, et_error *error)
     }
     if (any)
         return ET_OK;
-    return graph->marks ? et_fail(error, ET_EGRAPH, "%s: depends on no parameter",
+    return graph->marks ? et_fail(error, ET_EGRAPH, "%s: does not depend on any parameter",
                                   graph->marks->root ? graph->marks->root->name : "the loss")
                         : et_fail(error, ET_EGRAPH, "the model has no loss");
 }
@@ -374,7 +373,7 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
     if (et_graph_finish(graph, error))
         return graph->error.status;
     if (graph->gradients)
-        return et_fail(error, ET_EGRAPH, "the graph has derivatives already");
+        return et_fail(error, ET_EGRAPH, "the graph already has derivatives");
     size_t count = (size_t)graph->count;
     gradients g = { .graph = graph, .count = graph->count, .derive = derive, .scale = scale };
     g.of = et_alloc_zero(count, sizeof(et_node *));
@@ -397,11 +396,12 @@ int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
     if (et_graph_finish(graph, error))
         return graph->error.status;
     if (graph->gradients)
-        return et_fail(error, ET_EGRAPH, "%s: the graph has derivatives already", loss->name);
+        return et_fail(error, ET_EGRAPH, "%s: the graph already has derivatives", loss->name);
     if (loss->graph != graph)
         return et_fail(error, ET_EGRAPH, "%s: a node of another graph", loss->name);
     if (!has_sums(loss) && (loss->type[0].shape.rank || loss->type[0].dtype != ET_F32))
-        return et_fail(error, ET_EGRAPH, "%s: no scalar and no loss; take its et_sum", loss->name);
+        return et_fail(error, ET_EGRAPH, "%s: neither a scalar nor a loss; use its et_sum",
+                       loss->name);
     et_loss(et_graph_scope(graph), "loss", loss, 1);
     return et_graph_derive(graph, NULL, NULL, error);
 }

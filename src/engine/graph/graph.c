@@ -100,10 +100,11 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
     et_assert(params);
     *out = NULL;
     if (options && options->act != ET_F32 && options->act != ET_BF16)
-        return et_fail(error, ET_ECONFIG, "a graph's activations: type %d; float32 or bfloat16",
+        return et_fail(error, ET_ECONFIG,
+                       "a graph's activations: type %d; choose float32 or bfloat16",
                        (int)options->act);
     if (options && (unsigned)options->recompute > ET_RECOMPUTE_MARKED)
-        return et_fail(error, ET_ECONFIG, "a graph's recompute: %d is none of its values",
+        return et_fail(error, ET_ECONFIG, "a graph's recompute: %d is not an et_recompute",
                        (int)options->recompute);
     et_graph *graph = et_alloc_zero(1, sizeof *graph);
     *out = graph;
@@ -209,7 +210,7 @@ static et_scope *scope_new(et_scope *parent, const char *prefix, const char *dra
 bool et_has_name(et_scope *scope, const char *name)
 {
     if (!name || !*name)
-        et_graph_poison(scope->graph, "%sNULL or \"\": a name is missing", scope->prefix);
+        et_graph_poison(scope->graph, "%sNULL or \"\": the name is missing", scope->prefix);
     return name && *name;
 }
 

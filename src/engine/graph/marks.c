@@ -33,10 +33,11 @@ static et_mark *add(et_scope *scope, et_mark_kind kind, const char *name, et_nod
 {
     et_graph *graph = scope->graph;
     if (!name || node->graph != graph) {
-        et_graph_poison(graph,
-                        name ? "%s: a loss, measure or output of another graph's node"
-                             : "%s: a loss, measure or output without a name",
-                        name ? name : node->name);
+        et_graph_poison(
+            graph,
+            name ? "%s: the node of this loss, measure or output belongs to another graph"
+                 : "%s: a loss, measure or output has no name",
+            name ? name : node->name);
         return NULL;
     }
     et_mark *mark = et_arena_alloc(&graph->arena, sizeof *mark);
@@ -48,7 +49,7 @@ static et_mark *add(et_scope *scope, et_mark_kind kind, const char *name, et_nod
     for (const et_mark *known = graph->marks; known; known = known->next)
         if (!strcmp(known->name, full) &&
             (known->kind == ET_MARK_OUTPUT) == (kind == ET_MARK_OUTPUT)) {
-            et_graph_poison(graph, "%s: two losses, measures or outputs of this name", full);
+            et_graph_poison(graph, "%s: two losses, measures or outputs have this name", full);
             return NULL;
         }
     *mark = (et_mark){ .kind = kind, .name = full, .node = node, .factor = 1 };
@@ -146,9 +147,10 @@ static bool is_sums(const et_node *node)
 static bool is_loss(et_scope *scope, const char *name, const et_node *node, float weight)
 {
     if (node->type[0].dtype == ET_I32)
-        et_graph_poison(scope->graph, "loss %s: of whole numbers", name);
+        et_graph_poison(scope->graph, "loss %s: whole numbers have no derivative; use float32",
+                        name);
     else if (node->type[0].shape.rank == 0 && weight != 1)
-        et_graph_poison(scope->graph, "loss %s: give weight to what the sum is made of", name);
+        et_graph_poison(scope->graph, "loss %s: apply the weight before the sum", name);
     else
         return true;
     return false;
@@ -195,9 +197,9 @@ void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight
     if (et_node_is_poison(node) || et_node_is_poison(divisor))
         return;
     if (divisor->graph != scope->graph)
-        et_graph_poison(scope->graph, "loss %s: its divisor is a node of another graph", name);
+        et_graph_poison(scope->graph, "loss %s: the divisor is a node of another graph", name);
     else if (!is_scalar(divisor))
-        et_graph_poison(scope->graph, "loss %s: its divisor is no float32 scalar; see et_sum",
+        et_graph_poison(scope->graph, "loss %s: the divisor must be a float32 scalar; see et_sum",
                         name);
     else if (is_sums(node))
         add_sums(scope, name, node, weight, divisor);
@@ -227,7 +229,7 @@ void et_penalty(et_scope *scope, const char *name, et_node *node, float weight)
     if (et_node_is_poison(node))
         return;
     if (!is_scalar(node)) {
-        et_graph_poison(scope->graph, "penalty %s: no float32 scalar; see et_sum", name);
+        et_graph_poison(scope->graph, "penalty %s: must be a float32 scalar; see et_sum", name);
         return;
     }
     et_mark counts = { .weight = NULL };
@@ -248,11 +250,12 @@ void et_measure(et_scope *scope, const char *name, et_node *total, et_node *weig
     if (et_node_is_poison(total) || et_node_is_poison(weight))
         return;
     if (weight->graph != scope->graph) {
-        et_graph_poison(scope->graph, "measure %s: its weight is a node of another graph", name);
+        et_graph_poison(scope->graph, "measure %s: the weight is a node of another graph", name);
         return;
     }
     if (!is_scalar(total) || !is_scalar(weight)) {
-        et_graph_poison(scope->graph, "measure %s: needs two float32 scalars; see et_sum", name);
+        et_graph_poison(scope->graph, "measure %s: must have two float32 scalars; see et_sum",
+                        name);
         return;
     }
     et_mark *mark = add(scope, ET_MARK_MEASURE, name, total);
@@ -272,15 +275,14 @@ void et_moving_mean(et_scope *scope, et_node *variable, et_node *node, float mom
         return;
     if (variable->op != ET_OP_PARAM || node->type[0].dtype != ET_F32 ||
         !et_shape_equal(variable->type[0].shape, node->type[0].shape)) {
-        et_graph_poison(scope->graph, "%s: tracks a float32 node of its own shape only",
+        et_graph_poison(scope->graph, "%s: can only track a float32 node of the same shape",
                         variable->name);
         return;
     }
     if (variable->graph != scope->graph ||
         et_params_is_trained(scope->graph->params, variable->attributes.param)) {
         et_graph_poison(scope->graph,
-                        "%s: no variable of this graph: what is trained or another's "
-                        "tracks no mean",
+                        "%s: only an untrained variable of this graph can track a mean",
                         variable->name);
         return;
     }

@@ -43,7 +43,7 @@ static bool shape_RESULT(et_node *node)
 static bool shape_SUM(et_node *node)
 {
     if (!is_float(node, 0))
-        return refuse(node, "no floating-point numbers", 0, 0);
+        return refuse(node, "not floating-point numbers", 0, 0);
     return set(node, ET_F32, et_shape_scalar());
 }
 
@@ -90,7 +90,7 @@ static bool shape_LAYER_NORM(et_node *node)
         !is_vector_of(shape(node, 2), x.size[1]))
         return refuse(node, "scale or offset is not a vector as wide as the input", 0, 1);
     if (!is_float(node, 0) || dtype(node, 1) != ET_F32 || dtype(node, 2) != ET_F32)
-        return refuse(node, "scale and offset are not float32, or the input no number", 0, 1);
+        return refuse(node, "scale or offset is not float32, or the input is not numeric", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_2(x.size[0], 2));
     return true;
@@ -223,7 +223,7 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
         return refuse(node, "not one int32 label for each row", 0, 2);
     const bool draws = et_loss_of_two_draws(node);
     if (draws && (!et_shape_equal(shape(node, 3), h) || dtype(node, 3) != act(node)))
-        return refuse(node, "two draws of other rows", 0, 3);
+        return refuse(node, "two draws have different rows", 0, 3);
     if (node->attributes.offset &&
         (!is_vector_of(shape(node, 3), table.size[0]) || dtype(node, 3) != ET_F32))
         return refuse(node, "not one float32 offset for each row of the table", 1, 3);
@@ -245,8 +245,8 @@ static bool shape_CANDIDATES(et_node *node)
         return refuse(node, "not a vector of int32 labels", 0, 0);
     if (count > classes || (count < classes && count < labels.size[0])) {
         et_graph_poison(node->graph,
-                        "%s: %lld candidates of %lld classes for %lld labels, which may all "
-                        "differ: at least as many as labels, at most all classes",
+                        "%s: %lld candidates of %lld classes for %lld labels: give at least as "
+                        "many candidates as labels, at most as many as classes",
                         node->name, (long long)count, (long long)classes,
                         (long long)labels.size[0]);
         return false;
@@ -267,7 +267,7 @@ static bool shape_VOCABULARY_BEST(et_node *node)
     if (!is_operand(node, 0) || !is_operand(node, 1))
         return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
     if (count < 1 || count > table.size[0])
-        return refuse(node, "not so many tokens", 0, 1);
+        return refuse(node, "too few tokens", 0, 1);
     set(node, ET_F32, et_shape_2(h.size[0], count));
     add_result(node, ET_I32, et_shape_2(h.size[0], count));
     return true;
@@ -279,7 +279,7 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
     et_shape logits = shape(node, 0);
     /* Any float type: logits are not always of activation type. */
     if (!is_matrix(logits) || dtype(node, 0) == ET_I32)
-        return refuse(node, "logits are no matrix of numbers", 0, 1);
+        return refuse(node, "logits are not a numeric matrix", 0, 1);
     if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
         return refuse(node, "not one int32 label for each row", 0, 1);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));

@@ -31,6 +31,6 @@ bool et_shape_elementwise(et_node *node)
     if (node->inputs == 2 && full == 0 && !fits(node, 1, 0))
         return refuse(node, "different shapes or types", 0, 1);
     if (!is_float(node, 0))
-        return refuse(node, "no floating-point numbers", 0, 0);
+        return refuse(node, "not floating-point numbers", 0, 0);
     return set(node, dtype(node, full), shape(node, full));
 }

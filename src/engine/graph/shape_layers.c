@@ -10,7 +10,7 @@ bool et_shape_RMS_NORM(et_node *node)
     if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
         return refuse(node, "scale is not a vector as wide as the input", 0, 1);
     if (!is_float(node, 0) || dtype(node, 1) != ET_F32)
-        return refuse(node, "scale is not float32, or the input no number", 0, 1);
+        return refuse(node, "scale is not float32, or the input is not numeric", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_1(x.size[0]));
     return true;
@@ -30,7 +30,7 @@ bool et_shape_BATCH_NORM(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (x.rank < 2 || !is_float(node, 0))
-        return refuse(node, "neither rows of numbers nor an image", 0, 0);
+        return refuse(node, "neither numeric rows nor an image", 0, 0);
     const bool masked = node->inputs == 4, given = node->inputs == 5;
     if (masked && (!is_vector_of(shape(node, 3), x.size[0]) || dtype(node, 3) != ET_F32))
         return refuse(node, "the mask is not float32, one number for each sample", 0, 3);
@@ -112,7 +112,7 @@ static bool pool(et_node *node)
     et_shape x = shape(node, 0);
     et_window windows[2];
     if (x.rank != 4 || dtype(node, 0) == ET_I32)
-        return refuse(node, "not an image of numbers", 0, 0);
+        return refuse(node, "not a numeric image", 0, 0);
     if (!is_positive(options->window) || !is_positive(options->stride))
         return refuse(node, "a window or stride is negative", 0, 0);
     if (is_empty(x))

@@ -10,7 +10,7 @@ bool et_shape_RESHAPE(et_node *node)
     const et_result_type *wanted = &node->attributes.leaf;
     if (et_shape_count(shape(node, 0)) == et_shape_count(wanted->shape))
         return set(node, dtype(node, 0), wanted->shape);
-    et_graph_poison(node->graph, "%s (%s): %s %s has not as many elements as %s", node->name,
+    et_graph_poison(node->graph, "%s (%s): %s %s does not have as many elements as %s", node->name,
                     et_op_name(node->op), node->input[0]->name,
                     et_shape_print(shape(node, 0), from), et_shape_print(wanted->shape, to));
     return false;
@@ -28,7 +28,7 @@ bool et_shape_CONCATENATE(et_node *node)
         int64_t count = next.size[axis];
         next.size[axis] = shape(node, 0).size[axis];
         if (!et_shape_equal(next, shape(node, 0)) || dtype(node, i) != dtype(node, 0))
-            return refuse(node, "sizes beside or types differ", 0, i);
+            return refuse(node, "other sizes or types differ", 0, i);
         whole.size[axis] += count;
     }
     return set(node, dtype(node, 0), whole);
@@ -43,7 +43,7 @@ bool et_shape_SLICE(et_node *node)
     if (piece->first < 0 || piece->count < 1 || piece->first > part.size[piece->axis] ||
         piece->count > part.size[piece->axis] - piece->first) {
         char text[ET_SHAPE_TEXT_MAX];
-        et_graph_poison(node->graph, "%s (%s): %s %s has no %lld of its %s from %lld on",
+        et_graph_poison(node->graph, "%s (%s): %s %s does not have %lld of its %s from %lld on",
                         node->name, et_op_name(node->op), node->input[0]->name,
                         et_shape_print(part, text), (long long)piece->count,
                         piece->axis ? "columns" : "rows", (long long)piece->first);
@@ -100,13 +100,13 @@ bool et_shape_EMBED_COLUMNS(et_node *node)
         }
     }
     if (!is_vector_of(table, et_columns_size(columns, count)) || dtype(node, 1) != ET_F32)
-        return refuse(node, "table is no float32 vector of all columns' tables", 0, 1);
+        return refuse(node, "the table is not a float32 vector of all columns' tables", 0, 1);
     return set(node, act(node), et_shape_2(ids.size[0], width));
 }
 
 bool et_shape_BERNOULLI(et_node *node)
 {
     if (dtype(node, 0) == ET_I32)
-        return refuse(node, "whole numbers are no probabilities", 0, 0);
+        return refuse(node, "whole numbers are not probabilities", 0, 0);
     return set(node, dtype(node, 0), shape(node, 0));
 }

@@ -100,7 +100,7 @@ static inline bool leaf(et_node *node)
 {
     const et_result_type *type = &node->attributes.leaf;
     if ((unsigned)type->dtype >= ET_U8) {
-        et_graph_poison(node->graph, "%s (%s): %d is no type of elements", node->name,
+        et_graph_poison(node->graph, "%s (%s): %d is not an element type", node->name,
                         et_op_name(node->op), (int)type->dtype);
         return false;
     }

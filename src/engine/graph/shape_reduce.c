@@ -9,7 +9,7 @@ static bool is_numbers(const et_node *node, int input)
 bool et_shape_COLUMN_SUM(et_node *node)
 {
     if (!is_numbers(node, 0))
-        return refuse(node, "not a matrix of numbers", 0, 0);
+        return refuse(node, "not a numeric matrix", 0, 0);
     return set(node, ET_F32, et_shape_1(shape(node, 0).size[1]));
 }
 
@@ -17,7 +17,7 @@ bool et_shape_COLUMN_SUM(et_node *node)
 bool et_shape_ROW_SUM(et_node *node)
 {
     if (!is_numbers(node, 0))
-        return refuse(node, "not a matrix of numbers", 0, 0);
+        return refuse(node, "not a numeric matrix", 0, 0);
     return set(node, ET_F32, et_shape_2(shape(node, 0).size[0], 1));
 }
 
@@ -25,7 +25,7 @@ bool et_shape_ROW_SUM(et_node *node)
 bool et_shape_SOFTMAX(et_node *node)
 {
     if (!is_numbers(node, 0))
-        return refuse(node, "not a matrix of numbers", 0, 0);
+        return refuse(node, "not a numeric matrix", 0, 0);
     return set(node, dtype(node, 0), shape(node, 0));
 }
 
@@ -40,7 +40,7 @@ bool et_shape_CROSS_ENTROPY(et_node *node)
 {
     et_shape logits = shape(node, 0);
     if (!is_numbers(node, 0))
-        return refuse(node, "logits are no matrix of numbers", 0, 1);
+        return refuse(node, "logits are not a numeric matrix", 0, 1);
     if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
         return refuse(node, "not one int32 label for each row", 0, 1);
     et_shape column = et_shape_2(logits.size[0], 1);

@@ -40,7 +40,7 @@ et_node *et_activate(et_node *x, et_activation activation)
     case ET_ACTIVATION_LINEAR:
         return x;
     }
-    return et_graph_poison(x->graph, "%s: %d is no activation", x->name, (int)activation);
+    return et_graph_poison(x->graph, "%s: %d is not an et_activation", x->name, (int)activation);
 }
 
 /* Products read the graph's type, or parameters: numbers of a batch are brought to it, so that a
@@ -67,10 +67,11 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     int64_t width = in.rank == 2 ? in.size[1] : 0;
     const et_dense_options *o = options ? options : &defaults;
     if (units < 1)
-        return et_graph_poison(x->graph, "%sdense: %lld units: at least 1", scope->prefix,
+        return et_graph_poison(x->graph, "%sdense: %lld units: give at least 1", scope->prefix,
                                (long long)units);
     if (!(o->init_limit >= 0 && isfinite(o->init_limit)))
-        return et_graph_poison(x->graph, "%sdense: init_limit %g: must be finite, from 0 on",
+        return et_graph_poison(x->graph,
+                               "%sdense: init_limit %g: give a finite number of at least 0",
                                scope->prefix, (double)o->init_limit);
     /* Options can only narrow or widen the limit; the kind of draw stays. */
     et_init init = et_init_glorot_uniform(width, units);
@@ -158,9 +159,11 @@ et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
     int64_t channels = in.rank == 4 && in.size[3] > 0 ? in.size[3] : 1;
     et_shape size = et_shape_4(height, width, channels, filters);
     if (filters < 1 || height < 1 || width < 1 || !et_shape_valid(size))
-        return et_graph_poison(
-            x->graph, "%sconv2d: %lld filters of %lld x %lld: from 1 to 2^55 in all", scope->prefix,
-            (long long)filters, (long long)height, (long long)width);
+        return et_graph_poison(x->graph,
+                               "%sconv2d: %lld filters of %lld x %lld: give sizes of at least 1, "
+                               "and at most 2^55 in total",
+                               scope->prefix, (long long)filters, (long long)height,
+                               (long long)width);
     int64_t area = height * width;
     et_convolution_options window = o->window;
     window.relu |= o->activation == ET_ACTIVATION_RELU;

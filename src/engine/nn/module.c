@@ -81,7 +81,7 @@ int et_module_new(et_module **out, const char *class_name, const char *name,
 {
     *out = NULL;
     if (!name && (!class_name || !*class_name))
-        return et_fail(error, ET_ECONFIG, "a module has a name or the name of its class");
+        return et_fail(error, ET_ECONFIG, "a module has neither a name nor a class name");
     et_module *m = et_alloc_zero(1, sizeof *m);
     if (!m)
         return et_alloc_failed(error, sizeof *m, "a module");
@@ -142,7 +142,7 @@ void et_module_with_name_scope(const et_module *module, et_scope *scope, et_buil
 /* Adopts a.prefix, also on failure. */
 static int add(et_module *m, const char *name, attribute a, et_error *error)
 {
-    int status = name && *name ? ET_OK : et_fail(error, ET_EUSAGE, "an attribute has a name");
+    int status = name && *name ? ET_OK : et_fail(error, ET_EUSAGE, "an attribute has no name");
     a.name = status ? NULL : et_strdup(name);
     attribute *grown =
         a.name ? et_vector_grow(m->attributes, &m->capacity, m->count + 1, sizeof *m->attributes, 8)
@@ -163,7 +163,7 @@ int et_module_add_param(et_module *module, const char *attribute_name, et_params
                         et_error *error)
 {
     if (!params || index < 0 || index >= et_params_count(params))
-        return et_fail(error, ET_EUSAGE, "%s of %s: there is no parameter %d", attribute_name,
+        return et_fail(error, ET_EUSAGE, "%s of %s: parameter %d does not exist", attribute_name,
                        module->name, index);
     attribute a = { .params = params, .index = index };
     return add(module, attribute_name, a, error);
@@ -173,8 +173,8 @@ int et_module_add_params(et_module *module, const char *attribute_name, et_param
                          const char *prefix, et_error *error)
 {
     if (!params || !prefix)
-        return et_fail(error, ET_EUSAGE, "%s of %s: no store or no prefix", attribute_name,
-                       module->name);
+        return et_fail(error, ET_EUSAGE, "%s of %s: the store or the prefix is NULL",
+                       attribute_name, module->name);
     attribute a = { .params = params, .index = -1, .prefix = et_strdup(prefix) };
     return a.prefix ? add(module, attribute_name, a, error)
                     : et_alloc_failed(error, strlen(prefix), "an attribute");
@@ -184,9 +184,9 @@ int et_module_add_module(et_module *module, const char *attribute_name, et_modul
                          et_error *error)
 {
     attribute a = { .submodule = submodule };
-    return submodule
-               ? add(module, attribute_name, a, error)
-               : et_fail(error, ET_EUSAGE, "%s of %s: no module", attribute_name, module->name);
+    return submodule ? add(module, attribute_name, a, error)
+                     : et_fail(error, ET_EUSAGE, "%s of %s: the module is NULL", attribute_name,
+                               module->name);
 }
 
 void et_module_remove(et_module *module, const char *attribute_name)

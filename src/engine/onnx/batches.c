@@ -84,14 +84,14 @@ static int check_node(const et_node *node, const char *path, et_error *error)
         return ET_OK;
     if (node->op == ET_OP_SCALE && is_share_of_rows(node->attributes.x))
         return et_fail(error, ET_ECONFIG,
-                       "%s: %s is a mean over all rows, of which a model in this format has any "
-                       "number: leave it out, or give sums",
+                       "%s: %s is a mean over all rows, but ONNX models accept any number of rows: "
+                       "leave it out, or output sums",
                        path, node->name);
     for (int i = 0; i < node->type[0].shape.rank; i++)
         if (is_near_rows(node->type[0].shape.size[i]))
             return et_fail(error, ET_ECONFIG,
-                           "%s: a size of %s depends on the number of rows, and is no multiple of "
-                           "it: leave it out",
+                           "%s: a size of %s depends on the number of rows, but is not a multiple "
+                           "of it: leave this output out",
                            path, node->name);
     return ET_OK;
 }
@@ -118,8 +118,8 @@ static int check_names(const export *e, const char *path, et_error *error)
             taken |= !strcmp(e->names[k], e->names[i]);
         if (taken)
             return et_fail(error, ET_ECONFIG,
-                           "%s: an output is called %s, as an input, a parameter or another output "
-                           "is: rename the field or the output",
+                           "%s: the output %s has the name of an input, a parameter or another "
+                           "output: rename one of them",
                            path, e->names[i]);
     }
     return ET_OK;
@@ -192,7 +192,7 @@ static int begin(export *e, const char *path, et_params *params, const et_layout
                  et_build_fn *build, void *payload, et_error *error)
 {
     if (layout->kinds != 1)
-        return et_fail(error, ET_ECONFIG, "%s: batches of samples alone can be exported", path);
+        return et_fail(error, ET_ECONFIG, "%s: can only export batches of samples", path);
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "%s: parameters have no values yet", path);
     e->layout = *layout;

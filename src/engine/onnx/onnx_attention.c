@@ -31,7 +31,7 @@ static bool find_side(et_onnx_way *way, const et_node *node, const et_node *offs
     }
     const et_progression steps = offsets->attributes.progression;
     if (offsets->op != ET_OP_INTEGERS || steps.first || steps.step < 1) {
-        et_onnx_refuse(way, node, "its offsets are neither bound nor of equal steps");
+        et_onnx_refuse(way, node, "its offsets are neither bound nor equally spaced");
         return false;
     }
     *of = (side){ et_onnx_size(way, offsets->type[0].shape.size[0] - 1), NULL, steps.step };
@@ -128,7 +128,7 @@ const char *et_onnx_attention(et_onnx_way *way, const et_node *node)
         q = columns(model, q, 0, width);
     const et_onnx_cache all = find_keys(way, node, kv, a->self ? width : 0, key);
     if (!all.key && node->input[1]->op == ET_OP_INPUT)
-        return et_onnx_refuse(way, node, "its keys and values are bound to nothing");
+        return et_onnx_refuse(way, node, "its keys and values are not bound");
     const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head),
                                       swap(model, all.key, 2, 3));
     scores = et_onnx_call(model, "Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));

@@ -420,7 +420,7 @@ int et_onnx_write(et_onnx *model, const char *path, et_error *error)
     message.opset_import = sets;
     const size_t bytes = protobuf_c_message_get_packed_size(&message.base);
     if (bytes > BYTES_MAX)
-        return et_fail(error, ET_EFAIL, "%s: %zu bytes, and a file of ONNX ends at 2 GiB", path,
+        return et_fail(error, ET_EFAIL, "%s: %zu bytes, more than the 2 GiB of an ONNX file", path,
                        bytes);
     int status = et_disk_check(path, bytes, error);
     return status ? status : write_message(&message.base, path, error);

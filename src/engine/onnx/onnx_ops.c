@@ -18,7 +18,7 @@ static const char *in(const et_onnx_way *way, const et_node *node, int i)
 static const char *onnx_INPUT(et_onnx_way *way, const et_node *node)
 {
     const et_onnx_binding *bound = et_onnx_bound(way, node->name);
-    return bound ? bound->value : et_onnx_refuse(way, node, "nothing is bound to this input");
+    return bound ? bound->value : et_onnx_refuse(way, node, "this input is not bound");
 }
 
 static const char *onnx_PARAM(et_onnx_way *way, const et_node *node)
@@ -216,7 +216,7 @@ static const char *onnx_BATCH_NORM(et_onnx_way *way, const et_node *node)
 {
     et_onnx *m = way->model;
     if (node->inputs < 5)
-        return et_onnx_refuse(way, node, "it norms by its own batch: build it for inference");
+        return et_onnx_refuse(way, node, "it normalizes by its own batch: build it for inference");
     const char *variance =
         et_onnx_call(m, "Add", in(way, node, 4), et_onnx_float(m, node->attributes.x));
     const char *factor =
@@ -402,7 +402,7 @@ static const char *onnx_MEAN_POOL(et_onnx_way *way, const et_node *node)
 /* Ops of training, of decoding with caches, and draws. */
 static const char *none(et_onnx_way *way, const et_node *node)
 {
-    return et_onnx_refuse(way, node, "no graph of inference that can be exported has this op");
+    return et_onnx_refuse(way, node, "ONNX export does not support this op");
 }
 #define onnx_RESULT                  none
 #define onnx_DROPOUT                 none

@@ -37,9 +37,8 @@ static void warn_of_unfound(const et_patterns *patterns, et_strings list, const 
 {
     for (size_t i = 0; i < list.count && et_params_count(params); i++)
         if (!is_found(patterns, i, params))
-            et_log(ET_LOG_WARNING,
-                   "%s: '%s' is in no name of a parameter; the last one is called %s", setting,
-                   list.items[i], et_params_name(params, et_params_count(params) - 1));
+            et_log(ET_LOG_WARNING, "%s: '%s' matches no parameter; the last one is called %s",
+                   setting, list.items[i], et_params_name(params, et_params_count(params) - 1));
 }
 
 /* What a message calls a list: "trainer.optimizer_config.optimizer.muon.exclude_from_...". */
@@ -151,8 +150,8 @@ int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *err
 {
     if (optimizer->held || optimizer->iterations)
         return et_fail(error, ET_EUSAGE,
-                       "an optimizer is shared out before its first update, and before it is added "
-                       "to a state");
+                       "split an optimizer among ranks before its first update and before you add "
+                       "it to a state");
     et_optimizer_free_slots(optimizer);
     et_optim_owners_release(&optimizer->owners);
     return make_own(optimizer, comm, error);
@@ -207,10 +206,9 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
     et_assert(!group || et_group_params(group) == params);
     *out = NULL;
     if (et_optimization_counts_epochs(options))
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate: a decay in epochs, and how many steps a pass "
-            "over the data has is not known here; give steps");
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate: the decay is given in epochs, but "
+                       "the steps of an epoch are unknown here; give steps");
     et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
     if (!optimizer)
         return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
@@ -342,7 +340,8 @@ double et_optimizer_rate_override(const et_optimizer *optimizer)
 int et_optimizer_set_learning_rate(et_optimizer *optimizer, double rate, et_error *error)
 {
     if (rate < 0 || isinf(rate))
-        return et_fail(error, ET_ECONFIG, "learning rate %g: finite, and not negative", rate);
+        return et_fail(error, ET_ECONFIG, "learning rate %g: give a finite number of at least 0",
+                       rate);
     optimizer->rate_override = rate;
     return ET_OK;
 }

@@ -39,11 +39,11 @@
 #define DECAY_STEPS(type, member, ...)                                                             \
     ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, __VA_ARGS__, .epochs = true, .nullable = true)
 #define TO_THE_END(type, member, text)                                                             \
-    DECAY_STEPS(type, member, text "; 0, auto: to the end of the run", .zero = "auto")
+    DECAY_STEPS(type, member, text "; 0 or auto: until the end of the run", .zero = "auto")
 #define OFFSET(type)                                                                               \
-    ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "steps that are subtracted from the step first")
+    ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "number of steps subtracted from the step")
 #define POWER(type)                                                                                \
-    ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse root")
+    ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse square root")
 
 /* learning_rate.<type>: one table for each schedule of schedule.c, where the formulas are. */
 static const et_field constant_fields[] = { ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0,
@@ -54,8 +54,8 @@ static const et_fields constant_table = { "constant", constant_fields };
 /* Numbers as texts: fields know lists of strings only, and schedule.c reads them. */
 static const et_field stepwise_fields[] = {
     ET_FIELD_STRINGS(et_rate_stepwise, boundaries,
-                     "steps, or epochs (2ep), ascending: the last step of each value but the last; "
-                     "none: equal parts of the run"),
+                     "ascending steps or epochs (2ep): the last step of each value except the "
+                     "last; none: equal parts of the run"),
     ET_FIELD_STRINGS(et_rate_stepwise, values, "learning rates, one more than boundaries"),
     OFFSET(et_rate_stepwise), TENSORFLOW_NAME, ET_FIELD_END
 };
@@ -64,11 +64,11 @@ static const et_fields stepwise_table = { "stepwise", stepwise_fields };
 /* decay_rate has no default in Model Garden. Above 1 the rate grows. */
 static const et_field exponential_fields[] = {
     INITIAL_RATE(et_rate_exponential),
-    TO_THE_END(et_rate_exponential, decay_steps, "steps of one decay"),
+    TO_THE_END(et_rate_exponential, decay_steps, "steps per decay"),
     ET_FIELD_FLOAT(et_rate_exponential, decay_rate, 0, 0, RATE_MAX,
                    "factor of one decay; must be set", .nullable = true),
-    ET_FIELD_BOOL(et_rate_exponential, staircase, false, "decay at whole multiples only",
-                  .nullable = true),
+    ET_FIELD_BOOL(et_rate_exponential, staircase, false,
+                  "decay only at whole multiples of decay_steps", .nullable = true),
     OFFSET(et_rate_exponential),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -78,11 +78,12 @@ static const et_fields exponential_table = { "exponential", exponential_fields }
 /* end_learning_rate may be above the start: then it rises. */
 static const et_field polynomial_fields[] = {
     INITIAL_RATE(et_rate_polynomial),
-    TO_THE_END(et_rate_polynomial, decay_steps, "steps until the last rate"),
+    TO_THE_END(et_rate_polynomial, decay_steps, "steps until the final rate"),
     ET_FIELD_FLOAT(et_rate_polynomial, end_learning_rate, 1e-4, 0, RATE_MAX,
                    "learning rate at the end"),
-    ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: a line"),
-    ET_FIELD_BOOL(et_rate_polynomial, cycle, false, "begin again after decay_steps, longer"),
+    ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: linear"),
+    ET_FIELD_BOOL(et_rate_polynomial, cycle, false,
+                  "start again after decay_steps, with a longer period"),
     OFFSET(et_rate_polynomial),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -92,8 +93,8 @@ static const et_fields polynomial_table = { "polynomial", polynomial_fields };
 /* alpha is a share of initial_learning_rate, not a rate. */
 static const et_field cosine_fields[] = {
     INITIAL_RATE(et_rate_cosine),
-    TO_THE_END(et_rate_cosine, decay_steps, "steps until the last rate"),
-    ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "share of the rate that is left at the end"),
+    TO_THE_END(et_rate_cosine, decay_steps, "steps until the final rate"),
+    ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "fraction of the rate that remains at the end"),
     OFFSET(et_rate_cosine),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -107,11 +108,11 @@ static const et_field cosine_restarts_fields[] = {
     DECAY_STEPS(et_rate_cosine_restarts, first_decay_steps,
                 "steps of the first period; must be set"),
     ET_FIELD_FLOAT(et_rate_cosine_restarts, t_mul, 2, 1, 1000,
-                   "each period is this much longer than the one before"),
+                   "factor from one period's length to the next"),
     ET_FIELD_FLOAT(et_rate_cosine_restarts, m_mul, 1, 0, 1000,
-                   "each period begins this much higher than the one before"),
+                   "factor from one period's initial rate to the next"),
     ET_FIELD_FLOAT(et_rate_cosine_restarts, alpha, 0, 0, 1,
-                   "share of the rate that is left at each end"),
+                   "fraction of the rate that remains at the end of each period"),
     OFFSET(et_rate_cosine_restarts),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -126,9 +127,9 @@ static const et_fields power_table = { "power", power_fields };
 static const et_field power_linear_fields[] = {
     INITIAL_RATE(et_rate_power_linear),
     POWER(et_rate_power_linear),
-    TO_THE_END(et_rate_power_linear, total_decay_steps, "step of rate 0"),
+    TO_THE_END(et_rate_power_linear, total_decay_steps, "step at which the rate is 0"),
     ET_FIELD_FLOAT(et_rate_power_linear, linear_decay_fraction, 0.1, 0, 1,
-                   "last share of the steps, in which a line to 0 lies over the power"),
+                   "final fraction of the steps in which the rate also falls linearly to 0"),
     OFFSET(et_rate_power_linear),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -139,10 +140,11 @@ static const et_fields power_linear_table = { "power_linear", power_linear_field
 static const et_field power_with_offset_fields[] = {
     INITIAL_RATE(et_rate_power_with_offset),
     POWER(et_rate_power_with_offset),
-    ET_FIELD_INT(et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
-                 "last step, from 0, at pre_offset_learning_rate, before the power begins"),
+    ET_FIELD_INT(
+        et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
+        "last step (counted from 0) at pre_offset_learning_rate; the power starts after it"),
     ET_FIELD_FLOAT(et_rate_power_with_offset, pre_offset_learning_rate, 1e6, 0, RATE_MAX,
-                   "learning rate until offset, and the highest after it"),
+                   "learning rate up to offset, and the maximum after it"),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
@@ -151,9 +153,9 @@ static const et_fields power_with_offset_table = { "power_with_offset", power_wi
 /* Numbers as texts, as stepwise has them. */
 static const et_field step_cosine_with_offset_fields[] = {
     ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, boundaries,
-                     "steps, or epochs (2ep), ascending: where each value's half cosine begins; "
+                     "ascending steps or epochs (2ep): where the half cosine of each value starts; "
                      "none: equal parts of the run"),
-    ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, values, "learning rates, one a boundary"),
+    ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, values, "learning rates, one per boundary"),
     OFFSET(et_rate_step_cosine_with_offset), TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offset",
@@ -164,7 +166,7 @@ static const et_field inverse_sqrt_fields[] = {
     ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
                    "learning rate at the end of the warm-up"),
     ET_FIELD_INT(et_rate_inverse_sqrt, warmup_steps, 4000, 1, STEPS_MAX,
-                 "steps of a line up to the peak; then peak * sqrt(warmup_steps / step)"),
+                 "steps of linear warm-up to the peak; then peak * sqrt(warmup_steps / step)"),
     ET_FIELD_FLOAT(et_rate_inverse_sqrt, warmup_init_learning_rate, 0, 0, RATE_MAX,
                    "learning rate of the first step"),
     ET_FIELD_END
@@ -190,25 +192,26 @@ static const char *const rate_types[] = {
 
 /* One row for each schedule. Help says the formula where it fits. */
 static const et_field rate_fields[] = {
-    ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen",
-                    .nullable = true, .selects = true),
+    ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types,
+                    "schedule of the learning rate; must be set", .nullable = true,
+                    .selects = true),
     ET_FIELD_FLOAT(et_rate_options, peak, -1, 0, RATE_MAX,
-                   "peak of whatever schedule is chosen; a number in place of learning_rate is it",
+                   "peak of the chosen schedule; `learning_rate: NUMBER` sets it, too",
                    .passing = true, .nullable = true),
-    ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
-    ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "steps of given values"),
+    ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "constant rate"),
+    ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "given values, stepwise"),
     ET_FIELD_STRUCT(et_rate_options, exponential, &exponential_table,
                     "initial * decay_rate^(step / decay_steps)"),
     ET_FIELD_STRUCT(et_rate_options, polynomial, &polynomial_table,
-                    "a power of the share of steps left"),
+                    "polynomial: a power of the fraction of steps that remain"),
     ET_FIELD_STRUCT(et_rate_options, cosine, &cosine_table, "half a cosine"),
     ET_FIELD_STRUCT(et_rate_options, cosine_restarts, &cosine_restarts_table,
-                    "half cosines, ever longer"),
+                    "half cosines, each period longer"),
     ET_FIELD_STRUCT(et_rate_options, power, &power_table, "initial * step^power"),
     ET_FIELD_STRUCT(et_rate_options, power_linear, &power_linear_table,
-                    "a power that a line takes to 0"),
+                    "a power of the step, with a linear decay to 0 at the end"),
     ET_FIELD_STRUCT(et_rate_options, power_with_offset, &power_with_offset_table,
-                    "a power that begins at a step"),
+                    "a power of the step, starting at an offset"),
     ET_FIELD_STRUCT(et_rate_options, step_cosine_with_offset, &step_cosine_with_offset_table,
                     "half cosines from value to value"),
     ET_FIELD_STRUCT(et_rate_options, inverse_sqrt, &inverse_sqrt_table,
@@ -223,7 +226,7 @@ static const et_field warmup_linear_fields[] = {
     ET_FIELD_FLOAT(et_warmup_linear, warmup_learning_rate, 0, 0, RATE_MAX,
                    "learning rate of the first step"),
     ET_FIELD_INT(et_warmup_linear, warmup_steps, 0, 0, STEPS_MAX,
-                 "steps of a line up to the schedule; must be set", .nullable = true),
+                 "steps of linear warm-up; must be set", .nullable = true),
     TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
@@ -232,7 +235,7 @@ static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
 static const et_field warmup_polynomial_fields[] = {
     ET_FIELD_FLOAT(et_warmup_polynomial, power, 1, 0, 100, "exponent of step / warmup_steps"),
     ET_FIELD_INT(et_warmup_polynomial, warmup_steps, 0, 0, STEPS_MAX,
-                 "steps until the schedule is reached; must be set", .nullable = true),
+                 "steps of warm-up; must be set", .nullable = true),
     TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields warmup_polynomial_table = { "polynomial", warmup_polynomial_fields };
@@ -242,30 +245,31 @@ static const char *const warmup_types[] = { "none", "linear", "polynomial", NULL
 
 static const et_field warmup_fields[] = {
     ET_FIELD_CHOICE(et_warmup_options, type, ET_WARMUP_NONE, warmup_types,
-                    "what lies over the first steps of the schedule", .nullable = true,
+                    "warm-up over the first steps of the schedule", .nullable = true,
                     .selects = true),
-    ET_FIELD_STRUCT(et_warmup_options, linear, &warmup_linear_table, "a line"),
-    ET_FIELD_STRUCT(et_warmup_options, polynomial, &warmup_polynomial_table, "a power"),
+    ET_FIELD_STRUCT(et_warmup_options, linear, &warmup_linear_table, "linear"),
+    ET_FIELD_STRUCT(et_warmup_options, polynomial, &warmup_polynomial_table,
+                    "a power of step / warmup_steps"),
     ET_FIELD_END
 };
 static const et_fields warmup_table = { "warmup", warmup_fields };
 
-#define NO_EMA_CLIPS "gradients are clipped by the optimizer's settings of that name"
+#define NO_EMA_CLIPS "the optimizer's settings of this name clip gradients"
 
 /* The formula is at et_ema_options. */
 static const et_field ema_fields[] = {
     ET_FIELD_BOOL(et_ema_options, enabled, false,
-                  "keep a moving average of the weights, and evaluate with it; a group ema that "
-                  "does not say is true, null in its place false",
+                  "keep a moving average of the weights and evaluate with it; a group ema without "
+                  "it means true, ema: null means false",
                   .selects = true),
     ET_FIELD_BOOL(et_ema_options, trainable_weights_only, true,
-                  "variables, such as statistics of batches, are not averaged"),
+                  "must be false: variables such as batch statistics are not averaged"),
     ET_FIELD_FLOAT(et_ema_options, average_decay, 0.99, 0, 1,
-                   "share of the average that a step keeps"),
+                   "fraction of the average that remains after a step"),
     ET_FIELD_INT(et_ema_options, start_step, 0, 0, STEPS_MAX,
-                 "until then the average is a copy of the weights"),
+                 "steps before averaging starts; until then the average is a copy of the weights"),
     ET_FIELD_BOOL(et_ema_options, dynamic_decay, true,
-                  "keep less at first: (1 + step) / (10 + step)"),
+                  "use a lower decay at first: (1 + step) / (10 + step)"),
     ET_FIELD_ONLY("clipvalue", "null", NO_EMA_CLIPS),
     ET_FIELD_ONLY("clipnorm", "null", NO_EMA_CLIPS),
     ET_FIELD_ONLY("global_clipnorm", "null", NO_EMA_CLIPS),
@@ -276,12 +280,11 @@ static const et_fields ema_table = { "ema", ema_fields };
 
 /* The table that the trainer nests. */
 static const et_field optimization_fields[] = {
-    ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "the update rule"),
-    ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
-    ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule",
+    ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "update rule"),
+    ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "moving average of the weights"),
+    ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "learning rate schedule",
                     .number = "peak"),
-    ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up",
-                    .nullable = true),
+    ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "warm-up", .nullable = true),
     ET_FIELD_END
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
@@ -364,17 +367,15 @@ int et_optimization_end_with_run(et_optimization_options *options, int64_t train
     if (train_steps == 0 || !(whole || parts))
         return ET_OK;
     if (*offset && train_steps < 0)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate.%s.offset: %lld steps before a decay to the "
-            "end of a run that is given in epochs; give the decay steps of its own",
-            rate_types[rate->type], (long long)*offset);
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.%s.offset: %lld steps cannot be "
+                       "combined with a run length in epochs; set decay_steps",
+                       rate_types[rate->type], (long long)*offset);
     if (train_steps > 0 && *offset >= train_steps)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate.%s.offset: %lld steps of a run of %lld: none "
-            "is left for the decay; give a smaller offset",
-            rate_types[rate->type], (long long)*offset, (long long)train_steps);
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.%s.offset: %lld steps leave no step "
+                       "of %lld for the decay; give a smaller offset",
+                       rate_types[rate->type], (long long)*offset, (long long)train_steps);
     if (parts)
         return make_parts(boundaries, values, length->falls, train_steps - *offset, arena, error);
     *steps = train_steps - *offset;

@@ -88,8 +88,8 @@ static int scale(et_strings *values, const char *name, double wanted, et_arena *
             largest = fmax(largest, value);
     if (largest <= 0)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate: %g: there are no values to scale; "
-                       "set trainer.optimizer_config.learning_rate.%s",
+                       "trainer.optimizer_config.learning_rate: %g cannot scale a schedule without "
+                       "values; set trainer.optimizer_config.learning_rate.%s",
                        wanted, name);
     const char **items = et_arena_array(arena, values->count, sizeof *items);
     for (size_t i = 0; items && i < values->count; i++) {
@@ -130,12 +130,12 @@ int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, 
     const peak *of = &peaks[rate->type];
     et_assert(of->name);
     if (of->lowest && number(rate, of->lowest) > wanted)
-        return refuse(of, wanted, "which is more", number(rate, of->lowest), error);
+        return refuse(of, wanted, "which is larger", number(rate, of->lowest), error);
     if (of->growth && number(rate, of->growth) > 1)
-        return refuse(of, wanted, "so the rate grows and has no peak", number(rate, of->growth),
+        return refuse(of, wanted, "so the rate increases and has no peak", number(rate, of->growth),
                       error);
     if (of->power && number(rate, of->power) > 0)
-        return refuse(of, wanted, "so the rate grows and has no peak", number(rate, of->power),
+        return refuse(of, wanted, "so the rate increases and has no peak", number(rate, of->power),
                       error);
     if (of->values)
         return scale((et_strings *)(void *)((char *)rate + of->values), of->name, wanted, arena,

@@ -29,8 +29,8 @@
 /* For settings whose default 0 stands for "not given". */
 static int missing(const char *group, const char *name, et_error *error)
 {
-    return et_fail(error, ET_ECONFIG, "trainer.optimizer_config.%s.%s: must be set to more than 0",
-                   group, name);
+    return et_fail(error, ET_ECONFIG,
+                   "trainer.optimizer_config.%s.%s: give a number greater than 0", group, name);
 }
 
 static int require_rate(const char *group, double rate, et_error *error)
@@ -66,15 +66,15 @@ static int read_numbers(double *to, et_strings texts, const double *epoch, const
 {
     if (texts.count > ET_SCHEDULE_PIECES_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.%s.%s: %zu numbers; at most %d",
+                       "trainer.optimizer_config.learning_rate.%s.%s: %zu numbers; give at most %d",
                        type, name, texts.count, ET_SCHEDULE_PIECES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
         bool epochs;
         if (!et_schedule_read(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
             return et_fail(
                 error, ET_ECONFIG,
-                "trainer.optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0", type,
-                name, texts.items[i]);
+                "trainer.optimizer_config.learning_rate.%s.%s: '%s' is not a number of at least 0",
+                type, name, texts.items[i]);
         if (epochs)
             to[i] *= *epoch;
     }
@@ -93,11 +93,10 @@ static int read_pieces(et_schedule *self, const char *type, et_strings boundarie
     self->pieces = (int)values.count;
     for (size_t i = 1; !status && i < boundaries.count; i++)
         if (self->boundaries[i] <= self->boundaries[i - 1])
-            status =
-                et_fail(error, ET_ECONFIG,
-                        "trainer.optimizer_config.learning_rate.%s.boundaries: %g after %g; they "
-                        "must ascend",
-                        type, self->boundaries[i], self->boundaries[i - 1]);
+            status = et_fail(
+                error, ET_ECONFIG,
+                "trainer.optimizer_config.learning_rate.%s.boundaries: %g follows %g; sort them",
+                type, self->boundaries[i], self->boundaries[i - 1]);
     return status;
 }
 
@@ -106,11 +105,10 @@ static int stepwise_init(et_schedule *self, et_error *error)
 {
     const et_rate_stepwise *o = &self->options.stepwise;
     if (!o->values.count || o->boundaries.count + 1 != o->values.count)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate.stepwise: %zu boundaries and %zu values; "
-            "give one value more than boundaries",
-            o->boundaries.count, o->values.count);
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.stepwise: %zu boundaries and %zu "
+                       "values; give one more value than boundaries",
+                       o->boundaries.count, o->values.count);
     return read_pieces(self, "stepwise", o->boundaries, o->values, error);
 }
 
@@ -276,16 +274,14 @@ static int step_cosine_init(et_schedule *self, et_error *error)
 {
     const et_rate_step_cosine_with_offset *o = &self->options.step_cosine_with_offset;
     if (!o->values.count)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate.step_cosine_with_offset.values: must be "
-            "set to at least one number");
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.step_cosine_with_offset.values: "
+                       "give at least one number");
     if (o->boundaries.count != o->values.count)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate.step_cosine_with_offset: %zu boundaries "
-            "and %zu values; give as many of both",
-            o->boundaries.count, o->values.count);
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.step_cosine_with_offset: %zu "
+                       "boundaries and %zu values; give equal numbers of both",
+                       o->boundaries.count, o->values.count);
     return read_pieces(self, "step_cosine_with_offset", o->boundaries, o->values, error);
 }
 
@@ -375,10 +371,9 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
     *schedule =
         (et_schedule){ .class = &classes[options->type], .options = *options, .warmup = *warmup };
     if (options->type == ET_RATE_NONE)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.learning_rate.type: none is chosen; set it to constant, "
-            "inverse_sqrt, cosine or another schedule");
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.type is not set; set it to "
+                       "constant, inverse_sqrt, cosine or another schedule");
     if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
         return missing(warmup->type == ET_WARMUP_LINEAR ? "warmup.linear" : "warmup.polynomial",
                        "warmup_steps", error);

@@ -102,7 +102,7 @@ int et_group_match(et_group **out, et_params *params, const char *expression, et
     et_patterns *patterns;
     *out = NULL;
     if (!expression)
-        return et_fail(error, ET_ECONFIG, "a group: NULL is no expression");
+        return et_fail(error, ET_ECONFIG, "a group: an expression is NULL");
     int status = et_patterns_new(&patterns, (et_strings){ &expression, 1 }, "a group", error);
     if (!status)
         status = et_group_choose(out, params, matches, patterns, error);

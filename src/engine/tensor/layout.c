@@ -102,10 +102,10 @@ static const char *shapeless(const et_layout *layout, int i)
     if (!et_shape_valid(f->item) || f->item.rank >= ET_RANK_MAX || et_shape_count(f->item) < 1)
         return "its item is empty, or has too many dimensions";
     if (f->kind < 0 || f->kind >= layout->kinds)
-        return "it counts a kind that there is not";
+        return "it counts a kind that does not exist";
     if (f->empty == ET_EMPTY_OFFSETS && (f->offsets_of < 1 || f->offsets_of >= layout->kinds))
-        return "it points into a kind that there is not";
-    return et_dtype_size(f->dtype) ? NULL : "its type is none";
+        return "it points into a kind that does not exist";
+    return et_dtype_size(f->dtype) ? NULL : "its type is invalid";
 }
 
 /* The same, and what no model could take. */
@@ -116,20 +116,22 @@ static const char *wrong(const et_layout *layout, int i)
     if (why)
         return why;
     if ((unsigned)f->dtype >= ET_U8)
-        return "its type is none";
+        return "its type is invalid";
     if ((f->empty == ET_EMPTY_NONE || f->empty == ET_EMPTY_OFFSETS) && f->dtype != ET_I32)
-        return "-1 and offsets are int32";
+        return "-1 and offsets need the type int32";
     if (f->empty == ET_EMPTY_MASK && (f->dtype != ET_F32 || et_shape_count(f->item) != 1))
-        return "a mask is one float32";
-    return et_layout_find(layout, f->name) < i ? "there is another one of that name" : NULL;
+        return "a mask must be one float32";
+    return et_layout_find(layout, f->name) < i ? "another field has this name" : NULL;
 }
 
 static int check(const et_layout *layout, const char *(*fault)(const et_layout *, int),
                  et_error *error)
 {
     if (layout->kinds < 1 || layout->kinds > ET_LAYOUT_KINDS || layout->fields < 1)
-        return et_fail(error, ET_ECONFIG, "batches of %d fields and %d kinds; from 1, and 1 to %d",
-                       layout->fields, layout->kinds, ET_LAYOUT_KINDS);
+        return et_fail(
+            error, ET_ECONFIG,
+            "batches of %d fields and %d kinds: give at least 1 field, and 1 to %d kinds",
+            layout->fields, layout->kinds, ET_LAYOUT_KINDS);
     for (int i = 0; i < layout->fields; i++)
         if (!layout->field[i].name || !*layout->field[i].name)
             return et_fail(error, ET_ECONFIG, "field %d of batches has no name", i);
@@ -156,7 +158,7 @@ static int check_sizes(const et_layout *layout, et_error *error)
         bool fits = et_shape_valid(shape);
         bytes += fits ? et_layout_bytes(layout, i) : 0;
         if (!fits || bytes > PTRDIFF_MAX)
-            return et_fail(error, ET_ECONFIG, "field %s of batches: %s is larger than any memory",
+            return et_fail(error, ET_ECONFIG, "field %s of batches: %s is too large for any memory",
                            layout->field[i].name, et_shape_print(shape, text));
     }
     return ET_OK;
@@ -167,11 +169,11 @@ int et_layout_check_room(const et_layout *layout, et_error *error)
     int status = check(layout, shapeless, error);
     for (int k = 0; !status && k < layout->kinds; k++)
         if (layout->capacity[k] < 1 || layout->capacity[k] > ROWS_MAX)
-            status = et_fail(
-                error, ET_ECONFIG, "batches of %lld %ss: %s", (long long)layout->capacity[k],
-                layout->kind[k] ? layout->kind[k] : "sample",
-                layout->capacity[k] < 1 ? "a source's layout says how many; samples' says 0"
-                                        : "below 2^31");
+            status = et_fail(error, ET_ECONFIG, "batches of %lld %ss: %s",
+                             (long long)layout->capacity[k],
+                             layout->kind[k] ? layout->kind[k] : "sample",
+                             layout->capacity[k] < 1 ? "a source needs a batch size; samples need 0"
+                                                     : "below 2^31");
     return status ? status : check_sizes(layout, error);
 }
 

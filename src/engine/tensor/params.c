@@ -140,7 +140,7 @@ static int check_declaration(const et_params *params, const char *name, et_shape
         return et_fail(error, ET_EGRAPH, "a parameter without a name: give it one");
     const char *fault = et_tensor_name_fault(name);
     if (fault)
-        return et_fail(error, ET_EGRAPH, "parameter %s: its name %s: no checkpoint can have it",
+        return et_fail(error, ET_EGRAPH, "parameter %s: the name %s: a checkpoint cannot store it",
                        et_tensor_name_escaped(name).text, fault);
     if (!et_shape_valid(shape) || et_shape_count(shape) > FLAT_MAX - et_params_flat_size(params))
         return et_fail(
@@ -148,13 +148,14 @@ static int check_declaration(const et_params *params, const char *name, et_shape
             "parameter %s: %s is not a shape: sizes are 0 or more, their product below 2^55", name,
             et_shape_print(shape, text));
     if ((unsigned)init.kind > ET_INIT_TRUNCATED_NORMAL)
-        return et_fail(error, ET_EGRAPH, "parameter %s: %d is no kind of initial values", name,
+        return et_fail(error, ET_EGRAPH, "parameter %s: %d is not a kind of initial values", name,
                        (int)init.kind);
     bool drawn = init.kind >= ET_INIT_UNIFORM;
     if (drawn && !(init.scale >= 0 && isfinite(init.scale)))
-        return et_fail(error, ET_EGRAPH,
-                       "parameter %s: initial values with scale %g: must be finite, from 0 on",
-                       name, (double)init.scale);
+        return et_fail(
+            error, ET_EGRAPH,
+            "parameter %s: initial values with scale %g: give a finite number of at least 0", name,
+            (double)init.scale);
     return ET_OK;
 }
 
@@ -291,7 +292,7 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
     params = whole(params);
     if (params->values)
-        return et_fail(error, ET_EGRAPH, "parameters: their arrays are there already");
+        return et_fail(error, ET_EGRAPH, "the parameters already have memory");
     size_t size = (size_t)et_params_flat_size(params);
     if (place_all(params, error))
         return ET_ENOMEM;

@@ -42,7 +42,7 @@ static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,
     const int status = whole(out, file->path, error);
     if (!status && offset != ET_APPEND_CONTINUE)
         et_log(ET_LOG_WARNING,
-               "%s: %s bytes were written before, now %s are whole: the rest is missing from it",
+               "%s: %s bytes were written before, but now the file has only %s: the rest is lost",
                file->path, et_format_count(offset).text, et_format_count((int64_t)*out).text);
     return status;
 }
@@ -52,7 +52,7 @@ static int cut(const et_append *file, et_error *error)
 {
     if (ftruncate(file->fd, (off_t)file->offset) ||
         lseek(file->fd, (off_t)file->offset, SEEK_SET) < 0)
-        return et_fail_errno(error, "cannot cut off %s", file->path);
+        return et_fail_errno(error, "cannot truncate %s", file->path);
     return ET_OK;
 }
 
@@ -121,7 +121,7 @@ int et_append_follow(et_append *file, bool *moved, et_error *error)
     if (status)
         return status;
     et_log(ET_LOG_WARNING,
-           "%s was removed, replaced or cut off by someone else: going on behind %s bytes",
+           "another program removed, replaced or truncated %s; writing continues after %s bytes",
            file->path, et_format_count((int64_t)anew.offset).text);
     close(file->fd);
     et_free(file->path);

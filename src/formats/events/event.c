@@ -249,7 +249,7 @@ int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t
     if (failed)
         status = et_alloc_failed(error, length, "a summary");
     else if (!summary || !summary->n_value)
-        status = et_fail(error, ET_EDATA, "%zu bytes are no serialised tensorflow.Summary%s",
+        status = et_fail(error, ET_EDATA, "%zu bytes are not a serialized tensorflow.Summary%s",
                          length, summary ? " with a value" : "");
     if (!status)
         status = follow(events, error);

@@ -302,7 +302,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
         return et_alloc_failed(error, sizeof *progress, "progress");
     if (pthread_mutex_init(&progress->lock, NULL)) {
         et_free(progress);
-        return et_fail(error, ET_EFAIL, "progress: no lock is left");
+        return et_fail(error, ET_EFAIL, "progress: cannot make a lock");
     }
     progress->fd = options->fd;
     /* The mode is settled here: what the descriptor is does not change later. */

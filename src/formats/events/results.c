@@ -45,8 +45,8 @@ static int read_values(et_results *results, et_error *error)
     if (et_file_exists(path)) {
         status = et_json_read(&results->values, results->arena, path, VALUES_MAX, error);
         if (!status && results->values->kind != ET_VALUE_DICT)
-            status = et_fail(error, ET_EFORMAT, "%s: holds %s; results are named", path,
-                             et_value_kind_name(results->values->kind));
+            status = et_fail(error, ET_EFORMAT, "%s: expected an object of named results, found %s",
+                             path, et_value_kind_name(results->values->kind));
     } else
         results->values = et_value_dict(results->arena);
     et_free(path);
@@ -63,7 +63,7 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
 {
     *out = NULL;
     if (!directory && (!name || !*name))
-        return et_fail(error, ET_ECONFIG, "results need a directory, or a name for one");
+        return et_fail(error, ET_ECONFIG, "give a directory for results, or a name for it");
     et_results *results = et_alloc_zero(1, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sizeof *results, "results");
@@ -164,7 +164,7 @@ static int check_names(const et_value *dict, et_error *error)
         if (status)
             return status;
         if (!et_utf8_valid(v->key, strlen(v->key), NULL))
-            return et_fail(error, ET_EDATA, "result %s: its name is no UTF-8", v->key);
+            return et_fail(error, ET_EDATA, "result %s: the name is not UTF-8", v->key);
     }
     return ET_OK;
 }
@@ -172,7 +172,7 @@ static int check_names(const et_value *dict, et_error *error)
 int et_results_update(et_results *results, const et_value *values, et_error *error)
 {
     if (!values || values->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA, "results are a dict of values by name");
+        return et_fail(error, ET_EDATA, "results must be a dict of values by name");
     int status = check_names(values, error);
     if (status)
         return status;
@@ -197,7 +197,7 @@ int et_results_update(et_results *results, const et_value *values, et_error *err
 int et_results_set(et_results *results, const char *name, double value, et_error *error)
 {
     if (!name || !*name)
-        return et_fail(error, ET_EDATA, "a result needs a name");
+        return et_fail(error, ET_EDATA, "a result has no name");
     et_arena *arena = et_arena_new();
     et_value *values = et_value_dict(arena);
     int status = et_value_set_float(values, name, value) ? et_results_update(results, values, error)
@@ -214,7 +214,7 @@ const et_value *et_results_values(const et_results *results)
 int et_results_make_directory(et_results *results, const char *name, et_error *error)
 {
     if (!name || !*name)
-        return et_fail(error, ET_ECONFIG, "a directory of results needs a name");
+        return et_fail(error, ET_ECONFIG, "a directory of results has no name");
     char *path = et_path_join(results->directory, name);
     int status =
         path ? et_directory_make(path, error) : et_alloc_failed(error, strlen(name), "a directory");

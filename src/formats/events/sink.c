@@ -16,9 +16,10 @@
 int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error)
 {
     if (step < 0)
-        return et_fail(error, ET_EUSAGE, "a log of step %lld: they count from 0", (long long)step);
+        return et_fail(error, ET_EUSAGE, "a log of step %lld: steps are counted from 0",
+                       (long long)step);
     if (values == NULL || values->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EUSAGE, "a log is a dict of values by name");
+        return et_fail(error, ET_EUSAGE, "a log must be a dict of values by name");
     return sink->class->write(sink, step, values, error);
 }
 
@@ -154,15 +155,14 @@ int et_sink_write_summary(et_sink *sink, int64_t step, const void *bytes, size_t
     bool any = false;
     if (step < 0 || !bytes)
         return et_fail(error, ET_EUSAGE,
-                       "a summary of step %lld: steps count from 0, and there are "
-                       "bytes",
+                       "a summary of step %lld: give a step of at least 0, and bytes",
                        (long long)step);
     int status = et_sink_write_message(
         sink, &(et_sink_message){ .step = step, .bytes = bytes, .length = length }, &any, error);
-    return status || any
-               ? status
-               : et_fail(error, ET_EUSAGE, "%s: a serialised summary goes to event files alone",
-                         sink->class->name);
+    return status || any ? status
+                         : et_fail(error, ET_EUSAGE,
+                                   "%s: a serialized summary can only be written to event files",
+                                   sink->class->name);
 }
 
 /* The sinks are adopted in any case: where there is no list they are closed here. */
@@ -173,8 +173,7 @@ int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_er
     for (size_t i = 0; i < count; i++)
         if (is_again(sinks, i)) {
             close_all(sinks, count, NULL);
-            return et_fail(error, ET_EUSAGE,
-                           "sink %zu of a list is in it before: a log goes to each once", i);
+            return et_fail(error, ET_EUSAGE, "sink %zu is in the list twice; remove one", i);
         }
     const size_t bytes = sizeof(multi) + count * sizeof(et_sink *);
     multi *many = et_alloc_zero(1, bytes);

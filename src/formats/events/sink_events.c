@@ -108,9 +108,10 @@ static int find_branch(et_events **out, events_sink *sink, const char *name, et_
     }
     const int status =
         et_path_leads_out(name)
-            ? et_fail(error, ET_EDATA,
-                      "%s: values of \"%s\" would lie outside of it; name them otherwise",
-                      sink->directory, name)
+            ? et_fail(
+                  error, ET_EDATA,
+                  "%s: the values \"%s\" would be written outside of this directory; rename them",
+                  sink->directory, name)
             : open_branch(sink, name, 0, error);
     if (!status)
         *out = sink->branches[sink->count - 1].events;
@@ -328,8 +329,9 @@ static int reopen_branches(events_sink *sink, const et_value *dict, et_error *er
 {
     for (const et_value *v = dict ? dict->first : NULL; v != NULL; v = v->next) {
         if (v->kind != ET_VALUE_INT || v->integer < 0 || et_path_leads_out(v->key))
-            return et_fail(error, ET_EFORMAT, "%s: \"%s\" has no place in it", sink->directory,
-                           v->key);
+            return et_fail(error, ET_EFORMAT,
+                           "%s: the saved position of \"%s\" is invalid; the checkpoint is damaged",
+                           sink->directory, v->key);
         const int status = open_branch(sink, v->key, v->integer, error);
         if (status)
             return status;

@@ -168,7 +168,8 @@ static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_
     const int64_t before = *lines;
     const int status = measure_lines(offset, lines, path, error);
     if (!status && *lines < before)
-        et_log(ET_LOG_WARNING, "%s: %s lines were written before, now it has %s: the rest is lost",
+        et_log(ET_LOG_WARNING,
+               "%s: %s lines were written before, but now the file has only %s: the rest is lost",
                path, et_format_count(before).text, et_format_count(*lines).text);
     return status;
 }

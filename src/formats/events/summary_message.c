@@ -45,7 +45,7 @@ static int add(et_summary *summary, const char *tag, value_message *value, et_er
 {
     Etude__Event__Summary message = ETUDE__EVENT__SUMMARY__INIT;
     if (!tag || !*tag)
-        return et_fail(error, ET_EUSAGE, "a value of a summary needs a tag");
+        return et_fail(error, ET_EUSAGE, "a value of a summary has no tag");
     value->tag = (char *)tag; /* packed, not changed */
     message.n_value = 1;
     message.value = &value;
@@ -121,12 +121,14 @@ int et_summary_add_histogram(et_summary *summary, const char *tag, const double 
     value_message message = ETUDE__EVENT__VALUE__INIT;
     int all = make_limits(limits);
     if (count < 1 || !values)
-        return et_fail(error, ET_EDATA, "a histogram of %lld values; at least 1", (long long)count);
+        return et_fail(error, ET_EDATA, "a histogram of %lld values: give at least 1",
+                       (long long)count);
     histogram.min = histogram.max = values[0];
     for (int64_t i = 0; i < count; i++) {
         double value = values[i];
         if (!isfinite(value))
-            return et_fail(error, ET_EDATA, "a histogram: value %lld is %g", (long long)i, value);
+            return et_fail(error, ET_EDATA, "a histogram: value %lld is %g; give finite values",
+                           (long long)i, value);
         histogram.min = fmin(histogram.min, value);
         histogram.max = fmax(histogram.max, value);
         histogram.sum += value;
@@ -154,8 +156,8 @@ int et_summary_add_image(et_summary *summary, const char *tag, const uint8_t *pi
     if (!pixels || height < 1 || width < 1 || channels < 1 || channels > 4 ||
         (int64_t)height > ((int64_t)1 << 30) / width / channels)
         return et_fail(error, ET_EDATA,
-                       "an image of %d rows, %d columns and %d channels: sizes are at least 1, "
-                       "channels at most 4, and 1 GiB in all",
+                       "an image of %d rows, %d columns and %d channels: give sizes of at least 1, "
+                       "at most 4 channels, and at most 1 GiB in total",
                        height, width, channels);
     int status = et_packed_png(&png, pixels, (uint32_t)height, (uint32_t)width, channels, error);
     image.has_height = image.has_width = image.has_colorspace = image.has_encoded_image_string =

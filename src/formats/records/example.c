@@ -101,14 +101,14 @@ static bool show_feature(et_feature *out, const entry_message *entry, et_example
 static int read_failed(const et_example_room *room, size_t length, et_error *error)
 {
     if (room->refused)
-        return et_fail(error, ET_EFORMAT,
-                       "a message of %zu bytes that would take more than %zu of memory: it was not "
-                       "written as data",
-                       length, room->capacity);
+        return et_fail(
+            error, ET_EFORMAT,
+            "a message of %zu bytes would need more than %zu bytes of memory: the file is damaged",
+            length, room->capacity);
     if (room->arena && room->arena->failed)
         return et_alloc_failed(error, room->used, "a tf.Example");
     return et_fail(error, ET_EFORMAT,
-                   "not a tf.Example: name a file of tf.Example records, or write it again");
+                   "not a tf.Example: name a file of tf.Example records, or write the file again");
 }
 
 int et_example_read(et_example *out, et_example_room *room, const void *bytes, size_t length,
@@ -348,7 +348,7 @@ static void add(et_example_builder *builder, const char *key, const et_feature *
 {
     bool is_kind = (unsigned)feature->kind <= ET_FEATURE_INTS;
     if (key && !is_kind && !builder->failure.status)
-        et_fail(&builder->failure, ET_EDATA, "feature %s: %d is no kind of values", key,
+        et_fail(&builder->failure, ET_EDATA, "feature %s: %d is not a kind of values", key,
                 (int)feature->kind);
     else if (!key || (is_kind && !put(builder, key, feature)))
         fail_memory(builder);
@@ -368,8 +368,7 @@ et_example_builder *et_example_add_feature(et_example_builder *builder, const et
         key = et_arena_printf(&builder->arena, "%s/%s", builder->prefix, key);
     if (key && !et_utf8_valid(key, strlen(key), &bad)) {
         et_fail(&builder->failure, ET_EDATA,
-                "the key of a feature: byte %zu (0x%02X) is not UTF-8, which protobuf's readers "
-                "ask for",
+                "the key of a feature: byte %zu (0x%02X) is not UTF-8, which protobuf requires",
                 bad + 1, (unsigned)(unsigned char)key[bad]);
         return builder;
     }
@@ -397,7 +396,7 @@ et_example_builder *et_example_add_text(et_example_builder *builder, const char 
                                         const char *text)
 {
     if (!text && !builder->failure.status)
-        et_fail(&builder->failure, ET_EDATA, "feature %s: there is no text", key ? key : "NULL");
+        et_fail(&builder->failure, ET_EDATA, "feature %s: the text is NULL", key ? key : "NULL");
     return text ? et_example_add_bytes(builder, key, &(et_bytes){ text, strlen(text) }, 1)
                 : builder;
 }

@@ -158,7 +158,7 @@ static int gzip_failed(const et_packed_reader *reader, et_error *error)
         fault = "the gzip data that ends here is damaged";
     /* Of the first member these two bytes are known. */
     else if (!strcmp(reason, "incorrect header check"))
-        fault = "what follows the gzip data is no gzip data";
+        fault = "the gzip data is followed by other data";
     return et_fail(error, ET_EFORMAT, "%s (%s): copy the file again", fault, reason);
 }
 

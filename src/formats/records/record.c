@@ -94,13 +94,11 @@ int et_record_blame(const et_record_place *place, int status, et_error *error)
 static int refuse(const et_record_place *place, fault found, et_error *error)
 {
     static const char *const texts[] = {
-        [BAD_LENGTH] = "the checksum of its length does not match: the file is damaged "
-                       "or holds no TFRecords: copy it again, or name another",
-        [TOO_LONG] = "a length of 2 GiB or more, which no record has: write the file "
-                     "again, of smaller records",
-        [CUT] = "the file ends within it: copy it again",
-        [BAD_DATA] = "the checksum of its data does not match: the file is damaged: copy "
-                     "it again",
+        [BAD_LENGTH] = "the checksum of its length does not match: the file is damaged or not a "
+                       "TFRecord file; copy it again, or name another",
+        [TOO_LONG] = "a length of 2 GiB or more: write the file again, with smaller records",
+        [CUT] = "the file ends within the record: copy the file again",
+        [BAD_DATA] = "the checksum of its data does not match: the file is damaged; copy it again",
     };
     return et_record_blame(place, et_fail(error, ET_EFORMAT, "%s", texts[found]), error);
 }
@@ -142,13 +140,13 @@ static int find_file_type(bool *gzip, const char *name, et_error *error)
         return ET_OK;
     if (!strcasecmp(name, "riegeli"))
         return et_fail(error, ET_ECONFIG,
-                       "file type %s: Riegeli has no library for C; write tfrecord, or "
-                       "tfrecord_compressed where the size counts",
+                       "file type %s: Riegeli has no C library; use tfrecord, or "
+                       "tfrecord_compressed for small files",
                        name);
-    return et_fail(error, ET_ECONFIG,
-                   "file type %s: there is none of that name (there are tfrecord, tfrecords, "
-                   "tfrecord_compressed, tfrecords_gzip)",
-                   *name ? name : "\"\"");
+    return et_fail(
+        error, ET_ECONFIG,
+        "unknown file type %s (known: tfrecord, tfrecords, tfrecord_compressed, tfrecords_gzip)",
+        *name ? name : "\"\"");
 }
 
 struct et_record_writer {
@@ -181,7 +179,8 @@ int et_record_write(et_record_writer *writer, const void *bytes, size_t length, 
 {
     et_assert(bytes || length == 0);
     if (length > ET_RECORD_DATA_MAX)
-        return et_fail(error, ET_EDATA, "a record of %zu bytes; below 2 GiB can be read again",
+        return et_fail(error, ET_EDATA,
+                       "a record of %zu bytes is too large; write records of less than 2 GiB",
                        length);
     const et_record_frame frame = et_record_frame_of(bytes, length);
     int status = et_packed_write(writer->file, frame.head, ET_RECORD_HEAD, error);
@@ -206,7 +205,7 @@ int et_record_writer_close(et_record_writer *writer, et_error *error)
     int status = ET_OK;
     if (writer->failed) {
         et_record_writer_abandon(writer);
-        return et_fail(error, ET_EIO, "a record could not be written: there is no file");
+        return et_fail(error, ET_EIO, "cannot write a record: no file is open");
     }
     status = et_packed_writer_commit(writer->file, error);
     et_free(writer);

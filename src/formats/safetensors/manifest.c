@@ -191,7 +191,7 @@ static int remove_file(const char *directory, const char *file)
         return ET_ENOMEM;
     int status = unlink(path) && errno != ENOENT ? ET_EIO : ET_OK;
     if (status)
-        et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
+        et_log(ET_LOG_WARNING, "cannot remove %s: %s", path, strerror(errno));
     et_free(path);
     return status;
 }
@@ -209,7 +209,7 @@ static bool newest_is_there(const et_manifest *manifest, const char *directory)
     const bool there = path && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
                        (uint64_t)info.st_size == newest->bytes;
     if (path && !there)
-        et_log(ET_LOG_WARNING, "%s: missing or cut short; older checkpoints are kept", path);
+        et_log(ET_LOG_WARNING, "%s: missing or truncated; Etude keeps older checkpoints", path);
     et_free(path);
     return there;
 }
@@ -313,7 +313,7 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
                                                 : print_sealed(&text, root, error);
     if (!status && text.length > TEXT_MAX)
         status = et_fail(error, ET_EDATA,
-                         "%s: %zu checkpoints are more than a list of them may name; keep fewer "
+                         "%s: %zu checkpoints are too many for the list of checkpoints; keep fewer "
                          "(trainer.max_to_keep)",
                          path, manifest->count);
     if (!status)
@@ -400,10 +400,9 @@ static int read_leaving(et_manifest *manifest, const et_value *list, et_error *e
 {
     for (const et_value *v = list ? list->first : NULL; v; v = v->next) {
         char file[ET_MANIFEST_FILE_MAX + 1];
-        int status =
-            v->kind == ET_VALUE_STRING
-                ? read_name(file, v->string, error)
-                : et_fail(error, ET_EFORMAT, "\"leaving\" holds something else than names");
+        int status = v->kind == ET_VALUE_STRING
+                         ? read_name(file, v->string, error)
+                         : et_fail(error, ET_EFORMAT, "\"leaving\" has entries that are not names");
         if (!status)
             status = append_leaving(manifest, file, error);
         if (status)
@@ -423,7 +422,7 @@ static int check_checksum(const et_value *root, char *text, size_t length, et_er
         return status;
     char *digits = strstr(text, said);
     if (!digits || !et_checksum_parse(&number, said))
-        return et_fail(error, ET_EFORMAT, "its checksum has not 16 hexadecimal digits");
+        return et_fail(error, ET_EFORMAT, "its checksum does not have 16 hexadecimal digits");
     /* As the text was when its checksum was made. */
     memcpy(digits, et_checksum_print(0).digits, ET_CHECKSUM_DIGITS);
     const uint64_t found = et_checksum(text, length);
@@ -571,8 +570,8 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
     if (out->count > 0)
         qsort(out->entries, out->count, sizeof *out->entries, by_step);
     if (!status && !steps_ascend(out))
-        status =
-            et_fail(error, ET_EFORMAT, "%s: two checkpoints of one step; remove one", directory);
+        status = et_fail(error, ET_EFORMAT, "%s: two checkpoints have the same step; remove one",
+                         directory);
     if (status)
         et_manifest_release(out);
     return status;

@@ -82,7 +82,7 @@ static int read_length(et_safetensors *file, et_error *error)
     for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
         length |= (uint64_t)bytes[i] << (8 * i);
     if (length > ET_SAFETENSORS_HEADER_MAX)
-        return bad_header(file, NULL, "its header's length is over 100,000,000", error);
+        return bad_header(file, NULL, "the length of its header is more than 100,000,000", error);
     if (length > file->mapping.length - ET_SAFETENSORS_PREFIX)
         return bad_header(file, NULL, "it ends within its header", error);
     file->data_position = length + ET_SAFETENSORS_PREFIX;
@@ -143,7 +143,7 @@ static int check_metadata(et_safetensors *file, const et_value *metadata, et_err
         return bad_header(file, ET_TENSOR_METADATA, "is not an object", error);
     for (const et_value *v = metadata->first; v != NULL; v = v->next) {
         if (v->kind != ET_VALUE_STRING)
-            return bad_header(file, ET_TENSOR_METADATA, "holds something else than strings", error);
+            return bad_header(file, ET_TENSOR_METADATA, "has entries that are not strings", error);
     }
     file->metadata = metadata;
     return ET_OK;
@@ -183,8 +183,9 @@ static int read_shape(et_safetensors_tensor *tensor, const et_safetensors *file,
         return bad_header(file, tensor->name, "shape is not a list", error);
     /* The public format has no limit of dimensions, et_shape has. */
     if (value->count > ET_RANK_MAX)
-        return et_fail(error, ET_EFORMAT, "%s: %s: %zu dimensions are not supported, %d are",
-                       file->path, tensor->name, value->count, ET_RANK_MAX);
+        return et_fail(error, ET_EFORMAT,
+                       "%s: %s: %zu dimensions are not supported; at most %d are", file->path,
+                       tensor->name, value->count, ET_RANK_MAX);
     for (const et_value *v = value->first; v != NULL; v = v->next) {
         if (v->kind != ET_VALUE_INT || v->integer < 0)
             return bad_header(file, tensor->name, "a size in shape is not a count", error);
@@ -203,13 +204,13 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
         end->kind != ET_VALUE_INT)
         return bad_header(file, tensor->name, "data_offsets is not a pair of counts", error);
     if (begin->integer < 0 || end->integer < begin->integer)
-        return bad_header(file, tensor->name, "data_offsets run backwards", error);
+        return bad_header(file, tensor->name, "data_offsets decrease", error);
     uint64_t bytes;
     if (!et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape))
         return bad_header(file, tensor->name, "its shape is too large", error);
     /* Both ends are not negative and end >= begin, so the difference fits. */
     if (bytes != (uint64_t)(end->integer - begin->integer))
-        return bad_header(file, tensor->name, "shape and data_offsets say different lengths",
+        return bad_header(file, tensor->name, "shape and data_offsets give different lengths",
                           error);
     tensor->position = (uint64_t)begin->integer;
     tensor->bytes = bytes;
@@ -281,11 +282,11 @@ static int place_tensors(et_safetensors *file, et_error *error)
         if (tensor->position != expected)
             return bad_header(file, tensor->name,
                               tensor->position < expected ? "overlaps the tensor before it"
-                                                          : "leaves a hole before it",
+                                                          : "leaves a gap before it",
                               error);
         expected += tensor->bytes; /* both are below 2^63 */
         if (expected > file->mapping.length - file->data_position)
-            return bad_header(file, tensor->name, "the file ends before it does", error);
+            return bad_header(file, tensor->name, "the file ends within it", error);
         tensor->position += file->data_position;
         tensor->data = (const char *)file->mapping.data + tensor->position;
     }
@@ -318,7 +319,7 @@ static int read_checksums(et_safetensors *file, et_error *error)
             continue;
         if (!et_map_get(&file->names, v->key + prefix, &index) ||
             !et_checksum_parse(&file->tensors[index].checksum, v->string))
-            return bad_header(file, ET_TENSOR_METADATA, "a checksum of no tensor", error);
+            return bad_header(file, ET_TENSOR_METADATA, "a checksum belongs to no tensor", error);
         found++;
     }
     /* Each key named a tensor, and no key comes twice, so equal numbers mean one for each. */
@@ -349,7 +350,7 @@ static int check_unsealed(const et_safetensors *file, bool foreign, et_error *er
                        file->path, et_tensor_name_sound(format) ? format : "?",
                        ET_SAFETENSORS_FORMAT);
     return et_fail(error, ET_EFORMAT,
-                   ours ? "%s: damaged: the header's seal is broken"
+                   ours ? "%s: damaged: the header does not match its checksum"
                         : "%s: has no checksums: not written by Etude, or "
                           "damaged",
                    file->path);

@@ -213,8 +213,8 @@ static int seal_head(struct draft *draft, et_error *error)
     /* What the first eight bytes say: the header with its padding, without themselves. */
     const uint64_t length = head->length - ET_SAFETENSORS_PREFIX;
     if (length > ET_SAFETENSORS_HEADER_MAX)
-        return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes, %d are allowed", draft->path,
-                       (unsigned long long)length, ET_SAFETENSORS_HEADER_MAX);
+        return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes is too large; %d are allowed",
+                       draft->path, (unsigned long long)length, ET_SAFETENSORS_HEADER_MAX);
     /* Little-endian on any machine. */
     for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
         head->data[i] = (char)(length >> (8 * i));

@@ -37,10 +37,10 @@ bool et_tensor_name_sound(const char *name)
 const char *et_tensor_name_fault(const char *name)
 {
     if (!is_utf8(name))
-        return "is no UTF-8";
+        return "is not UTF-8";
     if (has_controls(name))
         return "has control characters";
-    return strcmp(name, ET_TENSOR_METADATA) ? NULL : "is a file's own";
+    return strcmp(name, ET_TENSOR_METADATA) ? NULL : "is reserved by the file format";
 }
 
 et_tensor_name et_tensor_name_escaped(const char *name)

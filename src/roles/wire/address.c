@@ -14,7 +14,7 @@ int et_address_find(struct addrinfo **out, const char *address, et_error *error)
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     *out = NULL;
     if (!length || length >= sizeof host)
-        return et_fail(error, ET_ECONFIG, "%s: is no host:port", address);
+        return et_fail(error, ET_ECONFIG, "%s: not of the form host:port", address);
     bool bracketed = address[0] == '[' && address[length - 1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)length - 2 * bracketed, address + bracketed);
     int reason = getaddrinfo(host, colon + 1, &hints, out);

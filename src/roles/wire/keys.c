@@ -29,8 +29,10 @@ static int path_of(char *path, const char *directory, const char *name, et_error
     int length = snprintf(path, PATH_SPACE, "%s/%s", directory, name);
     return length > 0 && length < PATH_SPACE
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "%.60s...: a name of a folder of keys is too long",
-                         directory);
+               : et_fail(
+                     error, ET_EUSAGE,
+                     "%.60s...: the name of the folder of keys is too long; choose a shorter one",
+                     directory);
 }
 
 /* New, with its mode from the first moment on. */
@@ -38,10 +40,10 @@ static int write_new(const char *path, mode_t mode, const char *text, et_error *
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
-        return et_fail_errno(error, "%s: cannot be made", path);
+        return et_fail_errno(error, "cannot make %s", path);
     int status = et_fd_write(fd, text, strlen(text), path, error);
     if (!status && fsync(fd))
-        status = et_fail_errno(error, "%s: cannot be written", path);
+        status = et_fail_errno(error, "cannot write %s", path);
     close(fd);
     if (status)
         unlink(path);
@@ -68,7 +70,7 @@ static void take_back(const char *directory, int roles)
 static int write_secret(const et_keys *keys, const char *directory, int role, et_error *error)
 {
     char path[PATH_SPACE], text[256];
-    snprintf(text, sizeof text, "# the secret key of a cluster's %s: for its hosts alone\n%s %s\n",
+    snprintf(text, sizeof text, "# the secret key of a cluster's %s: only for its hosts\n%s %s\n",
              et_job_role_names[role], et_job_role_names[role], keys->secret);
     int status = secret_path(path, directory, role, error);
     return status ? status : write_new(path, 0600, text, error);
@@ -83,12 +85,12 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
                            et_job_role_names[role], keys[0].public[role]);
     const bool anew = !mkdir(directory, 0700);
     if (!anew && errno != EEXIST)
-        return et_fail_errno(error, "%s: cannot be made", directory);
+        return et_fail_errno(error, "cannot make %s", directory);
     int status = path_of(path, directory, "cluster.pub", error);
     if (!status && et_file_exists(path))
         return et_fail(error, ET_EUSAGE,
-                       "%s: is there already; tasks that have it would no longer be let in: choose "
-                       "another folder, or remove it",
+                       "%s exists, and tasks that use it would lose access: choose another folder, "
+                       "or remove it",
                        path);
     int made = 0;
     while (!status && made < ET_JOB_ROLES) {
@@ -131,7 +133,7 @@ static int find_key(char *key, const char *text, int role, const char *path, et_
         return ET_OK;
     }
     return et_fail(error, ET_EFORMAT,
-                   "%s: has no line with a key of %s; `etude keys DIR` makes them", path, name);
+                   "%s: no line has a key of %s; make new keys with `etude keys DIR`", path, name);
 }
 
 int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error)
@@ -144,7 +146,7 @@ int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_erro
     if (!status)
         status = et_file_read_secret(&text, &length, path, FILE_MAX, error);
     if (status == ET_ENOTFOUND)
-        status = et_fail(error, status, "%s: is missing; `etude keys DIR` makes keys", path);
+        status = et_fail(error, status, "%s is missing; make keys with `etude keys DIR`", path);
     if (!status)
         status = find_key(keys->secret, text, role, path, error);
     et_free(text);

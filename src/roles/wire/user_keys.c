@@ -57,7 +57,8 @@ static int path_of(char *path, const char *ending, et_error *error)
                           parent && *parent ? parent : "/tmp", (unsigned long)geteuid(), ending);
     return length > 0 && length < PATH_SPACE
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "TMPDIR: %.60s...: the name is too long", parent);
+               : et_fail(error, ET_EUSAGE,
+                         "TMPDIR: %.60s...: the name is too long; choose a shorter one", parent);
 }
 
 static int make(const char *folder, et_error *error)
@@ -66,7 +67,7 @@ static int make(const char *folder, et_error *error)
     et_keys keys[ET_JOB_ROLES];
     int status = path_of(made, ".XXXXXX", error);
     if (!status && !mkdtemp(made))
-        return et_fail_errno(error, "%s: cannot be made", made);
+        return et_fail_errno(error, "cannot make %s", made);
     if (!status)
         status = et_keys_make(keys, error);
     if (!status)
@@ -75,7 +76,7 @@ static int make(const char *folder, et_error *error)
         return ET_OK;
     const bool lost = !status && (errno == EEXIST || errno == ENOTEMPTY);
     if (!status && !lost)
-        status = et_fail_errno(error, "%s: cannot be made", folder);
+        status = et_fail_errno(error, "cannot make %s", folder);
     et_keys_remove(made);
     return status;
 }
@@ -85,13 +86,12 @@ static int check(const char *folder, et_error *error)
 {
     struct stat facts;
     if (lstat(folder, &facts))
-        return et_fail_errno(error, "%s: cannot be read", folder);
+        return et_fail_errno(error, "cannot read %s", folder);
     if (S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() && !(facts.st_mode & 077))
         return ET_OK;
     return et_fail(error, ET_EDENIED,
-                   "%s: is no folder of this user alone, as keys must lie in one; remove it, set "
-                   "TMPDIR, or name a folder that `etude keys DIR` makes: \"job\": {\"keys\": "
-                   "\"DIR\"}",
+                   "%s: other users can use this folder, so it cannot hold keys; remove it, set "
+                   "TMPDIR, or name a folder of `etude keys DIR`: \"job\": {\"keys\": \"DIR\"}",
                    folder);
 }
 
@@ -108,8 +108,8 @@ int et_user_keys_read(et_keys *keys, et_job_role role, et_error *error)
         return status;
     status = et_keys_read(keys, folder, role, error);
     return status ? et_fail_while(error, status,
-                                  "the keys of this user's clusters on this host (%s: remove it "
-                                  "where a file is damaged)",
+                                  "the keys of this user's clusters on this host (remove %s if a "
+                                  "file is damaged)",
                                   folder)
                   : ET_OK;
 }

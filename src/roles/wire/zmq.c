@@ -74,10 +74,10 @@ static void say_how_many(const et_wire *wire)
     long long refused = (long long)wire->refused, damaged = (long long)wire->damaged;
     if (refused > 0)
         et_log(ET_LOG_WARNING,
-               "%s: %lld connection%s not let in: no key of this cluster, or damaged on the way",
+               "%s: %lld connection%s refused: no key of this cluster, or damaged in transit",
                wire->bound, refused, refused == 1 ? " was" : "s were");
     if (damaged > 0)
-        et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged on the way", damaged,
+        et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged in transit", damaged,
                damaged == 1 ? " was" : "s were");
 }
 
@@ -247,7 +247,7 @@ static taken take_routed(et_wire *wire, et_message *out)
     if (what == ET_PIECE_LAST && !is_who_it_says(wire, out, role))
         what = ET_PIECE_WRONG;
     if (what == ET_PIECE_WRONG)
-        et_visitors_refuse(wire->visitors, descriptor, "has sent what no task sends");
+        et_visitors_refuse(wire->visitors, descriptor, "sent a message that no task sends");
     if (what != ET_PIECE_LAST)
         return PIECE;
     out->via = wire->via[out->from] = via;
@@ -300,8 +300,8 @@ int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, e
         left = until - et_clock_monotonic();
     et_wire_look_at_lines(wire);
     return wire->denied ? et_fail(error, ET_EDENIED,
-                                  "the other tasks do not take this one's key: all keys of a "
-                                  "cluster come from one `etude keys DIR`")
+                                  "the other tasks refuse the key of this task: make all keys of a "
+                                  "cluster with one `etude keys DIR`")
                         : ET_OK;
 }
 

@@ -4,8 +4,8 @@
 static int none(et_error *error)
 {
     return et_fail(error, ET_EUSAGE,
-                   "this build has no ZeroMQ, which training by the roles of a cluster needs: "
-                   "install libzmq3-dev and build again");
+                   "this build has no ZeroMQ, which training with master, workers and parameter "
+                   "servers needs: install libzmq3-dev and build again");
 }
 
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)

@@ -35,9 +35,9 @@ static const et_field groups[] = {
       .kind = ET_FIELD_KIND_STRUCT,
       .offset = offsetof(et_experiment, task),
       .indirect = true,
-      .help = "what is learnt, from what" },
-    ET_FIELD_STRUCT(et_experiment, trainer, &et_trainer_fields, "how it is trained"),
-    ET_FIELD_STRUCT(et_experiment, runtime, &et_runtime_fields, "on what it runs"),
+      .help = "task and data" },
+    ET_FIELD_STRUCT(et_experiment, trainer, &et_trainer_fields, "training"),
+    ET_FIELD_STRUCT(et_experiment, runtime, &et_runtime_fields, "runtime"),
     ET_FIELD_END
 };
 
@@ -107,7 +107,7 @@ static int unknown_name(const et_program *program, const char *name, et_error *e
     char where[160] = "";
     if (folder)
         snprintf(where, sizeof where, " (%.*s has no %s)", (int)folder, name, name + folder);
-    return et_fail(error, ET_ECONFIG, "no experiment named %s%s; `%s list` shows all%s", name,
+    return et_fail(error, ET_ECONFIG, "no experiment is called %s%s; `%s list` shows all%s", name,
                    et_nearest_hint(name, names, "").text, program->name, where);
 }
 
@@ -123,13 +123,13 @@ static int check_kind(const et_program *program, int number, et_error *error)
     const et_task_kind *kind = program->kinds[number];
     if (!kind || !kind->name || !kind->fields || !kind->size || !kind->experiments ||
         !kind->experiments->name || !kind->open || !kind->close)
-        return et_fail(error, ET_EUSAGE,
-                       "kind of task %d, %s: it needs a name, fields, their size, an experiment, "
-                       "open and close",
-                       number + 1, kind && kind->name ? kind->name : "without a name");
+        return et_fail(
+            error, ET_EUSAGE,
+            "kind of task %d, %s: needs a name, fields, their size, an experiment, open and close",
+            number + 1, kind && kind->name ? kind->name : "without a name");
     for (int i = 0; i < number; i++)
         if (!strcmp(program->kinds[i]->name, kind->name))
-            return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
+            return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both called %s", i + 1,
                            number + 1, kind->name);
     for (const et_option *row = kind->options; row && row->field.name; row++)
         if (row->way != ET_OPTION_WAY_SETS || !row->sets || !row->field.help)
@@ -159,12 +159,12 @@ int et_program_check(const et_program *program, et_error *error)
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < count; k++)
             if (i != k && is_above(names[i], names[k]))
-                return et_fail(error, ET_EUSAGE,
-                               strcmp(names[i], names[k])
-                                   ? "experiment %s stands in the way of %s: one name is a folder "
-                                     "of the other; rename one"
-                                   : "experiment %s is registered twice (%s); rename one",
-                               names[i], names[k]);
+                return et_fail(
+                    error, ET_EUSAGE,
+                    strcmp(names[i], names[k])
+                        ? "experiments %s and %s: one name is a folder of the other; rename one"
+                        : "experiment %s is registered twice (%s); rename one",
+                    names[i], names[k]);
     return status;
 }
 
@@ -248,7 +248,7 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
     if (name && strcmp(name, experiment->name))
         return et_fail(error, ET_ECONFIG,
                        "%s:%d: these are settings for %s, not for %s; choose that experiment, or "
-                       "leave the line out",
+                       "remove the line",
                        path, line, name, experiment->name);
     const et_value *rest = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
     if (!rest)
@@ -313,7 +313,8 @@ int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like
     if (kind->set_batch)
         return kind->set_batch(experiment->task, like ? like->task : NULL, batch, error);
     return et_fail(error, ET_EUSAGE,
-                   "--memory: tasks of %s do not say which setting is the size of a batch",
+                   "--memory: tasks of %s do not define which setting is the batch size; set the "
+                   "batch size instead",
                    kind->name);
 }
 
@@ -331,9 +332,10 @@ int et_task_context_batch(const et_task_context *context, int64_t global, const 
     *size = global / shards;
     if (global > 0 && rest == 0)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "%s: %lld cannot be cut into runtime.data_shards: %d equal parts; nearest: %lld",
-                   setting, (long long)global, shards, (long long)nearest);
+    return et_fail(
+        error, ET_ECONFIG,
+        "%s: %lld cannot be split into runtime.data_shards: %d equal parts; nearest: %lld", setting,
+        (long long)global, shards, (long long)nearest);
 }
 
 static int check_restrictions(const et_experiment *experiment, et_error *error)
@@ -377,8 +379,8 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
         return et_alloc_failed(error, 0, "settings");
     if (o->learning_rate.peak >= 0 && et_fields_was_said(&experiment->said, path))
         return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate: %g: the same as %s, which is set "
-                       "as well; leave one out",
+                       "trainer.optimizer_config.learning_rate: %g: the same as %s, which is also "
+                       "set; remove one of them",
                        o->learning_rate.peak, path);
     if (o->learning_rate.peak >= 0 && !et_fields_say(&experiment->said, path, path))
         return et_alloc_failed(error, 0, "settings");
@@ -405,8 +407,8 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
         status = kind->check_metric(experiment->task, metric, error);
     if (!status && metric && !trainer->validation_interval)
         status = et_fail(error, ET_ECONFIG,
-                         "trainer.best_checkpoint_eval_metric: %s is never known with "
-                         "trainer.validation_interval: 0; set an interval",
+                         "trainer.best_checkpoint_eval_metric: %s needs validation, but "
+                         "trainer.validation_interval is 0; set an interval",
                          metric);
     return status;
 }
@@ -462,8 +464,8 @@ static int check_run(const et_program *program, const et_model_place *place, et_
         return ET_OK;
     if (et_model_place_has(place, ET_RUN_BUILDER))
         return et_fail(error, ET_ENOTFOUND,
-                       "%s: the job of a program, no run of %s: that program evaluates it, and its "
-                       "export is the folder model of the job, for `%s predict`",
+                       "%s: a job of another program, not a run of %s: use that program, or its "
+                       "export, the folder model in the job, with `%s predict`",
                        place->name, program->name, program->name);
     char below[600];
     if (et_model_place_below(place->name, below, sizeof below))
@@ -471,9 +473,9 @@ static int check_run(const et_program *program, const et_model_place *place, et_
                        place->name, below);
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
-                       ? "%s: no run of %s: " ET_RUN_SETTINGS " is missing; name the "
-                         "directory that `%s train` wrote to"
-                       : "%s: no such directory; name the one that `%s train` wrote to",
+                       ? "%s: not a run of %s: " ET_RUN_SETTINGS
+                         " is missing; name a directory that `%s train` wrote"
+                       : "%s: no such directory; name a directory that `%s train` wrote",
                    place->name, program->name, program->name);
 }
 
@@ -505,8 +507,8 @@ int et_experiment_open_place(et_experiment *experiment, const et_program *progra
         status = find_name(&name, &line, dict, path, program, error);
     if (!status && !name)
         status = et_fail(error, ET_EFORMAT,
-                         "%s: it does not name its " NAME_KEY "; put back the file that `%s "
-                         "train` wrote",
+                         "%s: it does not name its " NAME_KEY
+                         "; put back the file that `%s train` wrote",
                          path, program->name);
     if (status)
         return status;

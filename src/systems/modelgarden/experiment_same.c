@@ -196,16 +196,18 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     const char *path = et_strbuf_text(&w->path);
     if (w->change != ET_CHANGE_ASK)
         return et_fail(w->error, ET_ECONFIG,
-                       "%s belongs to a run with %s: %s, now it is %s. Set the old value to resume "
-                       "(--set, or in %s/" ET_RUN_SETTINGS "), or train another run (--model-dir)",
+                       "%s belongs to a run with %s: %s, but now it is %s. Set the old value to "
+                       "resume (--set, or in %s/" ET_RUN_SETTINGS
+                       "), or train another run (--model-dir)",
                        owner, path, kept, now, w->model_dir);
     if (!w->accept)
-        return et_fail(w->error, ET_ECONFIG,
-                       "%s belongs to a run with %s: %s, now it is %s. Add --accept-changes to "
-                       "resume with the new value, set the old value (--set, or in "
-                       "%s/" ET_RUN_SETTINGS "), or train another run (--model-dir)",
-                       owner, path, kept, now, w->model_dir);
-    et_log(ET_LOG_WARNING, "%s is %s from here on, it was %s", path, now, kept);
+        return et_fail(
+            w->error, ET_ECONFIG,
+            "%s belongs to a run with %s: %s, but now it is %s. Add --accept-changes to resume "
+            "with the new value, set the old value (--set, or in %s/" ET_RUN_SETTINGS
+            "), or train another run (--model-dir)",
+            owner, path, kept, now, w->model_dir);
+    et_log(ET_LOG_WARNING, "%s is %s from now on; it was %s", path, now, kept);
     return ET_OK;
 }
 
@@ -260,8 +262,8 @@ static int check_model_leaf(walk *w, const et_value *leaf)
     print_value(&was, there);
     print_value(&is, leaf);
     int status = et_fail(w->error, ET_ECONFIG,
-                         "%s/" ET_RUN_SETTINGS " does not belong to %s: %s is %s there and was "
-                         "%s when it was trained; put that value back",
+                         "%s/" ET_RUN_SETTINGS
+                         " does not match %s: %s is %s, but was %s in training; restore this value",
                          w->model_dir, w->identity->checkpoint, path, et_strbuf_text(&is),
                          et_strbuf_text(&was));
     et_strbuf_release(&was);

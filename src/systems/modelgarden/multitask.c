@@ -227,7 +227,7 @@ static int interleaved_step(et_multitask *m, et_error *error)
     int i = draw(m, m->trainer.step);
     if (i < 0)
         return et_fail(error, ET_ECONFIG,
-                       "step %lld: shares of tasks are from 0 to 1e100, and not all are 0",
+                       "step %lld: the shares of tasks must be from 0 to 1e100, and not all 0",
                        (long long)m->trainer.step + 1);
     et_trainer *one = &m->parts[i].trainer->trainer;
     one->step = m->trainer.step;
@@ -377,7 +377,7 @@ static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_
         et_trainer *one = &m->parts[i].trainer->trainer;
         const et_value *dict = memory ? et_value_get(memory, et_multitask_name(m, i)) : NULL;
         status = memory && (!dict || dict->kind != ET_VALUE_DICT)
-                     ? et_fail(error, ET_EFORMAT, "task %s: is missing or no dict",
+                     ? et_fail(error, ET_EFORMAT, "task %s: missing or not a dict",
                                et_multitask_name(m, i))
                      : one->class->retry(one, trial, dict, error);
     }
@@ -486,19 +486,18 @@ static int check_part(const et_multitask_part *parts, int i, int order, et_error
     if (!one->task)
         return et_fail(error, ET_EUSAGE, "part %d of a multitask has no task", i + 1);
     if (!(one->weight >= 0) || isinf(one->weight) || one->eval_steps < 0)
-        return et_fail(error, ET_ECONFIG, "task %s: weight %g, eval_steps %lld: not below 0",
+        return et_fail(error, ET_ECONFIG, "task %s: weight %g, eval_steps %lld: give at least 0",
                        et_task_name(one->task), one->weight, (long long)one->eval_steps);
     if (sized && (!(one->size > 0) || isinf(one->size)))
-        return et_fail(error, ET_ECONFIG, "task %s: size %g: how much data has it?",
+        return et_fail(error, ET_ECONFIG, "task %s: size %g: give the number of samples",
                        et_task_name(one->task), one->size);
     if (one->task->class->train_step && order == ET_MULTITASK_JOINT)
-        return et_fail(
-            error, ET_ECONFIG,
-            "task %s has a train_step of its own; joint training makes one update of all",
-            et_task_name(one->task));
+        return et_fail(error, ET_ECONFIG,
+                       "task %s has its own train_step; joint training needs the standard one",
+                       et_task_name(one->task));
     for (int k = 0; k < i; k++)
         if (!strcmp(et_task_name(parts[k].task), et_task_name(one->task)))
-            return et_fail(error, ET_ECONFIG, "two tasks are named %s", et_task_name(one->task));
+            return et_fail(error, ET_ECONFIG, "two tasks are called %s", et_task_name(one->task));
     return ET_OK;
 }
 
@@ -510,19 +509,20 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     if (count < 1 || !parts)
         return et_fail(error, ET_EUSAGE, "a multitask needs tasks");
     if (o->order < ET_MULTITASK_JOINT || o->order > ET_MULTITASK_OWN)
-        return et_fail(error, ET_ECONFIG, "order %d of a multitask", o->order);
+        return et_fail(error, ET_ECONFIG, "order %d of a multitask does not exist", o->order);
     if (o->order == ET_MULTITASK_OWN && !o->share)
         return et_fail(error, ET_ECONFIG, "order own of a multitask needs share");
     if (!(o->alpha >= 0) || isinf(o->alpha))
-        return et_fail(error, ET_ECONFIG, "alpha %g: not below 0", o->alpha);
+        return et_fail(error, ET_ECONFIG, "alpha %g: give at least 0", o->alpha);
     if (o->order == ET_MULTITASK_ANNEALING && (o->steps_in_epoch < 1 || o->epochs < 1))
-        return et_fail(error, ET_ECONFIG, "annealing: %lld steps in each of %lld epochs",
+        return et_fail(error, ET_ECONFIG,
+                       "annealing: %lld steps in each of %lld epochs: both must be at least 1",
                        (long long)o->steps_in_epoch, (long long)o->epochs);
     if (t && t->given)
-        return et_fail(error, ET_ECONFIG, "a multitask takes nothing that is given");
+        return et_fail(error, ET_ECONFIG, "a multitask does not support et_task_trainer_given");
     if (t && o->order == ET_MULTITASK_JOINT && (t->loss_scale != 0 || t->dp_config))
         return et_fail(error, ET_ECONFIG,
-                       "joint training takes neither loss_scale nor dp_config "
+                       "joint training supports neither loss_scale nor dp_config "
                        "(runtime.loss_scale, task.differential_privacy_config)");
     for (int i = 0; !status && i < count; i++)
         status = check_part(parts, i, o->order, error);
@@ -614,8 +614,8 @@ int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error)
     }
     if (most > BATCHES_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "%g batches until each task has been through its data: some are drawn too "
-                       "rarely for an epoch; give trainer.train_steps and intervals in steps",
+                       "each task would have seen its data only after %g batches, too many for "
+                       "epochs; give trainer.train_steps and intervals in steps",
                        most);
     *count = (int64_t)ceil(most * (1 - 1e-12));
     return ET_OK;

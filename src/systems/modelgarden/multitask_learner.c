@@ -80,8 +80,8 @@ static int single(et_learner *self, et_task_trainer **out, et_error *error)
 {
     *out = NULL;
     return et_fail(error, ET_ECONFIG,
-                   "%d tasks: several are trained without workers and parameter servers; ranks "
-                   "share the batches of each (runtime.data_shards, `launch -n N`)",
+                   "%d tasks: several tasks cannot be trained with workers and parameter servers; "
+                   "use ranks (runtime.data_shards, `etude launch -n N`)",
                    of(self)->count);
 }
 

@@ -50,13 +50,12 @@ static int check_layout(const et_validation_set *first, const et_validation_set 
         return ET_OK;
     for (int k = 0; k < own->kinds && own->kinds == wanted->kinds; k++)
         if (own->capacity[k] != wanted->capacity[k])
-            return et_fail(
-                error, ET_ECONFIG,
-                "validation set %s of %s: its batches have room for %lld of %s, those of "
-                "set %s for %lld: open all sets with the same capacity",
-                set->name, et_task_name(t->task), (long long)own->capacity[k],
-                own->kind[k] ? own->kind[k] : "a kind", first->name,
-                (long long)wanted->capacity[k]);
+            return et_fail(error, ET_ECONFIG,
+                           "validation set %s of %s: its batches have the capacity %lld of %s, but "
+                           "those of set %s %lld: open all sets with the same capacity",
+                           set->name, et_task_name(t->task), (long long)own->capacity[k],
+                           own->kind[k] ? own->kind[k] : "a kind", first->name,
+                           (long long)wanted->capacity[k]);
     return et_fail(error, ET_ECONFIG,
                    "validation set %s of %s: its batches have other arrays than those of set %s",
                    set->name, et_task_name(t->task), first->name);
@@ -75,9 +74,10 @@ static int open_sets(et_task_trainer *t, et_error *error)
             break;
         if (v->sets == ET_VALIDATION_SETS_MAX || !one.name || strpbrk(one.name, "/|")) {
             et_source_close(one.source);
-            return et_fail(error, ET_ECONFIG,
-                           "validation set %d of %s: at most %d, each with a name without / or |",
-                           v->sets + 1, et_task_name(t->task), ET_VALIDATION_SETS_MAX);
+            return et_fail(
+                error, ET_ECONFIG,
+                "validation set %d of %s: give at most %d sets, each with a name without / or |",
+                v->sets + 1, et_task_name(t->task), ET_VALIDATION_SETS_MAX);
         }
         if (v->sets && (status = check_layout(&v->set[0], &one, t, error))) {
             et_source_close(one.source);
@@ -110,7 +110,7 @@ int et_validation_open(et_task_trainer *t, et_error *error)
     if (!status && !v->source && t->task->class->data)
         status = et_task_build_inputs(t->task, NULL, NULL, &v->source, error);
     if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
-        status = et_fail(error, ET_ECONFIG, "%s has no validation data; name some in its settings",
+        status = et_fail(error, ET_ECONFIG, "%s has no validation data; name data in its settings",
                          et_task_name(t->task));
     if (status || !v->source)
         return status;
@@ -330,7 +330,8 @@ static int check_begun(const et_task_trainer *t, et_error *error)
 {
     return t->validation.begun
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "no evaluation of %s was begun: call eval_begin first",
+               : et_fail(error, ET_EUSAGE,
+                         "the evaluation of %s has not begun: call eval_begin first",
                          et_task_name(t->task));
 }
 
@@ -365,7 +366,8 @@ static int join_logs(et_value *outputs, const et_value *extra, const et_value *m
 {
     for (const et_value *one = extra->first; one; one = one->next)
         if (et_value_get(model, one->key))
-            et_log(ET_LOG_WARNING, "%s: the model logs it too, and that is what counts", one->key);
+            et_log(ET_LOG_WARNING,
+                   "%s: the model logs this value, too; Etude uses the model's value", one->key);
     int status = et_value_merge(outputs, extra, error);
     return status ? status : et_value_merge(outputs, model, error);
 }
@@ -453,7 +455,7 @@ static void tell_no_loss(const et_task_trainer *t)
         et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
     else if (et_metrics_place(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
         et_log(ET_LOG_WARNING,
-               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " says nothing",
+               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " is meaningless",
                name);
 }
 
@@ -586,7 +588,7 @@ static int check_data(const et_task_trainer *t, et_error *error)
 {
     return t->validation.source
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "%s has no validation data; name some in its settings",
+               : et_fail(error, ET_EUSAGE, "%s has no validation data; name data in its settings",
                          et_task_name(t->task));
 }
 
@@ -646,13 +648,12 @@ int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs
     }
     bool partly = logs && v->took_own && has_next_set(v);
     status = end(t, aggregated_logs, partly ? NULL : logs, error);
-    return status || !partly
-               ? status
-               : et_fail(error, ET_EUSAGE,
-                         "%s has %d sets of validation data, and part by part only the first is "
-                         "measured: call et_task_trainer_evaluate, or give eval_step the source of "
-                         "each",
-                         et_task_name(t->task), v->sets);
+    return status || !partly ? status
+                             : et_fail(error, ET_EUSAGE,
+                                       "%s has %d sets of validation data, but step by step only "
+                                       "the first is evaluated: call et_task_trainer_evaluate, or "
+                                       "give eval_step the source of each set",
+                                       et_task_name(t->task), v->sets);
 }
 
 static int loop_set(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
@@ -700,7 +701,7 @@ et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool h
 int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
 {
     if (num_steps < -1)
-        return et_fail(error, ET_EUSAGE, "%lld evaluation steps; -1 is all there are",
+        return et_fail(error, ET_EUSAGE, "%lld evaluation steps; give -1 for all data",
                        (long long)num_steps);
     et_comm *comm = t->evaluator.comm;
     int status = check_data(t, error);

@@ -256,7 +256,7 @@ static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_
     t->step.seed = t->options.seed + (uint64_t)trial * 0x9e3779b97f4a7c15u;
     t->step.taken = false;
     if (memory && (!data || data->kind != ET_VALUE_DICT))
-        return et_fail(error, ET_EFORMAT, "the place in the data: is missing or no dict");
+        return et_fail(error, ET_EFORMAT, "the position in the data: missing or not a dict");
     return data ? et_source_part.restore(t->source, data, error) : ET_OK;
 }
 
@@ -296,9 +296,9 @@ static int open_training(et_task_trainer *t, et_error *error)
     if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
         status =
             et_fail(error, ET_ECONFIG,
-                    "differential_privacy_config.per_example needs batches of one sample, these "
-                    "have up to %lld: make batches of one, and updates of that many batches "
-                    "(trainer.gradient_accumulation)",
+                    "differential_privacy_config.per_example needs batches of one sample, but "
+                    "these have up to %lld: make batches of one, and accumulate that many batches "
+                    "per update (trainer.gradient_accumulation)",
                     (long long)t->source->layout.capacity[0]);
     return status ? status
                   : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t,
@@ -337,8 +337,8 @@ int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *
         return ET_OK;
     if (batches <= 0)
         return et_fail(error, ET_ECONFIG,
-                       "optimizer_config.learning_rate: a decay in epochs, and how many batches a "
-                       "pass has is not known of this data; give steps");
+                       "optimizer_config.learning_rate: the decay is in epochs, but the number of "
+                       "batches per pass is unknown for this data; give steps");
     t->optimization = *given;
     et_optimization_resolve(&t->optimization, batches,
                             t->options.batches > 0 ? t->options.batches : 1);
@@ -369,7 +369,7 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
                                      .loss_scale = t->options.loss_scale };
     status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
     if (!status && !t->optimizer)
-        status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives none",
+        status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives no optimizer",
                          et_task_name(t->task));
     if (!status && shards_optimizer(&t->options))
         status = et_optimizer_share_out(t->optimizer, t->options.comm, error);
@@ -450,12 +450,13 @@ static int check_privacy(const et_task_trainer_options *o, const et_task *task, 
     if (!o->dp_config)
         return ET_OK;
     if (o->loss_scale != 0)
-        return et_fail(error, ET_ECONFIG,
-                       "dp_config takes no loss_scale: gradients are clipped "
-                       "(task.differential_privacy_config, runtime.loss_scale)");
+        return et_fail(
+            error, ET_ECONFIG,
+            "dp_config cannot be combined with loss_scale (task.differential_privacy_config, "
+            "runtime.loss_scale); remove one of them");
     if (task->class->train_step)
         return et_fail(error, ET_ECONFIG,
-                       "dp_config: task %s has a train_step of its own, which would not heed it",
+                       "dp_config: task %s has its own train_step, which would ignore it",
                        et_task_name(task));
     return et_privacy_check(o->dp_config, error);
 }
@@ -470,11 +471,10 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
 {
     bool whole = !task->class->train_step || o->batches <= 1;
     if (o->batches < 0)
-        return et_fail(error, ET_ECONFIG, "%d batches of one update", o->batches);
+        return et_fail(error, ET_ECONFIG, "%d batches per update: give at least 1", o->batches);
     if (!whole)
         return et_fail(error, ET_ECONFIG,
-                       "%d batches of one update: task %s has a train_step of its own, which takes "
-                       "one",
+                       "%d batches per update: task %s has its own train_step, which needs one",
                        o->batches, et_task_name(task));
     if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
         !(o->loss_scale > 0 && isfinite(o->loss_scale)))
@@ -482,10 +482,11 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
                        o->loss_scale);
     if (isnan(o->loss_upper_bound) || o->loss_upper_bound < 0 || o->recovery_begin_steps < 0)
         return et_fail(error, ET_ECONFIG,
-                       "loss_upper_bound %g, recovery_begin_steps %lld: neither is below 0",
+                       "loss_upper_bound %g, recovery_begin_steps %lld: give at least 0 for both",
                        o->loss_upper_bound, (long long)o->recovery_begin_steps);
     if (o->use < ET_TRAIN_AND_EVALUATE || o->use > ET_EVALUATE_ONLY)
-        return et_fail(error, ET_ECONFIG, "use %lld of a task trainer", (long long)o->use);
+        return et_fail(error, ET_ECONFIG, "use %lld of a task trainer does not exist",
+                       (long long)o->use);
     return check_privacy(o, task, error);
 }
 

@@ -8,7 +8,8 @@
 int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)
 {
     return t->validation.begun
-               ? et_fail(error, ET_EUSAGE, "an evaluation of %s is under way: call eval_end first",
+               ? et_fail(error, ET_EUSAGE,
+                         "an evaluation of %s is still running: call eval_end first",
                          et_task_name(t->task))
                : ET_OK;
 }

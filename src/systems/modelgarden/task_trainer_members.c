@@ -31,7 +31,8 @@ static int check_inputs(const et_task_trainer *t, bool wanted, et_error *error)
     return !wanted || t->driver == &t->trainer
                ? ET_OK
                : et_fail(error, ET_EUSAGE,
-                         "the batches of a step are the workers': each reads the trainer's data");
+                         "workers take the batches of a step from the trainer's data; call without "
+                         "a source");
 }
 
 int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
@@ -96,7 +97,8 @@ et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer)
 int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
 {
     if (num_steps < 0)
-        return et_fail(error, ET_EUSAGE, "%lld training steps", (long long)num_steps);
+        return et_fail(error, ET_EUSAGE, "%lld training steps: give at least 0",
+                       (long long)num_steps);
     int status = et_task_trainer_train_loop_begin(t, error);
     if (!status)
         status = train_loop(t, NULL, num_steps, error);
@@ -127,7 +129,8 @@ int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, 
     (void)t;
     *out = NULL;
     return open ? open(payload, &context, out, error)
-                : et_fail(error, ET_EUSAGE, "distribute_dataset needs a function that opens one");
+                : et_fail(error, ET_EUSAGE,
+                          "distribute_dataset needs a function that opens a data set");
 }
 
 int et_task_trainer_distribute_source(et_task_trainer *t, et_source *dataset, et_source **out,

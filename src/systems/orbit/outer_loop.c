@@ -24,8 +24,7 @@ static int need(const et_controller *c, bool there, const char *what, const char
     et_comm_resume(c->options.run.comm);
     if (!c->by_call)
         return et_fail(error, ET_EUSAGE,
-                       "`outer_loop` is not set: %s is for a controller that was "
-                       "opened with it",
+                       "`outer_loop` is not set: %s needs a controller that was opened with it",
                        call);
     if (there)
         return ET_OK;
@@ -43,7 +42,8 @@ static int check_eval_steps(int64_t steps, et_error *error)
 {
     if (steps > 0 || steps == -1)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%lld steps of evaluation; above 0, or -1 for all data",
+    return et_fail(error, ET_ECONFIG,
+                   "%lld steps of evaluation; give at least 1, or -1 for all data",
                    (long long)steps);
 }
 
@@ -66,7 +66,8 @@ int et_controller_train_to(et_controller *c, int64_t steps, bool save_nothing, e
     et_controller_goal goal = { .target = steps, .saves = !save_nothing };
     int status = need(c, trains(c), "trainer", "et_controller_train_to", error);
     if (!status && steps < 0)
-        status = et_fail(error, ET_ECONFIG, "train to step %lld; at least 0", (long long)steps);
+        status =
+            et_fail(error, ET_ECONFIG, "train to step %lld; give at least 0", (long long)steps);
     return status ? status : et_controller_run(c, &goal, error);
 }
 
@@ -85,9 +86,9 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
     if (!status)
         status = check_eval_steps(eval_steps, error);
     if (!status && (train_steps < 0 || eval_interval < 0))
-        status =
-            et_fail(error, ET_ECONFIG, "train to step %lld, evaluate every %lld; both at least 0",
-                    (long long)train_steps, (long long)eval_interval);
+        status = et_fail(error, ET_ECONFIG,
+                         "train to step %lld, evaluate every %lld; give at least 0 for both",
+                         (long long)train_steps, (long long)eval_interval);
     if (!status)
         status = et_controller_run(c, &goal, error);
     return status ? status : give_values(c, logs, error);
@@ -181,9 +182,7 @@ static int need_weights(et_controller *c, et_error *error)
         return ET_OK;
     int status = et_controller_restore(c, NULL, &step, error);
     if (!status && step < 0)
-        status =
-            et_fail(error, ET_ENOTFOUND,
-                    "%s: no checkpoint there, and initial weights are not evaluated", c->model_dir);
+        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here to evaluate", c->model_dir);
     return status;
 }
 
@@ -232,7 +231,7 @@ static int take_checkpoint(et_controller *c, const char *path, bool *found, et_e
     if (status != ET_ENOTFOUND && status != ET_EFORMAT)
         return et_fail(error, status, "%s", reason.text);
     et_comm_resume(c->options.run.comm);
-    et_log(ET_LOG_WARNING, "%s; it is not evaluated", reason.text);
+    et_log(ET_LOG_WARNING, "%s; skipped", reason.text);
     return ET_OK;
 }
 
@@ -295,8 +294,8 @@ static int need_for_watching(const et_controller *c, et_error *error)
         status = need(c, c->model_dir, "run.model_dir", name, error);
     if (!status && trains(c))
         return et_fail(error, ET_EUSAGE,
-                       "`trainer` is set: what trains evaluates by "
-                       "et_controller_train_and_evaluate, and %s is for another process",
+                       "`trainer` is set, but %s is for a separate process; use "
+                       "et_controller_train_and_evaluate",
                        name);
     return status ? status : need(c, c->outer.weights, "outer_loop.weights", name, error);
 }

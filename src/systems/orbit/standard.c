@@ -130,7 +130,7 @@ static int run_step(et_trainer *trainer, et_error *error)
         t->data->in_loop = false; /* the next call begins one of its own */
     if (status == ET_CURSOR_ENDED)
         return et_fail(error, ET_EDATA,
-                       "the data has ended at step %lld: let it repeat, or train fewer steps",
+                       "the data ended at step %lld: make it repeat, or train fewer steps",
                        (long long)trainer->step + 1);
     return status;
 }
@@ -157,7 +157,7 @@ static int check_trainer(const et_standard_trainer_class *class,
                          const et_standard_trainer_options *options, et_error *error)
 {
     if (!class->name || !class->train_step)
-        return et_fail(error, ET_EUSAGE, "a standard trainer has a name and a train_step");
+        return et_fail(error, ET_EUSAGE, "a standard trainer needs a name and a train_step");
     if (options && options->no_tf_function && !options->no_tf_while_loop)
         return et_fail(error, ET_ECONFIG,
                        "`use_tf_while_loop=True` and `use_tf_function=False` is not supported");
@@ -281,7 +281,7 @@ static int check_evaluator(const et_standard_evaluator_class *class,
                            const et_standard_evaluator_options *options, et_error *error)
 {
     if (!class->name || !class->eval_step)
-        return et_fail(error, ET_EUSAGE, "a standard evaluator has a name and an eval_step");
+        return et_fail(error, ET_EUSAGE, "a standard evaluator needs a name and an eval_step");
     if (options && options->tf_while_loop && options->no_tf_function)
         return et_fail(error, ET_ECONFIG,
                        "`use_tf_while_loop=True` and `use_tf_function=False` is not supported");

@@ -12,14 +12,14 @@
 static int check_limits(const et_annealing_scalar *s, et_error *error)
 {
     if (!isfinite(s->initial_value) || !isfinite(s->ratio))
-        return et_fail(error, ET_ECONFIG, "annealing from %g by %g: finite numbers",
+        return et_fail(error, ET_ECONFIG, "annealing from %g by %g: give finite numbers",
                        s->initial_value, s->ratio);
     if (!(s->minimum <= s->maximum))
         return et_fail(error, ET_ECONFIG, "annealing: minimum %g is above maximum %g", s->minimum,
                        s->maximum);
     if (!(s->initial_value >= s->minimum && s->initial_value <= s->maximum))
         return et_fail(error, ET_ECONFIG,
-                       "annealing: initial_value %g is outside of its limits, %g to %g",
+                       "annealing: initial_value %g is outside the limits, %g to %g",
                        s->initial_value, s->minimum, s->maximum);
     return ET_OK;
 }
@@ -27,11 +27,11 @@ static int check_limits(const et_annealing_scalar *s, et_error *error)
 static int check_period(const et_annealing_scalar *s, et_error *error)
 {
     if (s->epochs < 0 || s->steps < 0)
-        return et_fail(error, ET_ECONFIG, "annealing every %lld %s: a positive number",
+        return et_fail(error, ET_ECONFIG, "annealing every %lld %s: give a positive number",
                        (long long)(s->epochs < 0 ? s->epochs : s->steps),
                        s->epochs < 0 ? "epochs" : "steps");
     if (!s->epochs == !s->steps)
-        return et_fail(error, ET_ECONFIG, "annealing: one of epochs and steps, and only one");
+        return et_fail(error, ET_ECONFIG, "annealing: give either epochs or steps");
     return ET_OK;
 }
 
@@ -82,15 +82,17 @@ int et_variable_find(int *index, const et_params *params, const char *name, et_e
 {
     int i = et_params_find(params, name);
     if (!et_params_ready(params))
-        return et_fail(error, ET_ECONFIG, "variable %s: the store has no memory yet",
+        return et_fail(error, ET_ECONFIG,
+                       "variable %s: the store has no memory yet; call et_params_materialize first",
                        name ? name : "(without a name)");
     if (i < 0 || et_params_is_trained(params, i))
         return et_fail(error, ET_ECONFIG,
-                       "the store has no variable %s%s: declare it before its memory is made",
-                       name ? name : "(without a name)", i < 0 ? "" : ", but a parameter");
+                       "the store has no variable %s%s: declare it before et_params_materialize",
+                       name ? name : "(without a name)",
+                       i < 0 ? "" : ", only a parameter of this name");
     char shape[ET_SHAPE_TEXT_MAX];
     if (et_shape_count(et_params_shape(params, i)) != 1)
-        return et_fail(error, ET_ECONFIG, "variable %s is %s: one number is needed", name,
+        return et_fail(error, ET_ECONFIG, "variable %s is %s, not a single number", name,
                        et_shape_print(et_params_shape(params, i), shape));
     *index = i;
     return ET_OK;
@@ -102,8 +104,8 @@ int et_scheduled_variable_init(et_scheduled_variable *variable, et_params *param
     *variable = (et_scheduled_variable){ .params = params };
     int status = et_variable_find(&variable->index, params, name, error);
     if (!status && !isfinite((float)initial_value))
-        status =
-            et_fail(error, ET_ECONFIG, "variable %s = %g: a finite number", name, initial_value);
+        status = et_fail(error, ET_ECONFIG, "variable %s = %g: give a finite number", name,
+                         initial_value);
     if (!status)
         et_scheduled_variable_set(variable, initial_value);
     return status;
@@ -146,7 +148,7 @@ int et_annealing_variable_init(et_annealing_variable *variable, et_params *param
 {
     if (!isfinite(initial_value) || !isfinite((float)ratio) || isnan(minimum) ||
         minimum == INFINITY)
-        return et_fail(error, ET_ECONFIG, "annealing from %g by %g down to %g: numbers",
+        return et_fail(error, ET_ECONFIG, "annealing from %g by %g down to %g: give numbers",
                        initial_value, ratio, minimum);
     variable->ratio = ratio;
     variable->minimum = minimum;

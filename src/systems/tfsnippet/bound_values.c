@@ -16,7 +16,8 @@ double et_dynamic_get(const et_dynamic *dynamic)
 static int find_target(et_bound_values *bound, int i, const et_bound_value *value, et_error *error)
 {
     if (!value->variable == !value->optimizer)
-        return et_fail(error, ET_ECONFIG, "bound value %d: goes to a variable or an optimizer", i);
+        return et_fail(error, ET_ECONFIG, "bound value %d: give either a variable or an optimizer",
+                       i);
     bound->index[i] = -1;
     return value->optimizer
                ? ET_OK
@@ -28,7 +29,7 @@ int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bou
 {
     *bound = (et_bound_values){ .params = params };
     if (count < 0 || (count && !values))
-        return et_fail(error, ET_ECONFIG, "%d bound values, and no list of them", count);
+        return et_fail(error, ET_ECONFIG, "%d bound values, but the list is NULL", count);
     if (!count)
         return ET_OK;
     bound->values = et_alloc((size_t)count, sizeof *values);
@@ -70,7 +71,8 @@ static int put(const et_bound_values *bound, int i, double value, et_error *erro
 static int put_checked(const et_bound_values *bound, int i, double value, et_error *error)
 {
     if (bound->index[i] < 0 && isnan(value))
-        return et_fail(error, ET_ECONFIG, "%g is no learning rate", value);
+        return et_fail(error, ET_ECONFIG,
+                       "%g is not a learning rate; give a finite number of at least 0", value);
     return put(bound, i, value, error);
 }
 

@@ -28,14 +28,14 @@ static bool is_empty(const et_loop_metric *metric)
 static int check_metric(et_loop *loop, const et_loop_metric *metric)
 {
     if (!metric->name || !*metric->name)
-        return et_fail(&loop->error, ET_EDATA, "a metric needs a name");
+        return et_fail(&loop->error, ET_EDATA, "a metric has no name");
     if (!et_utf8_valid(metric->name, strlen(metric->name), NULL))
-        return et_fail(&loop->error, ET_EDATA, "metric %s: its name is no UTF-8", metric->name);
+        return et_fail(&loop->error, ET_EDATA, "metric %s: the name is not UTF-8", metric->name);
     if (metric->count < 0)
-        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values", metric->name,
-                       (long long)metric->count);
+        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values; give at least 1",
+                       metric->name, (long long)metric->count);
     if (metric->count > 1 && !metric->values)
-        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values, but none are given",
+        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values, but the array is NULL",
                        metric->name, (long long)metric->count);
     return ET_OK;
 }
@@ -123,7 +123,7 @@ int et_loop_collect_metrics(et_loop *loop, const et_loop_metric *metrics, int co
 {
     int status = et_loop_ready_in_epoch(loop);
     if (!status && (count < 0 || (count > 0 && !metrics)))
-        status = et_fail(&loop->error, ET_EDATA, "%d metrics, but none are given", count);
+        status = et_fail(&loop->error, ET_EDATA, "%d metrics, but the array is NULL", count);
     return status ? status : et_loop_collect_as(loop, metrics, count, ET_EVENT_METRICS_COLLECTED);
 }
 
@@ -176,14 +176,14 @@ static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool 
 {
     int status = et_loop_ready_in_epoch(loop);
     if (!status && (!name || !*name))
-        status = et_fail(&loop->error, ET_EDATA, "a metric needs a name");
+        status = et_fail(&loop->error, ET_EDATA, "a metric has no name");
     if (status)
         return status;
     *out = find_pair(loop, name, timer);
     if (!*out)
         status = add_pair(out, loop, name, timer);
     if (!status && (*out)->open)
-        status = et_fail(&loop->error, ET_EUSAGE, "%s was begun already and has not ended", name);
+        status = et_fail(&loop->error, ET_EUSAGE, "%s has already started and has not ended", name);
     if (status)
         return status;
     (*out)->open = true;
@@ -196,7 +196,7 @@ static int end_pair(et_loop_pair **out, et_loop *loop, const char *name, bool ti
     int status = et_loop_ready_in_epoch(loop);
     *out = !status && name ? find_pair(loop, name, timer) : NULL;
     if (!status && (!*out || !(*out)->open))
-        status = et_fail(&loop->error, ET_EUSAGE, "%s was not begun in this epoch or step",
+        status = et_fail(&loop->error, ET_EUSAGE, "%s was not started in this epoch or step",
                          name ? name : "a metric without a name");
     if (!status)
         (*out)->open = false;

@@ -36,9 +36,8 @@ int et_loop_ready(et_loop *loop)
     if (loop->phase == ET_LOOP_RUNNING || loop->phase == ET_LOOP_ENDING)
         return ET_OK;
     return et_fail(&loop->error, ET_EUSAGE, "%s",
-                   loop->phase == ET_LOOP_OPEN
-                       ? "a call came before the loop had begun: et_loop_begin is the first"
-                       : "the loop has ended; open another");
+                   loop->phase == ET_LOOP_OPEN ? "the loop has not begun: call et_loop_begin first"
+                                               : "the loop has ended: open a new loop");
 }
 
 int et_loop_ready_in_epoch(et_loop *loop)
@@ -65,7 +64,7 @@ int et_loop_explain(const et_loop *loop, int status, et_error *error)
     if (status && !error->status)
         et_fail(error, status, "%s",
                 loop->error.status ? loop->error.text
-                                   : "a function of the program's failed without saying why");
+                                   : "a function of the program failed without an error text");
     return status;
 }
 
@@ -74,7 +73,7 @@ int et_loop_fire_of(et_loop *loop, et_event_source *events, const char *name, co
 {
     if (loop->firing == FIRING_MOST)
         return et_fail(error, ET_EUSAGE,
-                       "a handler of an event does what fires it again, without an end");
+                       "a handler of an event fires the same event again, endlessly");
     loop->firing++;
     int status = reverse ? et_event_source_reverse_fire(events, name, event, error)
                          : et_event_source_fire(events, name, event, error);
@@ -92,7 +91,7 @@ int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool rev
         return loop->error.status;
     if (status)
         et_fail(&loop->error, status, "%s",
-                failure.status ? failure.text : "a handler failed without saying why");
+                failure.status ? failure.text : "a handler failed without an error text");
     return status ? et_fail_while(&loop->error, status, "%s", name) : ET_OK;
 }
 

@@ -45,10 +45,13 @@ static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_err
     if (!o->source)
         return et_fail(error, ET_ECONFIG, "an evaluator needs a source");
     if (!o->pass == !o->run_batch)
-        return et_fail(error, ET_ECONFIG, "an evaluator has a pass or run_batch, and not both");
+        return et_fail(error, ET_ECONFIG, "an evaluator needs either a pass or run_batch");
     if (o->weight && o->equal_weights)
-        return et_fail(error, ET_ECONFIG, "batches have equal weights or a function of their own");
-    return loop->phase == ET_LOOP_ENDED ? et_fail(error, ET_EUSAGE, "the loop has ended") : ET_OK;
+        return et_fail(error, ET_ECONFIG,
+                       "give either equal weights for batches or a function for weights");
+    return loop->phase == ET_LOOP_ENDED
+               ? et_fail(error, ET_EUSAGE, "the loop has ended: open a new loop")
+               : ET_OK;
 }
 
 static void add(et_loop_evaluator *e)
@@ -66,7 +69,7 @@ static int add_kept(void *self, const et_value *outputs, et_error *error)
     et_loop_evaluator *e = self;
     const et_value *list = et_value_get(outputs, KEPT);
     if (!list || list->count != 2 * (size_t)e->measures.count)
-        return et_fail(error, ET_EFAIL, "ranks evaluate other metrics");
+        return et_fail(error, ET_EFAIL, "ranks evaluate different metrics");
     const et_value *one = list->first;
     for (int i = 0; i < e->measures.count; i++, one = one->next->next) {
         e->counts[i] = one->real;
@@ -171,7 +174,8 @@ static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
         *weight = o->weight(o->payload, e->cursor.batch);
     return *weight >= 0 && isfinite(*weight)
                ? ET_OK
-               : et_fail(error, ET_EDATA, "a batch weighs %g: finite, and not negative", *weight);
+               : et_fail(error, ET_EDATA,
+                         "a batch has the weight %g: give a finite number of at least 0", *weight);
 }
 
 static int keep(et_loop_evaluator *e, et_error *error)
@@ -296,7 +300,9 @@ int et_loop_evaluator_run(et_loop_evaluator *e, const et_bound_value *values, in
     et_bound_values more;
     sane(e);
     if (e->running)
-        return et_fail(error, ET_EUSAGE, "an evaluator runs already: its run is not reentrant");
+        return et_fail(
+            error, ET_EUSAGE,
+            "the evaluator is already running: do not run it from one of its own functions");
     int status = et_bound_values_init(&more, e->loop->params, values, count, error);
     if (status)
         return status;

@@ -71,10 +71,11 @@ int et_event_source_new(et_event_source **out, const char *const *allowed, int c
 {
     *out = NULL;
     if (allowed && count < 0)
-        return et_fail(error, ET_EUSAGE, "%d events that are allowed", count);
+        return et_fail(error, ET_EUSAGE, "%d allowed events: the number must not be negative",
+                       count);
     for (int i = 0; allowed && i < count; i++)
         if (!allowed[i])
-            return et_fail(error, ET_EUSAGE, "event %d of those that are allowed has no name", i);
+            return et_fail(error, ET_EUSAGE, "allowed event %d has no name", i);
     et_event_source *source = et_alloc_zero(1, sizeof *source);
     if (!source)
         return et_alloc_failed(error, sizeof *source, "events");
@@ -107,7 +108,7 @@ static int look_up(event **out, et_event_source *source, const char *name, et_er
     if (*out || (name && !source->allowed))
         return ET_OK;
     if (!name)
-        return et_fail(error, ET_ECONFIG, "an event needs a name");
+        return et_fail(error, ET_ECONFIG, "an event has no name");
     return et_fail(error, ET_ECONFIG, "there is no event %s%s", name,
                    et_nearest_hint(name, source->allowed, "").text);
 }

@@ -47,7 +47,7 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     if (!status && flow->over < 0)
         status = et_fail(error, ET_EFORMAT, "over: %lld is negative", (long long)flow->over);
     if (!status && (!position || position->kind != ET_VALUE_DICT))
-        status = et_fail(error, ET_EFORMAT, "there is no position");
+        status = et_fail(error, ET_EFORMAT, "the position is missing");
     if (!status)
         status = et_batch_cursor_restore(&flow->cursor, position, error);
     if (status)
@@ -73,15 +73,15 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
     const et_flow *known = et_flows_find(flows, source);
     if (known)
         return et_fail(error, ET_ECONFIG,
-                       *known->name ? "%s: steps are taken from this source already, as %s"
-                                    : "%s: steps are taken from this source already%s",
+                       *known->name ? "%s: this source already gives steps, as %s"
+                                    : "%s: this source already gives steps%s",
                        name, known->name);
     if (is_taken(flows, name) && *name)
-        return et_fail(error, ET_ECONFIG, "two sources of steps are named %s", name);
+        return et_fail(error, ET_ECONFIG, "two sources of steps have the name %s", name);
     if (saved && is_taken(flows, name))
         return et_fail(error, ET_ECONFIG,
-                       "steps are taken from two sources without a name, which a checkpoint could "
-                       "not tell apart: name them by et_loop_add_source");
+                       "two sources of steps have no name, so a checkpoint could not distinguish "
+                       "them: name them with et_loop_add_source");
     et_flow *grown =
         et_vector_grow(flows->flows, &flows->capacity, flows->count + 1, sizeof *grown, 2);
     if (!grown)
@@ -184,7 +184,7 @@ static int restore(void *self, const et_value *dict, et_error *error)
         if (flow)
             status = restore_flow(flow, one, error);
         else if (*one->key)
-            et_log(ET_LOG_WARNING, "the checkpoint has a source named %s, this loop has not",
+            et_log(ET_LOG_WARNING, "the checkpoint has a source named %s, but this loop does not",
                    one->key);
     }
     return status;

@@ -36,16 +36,16 @@ static int check_frequencies(const et_loop_options *o, et_error *error)
         const char *name = o->summary_commit_freqs[i].name;
         size_t bad;
         if (!name || o->summary_commit_freqs[i].every < 1)
-            return et_fail(error, ET_ECONFIG,
-                           "summary_commit_freqs[%d]: needs a name and a positive frequency: got "
-                           "%lld",
-                           i, (long long)o->summary_commit_freqs[i].every);
+            return et_fail(
+                error, ET_ECONFIG,
+                "summary_commit_freqs[%d]: needs a name and a positive frequency, got %lld", i,
+                (long long)o->summary_commit_freqs[i].every);
         if (!et_utf8_valid(name, strlen(name), &bad))
-            return et_fail(error, ET_ECONFIG, "summary_commit_freqs[%d]: a name is no UTF-8", i);
+            return et_fail(error, ET_ECONFIG, "summary_commit_freqs[%d]: the name is not UTF-8", i);
         for (int k = 0; k < i; k++)
             if (!strcmp(name, o->summary_commit_freqs[k].name))
                 return et_fail(error, ET_ECONFIG,
-                               "summary_commit_freqs[%d]: %s has a frequency already (%lld)", i,
+                               "summary_commit_freqs[%d]: %s already has a frequency (%lld)", i,
                                name, (long long)o->summary_commit_freqs[k].every);
     }
     return ET_OK;
@@ -62,10 +62,10 @@ static int check_groups(const et_loop_options *o, et_error *error)
 static int check_options(const et_params *params, const et_loop_options *o, et_error *error)
 {
     if (!params || !et_params_ready(params))
-        return et_fail(error, ET_EUSAGE, "a loop is opened after et_params_materialize");
+        return et_fail(error, ET_EUSAGE, "call et_params_materialize before you open a loop");
     if (o->max_epoch < 0 || o->max_step < 0)
         return et_fail(error, ET_ECONFIG,
-                       "max_epoch %lld, max_step %lld: at least 1, or 0: no limit",
+                       "max_epoch %lld, max_step %lld: give at least 1, or 0 for no limit",
                        (long long)o->max_epoch, (long long)o->max_step);
     if (o->checkpoint_epoch_freq < 0)
         return et_fail(error, ET_ECONFIG,
@@ -74,24 +74,25 @@ static int check_options(const et_params *params, const et_loop_options *o, et_e
     if (o->checkpoint_epoch_freq && !o->checkpoint_dir)
         return et_fail(error, ET_ECONFIG, "checkpoint_epoch_freq needs checkpoint_dir");
     if (o->checkpoint_max_to_keep < 0)
-        return et_fail(error, ET_ECONFIG, "checkpoint_max_to_keep: %lld; at least 1, or 0: all",
+        return et_fail(error, ET_ECONFIG,
+                       "checkpoint_max_to_keep: %lld; give at least 1, or 0 to keep all",
                        (long long)o->checkpoint_max_to_keep);
     if (o->valid_metric_better < ET_LOOP_BETTER_BY_NAME ||
         o->valid_metric_better > ET_LOOP_BETTER_LARGER)
-        return et_fail(error, ET_ECONFIG, "valid_metric_better: there is no %d",
+        return et_fail(error, ET_ECONFIG, "valid_metric_better: %d is not one of ET_LOOP_BETTER_*",
                        o->valid_metric_better);
     if (o->early_stopping && o->valid_metric_name && !*o->valid_metric_name)
         return et_fail(error, ET_ECONFIG, "early_stopping needs valid_metric_name");
     if (o->formatter && (!o->formatter->compare || !o->formatter->format))
-        return et_fail(error, ET_EUSAGE, "formatter: needs compare and format");
+        return et_fail(error, ET_EUSAGE, "formatter: needs both compare and format");
     if (o->group && et_group_params(o->group) != params)
-        return et_fail(error, ET_ECONFIG, "group: is of another store");
+        return et_fail(error, ET_ECONFIG, "group: belongs to another store");
     if (o->var_group_count < 0 || o->summary_commit_freq_count < 0 ||
         (o->var_group_count && !o->var_groups) ||
         (o->summary_commit_freq_count && !o->summary_commit_freqs))
         return et_fail(error, ET_ECONFIG,
-                       "var_groups: %d, summary_commit_freqs: %d: counts are at least 0, and those "
-                       "of NULL are 0",
+                       "var_groups: %d, summary_commit_freqs: %d: counts must be at least 0, and 0 "
+                       "if the list is NULL",
                        o->var_group_count, o->summary_commit_freq_count);
     return check_groups(o, error);
 }
@@ -173,7 +174,8 @@ static int choose_group(et_loop *loop, et_error *error)
     int status = et_group_choose(&loop->group, loop->params, is_wanted, (void *)given, error);
     loop->options.group = given ? loop->group : NULL;
     if (!status && loop->options.early_stopping && !et_group_count(loop->group))
-        status = et_fail(error, ET_ECONFIG, "early_stopping: there are no parameters to take back");
+        status =
+            et_fail(error, ET_ECONFIG, "early_stopping: the loop has no parameters to restore");
     return status;
 }
 
@@ -258,17 +260,15 @@ void et_loop_close(et_loop *loop)
 static int check_name(const char *what, const char *name, et_error *error)
 {
     if (!name || !*name)
-        return et_fail(error, ET_ECONFIG, "%s of a loop needs a name", what);
+        return et_fail(error, ET_ECONFIG, "%s of a loop has no name", what);
     return et_utf8_valid(name, strlen(name), NULL)
                ? ET_OK
-               : et_fail(error, ET_ECONFIG, "%s of a loop: its name %s is no UTF-8", what, name);
+               : et_fail(error, ET_ECONFIG, "%s of a loop: the name %s is not UTF-8", what, name);
 }
 
 static int refuse_late(const char *name, et_error *error)
 {
-    return et_fail(error, ET_EUSAGE,
-                   "%s: what resumes is added before et_loop_begin, which "
-                   "restores it",
+    return et_fail(error, ET_EUSAGE, "%s: et_loop_begin restores objects, so add them before",
                    name ? name : "(without a name)");
 }
 
@@ -283,7 +283,7 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
         return status;
     for (size_t i = 0; i < loop->object_count; i++)
         if (!strcmp(loop->objects[i].name, name))
-            return et_fail(error, ET_ECONFIG, "two objects of a loop are named %s", name);
+            return et_fail(error, ET_ECONFIG, "two objects of a loop have the name %s", name);
     et_loop_object *objects = et_vector_grow(loop->objects, &loop->object_capacity,
                                              loop->object_count + 1, sizeof *objects, 4);
     const char *copy = objects ? keep(loop, name) : NULL;
@@ -302,7 +302,7 @@ int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_er
     if (status)
         return status;
     if (!source)
-        return et_fail(error, ET_ECONFIG, "source %s of a loop: there is none", name);
+        return et_fail(error, ET_ECONFIG, "source %s of a loop is NULL", name);
     return et_flows_add(&loop->flows, name, source, true, error);
 }
 
@@ -442,7 +442,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
     if (loop->error.status)
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     if (loop->phase != ET_LOOP_OPEN)
-        return et_fail(error, ET_EUSAGE, "a loop begins once: open another");
+        return et_fail(error, ET_EUSAGE, "the loop has already begun: open a new loop");
     int status = enter(loop);
     loop->phase = status ? ET_LOOP_ENDED : ET_LOOP_RUNNING;
     if (!status) {
@@ -490,7 +490,7 @@ int et_loop_end(et_loop *loop, et_error *error)
     if (loop->phase != ET_LOOP_RUNNING)
         return et_fail(error, loop->error.status ? loop->error.status : ET_EUSAGE, "%s",
                        loop->error.status ? loop->error.text
-                                          : "no loop is under way: there is none to end");
+                                          : "the loop is not running; call et_loop_begin first");
     if (loop->firing && et_loop_refuse_in_handler(loop))
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     et_loop_end_open(loop);
@@ -556,8 +556,8 @@ static int set_max(et_loop *loop, int64_t *max, int64_t value, const char *name)
     if (loop->error.status)
         return loop->error.status;
     if (value < 0)
-        return et_fail(&loop->error, ET_ECONFIG, "%s %lld: at least 1, or 0: no limit", name,
-                       (long long)value);
+        return et_fail(&loop->error, ET_ECONFIG, "%s %lld: give at least 1, or 0 for no limit",
+                       name, (long long)value);
     *max = value;
     return ET_OK;
 }

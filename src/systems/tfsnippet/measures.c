@@ -19,7 +19,7 @@ static int find(int *place, const et_pass *pass, const char *measure, et_error *
             *place = i;
             return ET_OK;
         }
-    return et_fail(error, ET_ECONFIG, "the pass measures no %s; it measures %s%s", measure,
+    return et_fail(error, ET_ECONFIG, "the pass has no measure %s; it has %s%s", measure,
                    count ? et_pass_measured(pass, 0).name : "nothing",
                    count > 1 ? " and others" : "");
 }
@@ -30,7 +30,8 @@ static int add(et_measures *measures, const et_loop_measure *one, const char *un
     int i = measures->count;
     const char *name = one->name ? one->name : unnamed;
     if (!name || !*name)
-        return et_fail(error, ET_ECONFIG, "metric %d has no name, and the loop no valid metric", i);
+        return et_fail(error, ET_ECONFIG,
+                       "metric %d has no name, and the loop has no valid_metric_name", i);
     int status = find(&measures->place[i], measures->pass, one->measure, error);
     char *copy = status ? NULL : et_strdup(name);
     if (!copy)
@@ -44,7 +45,7 @@ int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure
 {
     *measures = (et_measures){ .pass = pass };
     if (count < 0 || (count && !list))
-        return et_fail(error, ET_ECONFIG, "%d metrics, and no list of them", count);
+        return et_fail(error, ET_ECONFIG, "%d metrics, but the list is NULL", count);
     if (!count)
         return ET_OK;
     measures->metrics = et_alloc_zero((size_t)count, sizeof *measures->metrics);

@@ -105,8 +105,7 @@ static int run_pass(job *j, batch_fn *take, void *payload, et_error *error)
     if (!status)
         status = et_batch_cursor_give_back(&cursor, error);
     et_batch_cursor_release(&cursor);
-    return !status && !j->batches ? et_fail(error, ET_EDATA, "the source has no batch to run on")
-                                  : status;
+    return !status && !j->batches ? et_fail(error, ET_EDATA, "the source has no batch") : status;
 }
 
 /* What all ranks have of batches, each `each` bytes of its rows or, by_rows false, of its own: mine
@@ -135,7 +134,7 @@ static int join(const job *j, int status, char **mine, size_t each, bool by_rows
         if (theirs)
             memcpy(joined + at, theirs, size);
         else
-            status = et_fail(error, ET_EFAIL, "ranks have not run on the same batches");
+            status = et_fail(error, ET_EFAIL, "ranks ran on different batches");
         at += size;
     }
     et_collected_release(&all);
@@ -157,7 +156,7 @@ static int find(et_tensor *tensor, const et_pass *pass, const char *name, et_err
 static int check_names(const char *const *names, int count, const char *what, et_error *error)
 {
     if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%d outputs to %s; at least one", count, what);
+        return et_fail(error, ET_ECONFIG, "%d outputs to %s: give at least one", count, what);
     for (int i = 0; i < count; i++)
         if (!names || !names[i])
             return et_fail(error, ET_ECONFIG, "output %d to %s has no name", i, what);
@@ -174,8 +173,8 @@ static int set_shape(const et_outputs *all, output *o, et_tensor tensor, const e
     if (axis < 0 || axis >= tensor.shape.rank ||
         tensor.shape.size[axis] != batch->layout->capacity[0])
         return et_fail(error, ET_ECONFIG,
-                       "output %s is %s: dimension %d does not count the batch's %lld rows",
-                       o->name, et_shape_print(tensor.shape, shape), axis,
+                       "output %s is %s: dimension %d must be the %lld rows of the batch", o->name,
+                       et_shape_print(tensor.shape, shape), axis,
                        (long long)batch->layout->capacity[0]);
     o->dtype = tensor.dtype;
     o->shape = tensor.shape;
@@ -318,7 +317,8 @@ static int read_value(const job *j, const char *name, double *value, et_error *e
     if (status)
         return status;
     if (tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
-        return et_fail(error, ET_ECONFIG, "output %s is %s %s: one float32 is averaged", name,
+        return et_fail(error, ET_ECONFIG,
+                       "output %s is %s %s: only a single float32 can be averaged", name,
                        et_shape_print(tensor.shape, shape), et_dtype_name(tensor.dtype));
     *value = (double)*(const float *)tensor.data;
     return ET_OK;

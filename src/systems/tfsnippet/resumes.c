@@ -141,14 +141,14 @@ static int restore_objects(void *self, const et_value *dict, et_error *error)
     for (const et_value *one = dict->first; one; one = one->next)
         if (!has_object(loop, one->key))
             et_log(ET_LOG_WARNING,
-                   "the checkpoint has an object named %s, which this loop has not: the next one "
-                   "will be without it",
+                   "the checkpoint has an object named %s, but this loop does not: the next "
+                   "checkpoint will omit it",
                    one->key);
     for (size_t i = 0; i < loop->object_count; i++) {
         const et_loop_object *object = &loop->objects[i];
         const et_value *one = et_value_get(dict, object->name);
         if (!one) {
-            et_log(ET_LOG_WARNING, "the checkpoint has no object named %s: it stays as it is",
+            et_log(ET_LOG_WARNING, "the checkpoint has no object named %s: the object is unchanged",
                    object->name);
             continue;
         }
@@ -172,8 +172,8 @@ int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *err
         return !loop->options.checkpoint_dir
                    ? ET_OK
                    : et_fail(error, ET_ECONFIG,
-                             "the loop's checkpoints are without the trainer's optimizer: open the "
-                             "trainer before et_loop_begin, or et_state_add_optimizer");
+                             "the loop's checkpoints do not include the trainer's optimizer: open "
+                             "the trainer before et_loop_begin, or call et_state_add_optimizer");
     et_optimizer **optimizers = et_vector_grow(loop->optimizers, &loop->optimizer_capacity,
                                                loop->optimizer_count + 1, sizeof *optimizers, 2);
     if (!optimizers)

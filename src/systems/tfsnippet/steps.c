@@ -116,8 +116,8 @@ int et_loop_make_checkpoint(et_loop *loop)
     int status = et_loop_ready(loop);
     if (!status && loop->phase == ET_LOOP_ENDING)
         status = et_fail(&loop->error, ET_EUSAGE,
-                         "the loop has ended: what is saved is its last step, not what early "
-                         "stopping takes back");
+                         "the loop has ended: a checkpoint would hold the last step, not the "
+                         "parameters that early stopping restored");
     if (!status && !loop->options.checkpoint_dir)
         status = et_fail(&loop->error, ET_ECONFIG,
                          "Checkpoint directory is not configured: give the loop checkpoint_dir");
@@ -181,7 +181,7 @@ static int begin_step(et_loop *loop, et_source *source, bool *over)
     int64_t max_step = loop->options.max_step;
     if (!source && !max_step)
         return et_fail(&loop->error, ET_EUSAGE,
-                       "steps without data would never end: give max_step, or a source");
+                       "steps without data would never end: give max_step or a source");
     *over = max_step && loop->step >= max_step;
     int status = *over ? ET_OK : take_batch(loop, source, over);
     if (status || *over)

@@ -135,8 +135,8 @@ static void tell_restored(et_loop *loop, const char *what, const char *which)
 static void tell_gone(const et_loop *loop)
 {
     et_log(ET_LOG_WARNING,
-           "early stopping: the best was step %lld, of which no snapshot is here; the parameters "
-           "stay as they are",
+           "early stopping: the best step was %lld, but its snapshot is missing; the parameters "
+           "are unchanged",
            (long long)loop->best_step);
 }
 
@@ -182,8 +182,8 @@ int et_loop_take_best(et_loop *loop, et_error *error)
     if (!loop->options.early_stopping)
         return ET_OK;
     if (loop->error.status) {
-        et_log(ET_LOG_WARNING, "early stopping: after an error or an interruption the best "
-                               "parameters are not taken back");
+        et_log(ET_LOG_WARNING, "early stopping: the best parameters are not restored after an "
+                               "error or an interruption");
         return ET_OK;
     }
     /* A save of the best may have failed since it was noted. */
@@ -193,8 +193,8 @@ int et_loop_take_best(et_loop *loop, et_error *error)
         return status;
     if (loop->best_step < 0) {
         et_log(ET_LOG_WARNING,
-               "early stopping has never been triggered: no value of %s was collected; the "
-               "parameters stay as they are",
+               "early stopping was never triggered: no value of %s was collected; the parameters "
+               "are unchanged",
                loop->options.valid_metric_name);
         return ET_OK;
     }

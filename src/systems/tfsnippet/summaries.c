@@ -16,7 +16,7 @@ static int need_writer(et_loop *loop)
     if (status || loop->writer || elsewhere)
         return status;
     return et_fail(&loop->error, ET_EUSAGE,
-                   "there is no writer for a summary: give the loop summary_dir or summary_writer");
+                   "cannot write a summary: give the loop summary_dir or summary_writer");
 }
 
 static int tell_added(et_loop *loop, et_loop_event *event)
@@ -29,7 +29,7 @@ int et_loop_add_summary(et_loop *loop, const et_value *summary)
 {
     int status = need_writer(loop);
     if (!status && (!summary || summary->kind != ET_VALUE_DICT))
-        status = et_fail(&loop->error, ET_EDATA, "a summary is a dict of values by tag");
+        status = et_fail(&loop->error, ET_EDATA, "a summary must be a dict of values by tag");
     if (!status && loop->writer)
         status = et_sink_write(loop->writer, loop->step, summary, &loop->error);
     return status ? et_loop_explain(loop, status, &loop->error)
@@ -86,7 +86,7 @@ int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     if (!graph)
         return et_fail(error, ET_EUSAGE,
-                       "summary_pass has no graph: it was not opened, or its last plan has failed");
+                       "summary_pass has no graph: the pass is not open, or its last plan failed");
     const char **names = make_names(graph, &arena);
     size_t count = (size_t)graph->count;
     et_events_node *nodes = et_arena_array(&arena, count + 1, sizeof *nodes);

@@ -60,26 +60,26 @@ static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error
     if (status)
         return status;
     if (!et_loop_max_epoch(loop) && !et_loop_max_step(loop))
-        return et_fail(error, ET_ECONFIG, "a trainer's loop needs a max_epoch or a max_step");
+        return et_fail(error, ET_ECONFIG, "the loop of a trainer needs max_epoch or max_step");
     if (!o->step && (!o->pass || !o->optimizer || !o->source))
         return et_fail(error, ET_ECONFIG,
                        "a trainer needs a step, or a source, a pass and an optimizer");
     if ((o->metric_count || o->summary_count) && !o->pass)
-        return et_fail(error, ET_ECONFIG, "metrics and summaries are a pass's: name it");
+        return et_fail(error, ET_ECONFIG, "metrics and summaries need a pass: give one");
     if (o->summary_count < 0 || (o->summary_count && !o->summaries))
-        return et_fail(error, ET_ECONFIG, "%d summaries, and no names of them", o->summary_count);
+        return et_fail(error, ET_ECONFIG, "%d summaries, but the list of names is NULL",
+                       o->summary_count);
     if (o->shards < 0)
-        return et_fail(error, ET_ECONFIG, "%lld shards: at least 1, or 0: not cut",
+        return et_fail(error, ET_ECONFIG, "%lld shards: give at least 1, or 0 for whole batches",
                        (long long)o->shards);
     if (o->shards && o->step)
         return et_fail(error, ET_ECONFIG,
-                       "shards are those of pass and update: a step of the "
-                       "program's own has its et_shards");
+                       "shards need a pass and an update: for your own step, use et_shards");
     if (o->shards > 1 && o->summary_count)
-        return et_fail(error, ET_ECONFIG,
-                       "summaries are outputs of a pass over the whole batch, "
-                       "and it is cut into %lld shards",
-                       (long long)o->shards);
+        return et_fail(
+            error, ET_ECONFIG,
+            "summaries need a pass over the whole batch, but the batch is split into %lld shards",
+            (long long)o->shards);
     return ET_OK;
 }
 
@@ -202,7 +202,8 @@ static int add_summaries(et_loop_trainer *t, et_error *error)
         et_tensor tensor = et_pass_output(t->options.pass, child->key);
         if (!tensor.data || tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
             return et_fail(error, ET_ECONFIG,
-                           "summary %s: the pass has no such output of one float32", child->key);
+                           "summary %s: the pass has no such output of a single float32",
+                           child->key);
         child->real = (double)*(const float *)tensor.data;
     }
     return told(t, et_loop_add_summary(t->loop, t->summaries), error);
@@ -289,7 +290,9 @@ int et_loop_trainer_run(et_loop_trainer *t, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
     if (t->running)
-        return et_fail(error, ET_EUSAGE, "a trainer runs already: its run is not reentrant");
+        return et_fail(
+            error, ET_EUSAGE,
+            "the trainer is already running: do not run it from one of its own functions");
     t->running = true;
     int status = run(t, &failure);
     t->running = false;
@@ -316,8 +319,7 @@ static int check_every(et_every every, et_error *error)
 {
     if (every.epochs < 0 || every.steps < 0 || !every.epochs == !every.steps)
         return et_fail(error, ET_ECONFIG,
-                       "a hook every %lld epochs or %lld steps: one of both, and only one, is "
-                       "positive",
+                       "a hook every %lld epochs or %lld steps: give exactly one positive number",
                        (long long)every.epochs, (long long)every.steps);
     return ET_OK;
 }
@@ -326,7 +328,7 @@ int et_loop_trainer_call_after(et_loop_trainer *t, int kind, et_hook_fn *call, v
                                et_every every, et_error *error)
 {
     if (!call || kind < 0 || kind >= ET_HOOK_KINDS)
-        return et_fail(error, ET_ECONFIG, "a hook of kind %d%s: no such hook", kind,
+        return et_fail(error, ET_ECONFIG, "a hook of kind %d%s does not exist", kind,
                        call ? "" : " without a function");
     int status = check_every(every, error);
     if (status)

@@ -95,9 +95,10 @@ static int belongs(const void *options, const char *model_dir, const et_identity
     "checkpoint_interval: 1000"
 
 static const et_experiment_row experiments[] = {
-    { "multitask/interleaving", "several tasks, each step one of one of them, drawn by weight",
+    { "multitask/interleaving", "several tasks; each step trains one task, sampled by weight",
       "{task: {trainer_type: interleaving}, trainer: {" ADAMW ", " STEPS "}}" },
-    { "multitask/joint", "several tasks, each step one of all: the sum of their weighted losses",
+    { "multitask/joint",
+      "several tasks; each step trains all tasks on the sum of their weighted losses",
       "{task: {trainer_type: joint}, trainer: {" ADAMW ", " STEPS "}}" },
     { NULL, NULL, NULL },
 };
@@ -154,7 +155,7 @@ static int make(et_multitask_kind *kind, et_error *error)
                                 .identify = et_multitask_identify,
                                 .belongs = belongs,
                                 .example = "--config tasks.yaml",
-                                .next_help = "measures its tasks, with --task NAME one of them",
+                                .next_help = "evaluates all tasks (add --task NAME for one)",
                                 .inherit = inherit,
                                 .set_batch = et_multitask_set_batch,
                                 .file = file };
@@ -166,14 +167,14 @@ int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *ki
 {
     *out = NULL;
     if (count < 1 || count > ET_MULTITASK_KINDS_MAX)
-        return et_fail(error, ET_EUSAGE, "%d kinds of task to make a multitask of; from 1 to %d",
-                       count, ET_MULTITASK_KINDS_MAX);
+        return et_fail(error, ET_EUSAGE, "%d kinds of task in a multitask: give 1 to %d", count,
+                       ET_MULTITASK_KINDS_MAX);
     for (int i = 0; i < count; i++)
         if (!kinds[i] || !kinds[i]->name || !kinds[i]->fields || !kinds[i]->open ||
             !kinds[i]->close || kinds[i]->begin || kinds[i]->file)
             return et_fail(error, ET_EUSAGE,
-                           "kind %d of a multitask: needs a name, fields, open and close, and is "
-                           "no multitask itself",
+                           "kind %d of a multitask: needs a name, fields, open and close, and must "
+                           "not be a multitask",
                            i + 1);
     et_multitask_kind *kind = et_alloc_zero(1, sizeof *kind);
     if (!kind)

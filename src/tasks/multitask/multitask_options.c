@@ -18,17 +18,16 @@ static const char *const sampler_names[] = { "uniform", "proportional", "anneali
 static const et_field uniform_fields[] = { ET_FIELD_END };
 static const et_fields uniform_table = { "uniform", uniform_fields };
 
-static const et_field proportional_fields[] = {
-    ET_FIELD_FLOAT(et_multitask_sampler, alpha, 1, 0, 1e6,
-                   "a task is drawn with probability ~ task_weight^alpha"),
-    ET_FIELD_END
-};
+static const et_field proportional_fields[] = { ET_FIELD_FLOAT(
+                                                    et_multitask_sampler, alpha, 1, 0, 1e6,
+                                                    "probability of a task ~ task_weight^alpha"),
+                                                ET_FIELD_END };
 static const et_fields proportional_table = { "proportional", proportional_fields };
 
 static const et_field annealing_fields[] = {
-    ET_FIELD_INT(et_multitask_sampler, steps_per_epoch, 5, 1, 1e12, "steps of an epoch"),
+    ET_FIELD_INT(et_multitask_sampler, steps_per_epoch, 5, 1, 1e12, "steps per epoch"),
     ET_FIELD_INT(et_multitask_sampler, total_steps, 20, 1, 1e12,
-                 "in which alpha falls from 1 to 0.2, epoch by epoch"),
+                 "epochs in which alpha falls from 1 to 0.2"),
     ET_FIELD_END
 };
 static const et_fields annealing_table = { "annealing", annealing_fields };
@@ -40,10 +39,11 @@ static const et_fields annealing_table = { "annealing", annealing_fields };
     }
 static const et_field sampler_fields[] = {
     ET_FIELD_CHOICE(et_multitask_sampler, type, ET_MULTITASK_SAMPLER_PROPORTIONAL, sampler_names,
-                    "how a step's task is drawn", .selects = true),
-    SAMPLER(uniform, &uniform_table, "all alike"),
+                    "how the task of a step is sampled", .selects = true),
+    SAMPLER(uniform, &uniform_table, "all tasks equally"),
     SAMPLER(proportional, &proportional_table, "by weight"),
-    SAMPLER(annealing, &annealing_table, "by weight at first, ever more alike"), ET_FIELD_END
+    SAMPLER(annealing, &annealing_table, "first by weight, then more and more equally"),
+    ET_FIELD_END
 };
 static const et_fields sampler_table = { "task_sampler", sampler_fields };
 
@@ -67,7 +67,7 @@ static et_fields *make_config(et_multitask_kind *kind, size_t *size)
         return NULL;
     *size = sizeof(et_multitask_routine);
     fields[0] = (et_field)ET_FIELD_CHOICE(et_multitask_routine, type, 0, names,
-                                          "the kind of task, whose settings stand below",
+                                          "kind of task; the group of this name has its settings",
                                           .selects = true, .change = ET_CHANGE_MODEL);
     for (int i = 0; i < kind->count; i++) {
         *size = (*size + grain - 1) / grain * grain;
@@ -77,7 +77,7 @@ static et_fields *make_config(et_multitask_kind *kind, size_t *size)
                                     .kind = ET_FIELD_KIND_STRUCT,
                                     .offset = *size,
                                     .nested = kind->kinds[i]->fields,
-                                    .help = "as task of an experiment of that kind" };
+                                    .help = "settings as `task` of an experiment of this kind" };
         *size += kind->kinds[i]->size;
     }
     *size = (*size + grain - 1) / grain * grain;
@@ -88,17 +88,19 @@ static et_fields *make_routine(et_multitask_kind *kind, size_t *size)
 {
     const et_field rows[] = {
         ET_FIELD_STRING(et_multitask_routine, task_name, "",
-                        "what its values are called: NAME/" ET_LOGGED_VALIDATION_LOSS,
+                        "prefix of the task's logged values: NAME/" ET_LOGGED_VALIDATION_LOSS,
                         .change = ET_CHANGE_MODEL),
-        ET_FIELD_FLOAT(et_multitask_routine, task_weight, 1, 1e-9, 1e12,
-                       "joint: of its loss; interleaving: what it is drawn by",
-                       .change = ET_CHANGE_FIXED, .nullable = true),
+        ET_FIELD_FLOAT(
+            et_multitask_routine, task_weight, 1, 1e-9, 1e12,
+            "joint: weight of the task's loss; interleaving: weight for sampling the task",
+            .change = ET_CHANGE_FIXED, .nullable = true),
         ET_FIELD_INT(et_multitask_routine, eval_steps, 0, 0, 1e12,
-                     "batches of its validation; 0: trainer.validation_steps", .nullable = true),
+                     "validation batches of this task; 0: trainer.validation_steps",
+                     .nullable = true),
         { .name = "task_config",
           .kind = ET_FIELD_KIND_STRUCT,
           .nested = make_config(kind, size),
-          .help = "what it learns, from what" },
+          .help = "task and data" },
         ET_FIELD_END,
     };
     et_field *fields = rows[3].nested ? et_arena_alloc(&kind->arena, sizeof rows) : NULL;
@@ -119,26 +121,25 @@ const et_fields *et_multitask_make_fields(et_multitask_kind *kind)
           .item_size = size,
           .help = "the tasks" },
         ET_FIELD_STRINGS(et_multitask_settings, shared,
-                         "parameters that tasks share: expressions of names, which are without the "
-                         "task's; of one name they are of one shape",
+                         "parameters that tasks share: regular expressions of names without the "
+                         "task's prefix; equal names need equal shapes",
                          .change = ET_CHANGE_MODEL),
         ET_FIELD_CHOICE(et_multitask_settings, trainer_type, ET_MULTITASK_TRAINER_INTERLEAVING,
-                        trainer_names, "a step is one of one task, or of all of them together",
+                        trainer_names, "whether a step trains one task or all tasks together",
                         .change = ET_CHANGE_FIXED),
         ET_FIELD_STRUCT(et_multitask_settings, task_sampler, &sampler_table,
-                        "of interleaving: which task a step is of", .change = ET_CHANGE_FIXED,
+                        "for interleaving: sampling of the step's task", .change = ET_CHANGE_FIXED,
                         .with = "trainer_type=interleaving"),
         ET_FIELD_STRING(et_multitask_settings, init_checkpoint, NULL,
-                        "weights that a new run begins with: a file, a run's directory (its "
-                        "newest) or its best; null: drawn"),
+                        "initial weights of a new run: a file, a run's directory (its newest "
+                        "checkpoint) or its best/; null: random"),
         ET_FIELD_STRING(
             et_multitask_settings, init_pattern, NULL,
-            "expression of the names that init_checkpoint gives; null: all of the tasks'"),
+            "regular expression: parameters that init_checkpoint initializes; null: all"),
         ET_FIELD_ONLY("model", "null",
-                      "each task has a model of its own; shared says what of it "
-                      "is the others' as well"),
+                      "each task has its own model; use shared for common parameters"),
         ET_FIELD_ONLY("differential_privacy_config", "null",
-                      "gradients of several tasks are not made private"),
+                      "differential privacy is not supported for several tasks"),
         ET_FIELD_END,
     };
     et_field *fields = routine ? et_arena_alloc(&kind->arena, sizeof rows) : NULL;
@@ -184,21 +185,22 @@ static int check_name(const et_multitask_settings *settings, int i, et_error *er
     const char *name = et_multitask_routine_at(settings, i)->task_name;
     name = name ? name : "";
     if (!*name || strlen(name) > NAME_MAX_ || strspn(name, NAME_LETTERS) != strlen(name))
-        return et_fail(error, ET_ECONFIG,
-                       "task.task_routines[%d].task_name: \"%.64s\": up to %d letters, digits, _ "
-                       "and -",
-                       i, name, NAME_MAX_);
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.task_routines[%d].task_name: \"%.64s\": give up to %d letters, digits, _ and -",
+            i, name, NAME_MAX_);
     for (int k = 0; taken[k]; k++)
         if (!strcmp(taken[k], name))
             return et_fail(error, ET_ECONFIG,
-                           "task.task_routines[%d].task_name: %s is what checkpoints call another "
-                           "part; choose another name",
+                           "task.task_routines[%d].task_name: %s is a reserved name in "
+                           "checkpoints; choose another",
                            i, name);
     for (int k = 0; k < i; k++)
         if (!strcmp(et_multitask_routine_at(settings, k)->task_name, name))
-            return et_fail(error, ET_ECONFIG,
-                           "task.task_routines[%d].task_name: [%d] is named %s as well", i, k,
-                           name);
+            return et_fail(
+                error, ET_ECONFIG,
+                "task.task_routines[%d].task_name: [%d] also has the name %s; rename one", i, k,
+                name);
     return ET_OK;
 }
 
@@ -228,9 +230,9 @@ static int check_routine(const et_multitask_settings *settings, int i, et_error 
     if (!status && kind->check)
         status = kind->check(options, error);
     if (!status && et_privacy_in(kind->fields, options))
-        status = et_fail(error, ET_ECONFIG,
-                         "differential_privacy_config: gradients of several tasks are not made "
-                         "private");
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "differential_privacy_config: not supported for several tasks; leave it out");
     return status ? et_fail_while(error, status, "task.task_routines[%d], %s (%s)", i,
                                   et_multitask_routine_at(settings, i)->task_name, kind->name)
                   : ET_OK;
@@ -242,12 +244,12 @@ int et_multitask_settings_check(const void *options, et_error *error)
     const size_t count = settings->task_routines.count;
     int status = ET_OK;
     if (count < 1 || count > ET_MULTITASK_TASKS_MAX)
-        return et_fail(error, ET_ECONFIG,
-                       "task.task_routines: %zu tasks; from 1 to %d, as in a file for --config: "
-                       "task: {task_routines: [{task_name: a, task_config: {type: %s, %s: "
-                       "{...}}}, ...]}",
-                       count, ET_MULTITASK_TASKS_MAX, settings->of->kinds[0]->name,
-                       settings->of->kinds[0]->name);
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.task_routines: %zu tasks; give 1 to %d, for example in a file for --config: "
+            "task: {task_routines: [{task_name: a, task_config: {type: %s, %s: {...}}}, ...]}",
+            count, ET_MULTITASK_TASKS_MAX, settings->of->kinds[0]->name,
+            settings->of->kinds[0]->name);
     for (int i = 0; i < (int)count && !status; i++)
         status = check_routine(settings, i, error);
     return status;
@@ -275,8 +277,8 @@ int et_multitask_check_metric(const void *options, const char *name, et_error *e
                       : ET_OK;
     }
     return et_fail(error, ET_ECONFIG,
-                   "trainer.best_checkpoint_eval_metric: %s: which task's? Write its name and / "
-                   "before it, as %s/" ET_LOGGED_VALIDATION_LOSS,
+                   "trainer.best_checkpoint_eval_metric: %s does not name a task; write "
+                   "TASK/METRIC, such as %s/" ET_LOGGED_VALIDATION_LOSS,
                    name, et_multitask_routine_at(settings, 0)->task_name);
 }
 
@@ -296,12 +298,12 @@ static int read_batch(const et_multitask_settings *settings, int i, const char *
         et_fields_echo(kind->fields, et_multitask_options_of(settings, i), &arena);
     const et_value *value = et_value_path(echo, *path);
     int status = !kind->batch ? et_fail(error, ET_EUSAGE,
-                                        "--memory: tasks of %s do not say which setting is the "
-                                        "size of a batch",
+                                        "--memory: tasks of %s do not define which setting is the "
+                                        "batch size; set the batch size instead",
                                         kind->name)
                  : !echo      ? et_alloc_failed(error, 0, "settings")
                  : !value || value->kind != ET_VALUE_INT || value->integer < 1
-                     ? et_fail(error, ET_ECONFIG, "--memory: task %s: %s has no size to begin with",
+                     ? et_fail(error, ET_ECONFIG, "--memory: task %s: %s is not set; set it first",
                                et_multitask_routine_at(settings, i)->task_name, whole)
                      : ET_OK;
     *batch = status ? 0 : value->integer;

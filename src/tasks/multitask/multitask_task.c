@@ -104,11 +104,10 @@ static int check_shared(const several *s, et_error *error)
             found = is_shared(s, name) && et_patterns_match(one, name);
         }
         if (!found)
-            status =
-                et_fail(error, ET_ECONFIG,
-                        "task.shared: no task has a parameter of a name with \"%s\"; `inspect` "
-                        "shows the names of a run",
-                        all->items[k]);
+            status = et_fail(error, ET_ECONFIG,
+                             "task.shared: no parameter of any task matches \"%s\"; `etude "
+                             "inspect` shows the names of a run",
+                             all->items[k]);
         et_patterns_free(one);
     }
     return status;
@@ -163,7 +162,7 @@ void et_multitask_describe(et_task *task)
                  et_format_count(et_params_elements(params)).text,
                  shared ? et_format_count(shared).text : "none",
                  shared == 1 || !shared ? "is" : "are",
-                 s->settings->shared.count ? "" : " (task.shared names none)");
+                 s->settings->shared.count ? "" : " (task.shared is empty)");
 }
 
 int et_multitask_identify(const et_task *task, et_value *identity, et_error *error)
@@ -217,8 +216,7 @@ static int open_part(several *s, int i, et_error *error)
     one->task->name = routine->task_name;
     if (one->task->init_checkpoint && *one->task->init_checkpoint)
         return et_fail(error, ET_ECONFIG,
-                       "task %s: init_checkpoint: weights that several tasks begin with are named "
-                       "by task.init_checkpoint",
+                       "task %s: init_checkpoint: set task.init_checkpoint for all tasks instead",
                        routine->task_name);
     return ET_OK;
 }

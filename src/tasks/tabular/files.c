@@ -71,9 +71,8 @@ static int check_belongs(uint64_t checksum, const et_identity *identity, int whi
     if (!strcmp(was, is.digits))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "%s does not belong to %s: its checksum is %s, that of the one it was trained "
-                   "with %s; put that file back, or train with this one in another --model-dir "
-                   "(task.%s)",
+                   "%s changed since %s was trained (checksum %s, was %s); restore the file, or "
+                   "train with it in another --model-dir (task.%s)",
                    path, identity->checkpoint, is.digits, was, files[which].setting);
 }
 
@@ -147,17 +146,17 @@ static int check_same(const et_tabular_task *task, int which, et_error *error)
     if (!path)
         return ET_OK;
     if (!et_file_exists(path)) {
-        et_log(ET_LOG_WARNING, "task.%s: %s is not there; the run's own, %s, is used",
+        et_log(ET_LOG_WARNING, "task.%s: %s does not exist; Etude uses the run's copy, %s",
                files[which].setting, path, task->file[which].path);
         return ET_OK;
     }
     int status = checksum_of(&checksum, which, path, error);
     if (status || checksum == task->file[which].checksum)
         return status;
-    return et_fail(error, ET_ECONFIG,
-                   "task.%s: %s is not the file that this run began with (%s); choose another "
-                   "--model-dir",
-                   files[which].setting, path, task->file[which].path);
+    return et_fail(
+        error, ET_ECONFIG,
+        "task.%s: %s is not the file that this run started with (%s); choose another --model-dir",
+        files[which].setting, path, task->file[which].path);
 }
 
 static int copy(const et_tabular_task *task, int which, et_error *error)
@@ -261,19 +260,17 @@ static int check_type(const et_tabular_task *task, et_error *error)
     const et_column_metadata *target = et_metadata_find(task->metadata, name);
     if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
         field->type == ET_SCHEMA_REAL)
-        return et_fail(
-            error, ET_ECONFIG,
-            "task.target_type: class, and the target %s has fractions; write its classes "
-            "as whole numbers or as texts, or choose number",
-            name);
+        return et_fail(error, ET_ECONFIG,
+                       "task.target_type is class, but the target %s has fractions; write classes "
+                       "as whole numbers or texts, or choose number",
+                       name);
     if (task->options.target_type != ET_TABULAR_TARGET_NUMBER || !field || !target ||
         field->type != ET_SCHEMA_DISCRETE)
         return ET_OK;
-    return et_fail(
-        error, ET_ECONFIG,
-        "task.target_type: number, and the target %s has texts, such as \"%.40s\"; choose "
-        "class, or name another column",
-        name, target->entry_count ? target->entries[0] : "");
+    return et_fail(error, ET_ECONFIG,
+                   "task.target_type is number, but the target %s has texts such as \"%.40s\"; "
+                   "choose class, or name another column",
+                   name, target->entry_count ? target->entries[0] : "");
 }
 
 #define TOLD_MAX 8
@@ -299,8 +296,9 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
                    et_value_get(v, "text")->string);
     }
     if (more)
-        et_log(ET_LOG_WARNING, "%d columns more look like these; `etude data analyze %s` has all",
-               more, task->paths.items[0]);
+        et_log(ET_LOG_WARNING,
+               "%d more columns have such problems; `etude data analyze %s` lists all", more,
+               task->paths.items[0]);
 }
 
 /* A marker that is written in another way than the file has it leaves numbers in the statistics
@@ -309,7 +307,7 @@ static void tell_unmatched(const et_value *report)
 {
     for (const et_value *v = et_value_get(report, "missing_unmatched")->first; v; v = v->next)
         et_log(ET_LOG_WARNING,
-               "--missing %s matches no value; check how the file writes values that are missing",
+               "--missing %s matches no value; check how the file writes missing values",
                v->string);
 }
 
@@ -357,8 +355,8 @@ static int infer(et_tabular_task *task, et_error *error)
     int status = ET_OK;
     if (!choice.target && !task->features)
         return et_fail(error, ET_ECONFIG,
-                       "task.target: no column; name the one that is to be predicted, as with "
-                       "--target price; `etude data analyze FILE` shows all");
+                       "task.target is not set; name the column to predict, for example with "
+                       "--target price (`etude data analyze FILE` lists the columns)");
     if (!task->schema || !task->metadata)
         status = analyze(task, error);
     if (!status && choice.target && !task->features)
@@ -419,7 +417,7 @@ static int find(et_tabular_task *task, et_error *error)
         file->made = !et_file_exists(file->path);
         missing |= file->made;
         if (file->made && task->context.reader)
-            return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train there first",
+            return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
                            task->context.model_dir, files[i].name);
     }
     int status = missing ? read_known(task, error) : ET_OK;

@@ -71,15 +71,15 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
     double number = end ? et_decimal_read(end + 1, &rest) : NAN;
     if (!end || rest == end + 1 || *rest || !(number >= 0) || number > 1e6)
         return et_fail(error, ET_ECONFIG,
-                       "task.class_weights: \"%s\" is no \"label: weight\" with a weight from 0 to "
-                       "1e6",
+                       "task.class_weights: \"%s\" is not of the form \"label: weight\", with a "
+                       "weight from 0 to 1e6",
                        text);
     int place = place_of(field, text, (size_t)(end - text));
     if (place < 0)
-        return et_fail(error, ET_ECONFIG, "task.class_weights: %.*s is no class of %s (%s, %s%s)",
-                       (int)(end - text), text, task->target.field, field->label[0],
-                       field->classes > 1 ? field->label[1] : "",
-                       field->classes > 2 ? ", ..." : "");
+        return et_fail(
+            error, ET_ECONFIG, "task.class_weights: %.*s is not a class of %s (%s, %s%s)",
+            (int)(end - text), text, task->target.field, field->label[0],
+            field->classes > 1 ? field->label[1] : "", field->classes > 2 ? ", ..." : "");
     weight[place] = (float)number;
     return ET_OK;
 }
@@ -137,13 +137,12 @@ static int check_steps(const et_tabular_task *task, int64_t k, double mean, doub
     const et_encoded_field *field =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     const et_target_unit unit = et_encoder_unit(task->encoder, k);
-    return et_fail(error, ET_EDATA,
-                   "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, "
-                   "and the metadata are of other rows (%.9g and %.3g): float32 cannot tell these "
-                   "values apart; make the metadata anew from these rows",
-                   task->file[ET_TABULAR_FILE_METADATA].path, field->column[k],
-                   unit.offset + unit.scale * mean, unit.scale * deviation, unit.offset,
-                   unit.scale);
+    return et_fail(
+        error, ET_EDATA,
+        "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, but %.9g and "
+        "%.3g in the metadata, too different for float32; make the metadata again from these rows",
+        task->file[ET_TABULAR_FILE_METADATA].path, field->column[k],
+        unit.offset + unit.scale * mean, unit.scale * deviation, unit.offset, unit.scale);
 }
 
 /* A constant target has the deviation 1: its loss is that of its mean. */

@@ -28,7 +28,7 @@ int et_tabular_graph_check(et_experiment *experiment, const et_model_place *plac
     const char *name;
     int status = et_experiment_named_in_place(&name, &et_tabular_program, place, arena, error);
     if (!status && name && !is_ours(name))
-        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is no task of tables",
+        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a task for tables",
                          place->name, name);
     return status ? status
                   : et_experiment_open_place(experiment, &et_tabular_program, place, arena, error);

@@ -53,11 +53,10 @@ static int open_part(et_samples **out, const et_tabular_task *task, size_t at, c
         if (!held || !held[row])
             which[count++] = (uint32_t)row;
     if (!count)
-        return et_fail(
-            error, ET_EDATA,
-            "task.train_data.mix[%zu]: %s: no row is left to learn from; leave it out, or "
-            "make held_out or limit another",
-            at, task->paths.items[task->mix.file[at]]);
+        return et_fail(error, ET_EDATA,
+                       "task.train_data.mix[%zu]: %s: no row is left for training; leave this "
+                       "table out, or change held_out or limit",
+                       at, task->paths.items[task->mix.file[at]]);
     return et_tabular_choose(out, task->table, which, count, error);
 }
 

@@ -83,7 +83,7 @@ static void tell_unlearned(const target_seen *s)
     et_strbuf names = ET_STRBUF_INIT;
     const int missing = name_missing(s->target->label, s->count, s->target->classes, &names);
     if (missing)
-        et_log(ET_LOG_WARNING, "target %s: no training row is of %s: the model cannot learn %s",
+        et_log(ET_LOG_WARNING, "target %s: no training row has %s: the model cannot learn %s",
                s->target->column[0], et_strbuf_text(&names),
                missing > 1 ? "these classes" : "this class");
     et_strbuf_release(&names);
@@ -93,10 +93,9 @@ static void tell_unlearned(const target_seen *s)
 static const char *unmeasured(const et_tabular_task *task, const target_seen *s, int missing)
 {
     if (s->target->classes > 2)
-        return missing > 1 ? "the scores say nothing about them"
-                           : "the scores say nothing about it";
-    return s->count[et_tabular_asked_for(task)] ? "precision and AUC say nothing"
-                                                : "precision, recall, f1 and AUC say nothing";
+        return missing > 1 ? "the scores do not cover them" : "the scores do not cover it";
+    return s->count[et_tabular_asked_for(task)] ? "precision and AUC are meaningless"
+                                                : "precision, recall, F1 and AUC are meaningless";
 }
 
 static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, const char *where)
@@ -111,7 +110,7 @@ static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, c
                et_strbuf_text(&names), where, unmeasured(task, s, missing));
     else if (missing)
         et_log(ET_LOG_WARNING,
-               "target %s: all rows that are %s have the same value: r2 says nothing",
+               "target %s: all rows that are %s have the same value: r2 is meaningless",
                et_strbuf_text(&names), where);
     et_strbuf_release(&names);
 }

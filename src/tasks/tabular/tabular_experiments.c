@@ -31,7 +31,7 @@ const et_experiment_row et_tabular_experiments[] = {
     { "tabular/linear", "linear and logistic regression",
       EXPERIMENT("model: {type: linear}, features: {discrete: one-hot}",
                  ADAMW("1e-2", "0", "") ", " PASSES("100", "10")) },
-    { "tabular/feed_forward", "TensorFX's model: layers of relu, gradient descent",
+    { "tabular/feed_forward", "TensorFX's model: layers with relu, gradient descent",
       EXPERIMENT("model: {type: feed_forward}, train_data: {batch_size: 128}, "
                  "features: {discrete: one-hot}",
                  "optimizer_config: {optimizer: {type: sgd}, "
@@ -39,7 +39,8 @@ const et_experiment_row et_tabular_experiments[] = {
                  "train_steps: 1000, summary_interval: 100") },
     { "tabular/mlp", "3 layers of 128, numbers piecewise-linearly encoded",
       EXPERIMENT("model: {type: mlp}", ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
-    { "tabular/mlp_small", "the same for some thousand rows at most: more decay, a fixed end",
+    { "tabular/mlp_small",
+      "the same for at most some thousand rows: more weight decay, fixed length",
       EXPERIMENT("model: {type: mlp}", ADAMW("2e-3", "1", "") ", " LAST("40")) },
     { "tabular/resnet", "2 blocks of 192, batch norm (Gorishniy et al. 2021)",
       EXPERIMENT("model: {type: resnet}", ADAMW("1e-3", "0.1", "") ", " PASSES("100", "10")) },

@@ -97,7 +97,8 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     }
     et_free(parts);
     if (!inputs->numbers && !inputs->ids)
-        inputs->numbers = et_graph_poison(graph, "the features have no columns but targets");
+        inputs->numbers =
+            et_graph_poison(graph, "all features are targets: there are no input columns");
     if (inputs->numbers)
         inputs->numbers =
             et_copy(inputs->numbers, et_graph_act(graph), et_node_shape(inputs->numbers));

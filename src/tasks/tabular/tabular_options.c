@@ -25,10 +25,9 @@ static const char *const models[] = { "linear", "feed_forward",   "mlp",
 
 static const et_field columns_fields[] = {
     ET_FIELD_CHOICE(et_tabular_columns, numbers, ET_TABULAR_NUMBERS_PIECEWISE, numbers,
-                    "how numbers are seen: plain, or also piecewise-linearly encoded between "
-                    "quantiles"),
+                    "encoding of numbers: plain, or also piecewise linear between quantiles"),
     ET_FIELD_INT(et_tabular_columns, bins, 0, 0, 1024,
-                 "intervals of each column of numbers; 0: 48, less where there are many columns",
+                 "intervals per numeric column; 0: 48, fewer if there are many columns",
                  .with = "numbers=piecewise_linear"),
     ET_FIELD_INT(et_tabular_columns, embedding_width, 0, 0, 1024,
                  "width of a column's embeddings; 0: by the number of its values"),
@@ -44,30 +43,32 @@ static const et_field feed_forward_fields[] = {
 static const et_fields feed_forward_table = { "feed_forward", feed_forward_fields };
 
 static const et_field mlp_fields[] = {
-    ET_FIELD_STRUCT(et_tabular_mlp, columns, &columns_table, "how columns become one row"),
+    ET_FIELD_STRUCT(et_tabular_mlp, columns, &columns_table, "how columns are joined to one row"),
     ET_FIELD_INT(et_tabular_mlp, num_layers, 3, 0, ET_TABULAR_LAYERS_MAX,
                  "layers before the logits"),
-    ET_FIELD_INT(et_tabular_mlp, width, 128, 1, WIDTH_MAX, "units of each"),
+    ET_FIELD_INT(et_tabular_mlp, width, 128, 1, WIDTH_MAX, "units of each layer"),
     ET_FIELD_CHOICE(et_tabular_mlp, activation, ET_ACTIVATION_RELU, et_activation_names,
-                    "activation of each"),
+                    "activation of each layer"),
     ET_FIELD_CHOICE(et_tabular_mlp, norm, ET_TABULAR_NORM_NONE, norms,
-                    "norm before the activation"),
-    ET_FIELD_FLOAT(et_tabular_mlp, dropout, 0.1, 0, 0.99, "dropout after it",
+                    "normalization before the activation"),
+    ET_FIELD_FLOAT(et_tabular_mlp, dropout, 0.1, 0, 0.99, "dropout after each layer",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
 static const et_fields mlp_table = { "mlp", mlp_fields };
 
 static const et_field resnet_fields[] = {
-    ET_FIELD_STRUCT(et_tabular_resnet, columns, &columns_table, "how columns become one row"),
+    ET_FIELD_STRUCT(et_tabular_resnet, columns, &columns_table,
+                    "how columns are joined to one row"),
     ET_FIELD_INT(et_tabular_resnet, num_blocks, 2, 0, 256, "blocks of two layers"),
     ET_FIELD_INT(et_tabular_resnet, width, 192, 1, WIDTH_MAX, "units between blocks"),
     ET_FIELD_FLOAT(et_tabular_resnet, hidden_factor, 2, 0.01, 64,
-                   "units inside a block, by the width"),
-    ET_FIELD_CHOICE(et_tabular_resnet, norm, ET_TABULAR_NORM_BATCH, norms, "norm of each block"),
+                   "units inside a block, as a multiple of the width"),
+    ET_FIELD_CHOICE(et_tabular_resnet, norm, ET_TABULAR_NORM_BATCH, norms,
+                    "normalization of each block"),
     ET_FIELD_FLOAT(et_tabular_resnet, hidden_dropout, 0.25, 0, 0.99, "dropout inside a block",
                    .change = ET_CHANGE_ASK),
-    ET_FIELD_FLOAT(et_tabular_resnet, residual_dropout, 0, 0, 0.99, "dropout behind a block",
+    ET_FIELD_FLOAT(et_tabular_resnet, residual_dropout, 0, 0, 0.99, "dropout after a block",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
@@ -80,7 +81,7 @@ static const et_field ft_transformer_fields[] = {
     ET_FIELD_INT(et_tabular_ft_transformer, num_attention_heads, 8, 1, 1024,
                  "attention heads; must divide the width"),
     ET_FIELD_FLOAT(et_tabular_ft_transformer, ffn_factor, 4.0 / 3, 0.01, 64,
-                   "units inside the feed-forward, by the width"),
+                   "units inside the feed-forward, as a multiple of the width"),
     ET_FIELD_FLOAT(et_tabular_ft_transformer, attention_dropout, 0.2, 0, 0.99,
                    "dropout on attention weights", .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_tabular_ft_transformer, ffn_dropout, 0.1, 0, 0.99,
@@ -92,14 +93,15 @@ static const et_field ft_transformer_fields[] = {
 static const et_fields ft_transformer_table = { "ft_transformer", ft_transformer_fields };
 
 static const et_field model_fields[] = {
-    ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "the model", .selects = true),
+    ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "type of model",
+                    .selects = true),
     ET_FIELD_STRUCT(et_tabular_model, feed_forward, &feed_forward_table,
-                    "TensorFX's: layers of relu"),
+                    "TensorFX's model: layers with relu"),
     ET_FIELD_STRUCT(et_tabular_model, mlp, &mlp_table,
-                    "layers, with embeddings, dropout and a norm"),
-    ET_FIELD_STRUCT(et_tabular_model, resnet, &resnet_table, "layers around which rows pass"),
+                    "layers with embeddings, dropout and normalization"),
+    ET_FIELD_STRUCT(et_tabular_model, resnet, &resnet_table, "residual blocks"),
     ET_FIELD_STRUCT(et_tabular_model, ft_transformer, &ft_transformer_table,
-                    "columns as tokens of a Transformer"),
+                    "a Transformer with columns as tokens"),
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };
@@ -108,8 +110,9 @@ static const et_fields model_table = { "model", model_fields };
 
 /* One table for training and validation. */
 static const et_field set_fields[] = {
-    ET_FIELD_STRING(et_tabular_set, name, "",
-                    "what its scores are called: new/" ET_LOGGED_VALIDATION_LOSS),
+    ET_FIELD_STRING(
+        et_tabular_set, name, "",
+        "prefix of the logged scores of this set, such as new in new/" ET_LOGGED_VALIDATION_LOSS),
     ET_FIELD_STRINGS(et_tabular_set, input_path, "CSV files, plain or .gz; wildcards are allowed"),
     ET_FIELD_END
 };
@@ -119,7 +122,7 @@ static const et_field part_fields[] = {
     ET_FIELD_STRINGS(et_tabular_part, input_path, "CSV files, plain or .gz; wildcards are allowed",
                      .change = ET_CHANGE_FREE),
     ET_FIELD_FLOAT(et_tabular_part, weight, 1, 1e-6, 1e6,
-                   "its share of a pass over the data, by the sum of weights"),
+                   "weight: fraction of the rows that come from this part"),
     ET_FIELD_END
 };
 static const et_fields part_table = { "mix", part_fields };
@@ -128,18 +131,19 @@ static const et_field data_fields[] = {
     ET_FIELD_STRINGS(et_tabular_data, input_path, "CSV files, plain or .gz; wildcards are allowed",
                      .change = ET_CHANGE_FREE),
     ET_FIELD_STRUCTS(et_tabular_data, mix, et_tabular_part, &part_table,
-                     "instead of input_path, of train_data: several tables by weight",
+                     "for train_data, instead of input_path: several tables with weights",
                      .change = ET_CHANGE_FREE),
-    ET_FIELD_STRUCTS(et_tabular_data, sets, et_tabular_set, &set_table,
-                     "instead of input_path, of validation_data: tables that are scored one by one",
-                     .change = ET_CHANGE_FREE),
+    ET_FIELD_STRUCTS(
+        et_tabular_data, sets, et_tabular_set, &set_table,
+        "for validation_data, instead of input_path: tables that are evaluated separately",
+        .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_tabular_data, batch_size, 0, 0, 1048576,
-                 "rows of a batch; 0: in training 256, or a 50th of all where they are few, in "
+                 "rows per batch; 0: in training 256, or a 50th of all rows if there are few, in "
                  "validation 1,024"),
-    ET_FIELD_INT(et_tabular_data, seed, -1, -1, SEED_MAX, "of the order of rows; -1: runtime.seed",
+    ET_FIELD_INT(et_tabular_data, seed, -1, -1, SEED_MAX, "seed of the row order; -1: runtime.seed",
                  .nullable = true),
     ET_FIELD_INT(et_tabular_data, limit, 0, 0, UINT32_MAX,
-                 "use the first rows only, so many; 0: all"),
+                 "number of rows to use, from the first; 0: all"),
     ET_DATA_ONLY_FIELDS,
     ET_FIELD_END
 };
@@ -152,9 +156,8 @@ static const char *const discrete[] = { "embed", "one-hot", NULL };
 static const et_transform discrete_transforms[] = { ET_TRANSFORM_EMBED, ET_TRANSFORM_ONE_HOT };
 
 static const et_field features_fields[] = {
-    ET_FIELD_CHOICE(et_tabular_features, numeric, 0, numeric, "what becomes of numbers"),
-    ET_FIELD_CHOICE(et_tabular_features, discrete, 0, discrete, "what becomes of texts"),
-    ET_FIELD_END
+    ET_FIELD_CHOICE(et_tabular_features, numeric, 0, numeric, "transform for numbers"),
+    ET_FIELD_CHOICE(et_tabular_features, discrete, 0, discrete, "transform for texts"), ET_FIELD_END
 };
 static const et_fields features_table = { "features", features_fields };
 
@@ -165,71 +168,76 @@ static const char *const target_types[] = { "auto", "class", "number", NULL };
 static const char *const headers[] = { "auto", "true", "false", "yes", "no", NULL };
 
 static const et_field task_fields[] = {
-    ET_FIELD_STRUCT(et_tabular_options, model, &model_table, "what is trained",
+    ET_FIELD_STRUCT(et_tabular_options, model, &model_table, "the model",
                     .change = ET_CHANGE_MODEL),
-    ET_FIELD_STRUCT(et_tabular_options, train_data, &et_tabular_data_fields, "what is learnt from",
+    ET_FIELD_STRUCT(et_tabular_options, train_data, &et_tabular_data_fields, "training data",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_tabular_options, validation_data, &et_tabular_data_fields,
-                    "what is scored between loops; a list is that of sets", .list = "sets",
-                    .nullable = true),
+                    "validation data; a list is read as sets", .list = "sets", .nullable = true),
     ET_FIELD_FLOAT(
         et_tabular_options, held_out, 0.15, 0, 0.9,
         "fraction of the rows that is held out for validation if validation_data names no "
         "file; every class keeps a row for training; 0: none",
         .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_tabular_options, target, NULL,
-                    "column that is to be predicted; null: that of the features",
+                    "column to predict; null: the target in the features",
                     .change = ET_CHANGE_MODEL),
-    ET_FIELD_CHOICE(et_tabular_options, target_type, ET_TABULAR_TARGET_AUTO, target_types,
-                    "whether integers of the target are classes; auto: where they are two",
-                    .change = ET_CHANGE_FIXED),
+    ET_FIELD_CHOICE(
+        et_tabular_options, target_type, ET_TABULAR_TARGET_AUTO, target_types,
+        "whether an integer target is a class or a number; auto: class if it has two values",
+        .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_tabular_options, delimiter, "",
-                    "between values of a row: a character, or tab; empty: found in the first rows"),
+                    "delimiter of values: a character, or tab; empty: detected in the first rows"),
     ET_FIELD_STRING(et_tabular_options, comment, "",
                     "rows that begin with this character are skipped; empty: none"),
     ET_FIELD_CHOICE(et_tabular_options, header, ET_TABULAR_HEADER_AUTO, headers,
-                    "whether a file's first row names the columns; auto: found"),
+                    "whether the first row of a file has the column names; auto: detected"),
     ET_FIELD_STRINGS(et_tabular_options, missing,
-                     "texts that mean that there is no value, beside the usual (empty, ?, NA, N/A, "
-                     "NaN, null); in rows to predict as well",
+                     "further texts that mean a missing value (empty, ?, NA, N/A, NaN and null "
+                     "always do); also in rows to predict",
                      .change = ET_CHANGE_MODEL),
     ET_FIELD_INT(et_tabular_options, entries, 0, 0, 100000000,
-                 "values kept of a column of texts, where metadata is inferred; 0: 100,000",
+                 "values kept per text column when Etude makes the metadata; 0: 100,000",
                  .with = "metadata_path=null"),
     ET_FIELD_INT(et_tabular_options, quantiles, 0, 0, 100001,
-                 "kept of a column of numbers, where metadata is inferred; 0: 257",
+                 "quantiles kept per numeric column when Etude makes the metadata; 0: 257",
                  .with = "metadata_path=null"),
     ET_FIELD_STRING(et_tabular_options, schema_path, NULL,
                     "schema (YAML); null: the run's own, or inferred from the training data",
                     .change = ET_CHANGE_FREE),
-    ET_FIELD_STRING(et_tabular_options, metadata_path, NULL, "metadata (JSON); null: as the schema",
+    ET_FIELD_STRING(et_tabular_options, metadata_path, NULL,
+                    "metadata (JSON); null: the run's own, or inferred from the training data",
                     .change = ET_CHANGE_FREE),
-    ET_FIELD_STRING(et_tabular_options, features_path, NULL, "features (YAML); null: as the schema",
+    ET_FIELD_STRING(et_tabular_options, features_path, NULL,
+                    "features (YAML); null: the run's own, or inferred from the training data",
                     .change = ET_CHANGE_FREE),
     ET_FIELD_STRUCT(et_tabular_options, features, &features_table,
-                    "what is chosen where no features are named", .change = ET_CHANGE_MODEL,
+                    "transforms when no features file is given", .change = ET_CHANGE_MODEL,
                     .with = "features_path=null"),
     ET_FIELD_CHOICE(et_tabular_options, loss, ET_TABULAR_LOSS_AUTO, losses,
-                    "auto: softmax of classes, squared of numbers", .change = ET_CHANGE_MODEL),
-    ET_FIELD_FLOAT(et_tabular_options, huber_delta, 1, 1e-6, 1e6,
-                   "where huber becomes a line, in deviations of the target",
-                   .change = ET_CHANGE_ASK, .with = "loss=huber"),
+                    "loss; auto: softmax for classes, squared for numbers",
+                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_FLOAT(
+        et_tabular_options, huber_delta, 1, 1e-6, 1e6,
+        "point where the Huber loss becomes linear, in standard deviations of the target",
+        .change = ET_CHANGE_ASK, .with = "loss=huber"),
     ET_FIELD_FLOAT(et_tabular_options, label_smoothing, 0, 0, 0.99,
                    "probability spread over the classes that are not the label",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_STRINGS(et_tabular_options, class_weights,
-                     "of classes in training: balanced, or weights such as {yes: 3, no: 0.5}; of "
-                     "other classes 1",
+                     "weights of classes in training: balanced, or numbers such as {yes: 3, no: "
+                     "0.5} (other classes 1)",
                      .change = ET_CHANGE_ASK, .pairs = true),
     ET_FIELD_INT(et_tabular_options, calibration_bins, 15, 1, 1000000,
                  "bins of the calibration error"),
     ET_FIELD_STRING(et_tabular_options, init_checkpoint, NULL,
-                    "weights that a new run begins with: a file, a run's directory (its newest) or "
-                    "its best; null: drawn"),
+                    "initial weights of a new run: a file, a run's directory (its newest "
+                    "checkpoint) or its best/; null: random"),
     ET_FIELD_STRING(et_tabular_options, init_pattern, NULL,
-                    "expression of the names that init_checkpoint gives; null: all of the model's"),
+                    "regular expression: parameters that init_checkpoint initializes; null: all"),
     ET_FIELD_STRUCT(et_tabular_options, differential_privacy_config, &et_privacy_fields,
-                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED, .nullable = true),
+                    "differential privacy: clipped and noisy gradients", .change = ET_CHANGE_FIXED,
+                    .nullable = true),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
@@ -252,13 +260,13 @@ int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const
 {
     *count = 0;
     if (list->count > ET_TABULAR_LAYERS_MAX)
-        return et_fail(error, ET_ECONFIG, "%s: %zu layers; at most %d", name, list->count,
+        return et_fail(error, ET_ECONFIG, "%s: %zu layers; give at most %d", name, list->count,
                        ET_TABULAR_LAYERS_MAX);
     for (size_t i = 0; i < list->count; i++) {
         char *end;
         long long width = strtoll(list->items[i], &end, 10);
         if (*end || end == list->items[i] || width < 1 || width > WIDTH_MAX)
-            return et_fail(error, ET_ECONFIG, "%s: \"%s\" is no width; from 1 to %d units", name,
+            return et_fail(error, ET_ECONFIG, "%s: \"%s\" is not a width; give 1 to %d units", name,
                            list->items[i], WIDTH_MAX);
         widths[(*count)++] = width;
     }
@@ -303,17 +311,17 @@ static int check_set(const et_tabular_set *sets, size_t at, et_error *error)
 {
     const char *name = sets[at].name ? sets[at].name : "";
     if (!*name || strlen(name) > 64 || strspn(name, NAME_LETTERS) != strlen(name))
-        return et_fail(
-            error, ET_ECONFIG,
-            "task.validation_data.sets[%zu].name: \"%.64s\": up to 64 letters, digits, _ "
-            "and -",
-            at, name);
+        return et_fail(error, ET_ECONFIG,
+                       "task.validation_data.sets[%zu].name: \"%.64s\": give up to 64 letters, "
+                       "digits, _ and -",
+                       at, name);
     for (size_t i = 0; i < at; i++)
         if (!strcmp(sets[i].name, name))
-            return et_fail(error, ET_ECONFIG, "task.validation_data.sets: two are named %s", name);
+            return et_fail(error, ET_ECONFIG,
+                           "task.validation_data.sets: two sets are called %s; rename one", name);
     return sets[at].input_path.count
                ? check_paths("validation_data.sets", &sets[at].input_path, error)
-               : et_fail(error, ET_ECONFIG, "task.validation_data.sets[%zu]: names no file", at);
+               : et_fail(error, ET_ECONFIG, "task.validation_data.sets[%zu] names no file", at);
 }
 
 static int check_sets(const et_tabular_options *o, et_error *error)
@@ -321,17 +329,15 @@ static int check_sets(const et_tabular_options *o, et_error *error)
     const et_structs *sets = &o->validation_data.sets;
     int status = ET_OK;
     if (o->train_data.sets.count)
-        return et_fail(
-            error, ET_ECONFIG,
-            "task.train_data.sets: sets are scored one by one; name files to learn from");
+        return et_fail(error, ET_ECONFIG,
+                       "task.train_data.sets: sets are only for validation; use input_path or mix");
     if (sets->count && o->validation_data.input_path.count)
-        return et_fail(
-            error, ET_ECONFIG,
-            "task.validation_data: sets and input_path are both set; make that a set, or "
-            "take it away (--set task.validation_data.input_path=[])");
+        return et_fail(error, ET_ECONFIG,
+                       "task.validation_data: sets and input_path are both set; move the files "
+                       "into a set, or remove them (--set task.validation_data.input_path=[])");
     if (sets->count > ET_TABULAR_SETS_MAX)
-        return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu; at most %d", sets->count,
-                       ET_TABULAR_SETS_MAX);
+        return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu sets; give at most %d",
+                       sets->count, ET_TABULAR_SETS_MAX);
     for (size_t i = 0; i < sets->count && !status; i++)
         status = check_set(sets->items, i, error);
     return status;
@@ -345,19 +351,20 @@ static int check_mix(const et_tabular_options *o, et_error *error)
     if (o->validation_data.mix.count)
         return et_fail(
             error, ET_ECONFIG,
-            "task.validation_data.mix: what is scored is no mix; name one table, or sets");
+            "task.validation_data.mix: a mix is only for training; name one table, or sets");
     if (mix->count && o->train_data.input_path.count)
-        return et_fail(error, ET_ECONFIG,
-                       "task.train_data: mix and input_path are both set; make that a part of the "
-                       "mix");
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.train_data: mix and input_path are both set; move the files into the mix");
     if (mix->count > ET_TABULAR_MIX_MAX)
-        return et_fail(error, ET_ECONFIG,
-                       "task.train_data.mix: %zu tables; at most %d (one may have many files)",
-                       mix->count, ET_TABULAR_MIX_MAX);
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.train_data.mix: %zu tables; give at most %d (each may have many files)",
+            mix->count, ET_TABULAR_MIX_MAX);
     for (size_t i = 0; i < mix->count && !status; i++)
         status = parts[i].input_path.count
                      ? check_paths("train_data.mix", &parts[i].input_path, error)
-                     : et_fail(error, ET_ECONFIG, "task.train_data.mix[%zu]: names no file", i);
+                     : et_fail(error, ET_ECONFIG, "task.train_data.mix[%zu] names no file", i);
     return status;
 }
 
@@ -367,8 +374,8 @@ int et_tabular_check(const void *settings, et_error *error)
     int status = check_model(&o->model, error);
     if (!status && !o->train_data.input_path.count && !o->train_data.mix.count)
         status = et_fail(error, ET_ECONFIG,
-                         "task.train_data.input_path: no file; name the table to learn from, as "
-                         "with --data train.csv");
+                         "task.train_data.input_path names no file; name the training table, for "
+                         "example with --data train.csv");
     if (!status)
         status = check_paths("train_data.input_path", &o->train_data.input_path, error);
     if (!status)
@@ -379,8 +386,8 @@ int et_tabular_check(const void *settings, et_error *error)
         status = check_sets(o, error);
     if (!status && !(o->target && *o->target) && !o->features_path)
         status = et_fail(error, ET_ECONFIG,
-                         "task.target: no column; name the one that is to be predicted, as with "
-                         "--target price; `etude data analyze FILE` shows all");
+                         "task.target is not set; name the column to predict, for example with "
+                         "--target price (`etude data analyze FILE` lists the columns)");
     if (!status)
         status = check_character("delimiter", o->delimiter, error);
     return status ? status : check_character("comment", o->comment, error);
@@ -399,8 +406,8 @@ static int check_metric(const et_tabular_options *o, const char *name,
     }
     if (o->validation_data.sets.count && name == asked)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.best_checkpoint_eval_metric: %s: which set's? Write its name and / "
-                       "before it, as %s/%s",
+                       "trainer.best_checkpoint_eval_metric: %s does not name a set; write "
+                       "SET/METRIC, such as %s/%s",
                        name, sets[0].name, name);
     if (!et_tabular_has_other(o) && o->held_out <= 0)
         return et_fail(error, ET_ECONFIG,
@@ -421,8 +428,8 @@ static int check_metric(const et_tabular_options *o, const char *name,
         for (int i = 0; lists[l][i]; i++)
             et_strbuf_printf(&known, ", %s%s", prefix, lists[l][i]);
     int status = et_fail(error, ET_ECONFIG,
-                         "trainer.best_checkpoint_eval_metric: validation gives no %s (it "
-                         "gives: " ET_LOGGED_VALIDATION_LOSS ", " ET_TABULAR_LIKELIHOOD "%s)",
+                         "trainer.best_checkpoint_eval_metric: validation has no value %s (it "
+                         "has: " ET_LOGGED_VALIDATION_LOSS ", " ET_TABULAR_LIKELIHOOD "%s)",
                          name, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;

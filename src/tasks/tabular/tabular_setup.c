@@ -24,36 +24,36 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     const char *key[2];
     int targets = 0;
     if (et_encoder_key(encoder, 0, &key[0]) >= 0 && et_encoder_key(encoder, 1, &key[1]) >= 0)
-        return et_fail(error, ET_ECONFIG, "the features %s and %s are keys; a row has one", key[0],
+        return et_fail(error, ET_ECONFIG, "the features %s and %s are both keys; keep one", key[0],
                        key[1]);
     for (int f = 0; f < et_encoder_fields(encoder); f++)
         targets += et_encoder_field(encoder, f)->kind == ET_ENCODED_CLASS ||
                    et_encoder_field(encoder, f)->kind == ET_ENCODED_VALUES;
     if (place < 0 || targets != 1)
-        return et_fail(error, ET_ECONFIG,
-                       "the features have %d of type target; one is what is learnt", targets);
+        return et_fail(error, ET_ECONFIG, "the features have %d targets; keep one", targets);
     const et_encoded_field *field = et_encoder_field(encoder, place);
     const bool classes = field->kind == ET_ENCODED_CLASS;
     *target = (et_tabular_target){ field->name, classes ? field->classes : 0,
                                    classes ? 0 : field->width };
     if (options->target && *options->target && strcmp(options->target, field->column[0]))
         return et_fail(error, ET_ECONFIG,
-                       "task.target: %s; the target of the features is %s; name one column",
+                       "task.target is %s, but the target in the features is %s; name one column",
                        options->target, field->column[0]);
     if (classes && field->classes < 2)
         return et_fail(error, ET_EDATA,
-                       "the target %s has one class only (%s); there is nothing to tell apart",
+                       "the target %s has only one class (%s): there is nothing to learn",
                        field->column[0], field->classes ? field->label[0] : "none");
     if (loss == ET_TABULAR_LOSS_BINARY && classes && field->classes != 2)
         return et_fail(error, ET_ECONFIG,
-                       "task.loss: binary is of two classes, and %s has %d; choose softmax",
+                       "task.loss: binary needs two classes, but %s has %d; choose softmax",
                        field->column[0], field->classes);
     if (loss != ET_TABULAR_LOSS_AUTO && classes != (loss <= ET_TABULAR_LOSS_BINARY))
         return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
-                       field->column[0], classes ? "is one of classes" : "is a number",
+                       field->column[0], classes ? "has classes" : "is a number",
                        classes ? "softmax or binary" : "squared, absolute or huber");
     if (!classes && (options->label_smoothing > 0 || options->class_weights.count))
-        return et_fail(error, ET_ECONFIG, "task.%s: the target %s is a number, not a class",
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: the target %s is a number, not a class; leave this setting out",
                        options->label_smoothing > 0 ? "label_smoothing" : "class_weights",
                        field->column[0]);
     return ET_OK;
@@ -209,10 +209,10 @@ static int hold_out(et_tabular_task *task, et_error *error)
     const size_t rows = (size_t)task->table->count;
     const bool classes = task->target.classes;
     if (rows < 2)
-        return et_fail(error, ET_EDATA,
-                       "%zu row: none can be held out; name validation_data, or set "
-                       "task.held_out: 0",
-                       rows);
+        return et_fail(
+            error, ET_EDATA,
+            "only %zu row: too few to hold out any; name validation_data, or set task.held_out: 0",
+            rows);
     bool *held = et_alloc(rows, sizeof *held);
     uint32_t *which = et_alloc(rows, sizeof *which);
     int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
@@ -240,9 +240,8 @@ static int check_same_rows(const et_tabular_task *task, et_error *error)
     const char *run = task->context.model_dir, *file = task->paths.items[0];
     return et_fail(
         error, ET_EDATA,
-        "%s was trained on other rows than %s, or other rows were held out (checksum "
-        "%s, was %s). Train another run that begins with its weights, for example: etude "
-        "train %s-2 --init %s --data %s",
+        "%s was trained on other rows than %s, or with other held-out rows (checksum %s, was %s). "
+        "Train another run from its weights, for example: etude train %s-2 --init %s --data %s",
         run, file, et_checksum_print(is).digits, digits, run, run, file);
 }
 
@@ -358,7 +357,7 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
                      : ET_OK;
     if (!status && options.capacity[0] % replicas)
         status = et_fail(error, ET_ECONFIG,
-                         "%s: %lld rows are not %lld equal parts, one for each replica",
+                         "%s: %lld rows cannot be split into %lld equal parts, one per replica",
                          options.setting, (long long)options.capacity[0], (long long)replicas);
     options.capacity[0] /= replicas;
     if (!status)
@@ -430,9 +429,8 @@ static int read_settings(et_tabular_other *other, const et_tabular_data *own, co
     other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
     int status = et_settings_override(&settings, text, error);
     if (!status && (other->data.mix.count || other->data.sets.count))
-        status = et_fail(error, ET_ECONFIG,
-                         "inputs are of one table: name the files of one, not "
-                         "mix or sets");
+        status =
+            et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
     return status;
 }
 
@@ -447,8 +445,8 @@ static int open_other(et_tabular_task *task, const et_data_config *params, et_ta
     int status = read_settings(other, own, params->settings, error);
     if (!status && !other->data.input_path.count && other->data.limit != own->limit)
         status = et_fail(error, ET_ECONFIG,
-                         "limit: of the task's own rows it is set with the task; "
-                         "name a table too (input_path)");
+                         "limit: for the task's own rows, set limit in the task; here also name a "
+                         "table (input_path)");
     if (status || !other->data.input_path.count)
         return status;
     status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);

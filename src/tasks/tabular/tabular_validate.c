@@ -235,8 +235,8 @@ static int find_lists(const et_value *from, const char *what, const et_value *li
         lists[i] = et_value_get(from, names[i]);
         if (!lists[i] || lists[i]->kind != ET_VALUE_LIST || lists[i]->count != lists[0]->count)
             return et_fail(error, ET_EFORMAT,
-                           "%s: %s is no list of as many items as %s; give what %s", what, names[i],
-                           ET_LOGGED_IDS, "validation_step logs");
+                           "%s: %s must be a list of as many items as %s; give what %s", what,
+                           names[i], ET_LOGGED_IDS, "validation_step logs");
     }
     return ET_OK;
 }

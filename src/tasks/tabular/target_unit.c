@@ -40,7 +40,7 @@ int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
     }
     return sound ? ET_OK
                  : et_fail(error, ET_EFORMAT,
-                           ET_TARGET_UNIT " is not an offset and a scale for each of %lld targets: "
-                                          "the checkpoint is damaged",
+                           ET_TARGET_UNIT " must be an offset and a scale for each of %lld "
+                                          "targets: the checkpoint is damaged",
                            (long long)targets);
 }

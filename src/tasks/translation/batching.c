@@ -11,16 +11,16 @@ int et_translation_check_batching(const char *name, const et_translation_data *d
     const bool bucketed = data->batching == ET_BATCHING_BUCKETED;
     if (data->static_batch && bucketed)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s: static_batch and batching: bucketed are two ways; keep one", name);
+                       "task.%s: static_batch and batching: bucketed are both set; keep one", name);
     if (data->static_batch && !training)
         return ET_OK;
     if (data->max_seq_length + bucketed <= data->global_batch_size)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "task.%s.global_batch_size: %lld tokens hold no sentence of "
-                   "max_seq_length, %lld%s; raise one or lower the other",
+                   "task.%s.global_batch_size: %lld tokens are fewer than max_seq_length, %lld%s; "
+                   "raise the batch size or lower the length",
                    name, (long long)data->global_batch_size, (long long)data->max_seq_length,
-                   bucketed ? ", in its bucket" : "");
+                   bucketed ? ", rounded up to its bucket" : "");
 }
 
 static int open_bucketed(et_source **out, et_samples *samples, const et_translation_data *data,

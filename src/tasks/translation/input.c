@@ -93,8 +93,8 @@ static int check_sides(const char *name, int64_t source, int64_t target, et_erro
     if (source == target || source < 0 || target < 0)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "task.%s: %lld source_path and %lld target_path files; they go in pairs", name,
-                   (long long)source, (long long)target);
+                   "task.%s: %lld source_path files but %lld target_path files; give equal numbers",
+                   name, (long long)source, (long long)target);
 }
 
 static int check_features(const char *name, const et_translation_part *part, et_error *error)
@@ -103,10 +103,10 @@ static int check_features(const char *name, const et_translation_part *part, et_
         return ET_OK;
     if (*part->src_lang && *part->tgt_lang && strcmp(part->src_lang, part->tgt_lang))
         return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "task.%s: input_path needs src_lang and tgt_lang, the names of two features of "
-                   "its records",
-                   name);
+    return et_fail(
+        error, ET_ECONFIG,
+        "task.%s: input_path needs src_lang and tgt_lang, the names of two features in its records",
+        name);
 }
 
 static int check_part(const char *name, const et_translation_part *part, et_error *error)
@@ -145,11 +145,12 @@ static int check_set_name(const char *name, const et_translation_part *sets, siz
     const char *own = text_of(sets[at].name);
     if (!*own || strlen(own) > 64 || strspn(own, NAME_LETTERS) != strlen(own))
         return et_fail(error, ET_ECONFIG,
-                       "task.%s.sets[%zu].name: \"%.64s\": up to 64 letters, digits, _ and -", name,
-                       at, own);
+                       "task.%s.sets[%zu].name: \"%.64s\": give up to 64 letters, digits, _ and -",
+                       name, at, own);
     for (size_t i = 0; i < at; i++)
         if (!strcmp(text_of(sets[i].name), own))
-            return et_fail(error, ET_ECONFIG, "task.%s.sets: two are named %s", name, own);
+            return et_fail(error, ET_ECONFIG, "task.%s.sets: two sets are called %s; rename one",
+                           name, own);
     return ET_OK;
 }
 
@@ -159,27 +160,25 @@ static int check_sets(const char *name, const et_translation_data *data, bool tr
     const et_translation_part own = part_of_data(data);
     int status = ET_OK;
     if (data->sets.count && training)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.sets: sets are scored one by one; what is learnt from together is "
-                       "a mix",
+        return et_fail(error, ET_ECONFIG, "task.%s.sets: sets are only for validation; use mix",
                        name);
     if (data->sets.count && names_text(&own))
         return et_fail(error, ET_ECONFIG,
-                       "task.%s: sets and paths of its own are both set; make those a set with a "
-                       "name, or take them away (source_path=null and so on)",
+                       "task.%s: sets and paths are both set; move the files into a set, or remove "
+                       "them (source_path=null and so on)",
                        name);
     if (data->sets.count > ET_TRANSLATION_SETS_MAX)
-        return et_fail(error, ET_ECONFIG, "task.%s.sets: %zu; at most %d", name, data->sets.count,
-                       ET_TRANSLATION_SETS_MAX);
+        return et_fail(error, ET_ECONFIG, "task.%s.sets: %zu sets; give at most %d", name,
+                       data->sets.count, ET_TRANSLATION_SETS_MAX);
     for (size_t i = 0; !status && i < data->sets.count; i++) {
         char own_name[SETTING_MAX];
         const et_translation_part part = part_at(data, i);
         snprintf(own_name, sizeof own_name, "%s.sets[%zu]", name, i);
         status = check_set_name(name, data->sets.items, i, error);
         if (!status)
-            status = names_text(&part)
-                         ? check_part(own_name, &part, error)
-                         : et_fail(error, ET_ECONFIG, "task.%s: names no text", own_name);
+            status = names_text(&part) ? check_part(own_name, &part, error)
+                                       : et_fail(error, ET_ECONFIG,
+                                                 "task.%s: no text is given; name files", own_name);
     }
     return status;
 }
@@ -191,22 +190,21 @@ static int check_mix(const char *name, const et_translation_data *data, bool tra
     int status = ET_OK;
     if (data->mix.count && names_text(&own))
         return et_fail(error, ET_ECONFIG,
-                       "task.%s: mix and paths of its own are both set; make those a part of the "
-                       "mix",
-                       name);
+                       "task.%s: mix and paths are both set; move the files into the mix", name);
     if (data->mix.count && !training)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s.mix: what is scored is no mix; name one text, or sets", name);
+                       "task.%s.mix: a mix is only for training; name one text, or sets", name);
     if (data->mix.count > ET_TRANSLATION_MIX_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s.mix: %zu texts; at most %d (one may have many files)", name,
+                       "task.%s.mix: %zu texts; give at most %d (each may have many files)", name,
                        data->mix.count, ET_TRANSLATION_MIX_MAX);
     for (size_t i = 0; !status && i < data->mix.count; i++) {
         char own_name[SETTING_MAX];
         const et_translation_part part = part_at(data, i);
         snprintf(own_name, sizeof own_name, "%s.mix[%zu]", name, i);
         status = names_text(&part) ? check_part(own_name, &part, error)
-                                   : et_fail(error, ET_ECONFIG, "task.%s: names no text", own_name);
+                                   : et_fail(error, ET_ECONFIG,
+                                             "task.%s: no text is given; name files", own_name);
     }
     return status;
 }
@@ -226,34 +224,33 @@ static int check_others(const char *name, const et_translation_data *data, bool 
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (named[i].value && *named[i].value)
             return et_fail(error, ET_ECONFIG,
-                           "task.%s.%s: %s: there are no named data sets here: write it to files "
-                           "and name those (input_path)",
+                           "task.%s.%s: %s: Etude has no named data sets: write the data to files "
+                           "and name them in input_path",
                            name, named[i].name, named[i].value);
     if (data->bpe_dropout > 0 && data->unigram_alpha > 0)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s: bpe_dropout and unigram_alpha are both set; keep the one of the "
-                       "vocabulary's kind",
+                       "task.%s: bpe_dropout and unigram_alpha are both set; keep the one for the "
+                       "kind of vocabulary",
                        name);
     if (!training && (data->bpe_dropout > 0 || data->unigram_alpha > 0))
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.%s: sub-words are drawn in training; what is scored is encoded one "
-                       "way: set it in task.train_data",
-                       name, data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha");
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.%s.%s: sub-words are only sampled in training: set it in task.train_data", name,
+            data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha");
     if (!training && (data->deduplicate || data->max_length_ratio > 0))
         return et_fail(error, ET_ECONFIG,
-                       "task.%s.%s: all pairs are scored, so that scores are of the same lines "
-                       "whatever the settings; leave it out",
+                       "task.%s.%s: validation always scores all pairs, so that scores stay "
+                       "comparable; leave it out",
                        name, data->deduplicate ? "deduplicate" : "max_length_ratio");
     if (data->tfds_as_supervised)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s.tfds_as_supervised: there are no named data sets here; leave it "
-                       "false",
+                       "task.%s.tfds_as_supervised: Etude has no named data sets; leave it false",
                        name);
     if (data->is_training != ET_TRANSLATION_UNSET &&
         (data->is_training == ET_TRANSLATION_TRUE) != training)
         return et_fail(error, ET_ECONFIG, "task.%s.is_training: %s %s; leave it out", name,
                        training ? "false, and" : "true, and",
-                       training ? "the task learns from it" : "it is scored, in order and once");
+                       training ? "the task learns from it" : "it is scored once, in order");
     return ET_OK;
 }
 
@@ -272,10 +269,9 @@ int et_translation_check_data(const char *name, const et_translation_data *data,
         return status;
     /* A run without validation data is fine, one without training data is not. */
     if (training && !et_translation_has_data(data))
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: no data; set source_path and target_path, or tsv_path, or "
-                       "input_path",
-                       name);
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.%s: no data; set source_path and target_path, or tsv_path, or input_path", name);
     return et_translation_check_batching(name, data, training, error);
 }
 
@@ -392,8 +388,8 @@ int et_translation_check_drawing(const et_translation_data *data, const char *ki
     if ((data->bpe_dropout <= 0 && data->unigram_alpha <= 0) || strcmp(kind, of) == 0)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "task.train_data.%s is of vocabularies of kind %s; this one is %s; set %s, or "
-                   "task.vocabulary.model_type=%s for a new one",
+                   "task.train_data.%s is only for vocabularies of kind %s, but this one is %s; "
+                   "set %s, or train a vocabulary with task.vocabulary.model_type=%s",
                    name, of, kind, data->bpe_dropout > 0 ? "unigram_alpha" : "bpe_dropout", of);
 }
 

@@ -70,10 +70,10 @@ static void say_smaller(const opening *o, int64_t limit)
 {
     int32_t size = et_vocabulary_size(*model_of(o));
     if (size < limit)
-        et_task_tell(&o->task->context,
-                     "a %s of %s tokens: the text allows no more "
-                     "(task.vocabulary.max_size: %s)",
-                     o->role->title, et_format_count(size).text, et_format_count(limit).text);
+        et_task_tell(
+            &o->task->context,
+            "a %s of %s tokens, the most that the text allows (task.vocabulary.max_size: %s)",
+            o->role->title, et_format_count(size).text, et_format_count(limit).text);
 }
 
 /* Gives the bytes of a model the run's name, if it is the one that the run's checkpoints were
@@ -114,7 +114,7 @@ static int train(const opening *o, et_error *error)
         return et_fail_while(error, status, "%s", o->role->size);
     if (status)
         return status;
-    status = keep(o, bytes, length, "a vocabulary trained anew", error);
+    status = keep(o, bytes, length, "a newly trained vocabulary", error);
     if (!status)
         status = et_vocabulary_parse(model_of(o), bytes, length, o->path, error);
     et_free(bytes);
@@ -142,7 +142,7 @@ static void say_other_size(const opening *o)
 {
     const int32_t size = et_vocabulary_size(*model_of(o));
     if (o->size && o->size != size)
-        et_log(ET_LOG_WARNING, "%s: %s is not heeded: the %s of %s has %s tokens", o->role->size,
+        et_log(ET_LOG_WARNING, "%s: %s is ignored: the %s of %s has %s tokens", o->role->size,
                et_format_count(o->size).text, o->role->title, o->given, et_format_count(size).text);
 }
 
@@ -171,8 +171,8 @@ static int check_same(const opening *o, et_error *error)
     char *bytes;
     size_t length;
     if (!et_file_exists(o->given)) {
-        et_log(ET_LOG_WARNING, "%s: %s is not there; the run's own, %s, is used", o->role->path,
-               o->given, o->path);
+        et_log(ET_LOG_WARNING, "%s: %s does not exist; Etude uses the run's copy, %s",
+               o->role->path, o->given, o->path);
         return ET_OK;
     }
     int status = read_given(o, &given, &bytes, &length, error);
@@ -183,7 +183,7 @@ static int check_same(const opening *o, et_error *error)
     et_vocabulary_close(given);
     return same ? ET_OK
                 : et_fail(error, ET_ECONFIG,
-                          "%s: %s is not the model that this run began with (%s); choose another "
+                          "%s: %s is not the model that this run started with (%s); choose another "
                           "--model-dir",
                           o->role->path, o->given, o->path);
 }
@@ -235,7 +235,7 @@ static int open_one(et_translation_task *task, int number, bool *checked, et_err
         return use_own(&o, error);
     /* A new run, or one that was stopped before this vocabulary was there. */
     if (task->context.reader)
-        return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train there first",
+        return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
                        task->context.model_dir, o.role->title);
     int status = *checked ? ET_OK : check_validation(task, error);
     *checked = true;
@@ -294,8 +294,8 @@ int et_translation_look_for_unknowns(const et_translation_task *task, const et_e
         count_unknowns(encoded, side, unk, ids, &tokens, &unknown);
         if (tokens && 3 * unknown >= tokens)
             et_log(ET_LOG_WARNING,
-                   "%s: %lld %% of the tokens of the %s are unknown to it; is it of this text, and "
-                   "of this side?",
+                   "%s: %lld %% of the tokens of the %s are unknown; check whether this vocabulary "
+                   "belongs to this text and language",
                    task->vocabulary_paths[number], (long long)(100 * unknown / tokens),
                    side == ET_SIDE_TARGET ? "target" : "source");
     }

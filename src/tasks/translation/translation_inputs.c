@@ -76,8 +76,8 @@ static int check_settings(const et_translation_data *data, bool training, et_err
     const char *name = training ? "train_data" : "validation_data";
     int status = et_translation_check_data(name, data, training, error);
     if (!status && data->sets.count)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.%s.sets: inputs are of one text; name the files of one", name);
+        status =
+            et_fail(error, ET_ECONFIG, "task.%s.sets: inputs need one text; name its files", name);
     if (!status && !et_translation_has_data(data))
         status = et_fail(error, ET_ECONFIG, "task.%s: no data; name a text in the settings", name);
     return status;
@@ -130,7 +130,7 @@ static int own_inputs(et_translation_task *task, bool training, const et_input_c
     const et_translation_options *options = &task->options;
     if (training && !task->training.count)
         return et_fail(error, ET_EUSAGE,
-                       "the task was opened to evaluate and has no training data; name some in the "
+                       "the task was opened to evaluate and has no training data; name data in the "
                        "settings of the inputs");
     if (training)
         return et_translation_training(task, &task->training, &options->train_data, part, out,

@@ -39,9 +39,9 @@ static const et_field stack_fields[] = {
     ET_FIELD_BOOL(et_translation_stack, use_bias, false,
                   "biases in attention projections (the feed-forward always has them)"),
     ET_FIELD_BOOL(et_translation_stack, norm_first, true,
-                  "normalise before each sub-layer (pre-norm); false: after it (post-norm)"),
+                  "normalize before each sub-layer (pre-norm); false: after it (post-norm)"),
     ET_FIELD_BOOL(et_translation_stack, final_norm, true,
-                  "normalise after the last layer; false with post-norm is fairseq's model"),
+                  "normalize after the last layer; false with post-norm is fairseq's model"),
     ET_FIELD_FLOAT(et_translation_stack, norm_epsilon, 1e-6, 1e-12, 1,
                    "added to the variance in layer norm"),
     ET_FIELD_END
@@ -59,20 +59,19 @@ static const et_field model_fields[] = {
     ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
                  "width of embeddings and of all layers; even", .change = ET_CHANGE_MODEL),
     ET_FIELD_BOOL(et_translation_model, tied_embeddings, true,
-                  "the target's table of embeddings is the output projection; false: that has a "
-                  "matrix of its own",
+                  "use the target embeddings as the output projection; false: a separate matrix",
                   .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
                    .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
     ET_FIELD_BOOL(et_translation_model, padded_decode, false,
-                  "decode in steps of one shape, up to decode_max_length, which it needs; results "
+                  "decode in steps of equal shape, up to decode_max_length (required); the results "
                   "are the same"),
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
                  "longest translation in tokens; 0: source length + extra_decode_length",
                  .nullable = true),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
-                 "tokens that a translation may be longer than its source"),
+                 "tokens by which a translation may exceed its source"),
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses in the beam; 1: greedy"),
     ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, ET_TRANSLATION_ALPHA_MAX,
                    "length penalty ((5 + length) / 6)^alpha"),
@@ -81,14 +80,13 @@ static const et_field model_fields[] = {
                    "probability spread over the tokens that are not the label",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_translation_model, r_drop, 0, 0, 1000,
-                   "R-Drop: each batch is computed twice with other dropout, and what the two "
-                   "predict is to agree, with this weight (5 is usual); 0: once",
+                   "R-Drop: compute each batch twice with different dropout and add a loss on the "
+                   "difference, with this weight (5 is usual); 0: off",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_INT(
         et_translation_model, sampled_vocabulary, 0, 0, INT32_MAX,
-        "tokens that an update's softmax is over: all that are in the batch, and others, drawn "
-        "anew in each step; at least as many as a batch has (of a shard: its share); 0, or "
-        "more than there are: all. Validation always takes all",
+        "sampled softmax: number of tokens in an update's softmax, those of the batch and random "
+        "others; at least the tokens of a batch (or shard); 0: all. Validation always uses all",
         .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
@@ -100,33 +98,37 @@ static const char *const batchings[] = { "packed", "bucketed", NULL };
 /* Rows of a text, which a part of a mix has as well. */
 #define TEXT_FIELDS(type)                                                                          \
     ET_FIELD_STRINGS(type, source_path,                                                            \
-                     "text files of the source language, plain or .gz, one sentence a line",       \
+                     "text files of the source language, plain or .gz, one sentence per line",     \
                      .change = ET_CHANGE_FREE),                                                    \
         ET_FIELD_STRINGS(type, target_path,                                                        \
-                         "text files of the target language, line by line the translation",        \
+                         "text files of the target language, the translations line by line",       \
                          .change = ET_CHANGE_FREE),                                                \
-        ET_FIELD_STRINGS(type, tsv_path, "instead of both: files of source TAB target",            \
-                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRINGS(                                                                          \
+            type, tsv_path,                                                                        \
+            "instead of source_path and target_path: files with SOURCE TAB TARGET per line",       \
+            .change = ET_CHANGE_FREE),                                                             \
         ET_FIELD_STRINGS(type, input_path,                                                         \
-                         "instead of those: TFRecord files of tf.Examples, plain or GZIP",         \
+                         "instead of text files: TFRecord files of tf.Examples, plain or GZIP",    \
                          .change = ET_CHANGE_FREE),                                                \
-        ET_FIELD_STRING(type, src_lang, "", "feature of input_path that holds the source",         \
+        ET_FIELD_STRING(type, src_lang, "", "feature of input_path with the source",               \
                         .change = ET_CHANGE_FREE),                                                 \
-        ET_FIELD_STRING(type, tgt_lang, "", "feature of input_path that holds the translation",    \
+        ET_FIELD_STRING(type, tgt_lang, "", "feature of input_path with the translation",          \
                         .change = ET_CHANGE_FREE)
 
 static const et_field part_fields[] = {
     TEXT_FIELDS(et_translation_part),
     ET_FIELD_FLOAT(et_translation_part, weight, 1, 1e-6, 1e6,
-                   "its share of a pass over the data, by the sum of weights"),
+                   "weight: fraction of the pairs that come from this part"),
     ET_FIELD_END
 };
 static const et_fields part_table = { "mix", part_fields };
 
-static const et_field set_fields[] = { ET_FIELD_STRING(
-                                           et_translation_part, name, "",
-                                           "what its scores are called: news/" ET_TRANSLATION_BLEU),
-                                       TEXT_FIELDS(et_translation_part), ET_FIELD_END };
+static const et_field set_fields[] = {
+    ET_FIELD_STRING(
+        et_translation_part, name, "",
+        "prefix of the logged scores of this set, such as news in news/" ET_TRANSLATION_BLEU),
+    TEXT_FIELDS(et_translation_part), ET_FIELD_END
+};
 static const et_fields set_table = { "sets", set_fields };
 
 /* ORDER ET_TRANSLATION_UNSET, ... */
@@ -140,78 +142,76 @@ static const et_field data_fields[] = {
     /* One of three forms: the first two, the third, the fourth (input.h). */
     TEXT_FIELDS(et_translation_data),
     ET_FIELD_STRUCTS(et_translation_data, mix, et_translation_part, &part_table,
-                     "instead of paths: several texts by weight", .change = ET_CHANGE_FREE),
-    ET_FIELD_STRUCTS(et_translation_data, sets, et_translation_part, &set_table,
-                     "instead of paths, of validation_data: several texts that are scored one by "
-                     "one",
-                     .change = ET_CHANGE_FREE),
+                     "instead of paths: several texts with weights", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRUCTS(
+        et_translation_data, sets, et_translation_part, &set_table,
+        "for validation_data, instead of paths: several texts that are scored separately",
+        .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 1, 1048576,
-                 "tokens of a batch, on the source and on the target side"),
+                 "tokens per batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/text/encoded.h). */
-    ET_FIELD_INT(
-        et_translation_data, max_seq_length, 64, 2, 65535,
-        "longest sentence in tokens, end of sentence counted: longer pairs are filtered in "
-        "training; in validation longer ones are cut for the loss, and translated and "
-        "scored whole"),
+    ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
+                 "longest sentence in tokens, with the end of sentence; training skips longer "
+                 "pairs; validation cuts them for the loss, but translates and scores them whole"),
     ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
-                   "most tokens of one side per token of the other; 0: any"),
-    ET_FIELD_BOOL(et_translation_data, deduplicate, false, "filter pairs seen before"),
+                   "maximal ratio of the two sentence lengths; 0: no limit"),
+    ET_FIELD_BOOL(et_translation_data, deduplicate, false, "remove duplicate pairs"),
     ET_FIELD_INT(et_translation_data, limit, 0, 0, UINT32_MAX,
-                 "use the first pairs only, so many of each text after filtering; 0: all"),
+                 "number of pairs to use, from the first of each text after filtering; 0: all"),
     ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
-                 "pairs that are sorted by length together before batches are cut"),
+                 "number of pairs that are sorted by length before they form batches"),
     ET_FIELD_BOOL(et_translation_data, static_batch, false,
-                  "batches of global_batch_size / max_seq_length pairs (validation: of "
-                  "global_batch_size pairs) of any lengths"),
+                  "batches of global_batch_size / max_seq_length pairs (validation: "
+                  "global_batch_size pairs) of any length"),
     ET_FIELD_CHOICE(et_translation_data, batching, ET_BATCHING_PACKED, batchings,
-                    "packed: as many pairs as fit; bucketed: pairs of one bucket of length, as "
-                    "Model Garden without static_batch"),
+                    "packed: as many pairs as fit; bucketed: pairs of similar length, as in Model "
+                    "Garden without static_batch"),
     ET_FIELD_FLOAT(et_translation_data, bpe_dropout, 0, 0, 0.99,
-                   "of training, with a BPE vocabulary: probability that a merge is left out, so "
-                   "that a sentence has other tokens in each pass"),
+                   "BPE dropout in training: probability to skip a merge, so a sentence has other "
+                   "tokens in each pass"),
     ET_FIELD_FLOAT(et_translation_data, unigram_alpha, 0, 0, 1000,
-                   "likewise with a unigram vocabulary: tokens are drawn by their probability to "
-                   "this power, such as 0.2; 0: the likeliest"),
+                   "the same for a unigram vocabulary: sample tokens by their probability to this "
+                   "power, such as 0.2; 0: the most likely"),
     ET_FIELD_INT(et_translation_data, seed, -1, -1, SEED_MAX,
-                 "of the order of the data; -1: runtime.seed", .nullable = true),
+                 "seed of the data order; -1: runtime.seed", .nullable = true),
     ET_FIELD_INT(et_translation_data, prefetch_buffer_size, -1, -1, 1024,
                  "batches read ahead in training; -1: runtime.prefetch", .nullable = true,
                  .change = ET_CHANGE_FREE),
     /* What follows decides nothing here, or is refused: input.h says why. */
     ET_FIELD_CHOICE(et_translation_data, is_training, ET_TRANSLATION_UNSET, truths,
-                    "as where it stands: train_data is, validation_data is not",
+                    "must be true in train_data, false in validation_data",
                     .change = ET_CHANGE_FREE),
     ET_FIELD_BOOL(et_translation_data, drop_remainder, false,
-                  "either: no pair is filtered; passes follow on each other, as where Model Garden "
-                  "repeats before it batches",
+                  "no effect: no pair is dropped, because passes follow each other without gaps",
                   .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, shuffle_buffer_size, 100, 0, INT64_MAX,
-                 "any: all of the data is shuffled", .change = ET_CHANGE_FREE),
-    ET_FIELD_BOOL(et_translation_data, cache, false, "either: encoded text is always kept",
+                 "no effect: all data is shuffled", .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, cache, false, "no effect: encoded text is always cached",
                   .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, cycle_length, 0, 0, INT64_MAX,
-                 "any: pairs are numbered file after file, then shuffled", .nullable = true,
+                 "no effect: pairs are numbered file by file, then shuffled", .nullable = true,
                  .change = ET_CHANGE_FREE),
-    ET_FIELD_INT(et_translation_data, block_length, 1, 1, INT64_MAX, "any, as cycle_length",
+    ET_FIELD_INT(et_translation_data, block_length, 1, 1, INT64_MAX, "no effect, as cycle_length",
                  .change = ET_CHANGE_FREE),
     ET_FIELD_CHOICE(et_translation_data, deterministic, ET_TRANSLATION_UNSET, truths,
-                    "any: the order is always the same", .change = ET_CHANGE_FREE),
+                    "no effect: the order is always deterministic", .change = ET_CHANGE_FREE),
     ET_FIELD_BOOL(et_translation_data, sharding, true,
-                  "either: ranks read all data and share batches", .change = ET_CHANGE_FREE),
-    ET_FIELD_STRING(et_translation_data, tfds_name, "", "none: there are no named data sets",
-                    .change = ET_CHANGE_FREE),
-    ET_FIELD_STRING(et_translation_data, tfds_split, "", "none, as tfds_name",
-                    .change = ET_CHANGE_FREE),
-    ET_FIELD_STRING(et_translation_data, tfds_data_dir, "", "none, as tfds_name",
-                    .change = ET_CHANGE_FREE),
-    ET_FIELD_BOOL(et_translation_data, tfds_as_supervised, false, "false, as tfds_name",
+                  "no effect: every rank reads all data and computes a part of each batch",
                   .change = ET_CHANGE_FREE),
-    ET_FIELD_STRING(et_translation_data, tfds_skip_decoding_feature, "", "none, as tfds_name",
-                    .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_name, "",
+                    "must be empty: there are no named data sets", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_split, "",
+                    "must be empty: there are no named data sets", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_data_dir, "",
+                    "must be empty: there are no named data sets", .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, tfds_as_supervised, false,
+                  "must be false: there are no named data sets", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_skip_decoding_feature, "",
+                    "must be empty: there are no named data sets", .change = ET_CHANGE_FREE),
     ET_FIELD_ONLY("sentencepiece_model_path", "",
-                  "training and validation have one vocabulary: task.sentencepiece_model_path"),
+                  "training and validation share the vocabulary in task.sentencepiece_model_path"),
     ET_FIELD_ONLY("transform_and_batch", "true", "text is always encoded and batched"),
-    ET_FIELD_ONLY("has_unique_id", "false", "sentences are numbered where they are read"),
+    ET_FIELD_ONLY("has_unique_id", "false", "sentences are numbered as they are read"),
     ET_DATA_ONLY_FIELDS, ET_FIELD_END
 };
 const et_fields et_translation_data_fields = { "data", data_fields };
@@ -225,10 +225,10 @@ static const char *const model_types[] = { "unigram", "bpe", NULL };
 
 static const et_field side_fields[] = {
     ET_FIELD_INT(et_translation_side, size, 0, 0, SIZE_MOST,
-                 "tokens, when this side's vocabulary is trained; 0: task.vocabulary.size",
+                 "number of tokens when this vocabulary is trained; 0: task.vocabulary.size",
                  .zero = "auto"),
     ET_FIELD_STRING(et_translation_side, path, NULL,
-                    "SentencePiece model of this side; null or \"\": trained on its text",
+                    "SentencePiece model of this language; null or \"\": trained on its text",
                     .change = ET_CHANGE_FREE),
     ET_FIELD_END
 };
@@ -236,28 +236,27 @@ static const et_fields side_table = { "side", side_fields };
 
 static const et_field vocabulary_fields[] = {
     ET_FIELD_BOOL(et_translation_vocabulary, shared, true,
-                  "one vocabulary and one table of embeddings for both sides; false: one each",
+                  "one vocabulary and embedding table for both languages; false: one for each",
                   .change = ET_CHANGE_MODEL),
     ET_FIELD_STRUCT(et_translation_vocabulary, source, &side_table,
-                    "the source's own, where shared is false"),
+                    "vocabulary of the source if shared is false"),
     ET_FIELD_STRUCT(et_translation_vocabulary, target, &side_table,
-                    "the target's own, where shared is false"),
+                    "vocabulary of the target if shared is false"),
     /* For training one; a given or kept vocabulary has its own. */
-    ET_FIELD_INT(
-        et_translation_vocabulary, size, 0, 0, SIZE_MOST,
-        "tokens, when the vocabulary is trained on the data; auto, which is 0: max_size, or "
-        "as many as the text allows",
-        .zero = "auto"),
+    ET_FIELD_INT(et_translation_vocabulary, size, 0, 0, SIZE_MOST,
+                 "number of tokens when the vocabulary is trained; 0 or auto: max_size, or as many "
+                 "as the text allows",
+                 .zero = "auto"),
     ET_FIELD_INT(et_translation_vocabulary, max_size, 8000, SIZE_LEAST, SIZE_MOST,
-                 "most tokens where size is 0"),
+                 "maximal number of tokens if size is 0"),
     ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,
                     "kind of SentencePiece model"),
     ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.98, 1,
-                   "share of the text's characters that get tokens of their own"),
+                   "fraction of the text's characters that the vocabulary covers"),
     ET_FIELD_BOOL(et_translation_vocabulary, byte_fallback, false,
-                  "256 tokens for bytes, so that no character is unknown"),
+                  "add 256 tokens for bytes, so that no character is unknown"),
     ET_FIELD_STRINGS(et_translation_vocabulary, user_defined_symbols,
-                     "texts that are always one token, such as <url>"),
+                     "texts that are always a single token, such as <url>"),
     ET_FIELD_END
 };
 static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };
@@ -269,28 +268,28 @@ static const char *const tokenizers[] = { "13a", "none", NULL };
 static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, model, &model_table, "the Transformer"),
     ET_FIELD_STRUCT(et_translation_options, train_data, &et_translation_data_fields,
-                    "what is learnt from", .change = ET_CHANGE_FIXED),
+                    "training data", .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_translation_options, validation_data, &et_translation_data_fields,
-                    "what is scored between loops; a list is that of sets", .list = "sets",
-                    .nullable = true),
+                    "validation data; a list is read as sets", .list = "sets", .nullable = true),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
                     "SentencePiece model; null or \"\": trained on the training data"),
     ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
-                    "weights that a new run begins with: a file, a run's directory (its newest) or "
-                    "its best; null: drawn"),
+                    "initial weights of a new run: a file, a run's directory (its newest "
+                    "checkpoint) or its best/; null: random"),
     ET_FIELD_STRING(et_translation_options, init_pattern, NULL,
-                    "expression of the names that init_checkpoint gives; null: all of the model's"),
+                    "regular expression: parameters that init_checkpoint initializes; null: all"),
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
-                    "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
+                    "training of a vocabulary", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
-                 "translations shown at each validation; true: 1,000", .nullable = true,
+                 "number of translations shown at each validation; true: 1,000", .nullable = true,
                  .truth = 1000),
     ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
-                    "tokenisation of BLEU in validation"),
+                    "tokenization of BLEU in validation"),
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
-                  "lower-case before BLEU in validation"),
+                  "convert to lower case before BLEU in validation"),
     ET_FIELD_STRUCT(et_translation_options, differential_privacy_config, &et_privacy_fields,
-                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED, .nullable = true),
+                    "differential privacy: clipped and noisy gradients", .change = ET_CHANGE_FIXED,
+                    .nullable = true),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
@@ -314,7 +313,7 @@ static int check_size(const char *setting, int64_t size, et_error *error)
     if (!size || size >= SIZE_LEAST)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "%s: %lld is too small; choose %d or more, or 0 for what the text allows",
+                   "%s: %lld is too small; choose at least %d, or 0 for as many as the text allows",
                    setting, (long long)size, SIZE_LEAST);
 }
 
@@ -338,15 +337,15 @@ static int check_vocabulary(const et_translation_options *options, et_error *err
                  path ? "path" : "size");
         if (v->shared && (path || rows[i].size))
             return et_fail(error, ET_ECONFIG,
-                           "%s: both sides share a vocabulary; set task.vocabulary.shared to false "
-                           "(--separate-vocabularies), or %s for both",
+                           "%s: both languages share a vocabulary; set task.vocabulary.shared to "
+                           "false (--separate-vocabularies), or %s for both",
                            setting,
                            path ? "task.sentencepiece_model_path" : "task.vocabulary.size");
         status = check_size(setting, rows[i].size, error);
     }
     if (!status && !v->shared && both && *both)
         return et_fail(error, ET_ECONFIG,
-                       "task.sentencepiece_model_path: %s is of both sides, and "
+                       "task.sentencepiece_model_path: %s is for a shared vocabulary, but "
                        "task.vocabulary.shared is false; set task.vocabulary.source.path and "
                        "task.vocabulary.target.path",
                        both);
@@ -365,8 +364,8 @@ static int check_r_drop(const et_translation_model *model, et_error *error)
     if (model->r_drop > 0 && model->dropout_rate == 0 && !drops(&model->encoder) &&
         !drops(&model->decoder))
         return et_fail(error, ET_ECONFIG,
-                       "task.model.r_drop: %g needs dropout, and all rates are 0; set "
-                       "task.model.dropout_rate, or r_drop to 0",
+                       "task.model.r_drop: %g needs dropout, but all dropout rates are 0; set "
+                       "task.model.dropout_rate, or set r_drop to 0",
                        model->r_drop);
     return ET_OK;
 }
@@ -374,10 +373,9 @@ static int check_r_drop(const et_translation_model *model, et_error *error)
 static int check_sampled(const et_translation_model *model, et_error *error)
 {
     if (model->sampled_vocabulary && model->r_drop > 0)
-        return et_fail(
-            error, ET_ECONFIG,
-            "task.model.sampled_vocabulary: not together with r_drop, which compares what "
-            "two draws predict of all tokens; set one of them to 0");
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.sampled_vocabulary: cannot be combined with r_drop, which "
+                       "compares predictions of all tokens; set one of them to 0");
     return ET_OK;
 }
 
@@ -392,8 +390,8 @@ int et_translation_check(const void *settings, et_error *error)
                        (long long)model->embedding_width);
     if (model->padded_decode && !model->decode_max_length)
         return et_fail(error, ET_ECONFIG,
-                       "task.model.padded_decode: needs task.model.decode_max_length; set that, or "
-                       "leave it false");
+                       "task.model.padded_decode: needs task.model.decode_max_length; set it, or "
+                       "set padded_decode to false");
     int status = check_r_drop(model, error);
     if (!status)
         status = check_sampled(model, error);
@@ -447,12 +445,12 @@ int et_translation_check_metric(const void *settings, const char *name, et_error
     int status =
         data->sets.count
             ? et_fail(error, ET_ECONFIG,
-                      "trainer.best_checkpoint_eval_metric: validation gives no %s; it is the name "
-                      "of a set, / and one of %s",
+                      "trainer.best_checkpoint_eval_metric: validation has no value %s; write "
+                      "SET/METRIC, with a metric of %s",
                       name, et_strbuf_text(&known))
             : et_fail(
                   error, ET_ECONFIG,
-                  "trainer.best_checkpoint_eval_metric: validation gives no %s%s (it gives: %s)",
+                  "trainer.best_checkpoint_eval_metric: validation has no value %s%s (it has: %s)",
                   name, et_nearest_hint(name, metrics, "").text, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;

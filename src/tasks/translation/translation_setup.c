@@ -98,9 +98,8 @@ static int check_texts(const et_translation_task *task, et_error *error)
     const char *run = task->context.model_dir;
     return et_fail(
         error, ET_EDATA,
-        "task.train_data.mix: %s was trained on other texts or weights (checksum %s, was "
-        "%s). Restore them, or train another run that begins with its weights: etude "
-        "train %s-2 --init %s",
+        "task.train_data.mix: %s was trained with other texts or weights (checksum %s, was %s). "
+        "Restore them, or train another run from its weights: etude train %s-2 --init %s",
         run, et_checksum_print(key).digits, et_checksum_print(expected).digits, run, run);
 }
 
@@ -144,8 +143,8 @@ static int part_of(const et_input_context *part, const char *name, bool training
         return ET_OK;
     if (share->global_batch_size % replicas)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s.global_batch_size: %lld is not %lld equal parts, one for each "
-                       "replica",
+                       "task.%s.global_batch_size: %lld cannot be split into %lld equal parts, one "
+                       "per replica",
                        name, (long long)share->global_batch_size, (long long)replicas);
     share->global_batch_size /= replicas;
     return et_translation_check_batching(name, share, training, error);
@@ -186,8 +185,8 @@ static int check_sampled(const et_translation_task *task, const et_translation_d
     if (sampled >= share->global_batch_size || sampled == et_vocabulary_size(task->sides.target))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "task.model.sampled_vocabulary: %lld tokens, and a batch%s has up to %lld "
-                   "(task.train_data.global_batch_size), which may all differ; set at least as "
+                   "task.model.sampled_vocabulary: %lld tokens are too few, as a batch%s may have "
+                   "up to %lld different ones (task.train_data.global_batch_size); set at least as "
                    "many, or 0 for the whole vocabulary",
                    (long long)sampled, task->context.data_shards > 1 ? " of a shard" : "",
                    (long long)share->global_batch_size);
@@ -260,8 +259,8 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
         status = et_corpus_next(corpus, &pair, error);
         if (!status && !pair.target)
             status = et_fail(error, ET_EDATA,
-                             "the validation text has become shorter while it was read: %zu pairs "
-                             "of %zu are left; start again",
+                             "the validation text changed while Etude read it: only %zu pairs of "
+                             "%zu are left; start again",
                              i, count);
         if (status)
             break;
@@ -279,7 +278,7 @@ int et_translation_open_scored(et_translation_task *task, et_scored *scored,
 {
     et_validation *validation = &task->validation;
     if (scored->encoded->pairs > UINT32_MAX - validation->numbered)
-        return et_fail(error, ET_EDATA, "more than 4,294,967,295 pairs to score: use less");
+        return et_fail(error, ET_EDATA, "more than 4,294,967,295 pairs to score: use fewer");
     scored->first = (uint32_t)validation->numbered;
     validation->numbered += scored->encoded->pairs;
     return read_references(scored, paths, error);
@@ -292,8 +291,8 @@ int et_translation_check_beam(const et_translation_task *task, et_error *error)
     if (2 * beam <= tokens)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "task.model.beam_size: %lld is more than half of the vocabulary's %d tokens; "
-                   "choose %d or less",
+                   "task.model.beam_size: %lld is more than half of the %d tokens in the "
+                   "vocabulary; choose at most %d",
                    (long long)beam, (int)tokens, (int)tokens / 2);
 }
 
@@ -316,9 +315,8 @@ static void tell_validation(const et_translation_task *task, const et_scored *sc
     et_corpus_counts_print(&counts, &text);
     if (counts.cut)
         et_strbuf_printf(&text,
-                         " to %s tokens for the loss and the accuracy "
-                         "(task.validation_data.max_seq_length); they are translated and scored "
-                         "whole",
+                         " to %s tokens for loss and accuracy "
+                         "(task.validation_data.max_seq_length), but translated and scored whole",
                          et_format_count(most).text);
     if (long_sources)
         et_strbuf_printf(&text, "%s %s translated from the first %s tokens",

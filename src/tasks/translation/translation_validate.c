@@ -88,8 +88,8 @@ static int read_state(const et_value *state, all_translated *all, et_arena *aren
     const et_value *outputs = ids ? list_of(state, ET_STEP_OUTPUTS, ids) : NULL;
     if (!outputs)
         return et_fail(error, ET_EFORMAT,
-                       "the state of a validation has no lists " ET_LOGGED_IDS
-                       " and " ET_STEP_OUTPUTS " of one length; aggregate_logs makes it");
+                       "the state of a validation needs lists " ET_LOGGED_IDS
+                       " and " ET_STEP_OUTPUTS " of equal length; make it with aggregate_logs");
     all->pairs = et_arena_array(arena, ids->count + 1, sizeof *all->pairs);
     if (!all->pairs)
         return et_alloc_failed(error, ids->count * sizeof *all->pairs, "validation");
@@ -126,10 +126,10 @@ static int read_output(const et_translation_task *task, translated *one, et_aren
     for (const et_value *id = one->outputs->first; id; id = id->next, count++) {
         if (id->kind != ET_VALUE_INT || id->integer < 0 ||
             id->integer >= et_vocabulary_size(task->sides.target))
-            return et_fail(error, ET_EDATA,
-                           "the translation of pair %lld: token %d is none of the vocabulary's %d",
-                           (long long)one->number, count + 1,
-                           (int)et_vocabulary_size(task->sides.target));
+            return et_fail(
+                error, ET_EDATA,
+                "the translation of pair %lld: token %d is not among the %d of the vocabulary",
+                (long long)one->number, count + 1, (int)et_vocabulary_size(task->sides.target));
         ids[count] = (int32_t)id->integer;
         if (ids[count] == eos)
             break;
@@ -149,8 +149,8 @@ static int find_pairs(const et_translation_task *task, all_translated *all, et_a
         one->scored = et_translation_scored(task, one->number, &one->pair);
         if (!one->scored)
             return et_fail(error, ET_EDATA,
-                           "pair %lld of a validation's state is in none of the task's validation "
-                           "data, of which " ET_LOGGED_IDS " are numbers",
+                           "pair %lld of a validation's state is not in the task's validation "
+                           "data, whose numbers " ET_LOGGED_IDS " must hold",
                            (long long)one->number);
         status =
             et_translation_source(one->scored->encoded, one->pair, &one->sentence, arena, error);

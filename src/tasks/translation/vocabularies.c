@@ -137,13 +137,12 @@ int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
         return ET_OK;
     const et_vocabulary_role *other = find_role(v, identity->values, is.digits);
     if (other)
-        return et_fail(error, ET_ECONFIG,
-                       "%s does not belong to %s: it is the %s, not the %s; name each file as it "
-                       "was",
-                       path, identity->checkpoint, other->title, role->title);
+        return et_fail(
+            error, ET_ECONFIG,
+            "%s does not belong to %s: it is the %s, not the %s; name each file as in training",
+            path, identity->checkpoint, other->title, role->title);
     return et_fail(error, ET_ECONFIG,
-                   "%s does not belong to %s: its checksum is %s, that of the %s it was "
-                   "trained with %s; put that file back",
+                   "%s changed since %s was trained (checksum %s, the %s had %s); restore the file",
                    path, identity->checkpoint, is.digits, role->title, was);
 }
 
@@ -234,8 +233,8 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
         return status;
     if (!has && !settings->shared)
         return et_fail(error, ET_ECONFIG,
-                       "%s has no %s and %s, as its sides share a vocabulary, and "
-                       "task.vocabulary.shared is false; leave that out",
+                       "%s has no %s and %s, because its languages share a vocabulary, but "
+                       "task.vocabulary.shared is false; leave this setting out",
                        model_dir, separate[ET_SIDE_SOURCE].file, separate[ET_SIDE_TARGET].file);
     *taken = has ? "vocabularies" : "vocabulary";
     settings->shared = !has;
@@ -255,15 +254,17 @@ int et_sides_check_symbols(et_sides sides, const char *program, et_error *error)
     const struct {
         const char *what, *source, *target;
     } rows[] = {
-        { "an end", et_vocabulary_token(sides.source, et_vocabulary_eos(sides.source)),
+        { "the end of a sentence",
+          et_vocabulary_token(sides.source, et_vocabulary_eos(sides.source)),
           et_vocabulary_token(sides.target, et_vocabulary_eos(sides.target)) },
-        { "what is unknown", et_vocabulary_token(sides.source, et_vocabulary_unk(sides.source)),
+        { "unknown text", et_vocabulary_token(sides.source, et_vocabulary_unk(sides.source)),
           et_vocabulary_token(sides.target, et_vocabulary_unk(sides.target)) },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].source, rows[i].target) != 0)
-            return et_fail(error, ET_ECONFIG,
-                           "%s has one token for %s, this model's vocabularies two: %s and %s",
-                           program, rows[i].what, rows[i].source, rows[i].target);
+            return et_fail(
+                error, ET_ECONFIG,
+                "%s needs one token for %s, but this model's vocabularies have two: %s and %s",
+                program, rows[i].what, rows[i].source, rows[i].target);
     return ET_OK;
 }

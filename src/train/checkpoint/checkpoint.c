@@ -174,11 +174,10 @@ static int check_options(const char *model_dir, const et_state *state,
     int status = et_path_check(model_dir, error);
     bool asks = options && options->inside && options->inside->asks;
     if (!status && et_state_ranks(state) && !asks)
-        return et_fail(
-            error, ET_EUSAGE,
-            "checkpoints of a state that %d ranks have in parts (sharded_optimizer) are a "
-            "run's: open one",
-            et_comm_size(et_state_ranks(state)));
+        return et_fail(error, ET_EUSAGE,
+                       "a state that is split over %d ranks (sharded_optimizer) can only be saved "
+                       "by a run: open one",
+                       et_comm_size(et_state_ranks(state)));
     return status || !options ? status : et_checkpoint_keep_check(options, error);
 }
 
@@ -447,7 +446,8 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     sane(checkpoints);
     int status = check_step(step, error);
     if (!status && (!metrics || metrics->kind != ET_VALUE_DICT))
-        status = et_fail(error, ET_EUSAGE, "the best of step %lld: no dict of its metrics",
+        status = et_fail(error, ET_EUSAGE,
+                         "the best checkpoint of step %lld: its metrics are not a dict",
                          (long long)step);
     if (!status)
         status = et_checkpoints_wait(checkpoints, error);
@@ -481,7 +481,7 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
     int status = et_disk_check(checkpoints->directory, bytes, error);
     if (!status)
         status = et_file_limit_check(checkpoints->directory, bytes, error);
-    return status ? et_fail_while(error, status, "room for a checkpoint") : ET_OK;
+    return status ? et_fail_while(error, status, "space for a checkpoint") : ET_OK;
 }
 
 /* A save on its way counts already: who asks wants to know whether to save this step again. */
@@ -505,7 +505,7 @@ static void commit_taken_up(et_checkpoints *self)
     if (!status)
         status = et_manifest_commit(&self->manifest, self->directory, &error);
     if (status)
-        et_log(ET_LOG_WARNING, "%s; tried again with the next save", error.text);
+        et_log(ET_LOG_WARNING, "%s; Etude tries again at the next save", error.text);
     else
         self->taken_up = 0;
 }
@@ -618,8 +618,8 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
     int64_t newest = manifest->count ? manifest->entries[manifest->count - 1].step : step;
     if (!status && newest > step)
         return et_fail(error, ET_EDIVERGED,
-                       "%s: the only checkpoint is of step %lld, later than step %lld: there is "
-                       "none to go back to",
+                       "%s: the only checkpoint is of step %lld, later than step %lld: there is no "
+                       "checkpoint to go back to",
                        checkpoints->directory, (long long)newest, (long long)step);
     if (status || manifest->count == before)
         return status;

@@ -61,7 +61,7 @@ static int read_step(int64_t *step, const et_safetensors *file, const char *path
     const char *digits = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STEP);
     char *end;
     if (!digits || !et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE))
-        return et_fail(error, ET_EFORMAT, "%s: not a checkpoint: no step or state in it", path);
+        return et_fail(error, ET_EFORMAT, "%s: not a checkpoint: it has no step or state", path);
     errno = 0;
     *step = strtoll(digits, &end, 10);
     if (errno || end == digits || *end || *step < 0)
@@ -98,8 +98,8 @@ static int other_shape(const et_safetensors_tensor *there, et_shape here, const 
 {
     char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
     return et_fail(error, ET_ECONFIG,
-                   "%s: belongs to another model: %s is %s %s there and float32 %s here; use the "
-                   "configuration it was made with",
+                   "%s: belongs to another model: %s is %s %s in the file, but float32 %s here; "
+                   "use the settings of the checkpoint",
                    path, there->name, et_dtype_name(there->dtype),
                    et_shape_print(there->shape, was), et_shape_print(here, is));
 }
@@ -115,10 +115,10 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
         if (!there && other_optimizer && !et_state_is_weight(here->name))
             continue;
         if (!there)
-            return et_fail(error, ET_ECONFIG,
-                           "%s: belongs to another model: it has no %s; use the configuration it "
-                           "was made with",
-                           path, here->name);
+            return et_fail(
+                error, ET_ECONFIG,
+                "%s: belongs to another model: it has no %s; use the settings of the checkpoint",
+                path, here->name);
         if (there->dtype != ET_F32 || !et_shape_equal(there->shape, here->shape))
             return other_shape(there, here->shape, path, error);
     }
@@ -126,8 +126,8 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
         const char *name = et_safetensors_at(file, i)->name;
         if (!et_state_tensor_find(state, name) && !(other_optimizer && !et_state_is_weight(name)))
             return et_fail(error, ET_ECONFIG,
-                           "%s: belongs to another model: it has %s, which this one has not; use "
-                           "the configuration it was made with",
+                           "%s: belongs to another model: it has %s, but this model does not; use "
+                           "the settings of the checkpoint",
                            path, name);
     }
     return ET_OK;
@@ -148,8 +148,8 @@ static void copy_tensors(et_state *state, const et_safetensors *file, const char
             dropped = et_safetensors_at(file, i)->name;
     if (dropped)
         et_log(ET_LOG_WARNING,
-               "%s: what this optimizer has not is dropped with the next save: %s and others", path,
-               dropped);
+               "%s: the next save drops values that this optimizer does not have: %s and others",
+               path, dropped);
 }
 
 /* et_json_parse names path itself; the rest of what may go wrong with the tree gets it here. */

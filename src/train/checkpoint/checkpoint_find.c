@@ -59,7 +59,7 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
     int status = locked ? et_manifest_load(out, directory, &reason)
                         : et_manifest_read(out, directory, &reason);
     if (status == ET_EFORMAT) {
-        et_log(ET_LOG_WARNING, "%s; taking what checkpoints are in %s", reason.text, directory);
+        et_log(ET_LOG_WARNING, "%s; using the checkpoints found in %s", reason.text, directory);
         *out = (et_manifest){ 0 };
     } else if (status) {
         return et_fail(error, status, "%s", reason.text);
@@ -120,8 +120,8 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
     if (!manifest->count)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,
-                   "%s: none of %zu checkpoints is sound (the oldest: %s); put a good one there, "
-                   "or start in another directory",
+                   "%s: all %zu checkpoints are damaged (the oldest: %s); restore one, or start in "
+                   "another directory",
                    directory, manifest->count, reason.text);
 }
 
@@ -137,7 +137,7 @@ static int newest_in(et_safetensors **file, int64_t *step, char **path, const ch
     int64_t index = -1;
     status = et_checkpoint_open_newest(file, step, &index, &manifest, directory, error);
     if (!status && index < 0)
-        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint there", directory);
+        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here", directory);
     if (!status) {
         *path = et_path_join(directory, manifest.entries[index].file);
         if (!*path)
@@ -156,12 +156,12 @@ int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     if (!directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
-    int status = et_file_exists(directory)
-                     ? newest_in(file, step, path, directory, error)
-                     : et_fail(error, ET_ENOTFOUND,
-                               "%s: no such directory; train there first, or name another "
-                               "--model-dir",
-                               directory);
+    int status =
+        et_file_exists(directory)
+            ? newest_in(file, step, path, directory, error)
+            : et_fail(error, ET_ENOTFOUND,
+                      "%s: no such directory; train this run first, or name another --model-dir",
+                      directory);
     et_free(directory);
     return status;
 }
@@ -287,8 +287,8 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
         return ET_OK;
     et_free(*path);
     *path = NULL;
-    return et_fail(error, ET_ENOTFOUND,
-                   "%s: keeps no checkpoint of step %s; `inspect` shows which, and there are best "
-                   "and newest",
-                   model_dir, name);
+    return et_fail(
+        error, ET_ENOTFOUND,
+        "%s: no checkpoint of step %s; `etude inspect` lists them, or use best or newest",
+        model_dir, name);
 }

@@ -12,8 +12,8 @@ int et_checkpoint_keep_check(const et_checkpoint_options *options, et_error *err
     return hours >= 0 && isfinite(hours)
                ? ET_OK
                : et_fail(error, ET_EUSAGE,
-                         "keep_every_n_hours: %g; give a number of hours, or 0 to keep the newest "
-                         "checkpoints only",
+                         "keep_every_n_hours: %g; give a number of hours, or 0 to keep only the "
+                         "newest checkpoints",
                          hours);
 }
 

@@ -14,8 +14,8 @@ static int fail_taken(et_error *error)
         return ET_EBUSY;
     const et_error taken = *error;
     return et_fail(error, ET_EBUSY,
-                   "%s; if that is another rank of this program, its loop, trainer or controller "
-                   "needs the comm (<etude/comm.h>)",
+                   "%s; if this is another rank of the same program, give its loop, trainer or "
+                   "controller the comm (<etude/comm.h>)",
                    taken.text);
 }
 

@@ -67,8 +67,8 @@ static int check_weight(const et_safetensors *file, const et_safetensors_tensor 
              : there->dtype == ET_F32 && et_shape_equal(there->shape, shape))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "%s: belongs to another model: %s is %s %s there and float32 %s here", path,
-                   name, et_dtype_name(there->dtype), et_shape_print(there->shape, was),
+                   "%s: belongs to another model: %s is %s %s in the file, but float32 %s here",
+                   path, name, et_dtype_name(there->dtype), et_shape_print(there->shape, was),
                    et_shape_print(shape, is));
 }
 
@@ -232,9 +232,9 @@ static int find_trimmed(char **path, const char *from, et_error *error)
     if (et_file_exists_in(from, ET_CHECKPOINT_FOLDER))
         return et_checkpoint_newest(path, from, error);
     if (!best && et_directory_exists(from))
-        return et_fail(error, ET_ENOTFOUND,
-                       "no checkpoint in it; name a run's directory, its best/, or a file of "
-                       "weights");
+        return et_fail(
+            error, ET_ENOTFOUND,
+            "no checkpoint here; name a run's directory, its best/, or a file of weights");
     char *parent = best ? et_path_parent(from) : NULL;
     if (parent)
         status = et_checkpoint_best(path, parent, error);
@@ -305,19 +305,19 @@ int et_checkpoint_initialize(et_params *params, const char *from, const char *pa
 {
     et_patterns *wanted = NULL;
     if (!et_params_ready(params))
-        return et_fail(error, ET_EUSAGE, "weights are loaded after et_params_materialize");
+        return et_fail(error, ET_EUSAGE, "call et_params_materialize before you load weights");
     int status = et_path_check(from, error);
     if (!status && pattern)
         status = et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error);
     if (!status && wanted && !any_name(params, wanted))
         status = et_fail(error, ET_ECONFIG,
-                         "init_pattern %s: the model has no such name; its first "
-                         "is %s",
-                         pattern, et_params_name(params, 0));
+                         "init_pattern %s matches no parameter; the first parameter is %s", pattern,
+                         et_params_name(params, 0));
     if (!status)
         status = load_found(params, from, wanted, error);
     et_patterns_free(wanted);
-    return status ? et_fail_while(error, status, "beginning with the weights of %s", from) : ET_OK;
+    return status ? et_fail_while(error, status, "initializing with the weights of %s", from)
+                  : ET_OK;
 }
 
 /* ---- averaging ---- */
@@ -389,8 +389,8 @@ static int choose(average *all, bool live_weights, et_error *error)
     for (size_t i = 1; i < all->count && !live_weights; i++)
         if (has_averages(all->files[i]) != all->averages)
             return et_fail(error, ET_ECONFIG,
-                           "%s has averaged weights and %s has none; name files of one kind, or "
-                           "take the weights of all with --live-weights",
+                           "%s has a moving average, but %s has none; name files of one kind, or "
+                           "use the trained weights with --live-weights",
                            all->paths[all->averages ? 0 : i], all->paths[all->averages ? i : 0]);
     return ET_OK;
 }
@@ -414,7 +414,8 @@ static int compare(average *all, et_arena *arena, et_error *error)
         return et_alloc_failed(error, all->item_count, "an average");
     for (size_t f = 0; f < all->count; f++) {
         if (count_weights(all->files[f]) != all->item_count)
-            return et_fail(error, ET_ECONFIG, "%s has %zu weights, %s has %zu: not of one model",
+            return et_fail(error, ET_ECONFIG,
+                           "%s has %zu weights, but %s has %zu: they belong to different models",
                            all->paths[0], all->item_count, all->paths[f],
                            count_weights(all->files[f]));
         for (size_t i = 0; i < all->item_count; i++) {
@@ -470,7 +471,7 @@ static int make_items(average *all, et_arena *arena, et_error *error)
         if (!et_state_is_weight(weight->name))
             continue;
         if (weight->dtype != ET_F32)
-            return et_fail(error, ET_ECONFIG, "%s: %s is %s; only float32 is averaged",
+            return et_fail(error, ET_ECONFIG, "%s: %s is %s; only float32 can be averaged",
                            all->paths[0], weight->name, et_dtype_name(weight->dtype));
         void *data = et_arena_alloc(arena, (size_t)weight->bytes);
         if (!data)

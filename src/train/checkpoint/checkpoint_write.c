@@ -170,7 +170,7 @@ static void remove_best(const et_checkpoints *self, int64_t step)
             ? et_checkpoint_file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, step)
             : NULL;
     if (path && unlink(path) && errno != ENOENT)
-        et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
+        et_log(ET_LOG_WARNING, "cannot remove %s: %s", path, strerror(errno));
     et_free(path);
 }
 

@@ -29,7 +29,7 @@ static int restore(void *self, const et_value *dict, et_error *error)
     return ET_OK;
 }
 
-static const et_part_class identity_class = { "what it belongs to", save, restore };
+static const et_part_class identity_class = { "identity of the run", save, restore };
 
 int et_state_add_identity(et_state *state, const et_value *values, et_error *error)
 {
@@ -100,9 +100,9 @@ static int compare(const et_identity *a, const et_identity *b, const et_value *x
     et_strbuf was = ET_STRBUF_INIT, is = ET_STRBUF_INIT;
     et_json_print(&was, x, 0);
     et_json_print(&is, y, 0);
-    status =
-        et_fail(error, ET_ECONFIG, "%s and %s are not of one model: %s is %s and %s", a->checkpoint,
-                b->checkpoint, et_strbuf_text(path), et_strbuf_text(&was), et_strbuf_text(&is));
+    status = et_fail(error, ET_ECONFIG, "%s and %s belong to different models: %s is %s and %s",
+                     a->checkpoint, b->checkpoint, et_strbuf_text(path), et_strbuf_text(&was),
+                     et_strbuf_text(&is));
     et_strbuf_release(&was);
     et_strbuf_release(&is);
     return status;

@@ -97,10 +97,10 @@ void et_state_seal(et_state *state)
 static int check_name(const char *name, et_error *error)
 {
     if (!name || !*name)
-        return et_fail(error, ET_EUSAGE, "a part of a state without a name: give it one");
+        return et_fail(error, ET_EUSAGE, "a part of a state has no name: give it one");
     return et_utf8_valid(name, strlen(name), NULL)
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "%s: the name of a part of a state is no UTF-8",
+               : et_fail(error, ET_EUSAGE, "%s: the name of a part of a state is not UTF-8",
                          et_tensor_name_escaped(name).text);
 }
 
@@ -108,11 +108,11 @@ static int check_name(const char *name, et_error *error)
 static int check_new(const et_state *state, const char *name, bool taken, et_error *error)
 {
     if (state->sealed)
-        return et_fail(error, ET_EUSAGE,
-                       "%s: what resumes is attached before the run begins, which restores it",
-                       name);
+        return et_fail(
+            error, ET_EUSAGE,
+            "%s: attach parts of the state before the run begins, because it restores them", name);
     return taken ? et_fail(error, ET_EUSAGE,
-                           "%s: the state has one of that name; give this one another", name)
+                           "%s: another part of the state has this name; choose another", name)
                  : ET_OK;
 }
 
@@ -123,7 +123,7 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
     if (status)
         return status;
     if (!class || !class->save || !class->restore)
-        return et_fail(error, ET_EUSAGE, "%s: a part of a state that cannot save and restore",
+        return et_fail(error, ET_EUSAGE, "%s: this part of the state cannot save and restore",
                        name);
     status = check_new(state, name, find_part(state, name), error);
     if (status)
@@ -186,10 +186,10 @@ int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape
         return status;
     const char *fault = et_tensor_name_fault(name);
     if (fault)
-        return et_fail(error, ET_EUSAGE, "array %s: its name %s: no checkpoint can have it",
+        return et_fail(error, ET_EUSAGE, "array %s: the name %s: a checkpoint cannot store it",
                        et_tensor_name_escaped(name).text, fault);
     if (!data || !et_shape_valid(shape))
-        return et_fail(error, ET_EUSAGE, "%s: %s%s is no array", name, data ? "" : "NULL, ",
+        return et_fail(error, ET_EUSAGE, "%s: %s%s is not an array", name, data ? "" : "NULL, ",
                        et_shape_print(shape, text));
     status = add_owned(state, et_strdup(name), data, shape, error);
     if (!status)
@@ -230,16 +230,15 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
 {
     if (!params || !et_params_ready(params))
         return et_fail(error, ET_EUSAGE,
-                       "parameters have no values yet; see et_params_materialize");
+                       "parameters have no values yet; call et_params_materialize first");
     float *values = et_params_values(params);
     int status = ET_OK;
     for (int i = 0; !status && i < et_params_count(params); i++)
         if (!et_state_is_weight(et_params_name(params, i)))
-            status =
-                et_fail(error, ET_EUSAGE,
-                        "parameter %s: names below " ET_STATE_AVERAGE " and " ET_STATE_OPTIMIZER
-                        " are of a checkpoint's other arrays; call its scope otherwise",
-                        et_params_name(params, i));
+            status = et_fail(error, ET_EUSAGE,
+                             "parameter %s: names that start with " ET_STATE_AVERAGE
+                             " or " ET_STATE_OPTIMIZER " are reserved; rename the scope",
+                             et_params_name(params, i));
     if (!status)
         status = et_state_add(state, "params", &params_class, params, error);
     state->params = status ? state->params : params;
@@ -308,9 +307,10 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
 {
     const et_slot_part *parts;
     if (!name || (strcmp(name, "optimizer") != 0 && et_state_is_weight(name)))
-        return et_fail(error, ET_EUSAGE,
-                       "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
-                       name ? name : "NULL");
+        return et_fail(
+            error, ET_EUSAGE,
+            "%s: the name of an optimizer must be \"optimizer\" or begin with \"optimizer/\"",
+            name ? name : "NULL");
     const et_params *params = et_optimizer_params(optimizer);
     int count = et_optimizer_parts(optimizer, &parts);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
@@ -367,14 +367,14 @@ static void start_slots(const et_state *state, const char *name, et_optimizer *o
         if (average) {
             et_optimizer_start(optimizer);
             if (tells)
-                et_log(ET_LOG_WARNING, "the average begins anew, from the weights");
+                et_log(ET_LOG_WARNING, "the moving average starts again from the weights");
         }
         restart |= !average;
     }
     if (restart)
         et_optimizer_restart(optimizer);
     if (restart && tells)
-        et_log(ET_LOG_WARNING, "the optimizer's moments begin anew, from zero");
+        et_log(ET_LOG_WARNING, "the optimizer's moments start again from zero");
 }
 
 void et_state_start_slots(const et_state *state, bool tells)
@@ -415,13 +415,12 @@ int et_state_match(const et_state *state, const et_value *tree, et_error *error)
         if (!dict && state->parts[i].optional)
             continue;
         if (!dict || dict->kind != ET_VALUE_DICT)
-            return et_fail(error, ET_ECONFIG, "holds no state of %s, which this run has",
+            return et_fail(error, ET_ECONFIG, "has no state of %s, but this run does",
                            state->parts[i].name);
     }
     for (const et_value *child = tree->first; child; child = child->next)
         if (!find_part(state, child->key))
-            return et_fail(error, ET_ECONFIG, "holds state of %s, which this run has not",
-                           child->key);
+            return et_fail(error, ET_ECONFIG, "has state of %s, but this run does not", child->key);
     return ET_OK;
 }
 

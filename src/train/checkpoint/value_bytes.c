@@ -146,6 +146,7 @@ int et_value_read_bytes(et_value **out, et_arena *arena, const void *bytes, size
     if (!r.wrong && !r.left && *out && !arena->failed)
         return ET_OK;
     *out = NULL;
-    return r.wrong || r.left ? et_fail(error, ET_EFORMAT, "values of another process: not whole")
-                             : et_alloc_failed(error, size, "values of another process");
+    return r.wrong || r.left
+               ? et_fail(error, ET_EFORMAT, "values of another process are incomplete")
+               : et_alloc_failed(error, size, "values of another process");
 }

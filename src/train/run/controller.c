@@ -26,11 +26,11 @@ static int check_action(const et_listed_action *listed, et_error *error)
 {
     const et_action_class *class = listed->action ? listed->action->class : NULL;
     if (!class || !class->name || !*class->name || !class->act)
-        return et_fail(error, ET_EUSAGE, "an action has a class with a name and an act");
+        return et_fail(error, ET_EUSAGE, "an action needs a class with a name and an act function");
     if (listed->acts == ET_ACTS_WHEN_DUE && !class->due)
         return et_fail(error, ET_EUSAGE,
-                       "action %s says at no step that it is due: it belongs to eval_actions or "
-                       "train_actions, or into et_conditional",
+                       "action %s is never due: put it into eval_actions or train_actions, or wrap "
+                       "it in et_conditional",
                        class->name);
     return ET_OK;
 }
@@ -45,7 +45,7 @@ static int check_actions(const et_controller *c, et_error *error)
         for (int k = 0; k < i; k++) {
             const char *name = c->actions[i].action->class->name;
             if (!strcmp(name, c->actions[k].action->class->name))
-                return et_fail(error, ET_EUSAGE, "two actions are named %s", name);
+                return et_fail(error, ET_EUSAGE, "two actions are called %s", name);
         }
     return status;
 }
@@ -180,20 +180,21 @@ static int check_outer(const et_controller_options *o, et_error *error)
     if (!o->trainer && !o->evaluator)
         return et_fail(error, ET_EUSAGE, "`trainer` and `evaluator` should not both be NULL");
     if (o->validation_interval || o->patience || o->target)
-        return et_fail(error, ET_ECONFIG, "%s: with outer_loop, calls say when to evaluate",
+        return et_fail(error, ET_ECONFIG,
+                       "%s: with outer_loop, call et_controller_evaluate instead",
                        o->patience ? "patience"
                        : o->target ? "target"
                                    : "validation_interval");
     if (outer->train_action_count < 0 || outer->eval_action_count < 0)
-        return et_fail(error, ET_ECONFIG, "a negative number of actions");
+        return et_fail(error, ET_ECONFIG, "the number of actions is negative");
     if ((outer->train_action_count && !outer->train_actions) ||
         (outer->eval_action_count && !outer->eval_actions))
-        return et_fail(error, ET_ECONFIG, "%d actions, and no list of them",
+        return et_fail(error, ET_ECONFIG, "%d actions, but the list is NULL",
                        outer->train_action_count + outer->eval_action_count);
     if (!o->trainer)
         return ET_OK;
     if (!o->trainer->class->step && !o->trainer->class->train)
-        return et_fail(error, ET_EUSAGE, "a trainer has a step or a train");
+        return et_fail(error, ET_EUSAGE, "a trainer needs either step or train");
     if (outer->steps_per_loop)
         return ET_OK;
     if (!o->steps_per_loop)
@@ -208,11 +209,12 @@ static int check_outer(const et_controller_options *o, et_error *error)
 static int check_planned(const et_controller_options *o, et_error *error)
 {
     if (!o->trainer || !o->run.model_dir || (!o->trainer->class->step && !o->trainer->class->train))
-        return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step, and model_dir");
+        return et_fail(error, ET_EUSAGE,
+                       "a controller needs a trainer with a step function, and model_dir");
     if (!o->trainer->class->step || o->trainer->class->train)
-        return et_fail(error, ET_EUSAGE, "a trainer with a train of its own needs outer_loop");
+        return et_fail(error, ET_EUSAGE, "a trainer with its own train function needs outer_loop");
     if (o->target && isnan(*o->target))
-        return et_fail(error, ET_ECONFIG, "target: no number");
+        return et_fail(error, ET_ECONFIG, "target: not a number");
     if ((o->patience || o->target) &&
         (!o->run.best_metric || !o->evaluator || !o->validation_interval))
         return et_fail(error, ET_ECONFIG,
@@ -232,11 +234,12 @@ static int check_options(const et_controller_options *o, et_error *error)
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] < 0)
-            return et_fail(error, ET_ECONFIG, "steps, intervals and counts are at least 0");
+            return et_fail(error, ET_ECONFIG, "steps, intervals and counts must be at least 0");
     if (o->action_count && !o->actions)
-        return et_fail(error, ET_ECONFIG, "%d actions, and no list of them", o->action_count);
+        return et_fail(error, ET_ECONFIG, "%d actions, but the list is NULL", o->action_count);
     if (o->validation_steps < -1)
-        return et_fail(error, ET_ECONFIG, "validation_steps: %lld; -1 is all there are",
+        return et_fail(error, ET_ECONFIG,
+                       "validation_steps: %lld; give at least 1, or -1 for all data",
                        (long long)o->validation_steps);
     return o->outer_loop ? check_outer(o, error) : check_planned(o, error);
 }
@@ -404,7 +407,8 @@ int et_controller_loop_steps(const et_controller *c, int64_t step, int64_t *step
                                    : c->options.steps_per_loop;
     if (*steps > 0)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "steps_per_loop gives %lld after step %lld; at least 1",
+    return et_fail(error, ET_ECONFIG,
+                   "steps_per_loop gives %lld after step %lld; it must give at least 1",
                    (long long)*steps, (long long)step);
 }
 
@@ -570,8 +574,7 @@ static int save_and_stop(et_controller *c, et_error *error)
         return status;
     if (!c->model_dir)
         return et_fail(error, ET_EINTERRUPTED,
-                       "interrupted after step %s; there is no model_dir "
-                       "to save it in",
+                       "interrupted after step %s; not saved, because there is no model_dir",
                        et_format_count(step).text);
     return step ? et_fail(error, ET_EINTERRUPTED, "interrupted: saved step %s. %s",
                           et_format_count(step).text, ET_CONTROLLER_RESUMES)
@@ -660,7 +663,7 @@ int et_controller_train(et_controller *c, et_error *error)
     et_controller_goal goal = { o->train_steps, o->validation_interval, o->validation_steps,
                                 o->evaluator && o->validation_interval, true };
     if (c->by_call)
-        return et_fail(error, ET_EUSAGE, "with outer_loop, et_controller_train_to trains");
+        return et_fail(error, ET_EUSAGE, "with outer_loop, use et_controller_train_to");
     if (!c->finished)
         return et_controller_run(c, &goal, error);
     return et_run_agree(c->run, et_run_finish_saves(c->run, c->trainer->step, error), error);

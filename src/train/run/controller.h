@@ -19,8 +19,7 @@ bool et_controller_improving(const et_controller *controller);
 /* What people read when a run is interrupted. */
 #define ET_CONTROLLER_RESUMES "The same command resumes from there."
 #define ET_CONTROLLER_NOT_BEGUN                                                                    \
-    "interrupted before the first step: nothing to save. "                                         \
-    "The same command starts again."
+    "interrupted before the first step: nothing to save. The same command starts again."
 
 /* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. Of
  * one that is driven call by call: never. */

@@ -143,7 +143,7 @@ static int restore_action(et_controller *c, const et_value *dict, const char *ke
     for (*action = 0; *action < c->count; ++*action)
         if (!strcmp(name_of(c, *action), name))
             return ET_OK;
-    return *name ? et_fail(error, ET_EFORMAT, "%s: there is no action named %s", key, name) : ET_OK;
+    return *name ? et_fail(error, ET_EFORMAT, "%s: no action is called %s", key, name) : ET_OK;
 }
 
 /* Steps are not negative, and a loop began no later than here. */
@@ -159,7 +159,7 @@ static int restore_steps(et_controller *c, const et_value *dict, et_error *error
     if (c->by_call && et_value_get(dict, "loop"))
         status = et_value_read_int(dict, "loop", &loop, error);
     if (!status && (loop < 0 || loop > step))
-        status = et_fail(error, ET_EFORMAT, "loop: it began at %lld, and the step is %lld",
+        status = et_fail(error, ET_EFORMAT, "loop: began at step %lld, but the step is %lld",
                          (long long)loop, (long long)step);
     c->trainer->step = step;
     c->loop_began = loop;

@@ -44,7 +44,7 @@ static int add_leaf(et_cursor *cursor, const et_dataset *dataset, const char *pa
 {
     et_source *source = dataset->source;
     if (find_path(cursor, path))
-        return et_fail(error, ET_EUSAGE, "a data set has two sources named %s", path);
+        return et_fail(error, ET_EUSAGE, "a data set has two sources called %s", path);
     if (find_source(cursor, source))
         return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
                        find_source(cursor, source)->path, path);
@@ -65,7 +65,7 @@ static int add_leaves(et_cursor *cursor, const et_dataset *dataset, et_strbuf *p
         const et_dataset *part = &dataset->parts[i];
         size_t length = path->length;
         if (!part->name || !*part->name || strchr(part->name, '/'))
-            return et_fail(error, ET_EUSAGE, "a part of a data set has a name, without '/'");
+            return et_fail(error, ET_EUSAGE, "a part of a data set needs a name without '/'");
         et_strbuf_printf(path, "%s%s", length ? "/" : "", part->name);
         status = path->failed ? et_alloc_failed(error, 0, "a data set")
                               : add_leaves(cursor, part, path, error);
@@ -87,7 +87,7 @@ int et_cursor_new(et_cursor **out, const et_dataset *dataset, et_error *error)
     *out = NULL;
     int64_t count = dataset ? count_leaves(dataset) : 0;
     if (!count)
-        return et_fail(error, ET_EUSAGE, "a data set without a source");
+        return et_fail(error, ET_EUSAGE, "a data set has no source");
     et_cursor *cursor = et_alloc_zero(1, sizeof *cursor);
     if (cursor)
         cursor->leaves = et_alloc_zero((size_t)count, sizeof *cursor->leaves);
@@ -151,7 +151,7 @@ int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, 
     const leaf *from = find_path(cursor, path ? path : "");
     *batch = NULL;
     if (!from)
-        return et_fail(error, ET_EUSAGE, "the data set has no source %s; one is named %s",
+        return et_fail(error, ET_EUSAGE, "the data set has no source %s; one is called %s",
                        path && *path ? path : "without a name", cursor->leaves[0].path);
     int status = et_source_next(from->cursor.source, from->cursor.batch, error);
     if (status)
@@ -198,11 +198,13 @@ int et_cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error)
     for (int i = 0; lives && !status && i < cursor->count; i++) {
         leaf *to = &cursor->leaves[i];
         const et_value *position = et_value_get(sources, to->path);
-        status = position ? et_batch_cursor_restore(&to->cursor, position, error)
-                          : et_fail(error, ET_EDATA,
-                                    "no position of source %s is saved: the data "
-                                    "set was another one",
-                                    *to->path ? to->path : "without a name");
+        status =
+            position
+                ? et_batch_cursor_restore(&to->cursor, position, error)
+                : et_fail(
+                      error, ET_EDATA,
+                      "no position of source %s is saved: the checkpoint is from another data set",
+                      *to->path ? to->path : "without a name");
     }
     cursor->lives = !status && lives;
     return status;

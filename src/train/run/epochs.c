@@ -16,10 +16,11 @@ int et_epochs_end(et_epochs *self, bool *ended, et_error *error)
 {
     *ended = false;
     if (self->epoch_steps < 1)
-        return et_fail(error, ET_ECONFIG, "epoch_steps: %lld; an epoch has at least 1",
+        return et_fail(error, ET_ECONFIG, "epoch_steps: %lld; give at least 1",
                        (long long)self->epoch_steps);
     if (!self->inside)
-        return et_fail(error, ET_EUSAGE, "the end of an epoch can only be asked for within one");
+        return et_fail(error, ET_EUSAGE,
+                       "the end of an epoch can only be requested within an epoch");
     *ended = *self->step / self->epoch_steps > self->epoch;
     self->inside = !*ended;
     return ET_OK;

@@ -112,7 +112,7 @@ int et_new_best_metric(const et_new_best *self, const et_value *logs, double *ou
         return o->value(o->payload, logs, out, error);
     return logs && et_metric_named(logs, o->metric, out)
                ? ET_OK
-               : et_fail(error, ET_ECONFIG, "logs have no number %s", o->metric);
+               : et_fail(error, ET_ECONFIG, "the logs have no number %s", o->metric);
 }
 
 static int compare(const et_new_best *self, const et_value *logs, bool *is_new, double *value,

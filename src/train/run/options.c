@@ -30,7 +30,8 @@ static const char *const comparisons[] = { "higher", "lower", "auto", NULL };
 static const char *const failed_saves[] = { "stop", "go_on", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
 static const et_field_refusal no_precisions[] = {
-    { "float16", "bfloat16 is as short, and has float32's range, so that it needs no loss scale" },
+    { "float16",
+      "use bfloat16: the same size, and with the range of float32 it needs no loss scale" },
     { NULL, NULL },
 };
 static const char *const strategies[] = {
@@ -39,19 +40,19 @@ static const char *const strategies[] = {
 static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto", NULL };
 
 /* Why settings of other machines take no value. */
-#define NO_TPU     "there is no TPU; training runs on the CPU"
-#define NO_GPU     "there is no GPU; training runs on the CPU"
-#define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/reference/scale.md)"
+#define NO_TPU     "Etude trains on the CPU, not on a TPU"
+#define NO_GPU     "Etude trains on the CPU, not on a GPU"
+#define ONE_WORKER "start ranks with etude launch, mpirun or srun (doc/reference/scale.md)"
 
 /* Model Garden's defaults, with which nothing is clipped and no noise added. */
 static const et_field privacy_fields[] = {
     ET_FIELD_FLOAT(et_privacy_options, clipping_norm, ET_CLIPPING_NORM, 1e-30, 1e30,
-                   "largest norm of a gradient"),
+                   "maximal norm of a gradient"),
     ET_FIELD_FLOAT(et_privacy_options, noise_multiplier, 0, 0, 1e6,
-                   "deviation of the noise, in clipping norms"),
+                   "standard deviation of the noise, in units of clipping_norm"),
     ET_FIELD_BOOL(et_privacy_options, per_example, false,
-                  "each sample's gradient is clipped: batches of one sample, of which "
-                  "trainer.gradient_accumulation make an update"),
+                  "clip the gradient of each sample: use batches of one sample, "
+                  "trainer.gradient_accumulation of them per update"),
     ET_FIELD_END
 };
 const et_fields et_privacy_fields = { "differential_privacy_config", privacy_fields };
@@ -71,12 +72,11 @@ const et_privacy_options *et_privacy_in(const et_fields *fields, const void *opt
 static const et_field early_stopping_fields[] = {
     ET_FIELD_INT(
         et_early_stopping, patience, 0, 0, 1000000000,
-        "validations in a row without a better best_checkpoint_eval_metric after which the "
-        "run ends; an equal value is not better, and one that is not a number does not "
-        "count; 0: the run does not end early"),
+        "number of validations in a row without a better best_checkpoint_eval_metric after which "
+        "the run ends; equal values are not better, NaN does not count; 0: no early stopping"),
     ET_FIELD_STRING(et_early_stopping, target, NULL,
-                    "value of best_checkpoint_eval_metric that is good enough: the run ends at the "
-                    "first validation that reaches it; null: none"),
+                    "target value of best_checkpoint_eval_metric: the run ends at the first "
+                    "validation that reaches it; null: none"),
     ET_FIELD_END
 };
 static const et_fields early_stopping_table = { "early_stopping", early_stopping_fields };
@@ -84,69 +84,63 @@ static const et_fields early_stopping_table = { "early_stopping", early_stopping
 /* trainer: intervals count updates, not batches. */
 static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
-                    "optimizer, learning rate, warm-up, average", .change = ET_CHANGE_ASK),
+                    "optimizer, learning rate, warm-up, moving average", .change = ET_CHANGE_ASK),
     ET_FIELD_INT(et_trainer_options, train_steps, 0, 0, STEPS_MAX,
-                 "updates in all, this or train_epochs must be set; a run that is there already "
+                 "number of updates; set this or train_epochs; a run that has reached this step "
                  "stops at once",
                  .epochs = true),
     ET_FIELD_EPOCHS("train_epochs", et_trainer_options, train_steps,
-                    "passes over the data, counted by the batches of the first: 3 is train_steps: "
-                    "3ep"),
+                    "passes over the data; 3 is the same as train_steps: 3ep"),
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
-                 "most updates without leaving the inner loop"),
+                 "maximal number of updates in one inner loop"),
     ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
-                 "updates between logs of loss and rates; 0: at the end only", .epochs = true),
+                 "updates between logs of loss and rates; 0: only at the end", .epochs = true),
     ET_FIELD_INT(et_trainer_options, checkpoint_interval, 1000, 0, STEPS_MAX,
-                 "updates between checkpoints; 0: at the end only", .epochs = true),
+                 "updates between checkpoints; 0: only at the end", .epochs = true),
     ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
                  "updates between validations; 0: none", .epochs = true),
     ET_FIELD_INT(et_trainer_options, validation_steps, -1, -1, STEPS_MAX,
-                 "batches of one validation; -1: all of the data, to its last, smaller batch"),
+                 "batches per validation; -1: all data, with the last, smaller batch"),
     ET_FIELD_FLOAT(et_trainer_options, continuous_eval_timeout, 3600, 0, 1e9,
                    "seconds without a new checkpoint after which --mode continuous_eval ends"),
     ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 0, 100000,
-                 "checkpoints kept, newest first; 0, all, null: all of them", .nullable = true,
+                 "number of newest checkpoints to keep; 0, all and null: all", .nullable = true,
                  .zero = "all"),
     ET_FIELD_FLOAT(et_trainer_options, keep_checkpoint_every_n_hours, 0, 0, 1e6,
-                   "beside them, one each so many hours is kept for good; 0: none"),
+                   "also keep one checkpoint per this many hours forever; 0: none"),
     ET_FIELD_CHOICE(et_trainer_options, on_failed_save, ET_FAILED_SAVE_STOP, failed_saves,
-                    "what is done when a checkpoint can't be saved and a second try at once fails "
-                    "too; go_on: train until the next one is due"),
+                    "what to do if saving a checkpoint fails twice in a row; go_on: train until "
+                    "the next checkpoint is due"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
-                 "batches whose gradients make one update", .change = ET_CHANGE_FIXED),
-    ET_FIELD_STRING(
-        et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
-        "value of validation that decides which checkpoint is best; of equal values the lower loss "
-        "wins, then the later step; auto: the task's own, the higher the better, where there is "
-        "validation data; null or \"\": none"),
-    ET_FIELD_CHOICE(
-        et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_AUTO, comparisons,
-        "which values of it are better; auto: lower ones if its name is that of a loss, "
-        "an error, a perplexity or a time, else higher ones"),
+                 "number of batches whose gradients make one update", .change = ET_CHANGE_FIXED),
+    ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
+                    "validation value that chooses the best checkpoint; ties: the lower loss, then "
+                    "the later step; auto: the task's own metric (higher is better) if there is "
+                    "validation data; null or \"\": none"),
+    ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_AUTO, comparisons,
+                    "which values of best_checkpoint_eval_metric are better; auto: lower for a "
+                    "loss, an error, a "
+                    "perplexity or a time, else higher"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
-                    "where the best checkpoint is kept: best"),
+                    "directory of the best checkpoint: always best"),
     ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
-                    "when a run ends before its last step", .nullable = true),
+                    "when a run stops before its last step", .nullable = true),
     ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
-                   "a step whose loss is larger has diverged, as one whose loss is no number; 0: "
-                   "none is too large"),
+                   "a larger loss counts as diverged, like a loss that is not finite; 0: no limit"),
     ET_FIELD_INT(et_trainer_options, recovery_begin_steps, 0, 0, STEPS_MAX,
-                 "update from which on the bound counts"),
+                 "first update for which loss_upper_bound counts"),
     ET_FIELD_INT(et_trainer_options, recovery_max_trials, 0, -1, 1000000,
-                 "how often in a row a run that has diverged goes back to its last checkpoint and "
-                 "on with other data; 0: it ends; -1: it ends, and there is no bound"),
+                 "how often in a row a diverged run goes back to its last checkpoint and continues "
+                 "with other data; 0: never; -1: never, and ignore loss_upper_bound"),
     ET_FIELD_ONLY("validation_summary_subdir", ET_LOGGED_VALIDATION,
-                  "what validation measures is logged in " ET_LOGGED_VALIDATION
-                  "/ of the model's directory"),
-    ET_FIELD_ONLY("preemption_on_demand_checkpoint", "true",
-                  "a run that is asked to stop always saves first"),
+                  "validation always logs to " ET_LOGGED_VALIDATION "/ in the model's directory"),
+    ET_FIELD_ONLY("preemption_on_demand_checkpoint", "true", "a run always saves before it stops"),
     ET_FIELD_ONLY("train_tf_while_loop", "true",
-                  "steps always run in an inner loop; see "
-                  "steps_per_loop"),
-    ET_FIELD_ONLY("train_tf_function", "true", "a step is always planned as a whole"),
-    ET_FIELD_ONLY("eval_tf_function", "true", "a step of validation is always planned as a whole"),
+                  "steps always run in an inner loop; see steps_per_loop"),
+    ET_FIELD_ONLY("train_tf_function", "true", "a step is always compiled as a whole"),
+    ET_FIELD_ONLY("eval_tf_function", "true", "a validation step is always compiled as a whole"),
     ET_FIELD_ONLY("eval_tf_while_loop", "false",
-                  "with it validation would leave out what a task measures itself"),
+                  "true would omit the task's own metrics in validation"),
     ET_FIELD_ONLY("allow_tpu_summary", "false", NO_TPU),
     ET_FIELD_END
 };
@@ -156,70 +150,69 @@ const et_fields et_trainer_fields = { "trainer", trainer_fields };
  * double, as JSON and YAML readers of other programs have it, holds exactly. */
 static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
-                 "seed of weights, order of data and dropout", .change = ET_CHANGE_FIXED),
+                 "seed of initial weights, data order and dropout", .change = ET_CHANGE_FIXED),
     ET_FIELD_CHOICE(
         et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
-        "type of activations; auto and null: bfloat16 where the CPU has matrix products of it",
+        "type of activations; auto and null: bfloat16 if the CPU has bfloat16 matrix products",
         .nullable = true, .refused = no_precisions, .change = ET_CHANGE_FIXED),
-    ET_FIELD_CHOICE(
-        et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
-        "what the backward pass computes again to save memory: cheap: norms and "
-        "activations; feed_forward: also their matrix products, which takes longer; auto: "
-        "feed_forward where a batch would need more than 1 GiB, else cheap"),
+    ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
+                    "what the backward pass recomputes to save memory: cheap: norms and "
+                    "activations; feed_forward: also the feed-forward's matrix products (slower); "
+                    "auto: feed_forward if a batch would need more than 1 GiB, else cheap"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
-                 "batches prepared ahead by a thread of its own; 0: none"),
+                 "batches prepared in advance by a separate thread; 0: none"),
     ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,
-                    "off, one_device and mirrored are the same: one CPU; others are refused"),
-    ET_FIELD_ONLY("enable_xla", NULL, "no effect: graphs are planned by Etude itself"),
-    ET_FIELD_ONLY("run_eagerly", "false", "a step is always planned as a whole"),
+                    "off, one_device and mirrored all mean one CPU; other values are refused"),
+    ET_FIELD_ONLY("enable_xla", NULL, "Etude compiles graphs itself"),
+    ET_FIELD_ONLY("run_eagerly", "false", "a step is always compiled as a whole"),
     ET_FIELD_ONLY("tpu", "null", NO_TPU),
     ET_FIELD_ONLY("tpu_enable_xla_dynamic_padder", "null", NO_TPU),
     ET_FIELD_ONLY("use_tpu_mp_strategy", "false", NO_TPU),
-    ET_FIELD_ONLY("num_cores_per_replica", "1", "a model is not cut into parts"),
-    ET_FIELD_ONLY("default_shard_dim", "-1", "a model is not cut into parts"),
+    ET_FIELD_ONLY("num_cores_per_replica", "1", "a model cannot be split across devices"),
+    ET_FIELD_ONLY("default_shard_dim", "-1", "a model cannot be split across devices"),
     ET_FIELD_ONLY("num_gpus", "0", NO_GPU),
     ET_FIELD_ONLY("gpu_thread_mode", "null", NO_GPU),
     ET_FIELD_ONLY("per_gpu_thread_count", "0", NO_GPU),
     ET_FIELD_ONLY("batchnorm_spatial_persistent", "false", NO_GPU),
     ET_FIELD_ONLY("dataset_num_private_threads", "null",
-                  "data is prepared by one thread; runtime.prefetch says how far ahead"),
+                  "one thread prepares data; use runtime.prefetch"),
     ET_FIELD_ONLY("worker_hosts", "null", ONE_WORKER),
     ET_FIELD_ONLY("task_index", "-1", ONE_WORKER),
     ET_FIELD_ONLY("all_reduce_alg", "null", ONE_WORKER),
     ET_FIELD_ONLY("num_packs", "1", ONE_WORKER),
     ET_FIELD_STRING(et_runtime_options, loss_scale, NULL,
-                    "factor of gradients while they are made: dynamic, which leaves updates out "
-                    "that are not finite (at most 100 in a row), or a number; null: none",
+                    "loss scale: dynamic (skips updates that are not finite, at most 100 in a row) "
+                    "or a number; null: none",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_runtime_options, data_shards, 1, 1, 1024,
-                 "equal parts into which a global batch is cut, for at most as many ranks (etude "
+                 "number of equal parts of a global batch, at least the number of ranks (etude "
                  "launch, mpirun); results depend on it, not on the number of ranks",
                  .change = ET_CHANGE_FIXED),
-    ET_FIELD_FLOAT(et_runtime_options, peer_timeout, 60, 0.1, 1e6,
-                   "seconds without a sign of life after which a rank is given up and all end"),
+    ET_FIELD_FLOAT(
+        et_runtime_options, peer_timeout, 60, 0.1, 1e6,
+        "seconds without an answer after which a rank counts as lost and all ranks stop"),
     ET_FIELD_BOOL(et_runtime_options, bfloat16_gradients, false,
-                  "gradients go from rank to rank as bfloat16: half the bytes, and results that "
-                  "depend on the number of ranks as well"),
+                  "ranks exchange gradients as bfloat16: half the bytes, but results also depend "
+                  "on the number of ranks"),
     ET_FIELD_BOOL(et_runtime_options, sharded_optimizer, false,
-                  "each rank keeps the optimizer's slots of its part of the parameters and updates "
-                  "those (ZeRO stage 1): less memory, the same results"),
+                  "each rank keeps and updates the optimizer's slots for a part of the parameters "
+                  "(ZeRO stage 1): less memory, the same results"),
     ET_FIELD_INT(et_runtime_options, gradients_per_update, 0, 0, ET_CLUSTER_GRADIENTS_MAX,
-                 "with workers and parameter servers: gradients that are added up before an "
-                 "update, whoever computed them; 0: as many as there are workers"),
+                 "with workers and parameter servers: number of gradients per update, from any "
+                 "workers; 0: the number of workers"),
     ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
-                 "with workers and parameter servers: updates at most between the weights that a "
-                 "gradient is of and its own; -1: as many as two gradients of each worker make"),
+                 "with workers and parameter servers: maximal age of a gradient's weights, in "
+                 "updates; -1: as many updates as two gradients of each worker make"),
     ET_FIELD_BOOL(et_runtime_options, synchronous, false,
-                  "with workers and parameter servers: an update is the sum of one gradient of "
-                  "each worker, of weights that nobody has changed since"),
-    ET_FIELD_FLOAT(et_runtime_options, staleness_wait, ET_CLUSTER_WAITS, 0, 1e6,
-                   "with workers and parameter servers: a worker whose next gradient would be "
-                   "stale waits for the update under way, at most so many times as long as its "
-                   "last batch took; 0: it never waits"),
-    ET_FIELD_BOOL(
-        et_runtime_options, weight_prediction, true,
-        "with workers and parameter servers: where updates are expected before its own, a "
-        "gradient is of weights that have moved on as in the last update"),
+                  "with workers and parameter servers: synchronous training: each update sums one "
+                  "gradient per worker, computed from the current weights"),
+    ET_FIELD_FLOAT(
+        et_runtime_options, staleness_wait, ET_CLUSTER_WAITS, 0, 1e6,
+        "with workers and parameter servers: a worker waits for a running update rather than "
+        "compute a stale gradient, at most this many times its last batch time; 0: never"),
+    ET_FIELD_BOOL(et_runtime_options, weight_prediction, true,
+                  "with workers and parameter servers: compute a gradient at extrapolated weights "
+                  "(by the last update) if other updates will come first"),
     ET_FIELD_END
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
@@ -265,12 +258,12 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
     if (options->train_steps == 0)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.train_steps: 0; say how many updates to train, such as 2000, or "
+                       "trainer.train_steps: 0; set the number of updates, such as 2000, or of "
                        "passes over the data, such as trainer.train_epochs: 10");
     if (options->validation_steps == 0)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.validation_steps: 0 batches measure nothing; choose -1 for all of "
-                       "the data, or trainer.validation_interval: 0 for no validation");
+                       "trainer.validation_steps: 0 batches measure nothing; set -1 for all data, "
+                       "or trainer.validation_interval: 0 for no validation");
     const char *metric = et_trainer_best_metric(options);
     double target;
     bool targeted;
@@ -287,15 +280,14 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
                               : "trainer.best_checkpoint_eval_metric, such as auto");
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
         options->best_checkpoint_metric_comp == ET_COMPARE_LOWER)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
-            "set trainer.best_checkpoint_eval_metric, such as " ET_LOGGED_VALIDATION_LOSS);
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_metric_comp: lower needs a metric; set "
+                       "trainer.best_checkpoint_eval_metric, such as " ET_LOGGED_VALIDATION_LOSS);
     const char *best = options->best_checkpoint_export_subdir;
     if (best && *best && strcmp(best, ET_CHECKPOINT_BEST))
         return et_fail(error, ET_ECONFIG,
-                       "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is kept in "
-                       "%s, where commands look for it",
+                       "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is always "
+                       "in %s; leave this setting out",
                        best, ET_CHECKPOINT_BEST);
     return check_optimization(options, error);
 }
@@ -329,7 +321,7 @@ int et_runtime_check(const et_runtime_options *options, et_error *error)
     if (options->distribution_strategy <= ET_STRATEGY_MIRRORED)
         return et_runtime_loss_scale(options, &scale, error);
     return et_fail(error, ET_ECONFIG,
-                   "runtime.distribution_strategy: %s is not taken here: %s; leave it at mirrored",
+                   "runtime.distribution_strategy: %s is not supported: %s; leave it at mirrored",
                    strategies[options->distribution_strategy],
                    reasons[options->distribution_strategy]);
 }
@@ -358,8 +350,8 @@ int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int
         return ET_OK;
     if (batches <= 0)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.train_epochs and intervals in epochs: how many batches a pass has "
-                       "is not known of this data; give steps");
+                       "trainer.train_epochs and intervals in epochs: the number of batches per "
+                       "pass is unknown for this data; give steps");
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
         double wanted = (double)et_field_steps(*spans[i], batches);
         if (*spans[i] < 0)

@@ -131,7 +131,7 @@ int et_runtime_check(const et_runtime_options *options, et_error *error);
  * and that mean nothing here. */
 #define ET_TASK_ONLY_FIELDS                                                                        \
     ET_FIELD_ONLY("name", "null", "a task is named by its kind"),                                  \
-        ET_FIELD_ONLY("allow_image_summary", "false", "no image is written to the logs")
+        ET_FIELD_ONLY("allow_image_summary", "false", "Etude writes no images to the logs")
 #define ET_DATA_ONLY_FIELDS                                                                        \
     ET_FIELD_ONLY("enable_tf_data_service", "false", ET_NO_DATA_SERVICE),                          \
         ET_FIELD_ONLY("tf_data_service_address", "null", ET_NO_DATA_SERVICE),                      \
@@ -140,12 +140,9 @@ int et_runtime_check(const et_runtime_options *options, et_error *error);
                       ET_NO_DATA_SERVICE),                                                         \
         ET_FIELD_ONLY("apply_tf_data_service_before_batching", "false", ET_NO_DATA_SERVICE),       \
         ET_FIELD_ONLY("trainer_id", "null", ET_NO_DATA_SERVICE),                                   \
-        ET_FIELD_ONLY("autotune_algorithm", "null",                                                \
-                      "there is no tf.data; runtime.prefetch says how far ahead data is read"),    \
-        ET_FIELD_ONLY("ram_budget", "null",                                                        \
-                      "there is no tf.data; runtime.prefetch says how far ahead data is read")
-#define ET_NO_DATA_SERVICE                                                                         \
-    "there is no tf.data service; each run reads its data itself, ahead of training"
+        ET_FIELD_ONLY("autotune_algorithm", "null", "there is no tf.data; use runtime.prefetch"),  \
+        ET_FIELD_ONLY("ram_budget", "null", "there is no tf.data; use runtime.prefetch")
+#define ET_NO_DATA_SERVICE "there is no tf.data service; each run reads its own data"
 
 /* runtime.loss_scale as et_task_trainer_options has it; 0: none. */
 int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error);

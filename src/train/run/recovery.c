@@ -69,7 +69,7 @@ static int read_numbers(et_recovery *r, const et_value *dict, et_error *error)
     if (!status && (r->trials < 1 || r->all < r->trials || r->all > TRIALS_MOST || r->step < 0 ||
                     r->failed <= r->step))
         status = et_fail(
-            error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: cannot be",
+            error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: impossible",
             (long long)r->trials, (long long)r->all, (long long)r->step, (long long)r->failed);
     return status;
 }
@@ -83,7 +83,7 @@ static int read_file(et_recovery *r, const char *path, et_error *error)
     status = read_numbers(r, dict, error);
     r->memory = et_value_get(dict, "memory");
     if (!status && (!r->memory || r->memory->kind != ET_VALUE_DICT))
-        status = et_fail(error, ET_EFORMAT, "memory: is missing or no dict");
+        status = et_fail(error, ET_EFORMAT, "memory: missing or not a dict");
     return status ? et_fail_while(error, status, "%s", path) : ET_OK;
 }
 
@@ -183,11 +183,11 @@ static int count_trial(et_recovery *r, const et_run *run, int64_t failed, et_err
     bool new_row = !r->all || newest >= r->failed;
     int64_t trials = new_row ? 1 : r->trials + 1;
     if (trials > r->max_trials)
-        return et_fail(error, ET_EDIVERGED,
-                       "%.700s. It has happened %lld times in a row; %lld "
-                       "trials are made (recovery_max_trials)",
-                       what, (long long)trials, (long long)r->max_trials);
-    et_log(ET_LOG_WARNING, "%.700s. Back to step %s: trial %lld of %lld", what,
+        return et_fail(
+            error, ET_EDIVERGED,
+            "%.700s. This happened %lld times in a row; the limit is %lld (recovery_max_trials)",
+            what, (long long)trials, (long long)r->max_trials);
+    et_log(ET_LOG_WARNING, "%.700s. Going back to step %s: trial %lld of %lld", what,
            et_format_count(newest).text, (long long)trials, (long long)r->max_trials);
     r->trials = trials;
     r->all++;

@@ -93,7 +93,7 @@ static int restore_data(et_run_best *best, const et_value *dict, et_error *error
         return ET_OK;
     int status = et_value_read_string(dict, "data", &digits, error);
     if (!status && !et_checksum_parse(&best->data, digits))
-        status = et_fail(error, ET_EFORMAT, "data: %.40s is no checksum", digits);
+        status = et_fail(error, ET_EFORMAT, "data: %.40s is not a checksum", digits);
     return status;
 }
 
@@ -163,10 +163,10 @@ static int check_options(const et_run_options *options, et_error *error)
         return et_fail(error, ET_EUSAGE, "a run needs a state");
     if (options->on_failed_save < ET_FAILED_SAVE_STOP ||
         options->on_failed_save > ET_FAILED_SAVE_GO_ON)
-        return et_fail(error, ET_ECONFIG, "on_failed_save: there is no %d",
+        return et_fail(error, ET_ECONFIG, "on_failed_save: %d does not exist",
                        options->on_failed_save);
     if (options->best_comparison < ET_COMPARE_HIGHER || options->best_comparison > ET_COMPARE_LOWER)
-        return et_fail(error, ET_ECONFIG, "best_comparison: there is no %d",
+        return et_fail(error, ET_ECONFIG, "best_comparison: %d does not exist",
                        options->best_comparison);
     return ET_OK;
 }
@@ -274,15 +274,14 @@ static void tell_other_best(const et_run *run)
     if (!best->known || !own || et_run_has_own_best(run))
         return;
     if (et_run_has_own_criterion(run))
-        et_log(
-            ET_LOG_WARNING,
-            "the best so far, step %s, is of other validation data: the next validation begins a "
-            "new best",
-            et_format_count(best->step).text);
+        et_log(ET_LOG_WARNING,
+               "the best step so far, %s, is from other validation data: the next validation "
+               "starts a new best",
+               et_format_count(best->step).text);
     else
         et_log(ET_LOG_WARNING,
-               "the best so far, step %s, was chosen by %s (%s), and now it is %s (%s): the next "
-               "validation begins a new best",
+               "the best step so far, %s, was chosen by %s (%s), but now it is %s (%s): the next "
+               "validation starts a new best",
                et_format_count(best->step).text, best->metric, direction(best->lower), own,
                direction(run->options.best_comparison == ET_COMPARE_LOWER));
 }
@@ -589,8 +588,8 @@ static void tell_not_a_number(et_run *run, int64_t step)
         return;
     run->told_not_a_number = true;
     et_log(ET_LOG_WARNING,
-           "%s, by which the best is chosen, is not a number at step %s: such a validation is not "
-           "the best, and early stopping does not count it",
+           "%s, which chooses the best checkpoint, is not a number at step %s: this validation "
+           "cannot be the best, and early stopping ignores it",
            run->options.best_metric, et_format_count(step).text);
 }
 
@@ -600,7 +599,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     double value, tie = NAN;
     if (!et_metric_named(values, name, &value))
         return et_fail(error, ET_ECONFIG,
-                       "validation gives no %s, by which the best is chosen "
+                       "validation has no value %s, which chooses the best checkpoint "
                        "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
                        name);
     if (run->options.best_tie)
@@ -720,7 +719,7 @@ void et_run_tell_warnings(et_run *run)
     for (size_t at = 0; !texts.failed && at < texts.length; at += strlen(texts.data + at) + 1)
         tell_warning(run, texts.data + at, &lines);
     if (dropped || texts.failed)
-        tell_warning(run, "there were more warnings than are kept", &lines);
+        tell_warning(run, "there were more warnings, which are not shown", &lines);
     write_lines(run, &lines);
     et_strbuf_release(&texts);
     et_strbuf_release(&lines);

@@ -32,8 +32,8 @@ int et_run_check_best(const et_run *run, et_error *error)
         return ET_OK;
     if (best->lost)
         return et_fail(error, failure->status ? failure->status : ET_EIO,
-                       "the best checkpoint, step %s (%s %s), could not be saved%s%s; %s/%s is not "
-                       "the best: use the newest checkpoint, or train anew from an earlier one",
+                       "cannot save the best checkpoint, step %s (%s %s)%s%s; %s/%s has an older "
+                       "one: use the newest checkpoint, or train again from an earlier one",
                        et_format_count(best->lost_step).text, best->metric,
                        et_format_value(best->lost_value).text, failure->status ? ": " : "",
                        failure->text, run->options.model_dir, ET_CHECKPOINT_BEST);
@@ -41,6 +41,6 @@ int et_run_check_best(const et_run *run, et_error *error)
         et_checkpoints_has_best(run->checkpoints, best->step))
         return ET_OK;
     return et_fail(error, ET_ENOTFOUND,
-                   "%s/%s: the best checkpoint, step %s, was saved there and is gone",
+                   "%s/%s: the best checkpoint, step %s, was saved here, but is missing",
                    run->options.model_dir, ET_CHECKPOINT_BEST, et_format_count(best->step).text);
 }

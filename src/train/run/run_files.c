@@ -33,7 +33,7 @@ int et_run_files_step(const char *model_dir, int64_t *step, et_error *error)
         et_manifest_release(&manifest);
     }
     if (!status && index < 0)
-        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint there", model_dir);
+        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here", model_dir);
     et_safetensors_close(file);
     et_free(directory);
     return status;
@@ -51,7 +51,7 @@ static int remove_all(const char *directory, et_error *error)
         if (!path)
             status = et_alloc_failed(error, strlen(directory), "a path");
         else if (et_file_exists(path) && remove(path))
-            status = et_fail_errno(error, "%s: cannot be removed", path);
+            status = et_fail_errno(error, "cannot remove %s", path);
         et_free(path);
     }
     et_manifest_release(&manifest);

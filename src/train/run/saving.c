@@ -92,7 +92,7 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
         et_log(ET_LOG_WARNING, "%s; trying once more", failure->text);
         return ET_OK;
     }
-    return end_or_warn(run, failure, "what is done since the last checkpoint is not saved", error);
+    return end_or_warn(run, failure, "the steps since the last checkpoint are not saved", error);
 }
 
 static void note_saved(et_run *run)

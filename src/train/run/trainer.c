@@ -32,7 +32,7 @@ int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_
     const int64_t before = trainer->step;
     et_arena arena = ET_ARENA_INIT;
     if (num_steps < 0)
-        return et_fail(error, ET_ECONFIG, "%lld steps; at least 0", (long long)num_steps);
+        return et_fail(error, ET_ECONFIG, "%lld steps; give at least 0", (long long)num_steps);
     if (!logs && !(logs = et_value_dict(&arena)))
         return et_alloc_failed(error, sizeof *logs, "logs");
     int status = et_trainer_run(trainer, num_steps, logs, error);
@@ -44,11 +44,11 @@ int et_trainer_lags(et_trainer *trainer, int64_t before, int64_t steps, et_error
 {
     const int64_t found = trainer->step;
     trainer->step = before;
-    return et_fail(
-        error, ET_EFAIL,
-        "%s was told to advance from step %lld to %lld and is at %lld: a trainer advances "
-        "by what it is told",
-        trainer->class->name, (long long)before, (long long)(before + steps), (long long)found);
+    return et_fail(error, ET_EFAIL,
+                   "%s was called to advance from step %lld to %lld, but is at %lld: a trainer "
+                   "must advance exactly as far",
+                   trainer->class->name, (long long)before, (long long)(before + steps),
+                   (long long)found);
 }
 
 bool et_trainer_records(const et_trainer *trainer)
@@ -89,7 +89,7 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
     const et_evaluator_class *class = evaluator->class;
     bool more = true;
     if (limit < -1)
-        return et_fail(error, ET_ECONFIG, "%s: %lld steps of evaluation; -1 is all there are",
+        return et_fail(error, ET_ECONFIG, "%s: %lld steps of evaluation; give -1 for all data",
                        class->name, (long long)limit);
     int status = et_evaluator_begin(evaluator, step, limit < 0 ? 0 : limit, error);
     while (!status && more)

@@ -19,7 +19,8 @@ static int choose_rule(et_optimization_options *options, const char *name, et_er
     options->optimizer.type = et_optimizer_type(name);
     if (options->optimizer.type != ET_OPTIMIZER_NONE)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "no rule named %s; there are: %s", name, et_optimizer_names);
+    return et_fail(error, ET_ECONFIG, "no update rule is called %s; there are: %s", name,
+                   et_optimizer_names);
 }
 
 static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,
@@ -51,14 +52,14 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     et_arena arena = ET_ARENA_INIT;
     *out = NULL;
     if (!et_params_ready(params))
-        return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
+        return et_fail(error, ET_EUSAGE, "call et_params_materialize before you open an optimizer");
     et_group *group = NULL;
     int status = read_setup(&options, setup ? setup : &defaults, &arena, error);
     const et_group *given = setup ? setup->group : NULL;
     if (!status && given && (trains || et_group_params(given) != params))
         status = et_fail(error, ET_ECONFIG, "et_optimizer_setup.group: %s",
-                         trains ? "and a prefix of names: give one of them"
-                                : "it is of another store of parameters");
+                         trains ? "and a prefix of names: give only one of them"
+                                : "it belongs to another store of parameters");
     if (!status && trains)
         status = et_group_new(&group, params, trains, error);
     if (!status)
@@ -86,8 +87,8 @@ static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_e
         const char *name = et_params_name(et_pass_params(pass), param);
         if (strncmp(name, prefix, strlen(prefix)) != 0)
             return et_fail(error, ET_EUSAGE,
-                           "the optimizer changes %s, and the pass leaves gradients of %s... alone "
-                           "(et_pass_options.trains): open the optimizer with that prefix",
+                           "the optimizer changes %s, but the pass computes gradients only for "
+                           "%s... (et_pass_options.trains): open the optimizer with this prefix",
                            name, prefix);
     }
     return ET_OK;
@@ -99,8 +100,9 @@ int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error
         return check_trains(optimizer, pass, error);
     return et_fail(error, ET_EUSAGE,
                    et_pass_is_training(pass)
-                       ? "an optimizer and a pass of two stores of parameters: open both on one"
-                       : "a pass that leaves no gradient: et_pass_options.training was not set");
+                       ? "the optimizer and the pass use different stores of parameters: open both "
+                         "on one store"
+                       : "the pass computes no gradient: set et_pass_options.training");
 }
 
 int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update, et_error *error)
@@ -109,7 +111,7 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
     if (wrong)
         return wrong;
     if (!et_pass_has_run(pass))
-        return et_fail(error, ET_EUSAGE, "the pass has not run: there is no gradient yet");
+        return et_fail(error, ET_EUSAGE, "there is no gradient yet: run the pass first");
     double divisor = et_pass_divisor(pass);
     et_update done = { NAN, 0, false };
     bool good = isfinite(et_pass_loss(pass)) && divisor >= 0;
@@ -129,6 +131,6 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
         return ET_OK;
     }
     const char *name = et_pass_find_not_finite(pass);
-    return et_fail(error, ET_EDIVERGED, "loss or gradient is not finite, first in %s",
+    return et_fail(error, ET_EDIVERGED, "the loss or gradient is not finite, first in %s",
                    name ? name : "the gradient's norm");
 }

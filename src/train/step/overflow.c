@@ -20,8 +20,8 @@ static int fail(et_overflow *self, et_step *step, int shard, et_error *error)
     const char *name = et_pass_find_not_finite(step->pass);
     et_source_describe(step->source, step->batch, batch, sizeof batch);
     return et_fail(error, ET_EDIVERGED,
-                   "step %lld: loss or gradient is not finite, first in %s; batch: %s%s. "
-                   "Lower the learning rate or clip gradients",
+                   "step %lld: the loss or gradient is not finite, first in %s; batch: %s%s. Lower "
+                   "the learning rate or clip gradients",
                    (long long)step->count + 1, name ? name : "the gradient's norm", batch,
                    name || shard == 0 ? "" : ", the last of the sum");
 }
@@ -75,7 +75,7 @@ static int restore_scale(void *self, const et_value *dict, et_error *error)
     et_overflow_scale *scale = self;
     int status = et_part_read_real(dict, "scale", &scale->overflow.scale, error);
     if (!status && !(scale->overflow.scale >= 1))
-        status = et_fail(error, ET_EFORMAT, "scale: %g is below 1", scale->overflow.scale);
+        status = et_fail(error, ET_EFORMAT, "scale: %g is less than 1", scale->overflow.scale);
     return status ? status : et_value_read_int(dict, "good", &scale->in_a_row, error);
 }
 

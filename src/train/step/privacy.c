@@ -39,8 +39,8 @@ int et_privacy_spent(double sampling_rate, double noise_multiplier, int64_t step
     int best = 0;
     if (!rates || !(noise_multiplier >= 0) || steps < 0)
         return et_fail(error, ET_ECONFIG,
-                       "sampling rate %g, noise %g, %lld steps, delta %g: rates are from 0 to 1, "
-                       "delta between, and nothing is negative",
+                       "sampling rate %g, noise %g, %lld steps, delta %g: give a rate from 0 to 1, "
+                       "a delta between 0 and 1, and no negative number",
                        sampling_rate, noise_multiplier, (long long)steps, delta);
     *epsilon = sampling_rate == 0 || steps == 0 ? 0 : INFINITY;
     for (int a = 2; *epsilon > 0 && noise_multiplier > 0 && a <= ORDER_MAX; a++) {

@@ -24,7 +24,7 @@ int et_privacy_check(const et_privacy_options *o, et_error *error)
     if (good)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "clipping_norm %g, noise_multiplier %g: give numbers from 0 on",
+                   "clipping_norm %g, noise_multiplier %g: give numbers of at least 0",
                    o->clipping_norm, o->noise_multiplier);
 }
 

@@ -365,8 +365,8 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
     *out = NULL;
     if (shards < ranks || shards < 2)
         return et_fail(error, ET_ECONFIG,
-                       "%d rank%s, and an update of %d batch%s: give at least as many batches, two "
-                       "or more (runtime.data_shards)",
+                       "%d rank%s, but an update of %d batch%s: give at least as many batches as "
+                       "ranks, and at least two (runtime.data_shards)",
                        ranks, ranks == 1 ? "" : "s", shards, shards == 1 ? "" : "es");
     ranked *self = et_alloc_zero(1, sizeof *self);
     if (!self)

@@ -25,13 +25,13 @@ struct et_shards {
 static int check_layout(const et_layout *layout, int64_t count, et_error *error)
 {
     if (layout->kinds > 1)
-        return et_fail(
-            error, ET_ECONFIG,
-            "shards: batches also count %ss, and are not cut by %ss alone; train a task, "
-            "which takes several batches an update",
-            layout->kind[1], layout->kind[0]);
+        return et_fail(error, ET_ECONFIG,
+                       "shards: these batches also count %ss, so they cannot be split by %ss; use "
+                       "a task with several batches per update",
+                       layout->kind[1], layout->kind[0]);
     if (count > layout->capacity[0])
-        return et_fail(error, ET_ECONFIG, "%lld shards of a batch of %lld %ss: at most as many",
+        return et_fail(error, ET_ECONFIG,
+                       "%lld shards of a batch of %lld %ss: give at most as many shards",
                        (long long)count, (long long)layout->capacity[0], layout->kind[0]);
     return ET_OK;
 }
@@ -41,10 +41,9 @@ static int check(const et_shards_options *o, const et_layout *layout, int64_t co
 {
     int ranks = et_comm_size(o->comm);
     if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%lld shards: at least 1", (long long)count);
+        return et_fail(error, ET_ECONFIG, "%lld shards: give at least 1", (long long)count);
     if (count < ranks)
-        return et_fail(error, ET_ECONFIG,
-                       "%lld shard%s and %d ranks, each of which computes one at least: give %d",
+        return et_fail(error, ET_ECONFIG, "%lld shard%s, but %d ranks: give at least %d shards",
                        (long long)count, count == 1 ? "" : "s", ranks, ranks);
     return check_layout(layout, count, error);
 }
@@ -116,12 +115,12 @@ static int run_shards(et_shards *s, const et_batch *batch, uint64_t seed, uint64
     int64_t filled = batch->filled[0], count = s->reducer->shards;
     if (!et_layout_same(batch->layout, &s->layout) || filled > s->layout.capacity[0] * count)
         return et_fail(error, ET_EUSAGE,
-                       "a batch of another layout than the shards', or of more than %lld samples",
+                       "the batch has another layout than the shards, or more than %lld samples",
                        (long long)(s->layout.capacity[0] * count));
     if (filled < count && et_pass_tracks(s->pass))
         return et_fail(error, ET_EDATA,
-                       "a batch of %lld samples and %lld shards: each moves the moving means; let "
-                       "batches be full (drop_remainder)",
+                       "a batch of %lld samples is too small for %lld shards, which all update "
+                       "moving means; use full batches (drop_remainder)",
                        (long long)filled, (long long)count);
     int status = ET_OK;
     for (int i = s->reducer->first; !status && i < s->reducer->end; i++) {
@@ -139,7 +138,7 @@ static int tell_diverged(et_shards *s, int shard, et_error *error)
 {
     bool mine = shard >= s->reducer->first && shard < s->reducer->end;
     const char *name = mine ? et_pass_find_not_finite(s->pass) : NULL;
-    int status = et_fail(error, ET_EDIVERGED, "loss or gradient is not finite, first in %s",
+    int status = et_fail(error, ET_EDIVERGED, "the loss or gradient is not finite, first in %s",
                          name ? name : "the gradient's norm");
     return et_reducer_failed(s->reducer, shard, status, error);
 }
@@ -151,12 +150,11 @@ static int check_optimizer(const et_shards *s, const et_optimizer *optimizer, et
     int status = et_update_check(optimizer, s->pass, error);
     if (status)
         return status;
-    return !ranks || ranks == s->comm
-               ? ET_OK
-               : et_fail(error, ET_EUSAGE,
-                         "%d ranks share the optimizer out, and these shards are not theirs: give "
-                         "both the same comm",
-                         et_comm_size(ranks));
+    return !ranks || ranks == s->comm ? ET_OK
+                                      : et_fail(error, ET_EUSAGE,
+                                                "the optimizer is split over %d ranks, but the "
+                                                "shards are not: give both the same comm",
+                                                et_comm_size(ranks));
 }
 
 int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batch, uint64_t seed,

@@ -24,7 +24,7 @@
 static int check(const et_share_options *o, et_error *error)
 {
     return o && (o->sets < 0 || (o->sets && !o->metrics))
-               ? et_fail(error, ET_ECONFIG, "%d sets of metrics to join, and no array of them",
+               ? et_fail(error, ET_ECONFIG, "%d sets of metrics to join, but the array is NULL",
                          o->sets)
                : ET_OK;
 }
@@ -181,7 +181,7 @@ static void release_given(given *g)
 
 static int fail_apart(et_error *error)
 {
-    return et_fail(error, ET_EFAIL, "ranks have not evaluated the same batches");
+    return et_fail(error, ET_EFAIL, "ranks evaluated different batches");
 }
 
 static int join_metrics(const et_share *share, given *g, et_error *error)

@@ -18,11 +18,10 @@ int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t st
 {
     if (!(bound.most > 0 && loss > bound.most && step >= bound.from))
         return ET_OK;
-    return et_fail(
-        error, ET_EDIVERGED,
-        "step %lld: %s is %g, above loss_upper_bound %g. Lower the learning rate or clip "
-        "gradients",
-        (long long)step, name, loss, bound.most);
+    return et_fail(error, ET_EDIVERGED,
+                   "step %lld: %s is %g, more than loss_upper_bound %g. Lower the learning rate or "
+                   "clip gradients",
+                   (long long)step, name, loss, bound.most);
 }
 
 static int define_ratio(et_metrics *metrics, const char *prefix, const char *measure, int *place,
@@ -139,7 +138,7 @@ static int take_batch(et_step *step, int shard, et_error *error)
     et_track_end(step->track);
     if (!status && !step->batch->filled[0])
         status = et_fail(error, ET_EDATA,
-                         "the data has ended at step %lld: let it repeat, or train fewer steps",
+                         "the data ended at step %lld: make it repeat, or train fewer steps",
                          (long long)step->count + 1);
     step->units += step->batch->filled[step->source->layout.unit];
     return status;

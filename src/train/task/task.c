@@ -37,7 +37,7 @@ void et_task_tell(const et_task_context *context, const char *format, ...)
 void et_nodes_put(et_nodes *nodes, const char *name, et_node *node)
 {
     if (nodes->count == ET_NODES_MAX) {
-        et_graph_poison(node->graph, "%s: a model gives at most %d nodes", name, ET_NODES_MAX);
+        et_graph_poison(node->graph, "%s: a model can output at most %d nodes", name, ET_NODES_MAX);
         return;
     }
     nodes->name[nodes->count] = name;
@@ -60,7 +60,7 @@ et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name)
         return node;
     for (int i = 0; i < nodes->count; i++)
         et_strbuf_printf(&names, "%s%s", i ? ", " : "", nodes->name[i]);
-    node = et_graph_poison(et_scope_graph(scope), "no node is named %s; there are: %s",
+    node = et_graph_poison(et_scope_graph(scope), "no node is called %s; there are: %s",
                            name ? name : "NULL", nodes->count ? et_strbuf_text(&names) : "none");
     et_strbuf_release(&names);
     return node;
@@ -173,8 +173,8 @@ static int find_compared(const et_task *self, const et_task_step *now, compared 
         return ET_OK;
     }
     return et_fail(error, ET_ECONFIG,
-                   "task %s: metrics of build_metrics compare the float32 output \"outputs\" "
-                   "with the field \"labels\", row by row; give both, or process_metrics",
+                   "task %s: metrics of build_metrics compare the float32 output \"outputs\" with "
+                   "the field \"labels\" row by row; provide both, or process_metrics",
                    et_task_name(self));
 }
 
@@ -198,8 +198,8 @@ static int add_rows(et_metrics *metrics, const compared *c, et_error *error)
         const char *refusing = et_metrics_refusing(metrics, &sample);
         if (refusing)
             return et_fail(error, ET_EDATA,
-                           "metric %s: row %lld of a batch is class %g and was taken for %g, and "
-                           "the metric has fewer classes",
+                           "metric %s: row %lld of a batch has class %g and prediction %g, but the "
+                           "metric has fewer classes",
                            refusing, (long long)i + 1, sample.target, sample.value);
         for (size_t m = 0; m < et_metrics_count(metrics); m++)
             et_metrics_add_sample_at(metrics, (int)m, &sample);
@@ -227,8 +227,8 @@ int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_m
 {
     const char *name = et_metrics_shared(own, measured);
     return name ? et_fail(error, ET_ECONFIG,
-                          "task %s: build_metrics defines %s, which the model's loss or measure is "
-                          "called; take another name",
+                          "task %s: build_metrics defines %s, but a loss or measure of the model "
+                          "has this name; choose another",
                           et_task_name(task), name)
                 : ET_OK;
 }
@@ -395,10 +395,11 @@ static int check_inputs(const et_input_context *c, et_error *error)
     if (!c)
         return ET_OK;
     if (c->input_pipelines < 1 || c->input_pipeline < 0 || c->input_pipeline >= c->input_pipelines)
-        return et_fail(error, ET_EUSAGE, "input pipeline %lld of %lld: they are numbered from 0",
+        return et_fail(error, ET_EUSAGE,
+                       "input pipeline %lld of %lld: pipelines are numbered from 0",
                        (long long)c->input_pipeline, (long long)c->input_pipelines);
     if (c->replicas_in_sync < 0)
-        return et_fail(error, ET_EUSAGE, "%lld replicas in sync: 1 or more",
+        return et_fail(error, ET_EUSAGE, "%lld replicas in sync: give at least 1",
                        (long long)c->replicas_in_sync);
     return ET_OK;
 }
@@ -411,7 +412,7 @@ static int open_data(et_task *task, const et_data_config *params, const et_input
         return et_fail(error, ET_ECONFIG, "task %s has no method data", et_task_name(task));
     if (params->settings || (c && (c->input_pipelines > 1 || c->replicas_in_sync > 1)))
         return et_fail(error, ET_ECONFIG,
-                       "task %s has no method build_inputs: its data are opened as they are, whole",
+                       "task %s has no method build_inputs: data can only be opened as a whole",
                        et_task_name(task));
     return task->class->data(task, params->training, out, error);
 }

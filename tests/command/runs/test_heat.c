@@ -54,10 +54,12 @@ static void test_heat__limits(void **state)
     (void)state;
     et_chart_heat heat = { .rows = rows, .columns = columns, .row_count = 0, .column_count = 3 };
     et_strbuf out = ET_STRBUF_INIT;
-    assert_fails(et_chart_heat_svg(&out, &heat, error), ET_EDATA, "no word");
+    assert_fails(et_chart_heat_svg(&out, &heat, error), ET_EDATA,
+                 "nothing to draw: there is no word");
     heat.row_count = 2;
     heat.column_count = ET_CHART_HEAT_MAX + 1;
-    assert_fails(et_chart_heat_svg(&out, &heat, error), ET_EDATA, "2 by 301 cells: at most 300");
+    assert_fails(et_chart_heat_svg(&out, &heat, error), ET_EDATA,
+                 "2 by 301 cells are too many: at most 300");
     assert_int_equal(out.length, 0);
     et_strbuf_release(&out);
 }

@@ -581,24 +581,24 @@ static void test_pass__mistakes(void **state)
     } cases[] = {
         { build_unknown, "batches have no field pixels; they have: x, labels, y, pair, mask" },
         { build_nothing, "the model has no loss" },
-        { build_constant, "depends on no parameter" },
-        { build_twice, "loss: two losses, measures or outputs of this name" },
+        { build_constant, "does not depend on any parameter" },
+        { build_twice, "loss: two losses, measures or outputs have this name" },
         { build_inner, "must be a loss itself" },
         { build_twice_used, "must be a loss itself" },
         { build_momentum, "mean: momentum 1.5: must be from 0 to 1" },
-        { build_without_a_name, "a loss, measure or output without a name" },
-        { build_trained_mean, "again: no variable of this graph" },
-        { build_row_measure, "measure rows: needs two float32 scalars; see et_sum" },
+        { build_without_a_name, "a loss, measure or output has no name" },
+        { build_trained_mean, "again: only an untrained variable of this graph can track a mean" },
+        { build_row_measure, "measure rows: must have two float32 scalars; see et_sum" },
         { build_scoped_input,
           "batches have no field inner/x; they have: x, labels, y, pair, mask" },
-        { build_wider_input, "input y: asked for as float32 [8, 2]; the batches' field of that "
+        { build_wider_input, "input y: requested as float32 [8, 2], but the batches' field of this "
                              "name is float32 [8, 1]" },
-        { build_fewer_input, "input mask: asked for as float32 [7]" },
-        { build_typed_input, "input mask: asked for as int32 [8]" },
+        { build_fewer_input, "input mask: requested as float32 [7]" },
+        { build_typed_input, "input mask: requested as int32 [8]" },
         { build_one_input, "no field d(loss)" },
-        { build_constant_ids, "is 9, and there are 9 to choose from" },
+        { build_constant_ids, "is 9, but must be less than 9" },
         { build_constant_offsets, "attention: offset 3 of \"integers_" },
-        { build_constant_labels, "is 3, and there are 3 to choose from" },
+        { build_constant_labels, "is 3, but must be less than 3" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         model m;
@@ -626,8 +626,8 @@ static void test_pass__of_another_graph(void **state)
     assert_int_equal(et_pass_open(&m.pass, m.device, m.params, &m.source->layout, build_of_another,
                                   theirs, &training, &error),
                      ET_EGRAPH);
-    assert_non_null(
-        strstr(error.text, "theirs: a loss, measure or output of another graph's node"));
+    assert_non_null(strstr(
+        error.text, "theirs: the node of this loss, measure or output belongs to another graph"));
     close_model(&m);
     et_graph_free(other);
     et_params_free(params);

@@ -642,12 +642,12 @@ static void test_shape__refuses(void **state)
         { wrong_positions, { "(embedding): not one int32 position", "[7]", "m/at [8]" } },
         { wrong_positions_width, { "(embedding): positions are not float32, as wide", "[30, 8]" } },
         { wrong_matmul_bias_type, { "(matmul): bias is not a float32 vector", "m/b [4]" } },
-        { wrong_norm_type, { "(layer_norm): scale and offset are not float32", "m/x [7, 6]" } },
-        { wrong_norm_integers, { "(layer_norm): scale and offset", "m/whole [7, 6]" } },
+        { wrong_norm_type, { "(layer_norm): scale or offset is not float32", "m/x [7, 6]" } },
+        { wrong_norm_integers, { "(layer_norm): scale or offset", "m/whole [7, 6]" } },
         { wrong_rms_type, { "(rms_norm): scale is not float32", "m/g [6]" } },
         { wrong_table_type, { "(embedding): not int32 ids and a float32 table", "m/t [5, 6]" } },
         { wrong_positions_type, { "(embedding): positions are not float32", "m/p [30, 6]" } },
-        { wrong_sum, { "(sum): no floating-point numbers", "m/ids [7]" } },
+        { wrong_sum, { "(sum): not floating-point numbers", "m/ids [7]" } },
         { wrong_columns, { "[-1] is not a shape" } },
         { wrong_heads, { "width 6 is not a multiple of 4 heads" } },
         { wrong_self, { "(attention): widths are not 3 D (self)", "m/q [7, 19]" } },
@@ -656,56 +656,55 @@ static void test_shape__refuses(void **state)
         { wrong_table, { "(vocabulary_loss): widths differ", "m/h [7, 8]", "m/table [5, 6]" } },
         { wrong_labels, { "(vocabulary_loss): not one int32 label", "m/f [7]" } },
         { wrong_label_count, { "(softmax_loss): ", "m/ids [6]" } },
-        { wrong_name, { "m/NULL or \"\": a name is missing" } },
-        { wrong_param_name, { "m/NULL or \"\": a name is missing" } },
+        { wrong_name, { "m/NULL or \"\": the name is missing" } },
+        { wrong_param_name, { "m/NULL or \"\": the name is missing" } },
         { wrong_negative, { "m/n (input): [4, -5] is not a shape" } },
         { wrong_rank, { "m/n (input): [rank 7] is not a shape" } },
-        { wrong_dtype, { "m/n (input): 9 is no type of elements" } },
+        { wrong_dtype, { "m/n (input): 9 is not an element type" } },
         { wrong_param_shape, { "parameter m/n: [-1] is not a shape" } },
         { wrong_sinusoid, { "[-2, 8] is not a shape" } },
-        { wrong_integers, { "m/integers: 2147483648 from 1 by 1 are not int32" } },
-        { wrong_integers_end, { "m/integers: 4 from -1 by -1073741824 are not int32" } },
-        { wrong_integers_count, { "m/integers: -1 from 0 by 1 are not int32" } },
+        { wrong_integers, { "m/integers: 2147483648 from 1 by 1 do not fit in int32" } },
+        { wrong_integers_end, { "m/integers: 4 from -1 by -1073741824 do not fit in int32" } },
+        { wrong_integers_count, { "m/integers: -1 from 0 by 1 do not fit in int32" } },
         { wrong_product, { "(matmul): [1125899906842624, 1048576] is not a shape" } },
         { wrong_row_tile, { "matmul: row_tile -1: must be from 0" } },
         { wrong_factor, { "scale: factor nan: must be from" } },
-        { wrong_int, { "(tanh): no floating-point numbers", "m/ids [7]" } },
+        { wrong_int, { "(tanh): not floating-point numbers", "m/ids [7]" } },
         { wrong_rate, { "m/dropout: rate 1 is not in [0, 1)" } },
         { wrong_epsilon, { "layer_norm: epsilon -1: must be from 0" } },
-        { wrong_pair, { "embedding: position without positions" } },
+        { wrong_pair, { "embedding: give both position and positions, or neither" } },
         { wrong_embedding_scale, { "embedding: scale inf" } },
-        { wrong_no_options, { "m/attention: no options" } },
+        { wrong_no_options, { "m/attention: no options; give the number of heads" } },
         { wrong_no_heads, { "m/attention: width 6 is not a multiple of 0 heads" } },
         { wrong_attention_rate, { "attention: rate nan" } },
         { wrong_longest, { "attention: longest_key -1" } },
-        { wrong_cache, { "cached_attention: either slot or begin" } },
+        { wrong_cache, { "cached_attention: give either slot or begin, not both" } },
         { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
-        { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to below 1" } },
-        { wrong_control, { "parameter m/a\\nb/w: its name has control characters" } },
+        { wrong_smoothing, { "softmax_loss: smoothing 1: must be at least 0 and less than 1" } },
+        { wrong_control, { "parameter m/a\\nb/w: the name has control characters" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
-        { wrong_draw, { "(vocabulary_loss): two draws of other rows", "m/h [8, 6]" } },
-        { wrong_sample,
-          { "candidates: 6 candidates of 21 classes for 7 labels, which may all differ" } },
+        { wrong_draw, { "(vocabulary_loss): two draws have different rows", "m/h [8, 6]" } },
+        { wrong_sample, { "candidates: 6 candidates of 21 classes for 7 labels" } },
         { wrong_sample_of_few, { "candidates: 6 candidates of 5 classes for 7 labels" } },
         { wrong_sample_count, { "candidates: count 0: must be from 1" } },
         { wrong_sampled_labels, { "(candidates): not a vector of int32 labels", "m/f [7]" } },
         { wrong_agreement, { "vocabulary_loss: weight -1: must be from 0" } },
-        { wrong_best, { "not so many tokens" } },
+        { wrong_best, { "too few tokens" } },
         { wrong_empty, { "(matmul): a size is 0", "m/w [6, 0]" } },
         { wrong_image_column, { "(add): different shapes or types", "m/image [7, 1, 2]" } },
         { wrong_loss_table,
           { "(vocabulary_loss): not of the graph's activation type and float32" } },
         { wrong_units, { "m/dense: -512 units" } },
         { wrong_limit, { "m/dense: init_limit -1" } },
-        { wrong_activation, { "77 is no activation" } },
+        { wrong_activation, { "77 is not an et_activation" } },
         { wrong_column, { "(mul): different shapes or types", "m/x [7, 6]", "m/c [6, 1]" } },
         { wrong_column_type, { "(div): different shapes or types", "m/c [7, 1]", "m/b [1, 1]" } },
-        { wrong_whole_numbers, { "(exp): no floating-point numbers", "m/ids [7]" } },
+        { wrong_whole_numbers, { "(exp): not floating-point numbers", "m/ids [7]" } },
         { wrong_copy, { "(copy): does not fit that shape", "m/x [7, 6]" } },
-        { wrong_row_sum, { "(row_sum): not a matrix of numbers", "m/v [6]" } },
-        { wrong_power, { "m/x: to the power of 0: the exponent is 0 or no number" } },
-        { wrong_clamp, { "m/x: clamped to [1, -1], which is empty" } },
-        { wrong_huber, { "m/x: a Huber loss needs a delta above 0, not 0" } },
+        { wrong_row_sum, { "(row_sum): not a numeric matrix", "m/v [6]" } },
+        { wrong_power, { "m/x: the exponent 0 must be a number other than 0" } },
+        { wrong_clamp, { "m/x: the range [1, -1] is empty" } },
+        { wrong_huber, { "m/x: a Huber loss needs delta > 0, not 0" } },
         { wrong_class_smoothing, { "m/x: label smoothing 1 is not in [0, 1)" } },
         { wrong_class_labels, { "(cross_entropy): not one int32 label", "m/ids [8]" } },
         { wrong_labelled, { "(labelled): labels are not int32", "m/f [7]" } },
@@ -766,17 +765,17 @@ static void test_shape__graph_options(void **state)
     assert_int_equal(et_graph_differentiate(graph, theirs, &error), ET_EGRAPH);
     assert_non_null(strstr(error.text, "a node of another graph"));
     assert_int_equal(et_graph_differentiate(graph, ours, &error), ET_EGRAPH);
-    assert_non_null(strstr(error.text, "no scalar and no loss"));
+    assert_non_null(strstr(error.text, "neither a scalar nor a loss; use its et_sum"));
     assert_int_equal(et_graph_differentiate(graph, et_sum(ours), &error), ET_OK);
     assert_int_equal(et_graph_differentiate(graph, et_sum(ours), &error), ET_EGRAPH);
-    assert_non_null(strstr(error.text, "has derivatives already"));
+    assert_non_null(strstr(error.text, "already has derivatives"));
     assert_true(et_node_is_poison(et_matmul(ours, theirs, NULL, NULL)));
     assert_true(et_node_is_poison(et_add(ours, NULL)));
     assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
     assert_non_null(strstr(error.text, "sum_1 is a node of another graph"));
     assert_ptr_equal(et_at(et_in(et_graph_scope(other), NULL), "", 3), et_graph_scope(other));
     assert_int_equal(et_graph_finish(other, &error), ET_EGRAPH);
-    assert_non_null(strstr(error.text, "a name is missing"));
+    assert_non_null(strstr(error.text, "the name is missing"));
     et_graph_free(graph);
     et_graph_free(other);
     et_params_free(params);

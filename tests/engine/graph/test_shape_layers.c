@@ -312,17 +312,18 @@ static void test_shape_layers__refuses(void **state)
 {
     (void)state;
     static const misfit cases[] = {
-        { wrong_reshape, { "(reshape): m/x [7, 6] has not as many elements as [7, 7]" } },
-        { wrong_columns, { "(concatenate): sizes beside or types differ", "m/y [8, 6]" } },
+        { wrong_reshape, { "(reshape): m/x [7, 6] does not have as many elements as [7, 7]" } },
+        { wrong_columns, { "(concatenate): other sizes or types differ", "m/y [8, 6]" } },
         { wrong_no_columns, { "concatenate: count 0: must be from 1" } },
         { wrong_no_rows, { "concatenate: count -1: must be from 1" } },
-        { wrong_concatenate_type, { "(concatenate): sizes beside or types differ", "m/y" } },
-        { wrong_slice, { "(slice): m/x [7, 6] has no 3 of its columns from 4 on" } },
-        { wrong_slice_far, { "m/x [7, 6] has no 2 of its rows from 9223372036854775806 on" } },
+        { wrong_concatenate_type, { "(concatenate): other sizes or types differ", "m/y" } },
+        { wrong_slice, { "(slice): m/x [7, 6] does not have 3 of its columns from 4 on" } },
+        { wrong_slice_far,
+          { "m/x [7, 6] does not have 2 of its rows from 9223372036854775806 on" } },
         { wrong_slice_scalar, { "(slice): a scalar has no rows or columns" } },
         { wrong_gather, { "(gather): not a matrix and int32 rows", "m/v [3]" } },
         { wrong_depth, { "one_hot: depth 0: must be from 1 to" } },
-        { wrong_table, { "(embed_columns): table is no float32 vector", "m/t [36]" } },
+        { wrong_table, { "(embed_columns): the table is not a float32 vector", "m/t [36]" } },
         { wrong_column_count, { "(embed_columns): not int32 ids of as many columns", "[7, 3]" } },
         { wrong_column, { "(embed_columns): column 1 has 0 rows of width 3" } },
         { wrong_rms_norm, { "(rms_norm): scale is not a vector as wide", "m/g [7]" } },
@@ -330,13 +331,13 @@ static void test_shape_layers__refuses(void **state)
         { wrong_mask, { "(batch_norm): the mask is not float32, one number", "m/b [9]" } },
         { wrong_epsilon, { "batch_norm: epsilon -1: must be from 0 to" } },
         { no_columns, { "embed_columns: columns 0: must be from 1 to" } },
-        { no_name, { "a name is missing" } },
+        { no_name, { "the name is missing" } },
         { wrong_channels, { "(convolution): not an image and a weight", "m/w [3, 2, 4, 5]" } },
         { wrong_window, { "(convolution): the window is larger than the image", "[2, 9, 8, 3]" } },
         { wrong_stride, { "(convolution): a stride or dilation is negative" } },
         { wrong_pool, { "(max_pool): the window is larger than the image" } },
-        { wrong_pool_rank, { "(mean_pool): not an image of numbers", "m/x [7, 6]" } },
-        { wrong_bernoulli, { "(bernoulli): whole numbers are no probabilities" } },
+        { wrong_pool_rank, { "(mean_pool): not a numeric image", "m/x [7, 6]" } },
+        { wrong_bernoulli, { "(bernoulli): whole numbers are not probabilities" } },
     };
     assert_refused(cases, COUNT(cases));
 }

@@ -288,7 +288,7 @@ static void test_best_tokens__all_alike(void **state)
 {
     (void)state;
     const best_setting s = { 2, 1500, 40, 6, 0.2f, ET_F32, true };
-    check_tables("all alike", run_best, &s, (size_t)(2 * s.rows * s.count), 1e-5, 0);
+    check_tables("all tasks equally", run_best, &s, (size_t)(2 * s.rows * s.count), 1e-5, 0);
 }
 
 int main(void)

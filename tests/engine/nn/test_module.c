@@ -174,10 +174,11 @@ static void test_module__variables(void **state)
     assert_variables(et_module_non_trainable_variables, root, "S ");
     assert_variables(et_module_variables, inner, "deep ");
     assert_variables(et_module_non_trainable_variables, inner, "");
-    assert_fails(et_module_add_param(root, "more", params, 9, error), ET_EUSAGE, "no parameter 9");
-    assert_fails(et_module_add_param(root, "", params, 1, error), ET_EUSAGE, "has a name");
-    assert_fails(et_module_add_params(root, "more", params, NULL, error), ET_EUSAGE, "no prefix");
-    assert_fails(et_module_add_module(root, "more", NULL, error), ET_EUSAGE, "no module");
+    assert_fails(et_module_add_param(root, "more", params, 9, error), ET_EUSAGE, "parameter 9");
+    assert_fails(et_module_add_param(root, "", params, 1, error), ET_EUSAGE, "has no name");
+    assert_fails(et_module_add_params(root, "more", params, NULL, error), ET_EUSAGE,
+                 "the store or the prefix is NULL");
+    assert_fails(et_module_add_module(root, "more", NULL, error), ET_EUSAGE, "the module is NULL");
     et_module_free(root);
     et_module_free(first);
     et_module_free(second);

@@ -361,12 +361,14 @@ static void test_onnx__refused(void **state)
         int status;
         const char *says;
     } cases[] = {
-        { "a.onnx", params, &batches, trains, ET_ECONFIG, "(noise): no graph of inference" },
+        { "a.onnx", params, &batches, trains, ET_ECONFIG, "(noise): ONNX export does not support" },
         { "a.onnx", params, &batches, nothing, ET_ECONFIG, "the model has no output" },
         { "a.onnx", params, &batches, mean, ET_ECONFIG, "is a mean over all rows" },
         { "a.onnx", params, &batches, one_more, ET_ECONFIG, "depends on the number of rows" },
-        { "a.onnx", params, &batches, clash, ET_ECONFIG, "an output is called x, as an input" },
-        { "a.onnx", params, &packed, rows, ET_ECONFIG, "batches of samples alone" },
+        { "a.onnx", params, &batches, clash, ET_ECONFIG,
+          "the output x has the name of an input, a parameter or another output: rename one of "
+          "them" },
+        { "a.onnx", params, &packed, rows, ET_ECONFIG, "can only export batches of samples" },
         { "a.onnx", params, &batches, rows, ET_EGRAPH, "weight" },
         { "a.onnx", empty, &batches, rows, ET_EUSAGE, "no values yet" },
         { "", params, &batches, rows, ET_EUSAGE, "needs a path" },

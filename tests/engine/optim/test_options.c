@@ -116,7 +116,7 @@ static void test_options__model_garden(void **state)
         assert_memory_equal(&o, &defaults, sizeof o);
     }
     assert_fails(read_options(&o, "optimizer: {adam: {name: [a]}}", &arena, error), ET_ECONFIG,
-                 "what TensorFlow calls it");
+                 "no effect: the name in TensorFlow");
     et_arena_release(&arena);
 }
 
@@ -159,7 +159,7 @@ static void test_options__ema(void **state)
     assert_ok(set_field(&et_optimization_fields, &o, "ema", "null", &arena, error));
     assert_false(o.ema.enabled);
     assert_fails(read_options(&o, "ema: {clipnorm: 1}", &arena, error), ET_ECONFIG,
-                 "clipped by the optimizer's settings");
+                 "the optimizer's settings of this name clip gradients");
     et_arena_release(&arena);
 }
 
@@ -168,7 +168,8 @@ static void test_options__wrong(void **state)
     (void)state;
     et_arena arena = ET_ARENA_INIT;
     et_optimization_options o = default_options();
-    assert_fails(et_optimization_check(&o, error), ET_ECONFIG, "optimizer.type: none is chosen");
+    assert_fails(et_optimization_check(&o, error), ET_ECONFIG,
+                 "trainer.optimizer_config.optimizer.type is not set; set it to one of");
     assert_fails(read_options(&o, "optimizer: {type: adan}\n", &arena, error), ET_ECONFIG, "adam");
     assert_fails(read_options(&o, "optimizer: {adam: {beta_1: 1.5}}\n", &arena, error), ET_ECONFIG,
                  "beta_1");
@@ -286,13 +287,15 @@ static void test_options__peak(void **state)
         { "learning_rate: {type: stepwise, peak: 0.5, stepwise: {boundaries: [2], values: [0.1, "
           "0.02]}}",
           "stepwise.values: ['0.5', '0.1']", ET_OK },
-        { "learning_rate: {type: stepwise, peak: 0.5}", "no values to scale", ET_ECONFIG },
+        { "learning_rate: {type: stepwise, peak: 0.5}",
+          "cannot scale a schedule without values; set trainer.optimizer_config.learning_rate.",
+          ET_ECONFIG },
         { "learning_rate: {type: power, peak: 1, power: {power: 1}}", "power.power is 1",
           ET_ECONFIG },
         { "learning_rate: {type: exponential, peak: 1, exponential: {decay_rate: 2}}",
-          "decay_rate is 2, so the rate grows", ET_ECONFIG },
+          "decay_rate is 2, so the rate increases", ET_ECONFIG },
         { "learning_rate: {type: polynomial, peak: 0.00001}",
-          "polynomial.end_learning_rate is 0.0001, which is more", ET_ECONFIG },
+          "polynomial.end_learning_rate is 0.0001, which is larger", ET_ECONFIG },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         et_arena arena = ET_ARENA_INIT;

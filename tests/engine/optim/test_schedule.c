@@ -365,10 +365,10 @@ static void test_schedule__boundaries_in_epochs(void **state)
     CHECK(o, { 0, 3 }, { 150, 3 }, { 151, 2 }, { 200, 2 }, { 201, 1 });
     et_optimization_resolve(&o, 100, 2);
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
-                 "boundaries: 100 after 150; they must ascend");
+                 ".boundaries: 100 follows 150; sort them");
     o.learning_rate.stepwise.values = LIST("3ep", "2", "1");
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
-                 "values: '3ep' is not a number");
+                 "values: '3ep' is not a number of at least 0");
 }
 
 /* Each with settings of its own, and the length of a run of 1,100 steps, 100 of them before. */
@@ -445,29 +445,30 @@ static void test_schedule__no_room_for_a_decay(void **state)
     et_rate_cosine *cosine = &o.learning_rate.cosine;
     o.learning_rate.type = ET_RATE_COSINE;
     *cosine = (et_rate_cosine){ .initial_learning_rate = 1, .offset = 100 };
-    assert_fails(et_optimization_end_with_run(&o, 100, &arena, error), ET_ECONFIG,
-                 "cosine.offset: 100 steps of a run of 100: none is left");
-    assert_fails(et_optimization_end_with_run(&o, -100000, &arena, error), ET_ECONFIG,
-                 "cosine.offset: 100 steps before a decay to the end of a run that is given in "
-                 "epochs");
+    assert_fails(
+        et_optimization_end_with_run(&o, 100, &arena, error), ET_ECONFIG,
+        "cosine.offset: 100 steps leave no step of 100 for the decay; give a smaller offset");
+    assert_fails(
+        et_optimization_end_with_run(&o, -100000, &arena, error), ET_ECONFIG,
+        "cosine.offset: 100 steps cannot be combined with a run length in epochs; set decay_steps");
     assert_ok(et_optimization_end_with_run(&o, 101, &arena, error));
     assert_int_equal(cosine->decay_steps, 1);
     /* Of a run that nobody knows, and of periods, a length has to be given. */
     cosine->decay_steps = 0;
     assert_ok(et_optimization_end_with_run(&o, 0, &arena, error));
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
-                 "cosine.decay_steps: must be set");
+                 "cosine.decay_steps: give a number greater than 0");
     o.learning_rate.type = ET_RATE_COSINE_RESTARTS;
     o.learning_rate.cosine_restarts.initial_learning_rate = 1;
     assert_ok(et_optimization_end_with_run(&o, 100, &arena, error));
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
-                 "cosine_restarts.first_decay_steps: must be set");
+                 "cosine_restarts.first_decay_steps: give a number greater than 0");
     /* More values than steps: the first boundaries would be one. */
     o.learning_rate.type = ET_RATE_STEPWISE;
     o.learning_rate.stepwise.values = LIST("4", "3", "2", "1", "0.5");
     assert_ok(et_optimization_end_with_run(&o, 2, &arena, error));
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
-                 "they must ascend");
+                 "sort them");
     et_arena_release(&arena);
 }
 
@@ -478,33 +479,33 @@ static void test_schedule__wrong_settings(void **state)
     et_optimization_options o = default_options();
 #define FAILS(part)                                                                                \
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG, part)
-    FAILS("learning_rate.type: none is chosen");
+    FAILS("learning_rate.type is not set");
     o.learning_rate.type = ET_RATE_COSINE;
-    FAILS("cosine.initial_learning_rate: must be set");
+    FAILS("cosine.initial_learning_rate: give a number greater than 0");
     o.learning_rate.cosine.initial_learning_rate = 1;
-    FAILS("cosine.decay_steps: must be set");
+    FAILS("cosine.decay_steps: give a number greater than 0");
     o.learning_rate.cosine.decay_steps = -2500; /* 2.5ep */
     assert_ok(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error));
     o.learning_rate.type = ET_RATE_STEPWISE;
     FAILS("0 boundaries and 0 values");
     o.learning_rate.stepwise.boundaries = LIST("10", "x");
     o.learning_rate.stepwise.values = LIST("1", "2", "3");
-    FAILS("'x' is not a number");
+    FAILS(": 'x' is not a number of at least 0");
     o.learning_rate.stepwise.boundaries = LIST("10", "10");
-    FAILS("must ascend");
+    FAILS("sort them");
     et_rate_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
     o.learning_rate.type = ET_RATE_STEP_COSINE_WITH_OFFSET;
-    FAILS("step_cosine_with_offset.values: must be set");
+    FAILS("step_cosine_with_offset.values: give at least one number");
     s->values = LIST("1", "0.5");
     s->boundaries = LIST("0");
-    FAILS("1 boundaries and 2 values; give as many of both");
+    FAILS("1 boundaries and 2 values; give equal numbers of both");
     s->boundaries = LIST("5", "5");
-    FAILS("step_cosine_with_offset.boundaries: 5 after 5");
+    FAILS("step_cosine_with_offset.boundaries: 5 follows 5");
     s->boundaries = LIST("0", "-5");
-    FAILS("step_cosine_with_offset.boundaries: '-5' is not a number");
+    FAILS("step_cosine_with_offset.boundaries: '-5' is not a number of at least 0");
     o.learning_rate.type = ET_RATE_CONSTANT;
     o.warmup.type = ET_WARMUP_POLYNOMIAL;
-    FAILS("warmup.polynomial.warmup_steps: must be set");
+    FAILS("warmup.polynomial.warmup_steps: give a number greater than 0");
 #undef FAILS
 }
 

@@ -106,21 +106,30 @@ static void test_params__refuses(void **state)
     } cases[] = {
         { NULL, { 1, { 3 } }, uniform, "a parameter without a name" },
         { "", { 1, { 3 } }, uniform, "a parameter without a name" },
-        { "layer\n1/w", { 1, { 3 } }, uniform, "parameter layer\\n1/w: its name has control" },
-        { "\xc2\x9b", { 1, { 3 } }, uniform, "parameter \\u009b: its name has control" },
-        { "w\xff", { 1, { 3 } }, uniform, "parameter w\\xff: its name is no UTF-8" },
-        { "__metadata__", { 1, { 3 } }, uniform, "__metadata__: its name is a file's own" },
+        { "layer\n1/w", { 1, { 3 } }, uniform, "parameter layer\\n1/w: the name has control" },
+        { "\xc2\x9b", { 1, { 3 } }, uniform, "parameter \\u009b: the name has control" },
+        { "w\xff", { 1, { 3 } }, uniform, "parameter w\\xff: the name is not UTF-8" },
+        { "__metadata__",
+          { 1, { 3 } },
+          uniform,
+          "__metadata__: the name is reserved by the file format" },
         { "w", { 2, { 4, -3 } }, uniform, "parameter w: [4, -3] is not a shape" },
         { "w", { 2, { INT64_MAX, 3 } }, uniform, "parameter w: [9223372036854775807, 3] is" },
         { "w", { 5, { 1, 1, 1, 1 } }, uniform, "parameter w: [rank 5] is not a shape" },
         { "w", { -1, { 0 } }, uniform, "parameter w: [rank -1] is not a shape" },
-        { "w", { 1, { 3 } }, { (et_init_kind)9, 1 }, "parameter w: 9 is no kind" },
+        { "w",
+          { 1, { 3 } },
+          { (et_init_kind)9, 1 },
+          "parameter w: 9 is not a kind of initial values" },
         { "w",
           { 1, { 3 } },
           { ET_INIT_NORMAL, NAN },
           "parameter w: initial values with scale nan" },
         { "w", { 1, { 3 } }, { ET_INIT_UNIFORM, -1 }, "parameter w: initial values with scale -1" },
-        { "w", { 1, { 3 } }, et_init_glorot_uniform(0, 0), "with scale inf: must be finite" },
+        { "w",
+          { 1, { 3 } },
+          et_init_glorot_uniform(0, 0),
+          ": initial values with scale inf: give a finite number of at least 0" },
     };
     et_params *params = make();
     int index;
@@ -159,7 +168,8 @@ static void test_params__no_index(void **state)
     assert_int_equal(et_params_find(params, NULL), -1);
     assert_ok(et_params_materialize(params, false, error));
     float *values = et_params_values(params);
-    assert_fails(et_params_materialize(params, true, error), ET_EGRAPH, "are there already");
+    assert_fails(et_params_materialize(params, true, error), ET_EGRAPH,
+                 "the parameters already have memory");
     assert_ptr_equal(et_params_values(params), values);
     et_params_free(params);
 }

@@ -346,7 +346,8 @@ static void test_multitask__own_shares(void **state)
         b.options.payload = &bad[i];
         assert_ok(bench_open(&b, error));
         run(&b, 2);
-        assert_fails(b.t->class->step(b.t, error), ET_ECONFIG, "step 3: shares of tasks");
+        assert_fails(b.t->class->step(b.t, error), ET_ECONFIG,
+                     "step 3: the shares of tasks must be from 0 to 1e100, and not all 0");
         bench_close(&b);
     }
 }
@@ -513,7 +514,7 @@ static void test_multitask__refused(void **state)
         bool private;
         const char *text;
     } cases[] = {
-        { "a", .text = "two tasks are named a" },
+        { "a", .text = "two tasks are called a" },
         { "b", .weight = -1, .text = "task b: weight -1" },
         { "b", .weight = NAN, .text = "weight" },
         { "b", .eval_steps = -1, .text = "eval_steps -1" },

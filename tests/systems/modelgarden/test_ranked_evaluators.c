@@ -522,7 +522,7 @@ static void test_ranked_evaluators__refused(void **state)
     et_error wrong = ET_ERROR_INIT;
     (void)state;
     assert_int_equal(et_share_open(&share, &options, &wrong), ET_ECONFIG);
-    assert_non_null(strstr(wrong.text, "no array of them"));
+    assert_non_null(strstr(wrong.text, "sets of metrics to join, but the array is NULL"));
     assert_null(share);
 }
 

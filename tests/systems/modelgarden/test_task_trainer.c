@@ -571,7 +571,7 @@ static void test_task_trainer__sets_of_other_capacity(void **state)
     t.r.task.class = &sets_class;
     t.task.task = t.r.task;
     assert_fails(toy_run_start_trainer_of(&t.r, &t.task.task, error), ET_ECONFIG,
-                 "validation set all of sets: its batches have room for");
+                 "validation set all of sets: its batches have the capacity");
     rows_of_second = ROWS;
     toy_run_close(&t.r);
 }
@@ -604,8 +604,10 @@ static void test_task_trainer__sets_by_parts(void **state)
         if (own)
             assert_ok(et_task_trainer_eval_end(trainer, NULL, logs, error));
         else
-            assert_fails(et_task_trainer_eval_end(trainer, NULL, logs, error), ET_EUSAGE,
-                         "has 2 sets of validation data");
+            assert_fails(
+                et_task_trainer_eval_end(trainer, NULL, logs, error), ET_EUSAGE,
+                "has 2 sets of validation data, but step by step only the first is evaluated: call "
+                "et_task_trainer_evaluate, or give eval_step the source of each set");
         assert_ok(et_task_trainer_train(trainer, 1, NULL, error)); /* it has ended */
         et_source_close(source);
         et_arena_release(&arena);
@@ -636,7 +638,7 @@ static void test_task_trainer__best_of_set(void **state)
     t.r.options.train_steps = 2 * STEPS;
     t.r.options.run.best_metric = "all/no_such";
     assert_int_equal(two_process(&t, directory, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "validation gives no all/no_such"));
+    assert_non_null(strstr(error.text, "validation has no value all/no_such"));
     set_names[1] = "a/b";
     two_init(&t);
     t.r.task.class = &sets_class;
@@ -746,7 +748,7 @@ static void test_task_trainer__best(void **state)
     two_init(&t);
     t.r.options.run.best_metric = "score";
     assert_fails(two_process(&t, in(state, "no score"), error), ET_ECONFIG,
-                 "validation gives no score");
+                 "validation has no value score");
 }
 
 static void test_task_trainer__view(void **state)

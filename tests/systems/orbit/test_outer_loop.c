@@ -291,7 +291,7 @@ static void test_outer_loop__trainers(void **state)
     assert_ok(et_controller_train_to(c, 6, false, error));
     assert_string_equal(words, "n2 n2 n1 n1 ");
     assert_fails(et_controller_train_to(c, 9, false, error), ET_EFAIL,
-                 "whole was told to advance from step 6 to 8 and is at 9");
+                 "whole was called to advance from step 6 to 8, but is at 9");
     assert_int_equal(t.step, 6);
     assert_ok(et_controller_close(c, error));
 }
@@ -323,10 +323,10 @@ static void test_outer_loop__wrong_count(void **state)
         assert_ok(et_controller_train_to(c, 4, false, error));
         for (int again = 0; again < 2; again++) {
             assert_fails(et_controller_train_to(c, 20, false, error), ET_EFAIL,
-                         own ? "from step 6 to 8 and is at 9" : "from step 6 to 7 and is at 8");
+                         own ? "from step 6 to 8, but is at 9" : "from step 6 to 7, but is at 8");
             assert_int_equal(t.step, 6);
         }
-        assert_fails(et_controller_save(c, error), ET_EFAIL, "told to advance");
+        assert_fails(et_controller_save(c, error), ET_EFAIL, "was called to advance from step");
         assert_ok(et_controller_restore(c, NULL, &step, error));
         assert_int_equal(step, 4);
         assert_int_equal(t.step, 4);
@@ -334,7 +334,7 @@ static void test_outer_loop__wrong_count(void **state)
         assert_ok(et_controller_close(c, error));
     }
     et_trainer t = { .class = &steps, .step = 6 };
-    assert_fails(et_trainer_train(&t, 3, NULL, error), ET_EFAIL, "from step 6 to 7 and is at 8");
+    assert_fails(et_trainer_train(&t, 3, NULL, error), ET_EFAIL, "from step 6 to 7, but is at 8");
     assert_int_equal(t.step, 6);
 }
 
@@ -391,11 +391,11 @@ static void test_outer_loop__refused_options(void **state)
           "at least 0" },
         { { .outer_loop = &none, .trainer = t, .steps_per_loop = 4, .validation_interval = 4 },
           ET_ECONFIG,
-          "calls say when" },
+          "with outer_loop, call et_controller_evaluate instead" },
         { { .outer_loop = &negative, .trainer = t, .steps_per_loop = 4 }, ET_ECONFIG, "negative" },
         { { .outer_loop = &none, .trainer = &empty, .steps_per_loop = 4 },
           ET_EUSAGE,
-          "a step or a train" },
+          "a trainer needs either step or train" },
         { { .trainer = &own, .steps_per_loop = 4, .run.model_dir = in(state, "own") },
           ET_EUSAGE,
           "needs outer_loop" },
@@ -423,9 +423,10 @@ static void test_outer_loop__refused_calls(void **state)
     begin(&p, NULL);
     et_controller *c = p.controller;
     for (int steps = -2; steps <= 0; steps += 2) {
-        assert_fails(et_controller_evaluate(c, steps, NULL, error), ET_ECONFIG, "above 0, or -1");
+        assert_fails(et_controller_evaluate(c, steps, NULL, error), ET_ECONFIG,
+                     "steps of evaluation; give at least 1, or -1 for all data");
         assert_fails(et_controller_train_and_evaluate(c, 5, steps, 0, NULL, error), ET_ECONFIG,
-                     "above 0, or -1");
+                     "steps of evaluation; give at least 1, or -1 for all data");
     }
     assert_fails(et_controller_train_to(c, -1, false, error), ET_ECONFIG, "at least 0");
     assert_fails(et_controller_train_and_evaluate(c, 5, -1, -1, NULL, error), ET_ECONFIG,
@@ -446,7 +447,7 @@ static void test_outer_loop__refused_calls(void **state)
     c = q.controller;
     assert_int_equal(et_controller_steps_per_loop(c), 0);
     assert_fails(et_controller_train_to(c, 4, false, error), ET_ECONFIG,
-                 "steps_per_loop gives 0 after step 0; at least 1");
+                 "steps_per_loop gives 0 after step 0; it must give at least 1");
     assert_fails(et_controller_evaluate(c, 1, NULL, error), ET_EUSAGE, "`evaluator` is not set");
     assert_fails(et_controller_train_and_evaluate(c, 4, 1, 0, NULL, error), ET_EUSAGE,
                  "`evaluator` is not set");

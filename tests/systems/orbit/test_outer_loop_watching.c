@@ -37,7 +37,7 @@ static void test_outer_loop_watching__evaluate_only(void **state)
     assert_true(et_params_values(q.params)[0] == et_params_values(p.params)[0]);
     watch_only(&r, in(state, "no such run"));
     assert_fails(et_controller_evaluate(r.controller, -1, NULL, error), ET_ENOTFOUND,
-                 "no checkpoint there");
+                 "no checkpoint here");
     assert_fails(et_controller_train_to(r.controller, 3, false, error), ET_EUSAGE,
                  "`trainer` is not set. Pass `trainer` to et_controller_open before calling "
                  "et_controller_train_to");

@@ -236,12 +236,12 @@ static void test_standard__refused(void **state)
         const char *words;
     } cases[] = {
         { &no_step, &data, { 0 }, ET_EUSAGE, "a train_step" },
-        { &no_name, &data, { 0 }, ET_EUSAGE, "has a name" },
+        { &no_name, &data, { 0 }, ET_EUSAGE, "needs a name" },
         { &bad_name, &data, { 0 }, ET_ECONFIG, "not a valid module name" },
-        { &adder_class, NULL, { 0 }, ET_EUSAGE, "without a source" },
-        { &adder_class, &nothing, { 0 }, ET_EUSAGE, "without a source" },
+        { &adder_class, NULL, { 0 }, ET_EUSAGE, "has no source" },
+        { &adder_class, &nothing, { 0 }, ET_EUSAGE, "has no source" },
         { &adder_class, &twice, { 0 }, ET_EUSAGE, "same source twice: a and b" },
-        { &adder_class, &bare, { 0 }, ET_EUSAGE, "has a name" },
+        { &adder_class, &bare, { 0 }, ET_EUSAGE, "needs a name" },
         { &adder_class, &slash, { 0 }, ET_EUSAGE, "without '/'" },
         { &adder_class,
           &data,
@@ -266,16 +266,16 @@ static void test_standard__refused(void **state)
     adder a = { .path = NULL };
     assert_ok(et_standard_trainer_init(&a.standard, &adder_class, &data, &both, error));
     assert_fails(et_trainer_train(&a.standard.trainer, 4, et_value_dict(&arena), error), ET_EDATA,
-                 "the data has ended at step 4");
+                 "the data ended at step 4");
     words[0] = 0; /* a loop that failed has ended */
     assert_fails(et_trainer_train(&a.standard.trainer, 1, et_value_dict(&arena), error), ET_EDATA,
-                 "the data has ended at step 4");
+                 "the data ended at step 4");
     assert_string_equal(words, "( ");
     assert_fails(et_trainer_train(&a.standard.trainer, -1, NULL, error), ET_ECONFIG, "at least 0");
     assert_fails(et_standard_trainer_set_dataset(&a.standard, &nothing, error), ET_EUSAGE,
-                 "without a source");
+                 "has no source");
     assert_fails(et_trainer_train(&a.standard.trainer, 1, et_value_dict(&arena), error), ET_EDATA,
-                 "the data has ended at step 4"); /* the one before stays */
+                 "the data ended at step 4"); /* the one before stays */
     et_arena_release(&arena);
     et_standard_trainer_release(&a.standard);
     et_source_close(source);
@@ -302,9 +302,9 @@ static void test_standard__step_mismatch(void **state)
     static const et_trainer_class far = { .name = "far", .train = train_too_far };
     static const et_trainer_class counts = { .name = "counts", .step = step_by_itself };
     et_trainer t = { .class = &far, .step = 3 };
-    assert_fails(et_trainer_train(&t, 5, NULL, error), ET_EFAIL, "from step 3 to 8 and is at 9");
+    assert_fails(et_trainer_train(&t, 5, NULL, error), ET_EFAIL, "from step 3 to 8, but is at 9");
     t = (et_trainer){ .class = &counts };
-    assert_fails(et_trainer_train(&t, 2, NULL, error), ET_EFAIL, "from step 0 to 1 and is at 2");
+    assert_fails(et_trainer_train(&t, 2, NULL, error), ET_EFAIL, "from step 0 to 1, but is at 2");
 }
 
 /* ---- evaluation ---- */

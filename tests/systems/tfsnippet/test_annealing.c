@@ -59,8 +59,8 @@ static void test_scalar__mistakes(void **state)
         { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .maximum = &half }, "outside" },
         { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .minimum = &one, .maximum = &half },
           "minimum 1 is above maximum 0.5" },
-        { { .initial_value = 1, .ratio = 0.5 }, "only one" },
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .steps = 1 }, "only one" },
+        { { .initial_value = 1, .ratio = 0.5 }, "either epochs or steps" },
+        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .steps = 1 }, "either epochs or steps" },
         { { .initial_value = 1, .ratio = 0.5, .epochs = -1 }, "every -1 epochs" },
         { { .initial_value = 1, .ratio = 0.5, .steps = -1 }, "every -1 steps" },
         { { .initial_value = NAN, .ratio = 0.5, .steps = 1 }, "finite" },
@@ -123,11 +123,11 @@ static void test_variable__mistakes(void **state)
     et_scheduled_variable v;
     et_annealing_variable a;
     assert_fails(et_scheduled_variable_init(&v, params, "none", 1, error), ET_ECONFIG,
-                 "no variable none");
+                 "the store has no variable none");
     assert_fails(et_scheduled_variable_init(&v, params, NULL, 1, error), ET_ECONFIG,
                  "without a name");
     assert_fails(et_scheduled_variable_init(&v, params, "kernel", 1, error), ET_ECONFIG,
-                 "but a parameter");
+                 "only a parameter of this name");
     assert_fails(et_scheduled_variable_init(&v, params, "means", 1, error), ET_ECONFIG,
                  "means is [4]");
     assert_fails(et_scheduled_variable_init(&v, params, "rate", 1e300, error), ET_ECONFIG,
@@ -202,7 +202,8 @@ static void test_bound_values__mistakes(void **state)
     assert_fails(et_bound_values_apply(&bound, error), ET_ECONFIG, "learning rate -1");
     et_bound_values_release(&bound);
     assert_ok(et_bound_values_init(&bound, w.params, &wrong, 1, error));
-    assert_fails(et_bound_values_apply(&bound, error), ET_ECONFIG, "nan is no learning rate");
+    assert_fails(et_bound_values_apply(&bound, error), ET_ECONFIG,
+                 "nan is not a learning rate; give a finite number of at least 0");
     et_bound_values_release(&bound);
     assert_fails(et_optimizer_set_learning_rate(w.optimizer, INFINITY, error), ET_ECONFIG,
                  "learning rate inf");

@@ -108,8 +108,9 @@ static void test_events__errors(void **state)
     bell a = { 0 };
     et_event_source *s;
     static const char *const unnamed[] = { "before_step", NULL };
-    assert_fails(et_event_source_new(&s, allowed, -1, error), ET_EUSAGE, "-1 events");
-    assert_fails(et_event_source_new(&s, unnamed, 2, error), ET_EUSAGE, "event 1 of those");
+    assert_fails(et_event_source_new(&s, allowed, -1, error), ET_EUSAGE, "-1 allowed events");
+    assert_fails(et_event_source_new(&s, unnamed, 2, error), ET_EUSAGE,
+                 "allowed event 1 has no name");
     assert_null(s);
     assert_ok(et_event_source_new(&s, allowed, 2, error));
     assert_int_equal(et_event_source_on(s, "befor_step", ring, &a, &failure), ET_ECONFIG);

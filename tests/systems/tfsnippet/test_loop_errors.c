@@ -31,18 +31,20 @@ static void test_loop_errors__options(void **state)
         const char *text;
     } cases[] = {
         { { .max_epoch = -1 }, ET_ECONFIG, "max_epoch -1" },
-        { { .formatter = &mute }, ET_EUSAGE, "formatter: needs compare" },
+        { { .formatter = &mute }, ET_EUSAGE, "formatter: needs both compare and format" },
         { { .max_step = -2 }, ET_ECONFIG, "max_step -2" },
         { { .checkpoint_epoch_freq = -1, .checkpoint_dir = "x" },
           ET_ECONFIG,
           "`checkpoint_epoch_freq` must be a positive integer: got -1" },
         { { .checkpoint_epoch_freq = 1 }, ET_ECONFIG, "needs checkpoint_dir" },
         { { .checkpoint_max_to_keep = -1 }, ET_ECONFIG, "checkpoint_max_to_keep: -1" },
-        { { .valid_metric_better = 3 }, ET_ECONFIG, "valid_metric_better: there is no 3" },
+        { { .valid_metric_better = 3 },
+          ET_ECONFIG,
+          "valid_metric_better: 3 is not one of ET_LOOP_BETTER_*" },
         { { .early_stopping = true, .valid_metric_name = "" }, ET_ECONFIG, "valid_metric_name" },
         { { .summary_commit_freqs = none, .summary_commit_freq_count = 1 },
           ET_ECONFIG,
-          "summary_commit_freqs[0]: needs a name and a positive frequency: got 0" },
+          "summary_commit_freqs[0]: needs a name and a positive frequency, got 0" },
         { { .summary_commit_freqs = unnamed, .summary_commit_freq_count = 1 },
           ET_ECONFIG,
           "needs a name" },
@@ -350,13 +352,13 @@ static const struct {
     int status;
     const char *text;
 } misuses[] = {
-    { on_begin, BEGUN, ET_EUSAGE, "a loop begins once" },
-    { on_begin, AFTER, ET_EUSAGE, "a loop begins once" },
-    { on_end, OPEN, ET_EUSAGE, "no loop is under way" },
-    { on_end, AFTER, ET_EUSAGE, "no loop is under way" },
-    { on_epochs, OPEN, ET_EUSAGE, "before the loop had begun" },
-    { on_epochs, AFTER, ET_EUSAGE, "the loop has ended" },
-    { on_steps, OPEN, ET_EUSAGE, "before the loop had begun" },
+    { on_begin, BEGUN, ET_EUSAGE, "the loop has already begun: open a new loop" },
+    { on_begin, AFTER, ET_EUSAGE, "the loop has already begun: open a new loop" },
+    { on_end, OPEN, ET_EUSAGE, "the loop is not running; call et_loop_begin first" },
+    { on_end, AFTER, ET_EUSAGE, "the loop is not running; call et_loop_begin first" },
+    { on_epochs, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
+    { on_epochs, AFTER, ET_EUSAGE, "the loop has ended: open a new loop" },
+    { on_steps, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
     { on_steps, BEGUN, ET_EUSAGE, "Step loop must be opened within active epoch loop" },
     { on_unlimited, EPOCH, ET_EUSAGE, "steps without data would never end" },
     { on_nested_epochs, EPOCH, ET_EUSAGE, "Another epoch loop has been opened" },
@@ -366,33 +368,34 @@ static const struct {
     { on_ended_in_handler, EPOCH, ET_EUSAGE, "not left and not ended in a handler" },
     { on_ended_at_step, STEP, ET_EUSAGE, "not left and not ended in a handler" },
     { on_ended_at_epoch, EPOCH, ET_EUSAGE, "not left and not ended in a handler" },
-    { on_endless_handler, STEP, ET_EUSAGE, "does what fires it again, without an end" },
+    { on_endless_handler, STEP, ET_EUSAGE,
+      "a handler of an event fires the same event again, endlessly" },
     { on_bad_handler, EPOCH, ET_EIO, "metrics_collected: the bell is broken" },
     { on_mute_handler, EPOCH, ET_EIO, "a handler failed" },
-    { on_collect, OPEN, ET_EUSAGE, "before the loop had begun" },
+    { on_collect, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
     { on_collect, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
-    { on_no_utf8, STEP, ET_EDATA, "no UTF-8" },
-    { on_nameless, EPOCH, ET_EDATA, "needs a name" },
-    { on_no_metrics, EPOCH, ET_EDATA, "none are given" },
+    { on_no_utf8, STEP, ET_EDATA, "not UTF-8" },
+    { on_nameless, EPOCH, ET_EDATA, "has no name" },
+    { on_no_metrics, EPOCH, ET_EDATA, "but the array is NULL" },
     { on_no_values, EPOCH, ET_EDATA, "metric x: 2 values" },
     { on_time, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
-    { on_time_twice, STEP, ET_EUSAGE, "x_time was begun already" },
-    { on_time_end, EPOCH, ET_EUSAGE, "x_time was not begun" },
-    { on_time_over, STEP, ET_EUSAGE, "x_time was not begun" },
-    { on_nameless_time, EPOCH, ET_EDATA, "needs a name" },
+    { on_time_twice, STEP, ET_EUSAGE, "x_time has already started and has not ended" },
+    { on_time_end, EPOCH, ET_EUSAGE, "x_time was not started in this epoch or step" },
+    { on_time_over, STEP, ET_EUSAGE, "x_time was not started in this epoch or step" },
+    { on_nameless_time, EPOCH, ET_EDATA, "has no name" },
     { on_collector, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
-    { on_collector_end, EPOCH, ET_EUSAGE, "x was not begun" },
-    { on_logs, OPEN, ET_EUSAGE, "before the loop had begun" },
+    { on_collector_end, EPOCH, ET_EUSAGE, "x was not started in this epoch or step" },
+    { on_logs, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
     { on_logs, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
     { on_tag, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
-    { on_tag, OPEN, ET_EUSAGE, "before the loop had begun" },
-    { on_summary, OPEN, ET_EUSAGE, "before the loop had begun" },
-    { on_summary, BEGUN, ET_EUSAGE, "there is no writer for a summary" },
+    { on_tag, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
+    { on_summary, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
+    { on_summary, BEGUN, ET_EUSAGE, "cannot write a summary" },
     { on_checkpoint, EPOCH, ET_ECONFIG, "Checkpoint directory is not configured" },
-    { on_checkpoint, OPEN, ET_EUSAGE, "before the loop had begun" },
-    { on_table, AFTER, ET_EUSAGE, "the loop has ended" },
-    { on_leave, OPEN, ET_EUSAGE, "before the loop had begun" },
-    { on_leave_steps, OPEN, ET_EUSAGE, "before the loop had begun" },
+    { on_checkpoint, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
+    { on_table, AFTER, ET_EUSAGE, "the loop has ended: open a new loop" },
+    { on_leave, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
+    { on_leave_steps, OPEN, ET_EUSAGE, "the loop has not begun: call et_loop_begin first" },
     { on_steps_left_in_handler, STEP, ET_EUSAGE, "not left and not ended in a handler" },
     { on_max_epoch, EPOCH, ET_ECONFIG, "max_epoch -1" },
     { on_max_step, OPEN, ET_ECONFIG, "max_step -1" },
@@ -457,16 +460,18 @@ static void test_loop_errors__names(void **state)
     looped l;
     looped_init(&l);
     looped_open(&l);
-    assert_fails(et_loop_add_object(l.loop, "", &nothing, NULL, error), ET_ECONFIG, "a name");
-    assert_fails(et_loop_add_object(l.loop, "\xe9", &nothing, NULL, error), ET_ECONFIG, "no UTF-8");
+    assert_fails(et_loop_add_object(l.loop, "", &nothing, NULL, error), ET_ECONFIG, "has no name");
+    assert_fails(et_loop_add_object(l.loop, "\xe9", &nothing, NULL, error), ET_ECONFIG,
+                 "not UTF-8");
     assert_ok(et_loop_add_object(l.loop, "o", &nothing, NULL, error));
-    assert_fails(et_loop_add_object(l.loop, "o", &nothing, NULL, error), ET_ECONFIG, "named o");
-    assert_fails(et_loop_add_source(l.loop, NULL, source, error), ET_ECONFIG, "a name");
-    assert_fails(et_loop_add_source(l.loop, "\xe9", source, error), ET_ECONFIG, "no UTF-8");
-    assert_fails(et_loop_add_source(l.loop, "s", NULL, error), ET_ECONFIG, "there is none");
+    assert_fails(et_loop_add_object(l.loop, "o", &nothing, NULL, error), ET_ECONFIG, "name o");
+    assert_fails(et_loop_add_source(l.loop, NULL, source, error), ET_ECONFIG, "has no name");
+    assert_fails(et_loop_add_source(l.loop, "\xe9", source, error), ET_ECONFIG, "not UTF-8");
+    assert_fails(et_loop_add_source(l.loop, "s", NULL, error), ET_ECONFIG, "is NULL");
     assert_ok(et_loop_add_source(l.loop, "s", source, error));
-    assert_fails(et_loop_add_source(l.loop, "s", other, error), ET_ECONFIG, "named s");
-    assert_fails(et_loop_add_source(l.loop, "u", source, error), ET_ECONFIG, "already, as s");
+    assert_fails(et_loop_add_source(l.loop, "s", other, error), ET_ECONFIG, "name s");
+    assert_fails(et_loop_add_source(l.loop, "u", source, error), ET_ECONFIG,
+                 "this source already gives steps, as s");
     assert_ok(et_loop_begin(l.loop, error));
     assert_fails(et_loop_add_object(l.loop, "p", &nothing, NULL, error), ET_EUSAGE, "before");
     assert_fails(et_loop_add_source(l.loop, "t", other, error), ET_EUSAGE, "before");
@@ -544,7 +549,7 @@ static void test_loop_errors__mute_source(void **state)
         assert_false(et_loop_next_step(l.loop, &nothing));
     assert_int_equal(et_loop_epoch(l.loop), 1);
     assert_int_equal(et_loop_end(l.loop, &told), ET_EIO);
-    assert_non_null(strstr(told.text, "without saying why"));
+    assert_non_null(strstr(told.text, "without an error text"));
     et_source_close(source);
     looped_free(&l);
 }

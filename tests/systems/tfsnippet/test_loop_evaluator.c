@@ -154,7 +154,7 @@ static int run_again(void *payload, const char *event, const void *what, et_erro
     et_error refused = ET_ERROR_INIT;
     (void)event, (void)what, (void)error;
     assert_int_equal(et_loop_evaluator_run(a->evaluator, NULL, 0, &refused), ET_EUSAGE);
-    assert_non_null(strstr(refused.text, "its run is not reentrant"));
+    assert_non_null(strstr(refused.text, "already running"));
     a->refused++;
     return ET_OK;
 }
@@ -308,7 +308,7 @@ static void test_evaluator__again_after_a_failure(void **state)
     et_loop_evaluator *evaluator = NULL, *failing = NULL;
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &good, error));
     assert_ok(et_loop_evaluator_open(&failing, w.loop, &bad, error));
-    assert_fails(et_loop_evaluator_run(failing, NULL, 0, error), ET_EDATA, "weighs -1");
+    assert_fails(et_loop_evaluator_run(failing, NULL, 0, error), ET_EDATA, "has the weight -1");
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     assert_true(et_loop_evaluator_last(evaluator, NULL) == 2.5);
     et_loop_evaluator_close(evaluator);
@@ -390,11 +390,12 @@ static void test_evaluator__mistakes(void **state)
     } cases[] = {
         { { .pass = w.test }, "source" },
         { { .source = w.held_out }, "a pass or run_batch" },
-        { { .source = w.held_out, .pass = w.test, .run_batch = mean_of_batch }, "not both" },
+        { { .source = w.held_out, .pass = w.test, .run_batch = mean_of_batch },
+          "either a pass or run_batch" },
         { { .source = w.held_out, .pass = w.test, .weight = triple, .equal_weights = true },
           "equal weights" },
         { { .source = w.held_out, .pass = w.test, .metrics = &missing, .metric_count = 1 },
-          "measures no none" },
+          "the pass has no measure none" },
         { { .source = w.held_out, .pass = w.test, .metrics = &missing, .metric_count = -1 },
           "-1 metrics" },
         { { .source = w.held_out,
@@ -415,7 +416,7 @@ static void test_evaluator__mistakes(void **state)
     assert_ok(et_loop_begin(w.loop, error));
     assert_true(et_loop_next_epoch(w.loop));
     assert_ok(et_loop_evaluator_open(&out, w.loop, &heavy, error));
-    assert_fails(et_loop_evaluator_run(out, NULL, 0, error), ET_EDATA, "weighs -1");
+    assert_fails(et_loop_evaluator_run(out, NULL, 0, error), ET_EDATA, "has the weight -1");
     et_loop_evaluator_close(out);
     world_close(&w);
     et_source_close(s.source);
@@ -447,7 +448,7 @@ static void test_evaluator__no_valid_metric(void **state)
     et_loop_evaluator *out;
     const et_loop_evaluator_options options = { .source = w.held_out, .pass = w.test };
     assert_fails(et_loop_evaluator_open(&out, w.loop, &options, error), ET_ECONFIG,
-                 "no valid metric");
+                 "has no name, and the loop has no valid_metric_name");
     world_close(&w);
 }
 

@@ -583,8 +583,8 @@ static void test_loop_saves__objects_come_and_go(void **state)
     } cases[] = {
         { { "x", "y" }, { 0, 0 }, "" },
         { { "y", "x" }, { 11, 10 }, "" },
-        { { "x", "y", "z" }, { 11, 10, 0 }, "no object named z" },
-        { { "z" }, { 12 }, "an object named x" },
+        { { "x", "y", "z" }, { 11, 10, 0 }, "the checkpoint has no object named z" },
+        { { "z" }, { 12 }, "the checkpoint has an object named x" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char warned[1024] = "";
@@ -765,7 +765,7 @@ static void test_loop_saves__early_stopping_that_never_could(void **state)
         while (et_loop_next_step(l.loop, NULL))
             et_loop_collect(l.loop, "x", 1);
     looped_end(&l);
-    assert_non_null(strstr(l.printed, "warning: early stopping has never been triggered"));
+    assert_non_null(strstr(l.printed, "warning: early stopping was never triggered"));
     assert_true(file_is_there(below(directory, "train.log")));
     looped_free(&l);
 }

@@ -213,7 +213,8 @@ static void test_loop_summaries__handlers_of_the_exit(void **state)
             et_loop_collect(l.loop, "x", 1); /* outside of an epoch */
         const int wanted[] = { ET_OK, ET_EUSAGE, ET_EUSAGE };
         assert_int_equal(et_loop_end(l.loop, &told), wanted[kind]);
-        assert_int_equal(strstr(told.text, "the loop has ended: what is saved") != NULL, kind == 1);
+        assert_int_equal(strstr(told.text, "the loop has ended: a checkpoint would hold") != NULL,
+                         kind == 1);
         assert_int_equal(strstr(told.text, "An epoch or a step loop") != NULL, kind == 2);
         assert_true(seen.weight == (kind == 2 ? 2 : 1));
         assert_non_null(strstr(l.printed, "exit\n"));
@@ -315,14 +316,14 @@ static void test_loop_summaries__serialised(void **state)
     et_summary *summary;
     size_t length, told = 0;
     char path[600];
-    snprintf(path, sizeof path, "%s/events.out.tfevents.0000000000.etude", in(state, "serialised"));
+    snprintf(path, sizeof path, "%s/events.out.tfevents.0000000000.etude", in(state, "serialized"));
     assert_ok(et_summary_new(&summary, error));
     assert_ok(et_summary_add_scalar(summary, "one", 1.5, error));
     assert_ok(et_summary_add_histogram(summary, "weights", values, 5, error));
     assert_ok(et_summary_add_image(summary, "picture", pixels, 2, 3, 3, error));
     const void *bytes = et_summary_bytes(summary, &length);
     looped_init(&l);
-    l.options.summary_dir = in(state, "serialised");
+    l.options.summary_dir = in(state, "serialized");
     l.options.max_step = 2;
     looped_begin(&l);
     assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_SUMMARY_ADDED, note_bytes, &told,
@@ -356,15 +357,15 @@ static void test_loop_summaries__serialised_refused(void **state)
     looped l;
     looped_init(&l);
     l.options.summary_dir = in(state, "refused");
-    assert_refused(&l, "\x0a\x7f", 2, ET_EDATA, "2 bytes are no serialised tensorflow.Summary");
+    assert_refused(&l, "\x0a\x7f", 2, ET_EDATA, "2 bytes are not a serialized tensorflow.Summary");
     looped_init(&l);
     l.options.summary_dir = in(state, "refused");
-    assert_refused(&l, "", 0, ET_EDATA, "no serialised tensorflow.Summary with a value");
+    assert_refused(&l, "", 0, ET_EDATA, "not a serialized tensorflow.Summary with a value");
     looped_init(&l);
     l.options.summary_writer = &p.sink;
-    assert_refused(&l, "\x0a\x02\x0a\x00", 4, ET_EUSAGE, "goes to event files alone");
+    assert_refused(&l, "\x0a\x02\x0a\x00", 4, ET_EUSAGE, "only be written to event files");
     looped_init(&l);
-    assert_refused(&l, "\x0a\x02\x0a\x00", 4, ET_EUSAGE, "there is no writer");
+    assert_refused(&l, "\x0a\x02\x0a\x00", 4, ET_EUSAGE, "cannot write a summary");
 
     static const double odd[] = { 1, NAN };
     static const uint8_t pixel[1] = { 0 };
@@ -375,7 +376,8 @@ static void test_loop_summaries__serialised_refused(void **state)
     assert_fails(et_summary_add_image(summary, "x", pixel, 1, 1, 5, error), ET_EDATA, "5 channels");
     assert_fails(et_summary_add_image(summary, "x", pixel, 1 << 20, 1 << 20, 1, error), ET_EDATA,
                  "1 GiB");
-    assert_fails(et_summary_add_scalar(summary, "", 1, error), ET_EUSAGE, "needs a tag");
+    assert_fails(et_summary_add_scalar(summary, "", 1, error), ET_EUSAGE,
+                 "a value of a summary has no tag");
     et_summary_free(summary);
 }
 

@@ -210,11 +210,12 @@ static void test_trainer__every_mistakes(void **state)
     assert_fails(et_loop_trainer_anneal_after(j.trainer, NULL, good, error), ET_ECONFIG,
                  "needs a variable");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_fails(et_loop_trainer_log_after(j.trainer, bad[i], error), ET_ECONFIG, "only one");
+        assert_fails(et_loop_trainer_log_after(j.trainer, bad[i], error), ET_ECONFIG,
+                     "exactly one");
         assert_fails(et_loop_trainer_evaluate_after(j.trainer, NULL, bad[i], error), ET_ECONFIG,
-                     "only one");
+                     "exactly one");
         assert_fails(et_loop_trainer_anneal_after(j.trainer, &variable, bad[i], error), ET_ECONFIG,
-                     "only one");
+                     "exactly one");
     }
     et_loop_trainer_close(j.trainer);
     world_close(&w);
@@ -226,7 +227,7 @@ static int run_again(void *payload, et_error *error)
     et_error refused = ET_ERROR_INIT;
     (void)error;
     assert_int_equal(et_loop_trainer_run(j->trainer, &refused), ET_EUSAGE);
-    assert_non_null(strstr(refused.text, "not reentrant"));
+    assert_non_null(strstr(refused.text, "already running"));
     write_word(j, "refused");
     return ET_OK;
 }
@@ -253,14 +254,14 @@ static void test_trainer__mistakes(void **state)
         { { .source = w.training }, "needs a step" },
         { { .source = w.training, .pass = w.pass }, "needs a step" },
         { { .pass = w.pass, .optimizer = w.optimizer }, "needs a step" },
-        { { .step = count_step, .metrics = &missing, .metric_count = 1 }, "name it" },
-        { { .step = count_step, .summaries = &summary, .summary_count = 1 }, "name it" },
+        { { .step = count_step, .metrics = &missing, .metric_count = 1 }, "need a pass" },
+        { { .step = count_step, .summaries = &summary, .summary_count = 1 }, "need a pass" },
         { { .source = w.training,
             .pass = w.pass,
             .optimizer = w.optimizer,
             .metrics = &missing,
             .metric_count = 1 },
-          "measures no none" },
+          "the pass has no measure none" },
         { { .step = count_step, .bound_values = &nowhere, .bound_value_count = 1 },
           "bound value 0" },
     };
@@ -342,8 +343,8 @@ static void test_trainer__hooks_that_fail(void **state)
         int status;
         const char *says;
     } cases[] = {
-        { say_nothing, ET_EIO, "without saying why" },
-        { collect_nameless, ET_EDATA, "a metric needs a name" },
+        { say_nothing, ET_EIO, "without an error text" },
+        { collect_nameless, ET_EDATA, "a metric has no name" },
         { drive_steps, ET_EUSAGE, "no steps in a handler" },
         { drive_epochs, ET_EUSAGE, "no epochs in a handler" },
         { end_loop, ET_EUSAGE, "not ended in a handler" },
@@ -746,7 +747,7 @@ static void test_trainer__too_late(void **state)
         else
             assert_ok(et_loop_trainer_open(&t, w.loop, &options, error));
         assert_fails(et_state_add_optimizer(et_loop_state(w.loop), "optimizer", w.optimizer, error),
-                     ET_EUSAGE, "attached before the run begins");
+                     ET_EUSAGE, "attach parts of the state before the run begins");
         et_loop_trainer_close(t);
         world_close(&w);
     }

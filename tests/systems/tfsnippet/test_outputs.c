@@ -96,7 +96,7 @@ static void test_outputs__mistakes(void **state)
     assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, none, 1, 0, 0, error),
                  ET_ECONFIG, "no output none");
     assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, total, 1, 0, 0, error),
-                 ET_ECONFIG, "does not count");
+                 ET_ECONFIG, "must be the 4 rows");
     assert_ok(et_source_seek(w.held_out, &begin, error));
     assert_fails(et_outputs_collect(&out, NULL, w.test, w.held_out, doubled, 1, 1, 0, error),
                  ET_ECONFIG, "dimension 1");
@@ -114,7 +114,7 @@ static void test_outputs__mistakes(void **state)
     et_outputs_free(out);
     assert_ok(et_source_seek(w.held_out, &begin, error));
     assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, doubled, 1, 0, error),
-                 ET_ECONFIG, "one float32");
+                 ET_ECONFIG, "a single float32");
     assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, doubled, 0, 0, error),
                  ET_ECONFIG, "0 outputs");
     et_batch *batch = NULL;

@@ -201,19 +201,19 @@ static void test_arguments__refused(void **state)
         const char *args[4], *says;
     } cases[] = {
         { { "--batch-sise", "3" },
-          "wide: no option --batch-sise. Nearest: --batch-size; `wide --help` shows all" },
+          "wide: no option --batch-sise. Nearest: --batch-size; `wide --help` lists the options" },
         { { "--learning-rat=1" }, "Nearest: --learning-rate" },
-        { { "--zzzzzzzzzzzz" }, "wide: no option --zzzzzzzzzzzz; `wide --help` shows all" },
-        { { "--batch-size" }, "wide: --batch-size wants n after it" },
+        { { "--zzzzzzzzzzzz" }, "wide: no option --zzzzzzzzzzzz; `wide --help` lists the options" },
+        { { "--batch-size" }, "wide: --batch-size needs a value: n" },
         { { "--batch-size", "--epochs" },
-          "found --epochs; write --batch-size=--epochs if that is meant" },
+          "but found --epochs; write --batch-size=--epochs if this is the value" },
         { { "--batch-size", "0" }, "--batch-size: 0 is out of range" },
         { { "--batch-size", "many" }, "--batch-size: \"many\" is not an integer" },
         { { "--batch-size", "[1" }, "--batch-size: \"[1\" is not an integer" },
         { { "--batch-size=" }, "--batch-size: the value is empty" },
         { { "--data-train=" }, "--data-train: the value is empty" },
         { { "--learning-rate", "nan" }, "--learning-rate" },
-        { { "--log-level", "INF" }, "--log-level: no such choice as INF. Nearest: INFO" },
+        { { "--log-level", "INF" }, "--log-level: no choice is called INF. Nearest: INFO" },
         { { "--shuffle=maybe" }, "--shuffle: \"maybe\" is not true or false" },
         { { "--batch-size:1", "3" }, "no option --batch-size:1. Nearest: --batch-size" },
         { { "--hidden-layers:0", "3" }, "--hidden-layers:0: the number after \":\" must be 1" },
@@ -221,10 +221,10 @@ static void test_arguments__refused(void **state)
         { { "--hidden-layers:99999999999999999999", "3" }, "must be 1 to 1024" },
         { { "--hidden-layers:1", "0" }, "--hidden-layers:1: 0 is out of range" },
         { { "--hidden-layers:2", "3" }, "--hidden-layers:1 is missing" },
-        { { "train" }, "wide takes no argument, found train; options begin with --" },
+        { { "train" }, "wide takes no argument, but found train; options begin with --" },
         { { "-x" }, "wide: no option -x; options are whole words" },
-        { { "--", "x" }, "wide takes no argument, found x" },
-        { { "" }, "wide takes no argument, found \"\"" },
+        { { "--", "x" }, "wide takes no argument, but found x" },
+        { { "" }, "wide takes no argument, but found \"\"" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_arguments *a;
@@ -249,7 +249,7 @@ static void test_arguments__end(void **state)
     args[0] = "--batch-size";
     args[1] = NULL;
     assert_int_equal(et_arguments_parse(&a, &wide, args, true, &error), ET_EUSAGE);
-    assert_contains(error.text, "wide: --batch-size wants n after it");
+    assert_contains(error.text, "wide: --batch-size needs a value: n");
     munmap(pages, 2 * page);
 }
 
@@ -308,11 +308,11 @@ static void test_arguments__kwargs(void **state)
 
     et_value_set_int(kwargs, "batch_siz", 32);
     assert_int_equal(et_arguments_create(&a, &wide, kwargs, &error), ET_ECONFIG);
-    assert_contains(error.text, "batch_siz: no such argument of wide. Nearest: batch_size");
+    assert_contains(error.text, "batch_siz: not an argument of wide. Nearest: batch_size");
     kwargs = et_value_dict(arena);
     et_value_set_int(kwargs, "hidden_layers", 3);
     assert_int_equal(et_arguments_create(&a, &wide, kwargs, &error), ET_ECONFIG);
-    assert_contains(error.text, "hidden_layers: needs a list");
+    assert_contains(error.text, "hidden_layers: give a list");
     assert_int_equal(et_arguments_create(&a, &wide, layers, &error), ET_ECONFIG);
     et_arena_free(arena);
 }
@@ -336,7 +336,7 @@ static void test_arguments__parsers(void **state)
     assert_int_equal(et_argument_parser_add(parser, deep_flags, NULL), ET_OK);
     assert_int_equal(et_arguments_init_parser(&wide, parser, NULL), ET_OK);
     assert_int_equal(et_arguments_init_parser(NULL, parser, &error), ET_EUSAGE);
-    assert_contains(error.text, "--data_schema is there twice");
+    assert_contains(error.text, "two flags are called --data_schema");
     assert_int_equal(et_arguments_create(&a, &deep, NULL, NULL), ET_OK);
     assert_int_equal(
         et_argument_parser_parse(parser, a, ARGS("--note", "x", "--epochs=3"), true, &error),
@@ -384,10 +384,10 @@ static void test_arguments__help(void **state)
     assert_int_equal(et_arguments_help(&wide, &text, NULL), ET_OK);
     assert_contains(text, "usage: wide [OPTION]...\n\nData:\n    --data-schema path");
     assert_contains(text, "--job-dir");
-    assert_contains(text, "    --batch-size n             instances of a step (1 to 16,777,216; "
+    assert_contains(text, "    --batch-size n             instances per step (1 to 16,777,216; "
                           "default 128)\n");
     assert_contains(text,
-                    "    --log-level level          least level of messages about the job (FATAL, "
+                    "    --log-level level          lowest level of messages about the job (FATAL, "
                     "ERROR, WARN, INFO,\n"
                     "                               DEBUG; default INFO)\n");
     assert_contains(text, "\nModel:\n    --learning-rate x");

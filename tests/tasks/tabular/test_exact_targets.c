@@ -277,7 +277,9 @@ static void test_exact_targets__metadata_of_other_rows(void **state)
                     "--epochs 1" SMALL,
                     NULL, NULL);
     assert_int_not_equal(end.code, 0);
-    bad_assert_says("train", end.err, "float32 cannot tell these values apart");
+    bad_assert_says(
+        "train", end.err,
+        "in the metadata, too different for float32; make the metadata again from these rows");
     bad_release(&end);
 }
 

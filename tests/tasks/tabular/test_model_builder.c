@@ -47,7 +47,7 @@ static void test_model_builder__arguments(void **state)
     assert_int_equal(
         et_model_builder_init(&builder, &et_feed_forward_builder, NULL, b.dataset, &error),
         ET_EUSAGE);
-    assert_contains(error.text, "feed_forward: its arguments must be those of feed_forward");
+    assert_contains(error.text, "feed_forward: the arguments must be those of feed_forward");
     assert_contains(error.text, "not given");
     et_arguments *plain = parse_arguments(NULL, ARGS(NULL));
     assert_int_equal(
@@ -453,7 +453,7 @@ static void test_model_builder__feed_forward_arguments(void **state)
     assert_int_equal(et_arguments_parse(&args, &et_feed_forward_arguments_class,
                                         ARGS("--hidden-layers:3", "20"), true, &error),
                      ET_EUSAGE);
-    assert_contains(error.text, "--hidden-layers:1 is missing: layer 3 is there");
+    assert_contains(error.text, "--hidden-layers:1 is missing, but layer 3 is given");
     assert_int_equal(et_arguments_parse(&args, &et_feed_forward_arguments_class,
                                         ARGS("--hidden-layers:65", "20"), true, &error),
                      ET_EUSAGE);
@@ -468,7 +468,8 @@ static void test_model_builder__targets(void **state)
         const char *features, *says;
     } cases[] = {
         { "features: [{name: x}]", "the features have no target" },
-        { "features: [{name: x}, {name: Y, type: target, fields: y}]", "target Y is numbers" },
+        { "features: [{name: x}, {name: Y, type: target, fields: y}]",
+          "target Y is numeric: classification needs labels" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_error error = ET_ERROR_INIT;

@@ -88,7 +88,7 @@ static void test_model_trainer__goes_on(void **state)
     et_predictor_close(p);
     p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
     assert_int_equal(et_predictor_step(p) > 0, 1);
-    assert_contains(f->lines, "Global steps: 400; going on");
+    assert_contains(f->lines, "Global steps: 400; resuming");
     assert_null(strstr(f->lines, "Loss"));
     read_scores(p, parts);
     assert_memory_equal(whole, parts, sizeof whole);
@@ -100,7 +100,7 @@ static void test_model_trainer__goes_on(void **state)
     assert_non_null(mkdtemp(f->output));
     et_predictor_close(trained(f, ARGS(SETTINGS, "--max-steps", "200")));
     p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
-    assert_contains(f->lines, "Global steps: 200; going on");
+    assert_contains(f->lines, "Global steps: 200; resuming");
     read_scores(p, parts);
     assert_memory_equal(whole, parts, sizeof whole);
     et_predictor_close(p);
@@ -124,7 +124,7 @@ static void test_model_trainer__stopped(void **state)
     assert_true(step >= 100 && step < 400);
     f->stop_at = 0;
     p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
-    assert_contains(f->lines, "going on");
+    assert_contains(f->lines, "resuming");
     assert_true(right_points(p) >= 70);
     et_predictor_close(p);
 }
@@ -163,7 +163,8 @@ static void test_model_trainer__refused(void **state)
         const char *config, *says;
     } cases[] = {
         { "{\"cluster\": {\"master\": [\"a:1\"], \"ps\": [\"b:1\"]}}",
-          "the cluster's keys are missing" },
+          "a cluster on several hosts needs keys: make them with `etude keys DIR`, and name the "
+          "folder in" },
         { "{\"task\": {\"type\": \"worker\", \"index\": 0}}", "task worker 0 has no cluster" },
     };
     et_error error = ET_ERROR_INIT;
@@ -264,10 +265,10 @@ static void test_model_trainer__own_builder(void **state)
     /* Nobody else has its graph. */
     snprintf(path, sizeof path, "%s/model", f->output);
     assert_int_equal(et_predictor_open(&p, path, NULL, &error), ET_ECONFIG);
-    assert_contains(error.text, "the model of builder own, which its program has");
+    assert_contains(error.text, "a model of builder own; predict with the program");
     const et_predictor_options other = { .builder = &et_feed_forward_builder };
     assert_int_equal(et_predictor_open(&p, path, &other, &error), ET_ECONFIG);
-    assert_contains(error.text, "the model of builder own, not of feed_forward");
+    assert_contains(error.text, "a model of builder own, not of feed_forward");
     const et_predictor_options options = { .builder = &own };
     ok(et_predictor_open(&p, f->output, &options, &error), &error); /* the run itself */
     assert_true(right_points(p) >= 70);
@@ -353,7 +354,7 @@ static void test_model_trainer__own_input(void **state)
     train(f, &own_input, &et_feed_forward_arguments_class,
           ARGS("--epochs", "2", "--batch-size", "100"), &status, &error);
     assert_int_equal(status, ET_ECONFIG);
-    assert_contains(error.text, "source batches of builder own_input does not say how many");
+    assert_contains(error.text, "source batches of builder own_input does not know how many");
     et_predictor *p = train(f, &own_input, &et_feed_forward_arguments_class,
                             ARGS("--max-steps", "5", "--batch-size", "100"), &status, &error);
     ok(status, &error);

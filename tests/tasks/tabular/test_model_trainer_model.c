@@ -25,7 +25,7 @@ static void test_model_trainer_model__foreign_file(void **state)
     train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
           ARGS(SETTINGS, "--max-steps", "40"), &status, &error);
     assert_int_equal(status, ET_ECONFIG);
-    assert_contains(error.text, "/model/keep.txt is no file of a model");
+    assert_contains(error.text, "/model/keep.txt is not a file of a model");
     assert_null(strstr(f->lines, "Global steps"));
     assert_true(is_there(f, "model/model.safetensors"));
     snprintf(path, sizeof path, "%s/model.old", f->output);
@@ -36,7 +36,7 @@ static void test_model_trainer_model__foreign_file(void **state)
     train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
           ARGS(SETTINGS, "--max-steps", "40"), &status, &error);
     assert_int_equal(status, ET_ECONFIG);
-    assert_contains(error.text, "/model.old/keep.txt is no file of a model");
+    assert_contains(error.text, "/model.old/keep.txt is not a file of a model");
 }
 
 /* Sides the other way round: what was best of the first rows is none of these, and any value is a

@@ -121,16 +121,17 @@ static void test_predictor__bad_rows(void **state)
     static const struct {
         const char *row, *says;
     } cases[] = {
-        { "0.1", "row 2: the text:1: 1 column, and the schema has 3, or 2 without the target" },
+        { "0.1", "row 2: the text:1: 1 column, but the schema has 3, or 2 without the target" },
         { "0.1,0.2,above,more", "4 columns" },
         { "0.1,wide", "row 2" },
-        { "", "an empty text is no row" },
+        { "", "the row is empty" },
         { "0.1,\"0.2", "quote" },
         { "0.1,0.2\n0.3,0.4", "more than one row" },
         { "0.1,0.\xff", "UTF-8" },
         { "1e999,0.2", "row 2" },
-        { "3e38,3e38", "row 2: the model's scores for the row are no numbers: one of its numbers" },
-        { NULL, "NULL is no row" },
+        { "3e38,3e38",
+          "row 2: the model's scores for this row are not numbers: a value in the row" },
+        { NULL, "the row is NULL" },
     };
     et_predictor *p = open_model(NULL);
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -172,10 +173,10 @@ static void test_predictor__cells(void **state)
     et_predictions_free(found);
     const et_named_cell unknown[] = { { "sid", "above" } };
     assert_int_equal(et_predictor_predict_cells(p, unknown, 1, 1, &found, &error), ET_ECONFIG);
-    assert_contains(error.text, "the model knows no column sid. Nearest: side");
+    assert_contains(error.text, "the model has no column sid. Nearest: side");
     const et_named_cell mixed[] = { { "x", "1" }, { "y", "1" } };
     assert_int_equal(et_predictor_predict_cells(p, mixed, 1, 2, &found, &error), ET_ECONFIG);
-    assert_contains(error.text, "row 2, cell 1 is column y, and of row 1 x");
+    assert_contains(error.text, "row 2, cell 1 is column y, but in row 1 it is x");
     assert_int_equal(et_predictor_predict_cells(p, NULL, 0, 1, &found, &error), ET_EDATA);
     et_predictor_close(p);
 }
@@ -333,7 +334,7 @@ static void test_predictor__export(void **state)
     snprintf(path, sizeof path, "%s/deep/export", job);
     ok(et_predictor_export(p, path, &error), &error);
     assert_int_equal(et_predictor_export(p, path, &error), ET_ECONFIG);
-    assert_contains(error.text, "schema.yaml is there already");
+    assert_contains(error.text, "schema.yaml exists: choose another directory, or remove it");
     assert_int_equal(et_predictor_export(p, "", &error), ET_ECONFIG);
     ok(et_predictor_open(&again, path, NULL, &error), &error);
     assert_int_equal(right_points(again), right_points(p));
@@ -482,10 +483,13 @@ static void test_predictor__refused(void **state)
         int status;
         const char *says;
     } cases[] = {
-        { NULL, { 0 }, ET_ECONFIG, "the model's directory is NULL" },
+        { NULL, { 0 }, ET_ECONFIG, "the directory of the model is NULL" },
         { "nowhere", { 0 }, ET_ENOTFOUND, "nowhere: no such directory" },
-        { ".", { 0 }, ET_ENOTFOUND, "no trained model of tables" },
-        { job, { .batch_size = -1 }, ET_ECONFIG, "batch_size -1: 1 to" },
+        { ".",
+          { 0 },
+          ET_ENOTFOUND,
+          "not a trained model of tables: it has neither params.yaml nor builder.yaml" },
+        { job, { .batch_size = -1 }, ET_ECONFIG, "batch_size -1: give 1 to" },
         { job, { .batch_size = 1 << 30 }, ET_ECONFIG, "batch_size" },
         { job, { .shares = p }, ET_ECONFIG, "a predictor that shares" },
         { NULL, { .shares = p, .live_weights = true }, ET_ECONFIG, "a predictor that shares" },
@@ -511,14 +515,14 @@ static void test_predictor__damaged(void **state)
         { "metadata.json",
           "{\"x\": {\"min\": 0, \"max\": 2}, \"y\": {\"min\": 0, \"max\": 1},"
           " \"side\": {\"entries\": [\"above\", \"below\"]}}",
-          "schema, metadata and features beside it are not those" },
+          "its schema, metadata or features have changed" },
         { "metadata.json", "{", "metadata.json" },
         { "schema.yaml", "fields: [{name: x, type: real}]", "y" },
         { "features.yaml", "features: [{name: x, type: no}]", "features.yaml" },
         { "builder.yaml", "builder: [", "builder.yaml" },
         { "builder.yaml", "builder: 7\n", "builder.yaml" },
         { "builder.yaml", "builder: feed_forward\narguments: {hidden_layer: [16]}\n",
-          "hidden_layer: no such argument of feed_forward. Nearest: hidden_layers" },
+          "hidden_layer: not an argument of feed_forward. Nearest: hidden_layers" },
         { "builder.yaml", "builder: feed_forward\narguments: {hidden_layers: [17]}\n", "17" },
         { "builder.yaml", "builder: feed_forward\narguments: {hidden_layers: [0]}\n", "0" },
     };

@@ -57,10 +57,9 @@ static void test_rare_classes__one_row_is_learned(void **state)
         char run[16], line[64];
         snprintf(run, sizeof run, "once%d", seed);
         bad_end end = succeed(TRAIN_ON("once.csv") "--epochs 30 --seed %d", run, seed);
-        bad_assert_says("train", end.err, "validation   90 rows of these are held out");
+        bad_assert_says("train", end.err, "validation   90 of these rows are held out");
         bad_assert_says("train", end.err,
-                        "target y: no row of once is held out: the scores say "
-                        "nothing about it");
+                        "target y: no row of once is held out: the scores do not cover it");
         assert_true(lacks(end.err, "no training row"));
         bad_release(&end);
         snprintf(line, sizeof line, "predict %s --checkpoint newest", run);
@@ -79,7 +78,8 @@ static void assert_not_measured(bad_end *end, const char *run, const char *metri
 {
     char says[128];
     snprintf(says, sizeof says,
-             "validation_%s, by which the best is chosen, is not a number at step 10", metric);
+             "validation_%s, which chooses the best checkpoint, is not a number at step 10",
+             metric);
     bad_assert_says("train", end->err, says);
     bad_assert_says("train", end->err, "done         100 steps in");
     assert_true(lacks(end->err, "stopped early"));
@@ -98,12 +98,12 @@ static void test_rare_classes__not_measured(void **state)
         const char *usual, *asked_for, *metric, *said;
     } cases[] = {
         { "ok", "fraud", "auc",
-          "no row of fraud is held out: precision, recall, f1 and AUC say nothing" },
+          "no row of fraud is held out: precision, recall, F1 and AUC are meaningless" },
         { "no", "yes", "auc",
-          "no row of yes is held out: precision, recall, f1 and AUC say nothing" },
+          "no row of yes is held out: precision, recall, F1 and AUC are meaningless" },
         { "no", "yes", "f1", "no row of yes is held out" },
         { "no", "yes", "recall", "no row of yes is held out" },
-        { "yes", "no", "auc", "no row of no is held out: precision and AUC say nothing" },
+        { "yes", "no", "auc", "no row of no is held out: precision and AUC are meaningless" },
         { "yes", "no", "precision", "no row of no is held out" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -144,8 +144,7 @@ static void test_rare_classes__validation_data(void **state)
     assert_int_equal(fclose(file), 0);
     end = succeed(TRAIN_ON("many.csv") "--set trainer.train_steps=5", "many");
     bad_assert_says("train", end.err,
-                    " and 4 more classes is held out: the scores say nothing "
-                    "about them");
+                    " and 4 more classes is held out: the scores do not cover them");
     bad_release(&end);
 }
 
@@ -164,7 +163,7 @@ static void test_rare_classes__not_learned(void **state)
                         "features.yaml,trainer.train_steps=5",
         "of_none");
     bad_assert_says("train", end.err,
-                    "target y: no training row is of fraud: the model cannot learn this class");
+                    "target y: no training row has fraud: the model cannot learn this class");
     bad_release(&end);
 }
 
@@ -175,8 +174,8 @@ static void test_rare_classes__numbers_alike(void **state)
     bad_write_text("alike.csv", "x,y\n1,1.5\n2,1.5\n");
     bad_end end = succeed(TRAIN_ON("n.csv") "--valid alike.csv --set trainer.train_steps=5", "n");
     bad_assert_says("train", end.err,
-                    "target y: all rows that are in the validation data have the "
-                    "same value: r2 says nothing");
+                    "target y: all rows that are in the validation data have the same value: r2 is "
+                    "meaningless");
     bad_release(&end);
     end = succeed(TRAIN_ON("n.csv") "--valid alike.csv " BEST_BY("auto"), "best");
     assert_not_measured(&end, "best", "r2");
@@ -185,7 +184,7 @@ static void test_rare_classes__numbers_alike(void **state)
     assert_true(value_of(end.out, "rmse") > 0);
     bad_release(&end);
     end = succeed(TRAIN_ON("n.csv") "--set task.held_out=0.5,trainer.train_steps=5", "n2");
-    assert_true(lacks(end.err, "says nothing"));
+    assert_true(lacks(end.err, "have the same value: r2 is meaningless"));
     bad_release(&end);
 }
 

@@ -211,7 +211,8 @@ static void test_tabular_members__other_inputs(void **state)
         { "{input_path: none.csv}", ET_ENOTFOUND, "none.csv" },
         { "{no_such: 1}", ET_ECONFIG, "no_such" },
         { "{limit: 3}", ET_ECONFIG, "limit" },
-        { "{sets: [{name: a, input_path: w.csv}]}", ET_ECONFIG, "of one table" },
+        { "{sets: [{name: a, input_path: w.csv}]}", ET_ECONFIG,
+          "inputs need one table: name its files, not mix or sets" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const et_data_config wrong = { .settings = cases[i].settings };
@@ -220,7 +221,7 @@ static void test_tabular_members__other_inputs(void **state)
     }
     const et_input_context odd = { 1, 0, 3 };
     fails(et_task_build_inputs(f.task, NULL, &odd, &source, &error), ET_ECONFIG,
-          "16 rows are not 3 equal parts");
+          "16 rows cannot be split into 3 equal parts");
     close_run(&f);
 }
 
@@ -237,7 +238,7 @@ static void test_tabular_members__states_and_metrics(void **state)
         const char *words;
     } cases[] = {
         { "{}", ET_EFORMAT, "unique_ids" },
-        { "{unique_ids: [1], labels: [1], outputs: []}", ET_EFORMAT, "outputs is no list" },
+        { "{unique_ids: [1], labels: [1], outputs: []}", ET_EFORMAT, "outputs must be a list" },
         { "{unique_ids: [1], labels: [1], outputs: [[0.5]]}", ET_EDATA, "row 1 of" },
         { "{unique_ids: [x], labels: [1], outputs: [[0.5, 0.2, 0.3]]}", ET_EDATA, "row -1 of" },
         { "{unique_ids: [4], labels: [7], outputs: [[0.5, 0.2, 0.3]]}", ET_EDATA, "row 4 of" },

@@ -570,13 +570,13 @@ static void test_models__refused(void **state)
     fixture f = { .encoder = NULL };
     open_model(&f, ET_TABULAR_FEED_FORWARD);
     f.options.model.feed_forward.hidden_layers = (et_strings){ widths, 2 };
-    refuse(&f, "\"many\" is no width");
+    refuse(&f, "\"many\" is not a width; give 1 to");
     f = (fixture){ .encoder = NULL };
     open_model(&f, ET_TABULAR_MLP);
     et_encoder_free(f.encoder);
     assert_ok(encoder_parse(&f.encoder, schema_text, metadata_text,
                             "features: [{name: Y, type: target, fields: y}]", error));
-    refuse(&f, "no columns but targets");
+    refuse(&f, "all features are targets: there are no input columns");
 }
 
 /* ---- targets and losses ---- */
@@ -595,12 +595,12 @@ static void test_models__targets(void **state)
     assert_true(target.classes == OUTPUTS && target.values == 0);
     o.loss = ET_TABULAR_LOSS_HUBER;
     assert_fails(et_tabular_target_of(&target, &o, classes, error), ET_ECONFIG,
-                 "task.loss: the target y is one of classes; choose softmax");
+                 "task.loss: the target y has classes; choose softmax");
     assert_ok(et_tabular_target_of(&target, &o, values, error));
     assert_true(target.classes == 0 && target.values == 2);
     o.loss = ET_TABULAR_LOSS_BINARY;
     assert_fails(et_tabular_target_of(&target, &o, classes, error), ET_ECONFIG,
-                 "binary is of two classes, and y has 4");
+                 "task.loss: binary needs two classes, but y has 4");
     assert_fails(et_tabular_target_of(&target, &o, values, error), ET_ECONFIG, "is a number");
     o.loss = ET_TABULAR_LOSS_AUTO;
     o.label_smoothing = 0.1;
@@ -608,7 +608,7 @@ static void test_models__targets(void **state)
                  "task.label_smoothing: the target v is a number");
     o.target = "s";
     assert_fails(et_tabular_target_of(&target, &o, classes, error), ET_ECONFIG,
-                 "task.target: s; the target of the features is y");
+                 "task.target is s, but the target in the features is y");
     et_encoder_free(classes);
     et_encoder_free(values);
 }

@@ -101,7 +101,7 @@ static void test_tabular_task__one_line(void **state)
     bad_end end = succeed("train --experiment tabular/mlp --data t.csv --target level "
                           "--model-dir one --epochs 12" SMALL);
     static const char *const said[] = { "data         400 rows, 6 columns",
-                                        "validation   60 rows of these are held out (15 %)",
+                                        "validation   60 of these rows are held out (15 %)",
                                         "target       level: 3 classes: ",
                                         "features     ",
                                         "model        mlp, ",
@@ -320,8 +320,8 @@ static void test_tabular_task__belongs(void **state)
     bad_release(&end);
     /* Written anew, with the same meaning and other bytes. */
     replace("kept/features.yaml", "features:", "features: # mine");
-    refuse(TRAIN_KEPT "--epochs 3" SMALL, 3, "kept/features.yaml does not belong to");
-    refuse("evaluate --model-dir kept", 3, "kept/features.yaml does not belong to");
+    refuse(TRAIN_KEPT "--epochs 3" SMALL, 3, "kept/features.yaml changed since");
+    refuse("evaluate --model-dir kept", 3, "kept/features.yaml changed since");
     replace("kept/features.yaml", "features: # mine", "features:");
     /* Other rows of the same table, by their number. */
     write_table("u.csv", 0, ROWS + 1, true);
@@ -329,7 +329,7 @@ static void test_tabular_task__belongs(void **state)
            "--epochs 3" SMALL,
            3, "kept was trained on other rows than u.csv");
     refuse(TRAIN_KEPT "--epochs 3 --set task.schema_path=v.csv" SMALL, 3,
-           "task.schema_path: v.csv is not the file that this run began with");
+           "task.schema_path: v.csv is not the file that this run started with");
     end = succeed(TRAIN_KEPT "--epochs 3" SMALL);
     bad_release(&end);
 }
@@ -390,7 +390,7 @@ static void test_tabular_task__class_weights(void **state)
         fail_msg("%g %g %g %g", recall[0], recall[1], recall[2], recall[3]);
     refuse("train --experiment tabular/linear --data flag.csv --target flag --model-dir w "
            "--set 'task.class_weights=[\"2: 20\"]'",
-           3, "task.class_weights: 2 is no class of Y");
+           3, "task.class_weights: 2 is not a class of Y");
 }
 
 /* ---- what is wrong ---- */
@@ -409,19 +409,20 @@ static void test_tabular_task__refuses(void **state)
         int code;
         const char *words;
     } cases[] = {
-        { BEGIN "--target level", 3, "task.train_data.input_path: no file" },
-        { BEGIN "--data t.csv", 3, "task.target: no column; name the one" },
+        { BEGIN "--target level", 3, "task.train_data.input_path names no file" },
+        { BEGIN "--data t.csv", 3, "task.target is not set; name the column" },
         { BEGIN "--data t.csv --target levle", 3, "levle" },
         { BEGIN "--data none.csv --target level", 3, "none.csv" },
-        { BEGIN "--data same.csv --target b", 3, "b has one class only" },
+        { BEGIN "--data same.csv --target b", 3, "b has only one class" },
         { BEGIN "--data tiny.csv --target b", 3,
-          "the target b has values from 1e-200 to 4e-200, whose squared errors are below" },
+          "the target b has values from 1e-200 to 4e-200, whose squared errors are too small" },
         { BEGIN "--data t.csv --target level --valid label.csv", 3,
-          "label.csv:3: column level: the label \"middle\" is none" },
+          "label.csv:3: column level: the label \"middle\" is not one" },
         { BEGIN "--data t.csv --target price --set task.loss=softmax", 3, "price" },
         { BEGIN "--data t.csv --target level --set task.loss=huber", 3,
-          "the target level is one of classes; choose softmax" },
-        { BEGIN "--data t.csv --target level --set task.loss=binary", 3, "binary is of two" },
+          "the target level has classes; choose softmax" },
+        { BEGIN "--data t.csv --target level --set task.loss=binary", 3,
+          "task.loss: binary needs two classes, but" },
         { BEGIN "--data t.csv --target price --set task.label_smoothing=0.1", 3,
           "task.label_smoothing: the target price is a number" },
         { BEGIN "--data t.csv --target level --set task.delimiter=;;", 3, "more than one" },
@@ -430,7 +431,9 @@ static void test_tabular_task__refuses(void **state)
           3, "7 heads do not divide the width, 192" },
         { BEGIN "--data t.csv --target level "
                 "--set trainer.best_checkpoint_eval_metric=validation_acuracy",
-          3, "validation gives no validation_acuracy (it gives: validation_loss" },
+          3,
+          "trainer.best_checkpoint_eval_metric: validation has no value validation_acuracy (it "
+          "has: validation_loss" },
         { BEGIN "--data t.csv --target level --set task.held_out=0 "
                 "--set trainer.best_checkpoint_eval_metric=validation_auc",
           3, "needs validation" },

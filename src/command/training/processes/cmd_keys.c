@@ -16,9 +16,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_keys = {
     options, sizeof(keys_options),
-    "Makes the keys by which the tasks of a cluster know each other "
-    "(TF_CONFIG, `train --keys`).\nEach host gets DIR/cluster.pub and its "
-    "own role's .key; nobody else gets a .key.",
+    "Makes the keys with which the tasks of a cluster recognize each other\n(TF_CONFIG, `train "
+    "--keys`). Copy DIR/cluster.pub and the .key of its role to\neach host, and nowhere else.",
     "keys/"
 };
 
@@ -26,7 +25,7 @@ int et_cmd_keys(const et_call *call, et_error *error)
 {
     const keys_options *o = call->options;
     if (o->paths.count != 1)
-        return et_fail(error, ET_EUSAGE, "keys: takes one folder, found %zu", o->paths.count);
+        return et_fail(error, ET_EUSAGE, "keys: give one folder, not %zu", o->paths.count);
     et_keys keys[ET_JOB_ROLES] = { 0 };
     int status = et_keys_make(keys, error);
     return status ? status : et_keys_write(keys, o->paths.items[0], error);

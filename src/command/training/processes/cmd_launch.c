@@ -39,23 +39,23 @@ typedef struct launch {
 } launch;
 
 static const et_option options[] = {
-    ET_OPTION_COUNT(launch, ranks, "ranks", "N", 1, ET_RANKS_MAX, "how many processes",
+    ET_OPTION_COUNT(launch, ranks, "ranks", "N", 1, ET_RANKS_MAX, "number of processes",
                     .letter = 'n'),
     ET_OPTION_COUNT(launch, restart, "restart", "K", 0, ET_OPTION_COUNT_MAX,
-                    "times that it starts again where a rank was killed or lost"),
+                    "how often training restarts if a rank was killed or lost"),
     ET_OPTION_REAL(launch, grace, "grace", "SECONDS", 0, DBL_MAX,
-                   "for the others to end by themselves, where one has failed (10)",
+                   "seconds that the other ranks have to end by themselves if one failed (10)",
                    .field.default_number = GRACE),
     ET_OPTION_REST(launch, words, "-- COMMAND"), ET_OPTION_END
 };
 
 const et_usage et_usage_launch = {
     options, sizeof(launch),
-    "Trains with several processes on this machine, each with its share of every "
-    "batch: the\nresult is bit for bit that of one. On several machines start "
-    "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
-    "batch is cut, the number of processes\nat least.",
-    "-n 2 -- train runs/mine --set runtime.data_shards=2"
+    "Trains with several processes on this machine. Each computes a part of every\nbatch; the "
+    "result is the same as with one process, bit for bit. Set\nruntime.data_shards, the number of "
+    "parts of a batch, to at least the number of\nprocesses. On several machines, start `train` "
+    "with mpirun or srun.",
+    "-n 2 --restart 3 -- train runs/mine --set runtime.data_shards=2"
 };
 
 /* A start of all ranks. */
@@ -137,7 +137,7 @@ static void tell(const attempt *a, int64_t trial)
     else
         snprintf(what, sizeof what, "ended with code %d", a->code);
     if (trial)
-        et_print(stderr, "%s: rank %d of %d %s; starting again, %lld of %lld\n", name, a->rank,
+        et_print(stderr, "%s: rank %d of %d %s; restart %lld of %lld\n", name, a->rank,
                  (int)a->l->ranks, what, (long long)trial, (long long)a->l->restart);
     else
         et_print(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
@@ -147,10 +147,10 @@ static void tell(const attempt *a, int64_t trial)
 static void tell_not_started(const attempt *a, const char *program)
 {
     if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
-        et_print(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
-                 program,
-                 a->code == ET_RANK_NOT_STARTED ? "no such program, and no command of this one"
-                                                : "it may not be run, or is no program");
+        et_print(stderr, "%s: launch: cannot start %s: %s\n", a->l->call->program->name, program,
+                 a->code == ET_RANK_NOT_STARTED
+                     ? "neither a program nor a command of etude has this name"
+                     : "not a program, or no permission to run it");
 }
 
 /* Whether a word is a command of this program; what else is first is a program. */
@@ -227,19 +227,19 @@ static int run(const launch *l, int *code, et_error *error)
 static int check(const launch *l, et_error *error)
 {
     if (getenv(ET_RANK_VARIABLE))
-        return et_fail(error, ET_EUSAGE, "launch: this process is a rank itself");
+        return et_fail(
+            error, ET_EUSAGE,
+            "launch: this process is already a rank; do not nest launch, mpirun and srun");
     if (!l->ranks)
-        return et_fail(error, ET_EUSAGE, "launch: -n is missing: give 1 to %d processes",
-                       ET_RANKS_MAX);
+        return et_fail(error, ET_EUSAGE,
+                       "launch: -n is missing; give a number of processes, 1 to %d", ET_RANKS_MAX);
     if (!l->words.count)
         return et_fail(
             error, ET_EUSAGE,
-            "launch: nothing to start; put what it is behind --: launch -n %lld -- train "
-            "...",
+            "launch: no command to start; put the command after --: launch -n %lld -- train ...",
             (long long)l->ranks);
     if (is_own(l, l->words.items[0]) && !et_ranks_share(l->call->program, l->words.items[0]))
-        return et_fail(error, ET_EUSAGE,
-                       "launch: %s is the work of one process; start it without launch",
+        return et_fail(error, ET_EUSAGE, "launch: %s runs in one process; start it without launch",
                        l->words.items[0]);
     return ET_OK;
 }

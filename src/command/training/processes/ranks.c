@@ -18,8 +18,8 @@ static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
     if (size == 1 || shards >= size)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "runtime.data_shards: %lld, and there are %d ranks, each of which computes one "
-                   "at least; begin a run with --set runtime.data_shards=%d",
+                   "runtime.data_shards: %lld is less than the number of ranks, %d; start a run "
+                   "with --set runtime.data_shards=%d",
                    (long long)shards, size, size);
 }
 
@@ -79,7 +79,7 @@ int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
         return ET_OK;
     int status = et_comm_open(&comm, NULL, error);
     if (!status && et_comm_size(comm) > 1)
-        status = et_fail(error, ET_EUSAGE, "%s: is the work of one process, and there are %d; %s",
+        status = et_fail(error, ET_EUSAGE, "%s runs in one process, but there are %d; %s",
                          call->command, et_comm_size(comm), advice);
     return et_ranks_leave(comm, call->program, status, error);
 }
@@ -106,11 +106,11 @@ static int compare(const et_comm *comm, const print *all, const et_device *devic
 {
     for (int i = 1; i < et_comm_size(comm); i++) {
         if (all[i].kernels != all[0].kernels)
-            return et_fail(error, ET_ECONFIG,
-                           "rank %d computes with other kernels than rank 0 (%s): another CPU or "
-                           "another build; use like machines, or set ETUDE_ISA and "
-                           "ONEDNN_MAX_CPU_ISA for all",
-                           i, device->kernels->name);
+            return et_fail(
+                error, ET_ECONFIG,
+                "rank %d uses other kernels than rank 0 (%s), because of another CPU or build; use "
+                "equal machines, or set ETUDE_ISA and ONEDNN_MAX_CPU_ISA to the same on all",
+                i, device->kernels->name);
         if (all[i].settings != all[0].settings)
             return et_fail(error, ET_ECONFIG,
                            "rank %d has other settings or data than rank 0: give all ranks the "
@@ -159,8 +159,8 @@ static int compare_loaded(const et_comm *comm, const loaded *all, const char *mo
     for (int i = 1; i < et_comm_size(comm); i++)
         if (all[i].step != all[0].step || all[i].path != all[0].path)
             return et_fail(error, ET_EBUSY,
-                           "%s: rank %d has found another checkpoint than rank 0; the run is at "
-                           "work: try again, or name one with --checkpoint",
+                           "%s: rank %d found another checkpoint than rank 0 because the run is "
+                           "still training; try again, or name one with --checkpoint",
                            model_dir, i);
     return ET_OK;
 }

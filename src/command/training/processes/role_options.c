@@ -12,14 +12,13 @@ static int check_settings(const et_experiment *experiment, et_error *error)
 {
     const et_runtime_options *runtime = &experiment->runtime;
     if (runtime->sharded_optimizer)
-        return et_fail(
-            error, ET_ECONFIG,
-            "runtime.sharded_optimizer: is for ranks (launch, mpirun); parameter servers "
-            "have parts of the slots as it is: leave it false");
+        return et_fail(error, ET_ECONFIG,
+                       "runtime.sharded_optimizer: only for ranks (launch, mpirun); parameter "
+                       "servers always split the slots: leave it false");
     if (runtime->data_shards > 1)
         return et_fail(error, ET_ECONFIG,
-                       "runtime.data_shards: %lld: is for ranks (launch, mpirun); with workers and "
-                       "parameter servers leave it at 1",
+                       "runtime.data_shards: %lld: only for ranks (launch, mpirun); with workers "
+                       "and parameter servers leave it at 1",
                        (long long)runtime->data_shards);
     return ET_OK;
 }

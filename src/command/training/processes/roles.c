@@ -139,14 +139,14 @@ static int choose(const et_call *call, const et_train_args *args, et_roles *role
     int status;
     if (cluster && args->distributed)
         status = et_fail(error, ET_EUSAGE,
-                         "--distributed: starts a cluster of its own, and " ET_JOB_CONFIG_VARIABLE
-                         " names one; leave one of them out");
+                         "--distributed starts a cluster, but " ET_JOB_CONFIG_VARIABLE
+                         " names one as well; remove one of them");
     else if (!cluster && args->keys)
-        status = et_fail(error, ET_EUSAGE,
-                         "--keys: goes with a cluster in " ET_JOB_CONFIG_VARIABLE " alone");
+        status =
+            et_fail(error, ET_EUSAGE, "--keys: only with a cluster in " ET_JOB_CONFIG_VARIABLE);
     else if ((cluster || args->distributed) && args->dry_run)
         status =
-            et_fail(error, ET_EUSAGE, "--dry-run: is of one process; leave the cluster out to try");
+            et_fail(error, ET_EUSAGE, "--dry-run: only for one process; try without the cluster");
     else if (args->distributed)
         status = train_locally(call, args, error);
     else if (cluster)
@@ -165,8 +165,8 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
     bool by_roles = et_job_config_distributed(roles.config) || args->distributed;
     if (by_roles && (et_comm_by_launch() || et_comm_by_mpi()))
         status = et_fail(error, ET_EUSAGE,
-                         "this process is a rank (launch, mpirun) and a task of a cluster (%s); "
-                         "train by one of both",
+                         "this process is both a rank (launch, mpirun) and a task of a cluster "
+                         "(%s); use one of the two",
                          args->distributed ? "--distributed" : ET_JOB_CONFIG_VARIABLE);
     if (!status)
         status = choose(call, args, &roles, error);

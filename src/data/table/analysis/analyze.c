@@ -359,16 +359,18 @@ static et_analyze_options defaults_of(const et_analyze_options *options)
 static int check_options(const et_analyze_options *o, const et_strings *paths, et_error *error)
 {
     if (!paths->count)
-        return et_fail(error, ET_ECONFIG, "no file to analyze: name one");
+        return et_fail(error, ET_ECONFIG, "no file to analyze: name a file");
     if (o->entries < 0 || o->entries > 100000000)
-        return et_fail(error, ET_ECONFIG, "%lld entries of a column: 1 to 100,000,000, 0: as usual",
+        return et_fail(error, ET_ECONFIG,
+                       "%lld entries of a column: give 1 to 100,000,000, or 0 for the default",
                        (long long)o->entries);
     if (o->quantiles < 2 || o->quantiles > 100001)
-        return et_fail(error, ET_ECONFIG, "%d quantiles: 2 to 100,001", o->quantiles);
+        return et_fail(error, ET_ECONFIG, "%d quantiles: give 2 to 100,001", o->quantiles);
     if (o->classes < -1 || o->classes > 1000)
-        return et_fail(error, ET_ECONFIG, "%d classes: 1 to 1,000, -1: none", o->classes);
+        return et_fail(error, ET_ECONFIG, "%d classes: give 1 to 1,000, or -1 for none",
+                       o->classes);
     if (o->threads < 1 || o->threads > 4096)
-        return et_fail(error, ET_ECONFIG, "%d threads: 1 to 4,096", o->threads);
+        return et_fail(error, ET_ECONFIG, "%d threads: give 1 to 4,096", o->threads);
     return ET_OK;
 }
 
@@ -463,7 +465,8 @@ static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
             status = et_alloc_failed(error, 0, "the statistics of a table");
     }
     if (!status && !stats->rows)
-        status = et_fail(error, ET_EDATA, "%s: there is a header and no row", *stats->paths->items);
+        status =
+            et_fail(error, ET_EDATA, "%s: the file has a header and no rows", *stats->paths->items);
     return status;
 }
 

@@ -145,12 +145,11 @@ static int check_name(const char *name, int column, const first_rows *first, con
 {
     for (const char *c = name; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return et_fail(
-                error, ET_EDATA,
-                "%s:%lld: byte %td of the name of column %d is a control character (0x%02X): "
-                "rename it",
-                path, (long long)first->line, c - name + 1, column + 1,
-                (unsigned)(unsigned char)*c);
+            return et_fail(error, ET_EDATA,
+                           "%s:%lld: byte %td of the name of column %d is a control character "
+                           "(0x%02X): rename the column",
+                           path, (long long)first->line, c - name + 1, column + 1,
+                           (unsigned)(unsigned char)*c);
     return ET_OK;
 }
 
@@ -172,7 +171,7 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
         else if (et_map_get(&seen, head->name[i], &before))
             status = et_fail(error, ET_EDATA,
                              "%s:%lld: columns %d and %d are both called \"%.60s\": rename one, or "
-                             "say that the first row is no header",
+                             "give --header no if the first row is data",
                              path, (long long)first->line, (int)before + 1, i + 1, head->name[i]);
         else if (!et_map_put(&seen, head->name[i], i))
             status = et_alloc_failed(error, 32, "a column's name");
@@ -235,7 +234,7 @@ static int fail_unnamed(const et_strbuf *missing, const char *path, const first_
     return missing->failed
                ? et_alloc_failed(error, missing->length, "a header")
                : et_fail(error, ET_EDATA,
-                         "%s:%lld: the header disagrees with the schema: there is no column %s",
+                         "%s:%lld: the header does not match the schema: there is no column %s",
                          path, (long long)first->line, et_strbuf_text(missing));
 }
 
@@ -277,11 +276,10 @@ static int check_columns(const et_table_head *head, const et_schema *schema, con
         wanted += length_of(et_schema_at(schema, f));
     if (wanted == head->columns)
         return ET_OK;
-    return et_fail(
-        error, ET_EDATA,
-        "%s:%lld: %d columns, and the schema has %lld: correct one of them, or add a first "
-        "line with the names of all columns",
-        path, (long long)first->line, head->columns, (long long)wanted);
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: %d columns, but the schema has %lld: correct one of them, or add a "
+                   "first line with the names of all columns",
+                   path, (long long)first->line, head->columns, (long long)wanted);
 }
 
 /* A file says how long fields are, and memory is taken for it. */
@@ -291,11 +289,10 @@ static int check_lengths(const et_schema *schema, et_error *error)
     for (int f = 0; f < et_schema_count(schema); f++) {
         all += length_of(et_schema_at(schema, f));
         if (all > ET_CSV_COLUMNS_MAX)
-            return et_fail(
-                error, ET_ECONFIG,
-                "field %.60s: with it the schema has more than %d values, and a table has "
-                "no more columns",
-                et_schema_at(schema, f)->name, ET_CSV_COLUMNS_MAX);
+            return et_fail(error, ET_ECONFIG,
+                           "field %.60s: with this field the schema has more than %d values, the "
+                           "limit for the columns of a table",
+                           et_schema_at(schema, f)->name, ET_CSV_COLUMNS_MAX);
     }
     return ET_OK;
 }
@@ -357,7 +354,7 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     if (status)
         return status;
     if (!first.count)
-        return et_fail(error, ET_EDATA, "%s: there is no row in it", path);
+        return et_fail(error, ET_EDATA, "%s: the file has no rows", path);
     size_t count = (size_t)first.count;
     head->delimiter = first.delimiter;
     head->columns = head->fields = first.count;
@@ -403,8 +400,8 @@ static int fail_header(const et_strings *paths, const first_rows *first, const c
                        et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "%s:%lld: its first row looks like a header, and %s has none: give all files a "
-                   "header or none, or say --header no",
+                   "%s:%lld: the first row looks like a header, but %s has no header: give all "
+                   "files a header or none, or use --header no",
                    path, (long long)first->line, paths->items[0]);
 }
 
@@ -478,11 +475,11 @@ int et_table_head_target(int *out, const et_table_head *head, const et_analyze_o
         if (i < NAMES_SAID)
             et_strbuf_printf(&list, "%s%.60s", i ? ", " : "", names[i]);
     }
-    int status =
-        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. It has %d%s: %s%s", path,
-                options->target, names ? et_nearest_hint(options->target, names, "").text : "",
-                head->columns, head->header ? "" : " and no header", et_strbuf_text(&list),
-                head->fields > NAMES_SAID ? ", ..." : "");
+    int status = et_fail(
+        error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s", path,
+        options->target, names ? et_nearest_hint(options->target, names, "").text : "",
+        head->columns, head->header ? "" : " and no header", et_strbuf_text(&list),
+        head->fields > NAMES_SAID ? ", ..." : "");
     et_strbuf_release(&list);
     et_free(names);
     return status;

@@ -56,8 +56,8 @@ static void suspect_values(et_value *list, const et_table_column *c)
                 values.text);
     else if (may_be_id(c))
         suspect(list, c, "id",
-                "%s of %s values differ: may be an ID, used as a number; a features file without "
-                "the column leaves it out",
+                "%s of %s values differ: may be an ID, but is used as a number; to ignore it, "
+                "write a features file without the column",
                 differ.text, values.text);
     if (c->values && (double)missing > MISSING_SHARE * (double)(missing + c->values))
         suspect(list, c, "sparse", "%s of %s rows have no value", et_format_count(missing).text,
@@ -80,21 +80,20 @@ static look look_of(const et_table_column *c)
         return l;
     if ((double)s->looks[ET_LOOK_DATE] >= most)
         l = (look){ "date", "dates",
-                    s->dated ? "the transform date needs one in every row"
-                             : "write the year first, as 2024-05-31, to have dates" };
+                    s->dated ? "the transform date needs a date in every row"
+                             : "to have dates, write the year first, as in 2024-05-31" };
     else if ((double)s->looks[ET_LOOK_COMMAS] >= most)
         l = (look){ "comma", "numbers with commas between thousands",
-                    "remove these to have numbers" };
+                    "to have numbers, remove them" };
     else if ((double)s->looks[ET_LOOK_SEPARATED] >= most) {
-        l = (look){ "separator", "", "remove these to have numbers" };
+        l = (look){ "separator", "", "to have numbers, remove them" };
         snprintf(l.what, sizeof l.what, "numbers with %s between thousands", s->separator);
     } else if ((double)(s->looks[ET_LOOK_DECIMAL] + s->looks[ET_LOOK_COMMAS]) >= most)
-        l = (look){ "comma", "numbers with a decimal comma", "write a point to have numbers" };
+        l = (look){ "comma", "numbers with a decimal comma", "to have numbers, write a point" };
     else if ((double)s->looks[ET_LOOK_MINUS] >= most)
-        l = (look){ "minus", "numbers with another sign than - for minus",
-                    "write - to have numbers" };
+        l = (look){ "minus", "numbers with another minus sign than -", "to have numbers, write -" };
     else if ((double)s->looks[ET_LOOK_UNIT] >= most)
-        l = (look){ "unit", "numbers with a unit", "remove it to have numbers" };
+        l = (look){ "unit", "numbers with a unit", "to have numbers, remove the unit" };
     return l;
 }
 
@@ -108,8 +107,8 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
         return;
     if (!strcmp(l->kind, "date") && s->dated && other->line)
         suspect(list, c, l->kind,
-                "%s of %s values are dates, and \"%s\" in %s:%lld is none: correct it, or give "
-                "--missing \"%s\" if it means that there is no value",
+                "%s of %s values are dates, but not \"%s\" in %s:%lld: correct it, or give "
+                "--missing \"%s\" if this text means a missing value",
                 et_format_count(s->dated).text, et_format_count(c->values).text, other->text,
                 paths[other->file], (long long)other->line, other->text);
     else if (texts == c->values)
@@ -133,27 +132,26 @@ static void suspect_texts(et_value *list, const et_table_column *c)
         suspect_looks(list, c, &l);
     else if (c->type != ET_SCHEMA_DISCRETE && texts)
         suspect(list, c, "text",
-                "%s of %s values are no numbers, \"%s\" in %s:%lld the first: correct them, or say "
-                "--missing TEXT of such a text that means that there is no value",
+                "%s of %s values are not numbers, the first is \"%s\" in %s:%lld: correct them, or "
+                "give --missing TEXT if the text means a missing value",
                 et_format_count(texts).text, et_format_count(c->values).text, first->text,
                 paths->items[first->file], (long long)first->line);
     else if (texts && c->numbers)
         suspect(list, c, "mixed",
                 "%s of %s values are numbers, the others texts (\"%s\" in %s:%lld): the column is "
-                "taken "
-                "for texts; give --missing TEXT if one of them means that there is no value",
+                "read as texts; give --missing TEXT if one of them means a missing value",
                 et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
                 paths->items[first->file], (long long)first->line);
     if (large)
         suspect(list, c, c->type == ET_SCHEMA_DISCRETE ? "code" : "large",
-                "%s of %s values are numbers beyond a double, \"%s\" in %s:%lld the first",
+                "%s of %s values are too large for a double, the first is \"%s\" in %s:%lld",
                 et_format_count(large).text, et_format_count(c->values).text, first_large->text,
                 paths->items[first_large->file], (long long)first_large->line);
     if (s->blanks)
-        suspect(
-            list, c, "blanks",
-            "%s values begin or end with a blank, between quotes: with and without it they are two",
-            et_format_count(s->blanks).text);
+        suspect(list, c, "blanks",
+                "%s quoted values begin or end with a blank, so they differ from the same value "
+                "without",
+                et_format_count(s->blanks).text);
 }
 
 /* Numbers that may be meant as texts. Where they are texts nothing is lost; 3E5 beside 2.5 is a
@@ -165,7 +163,7 @@ static void suspect_codes(et_value *list, const et_table_column *c)
         const char *what;
     } kinds[] = {
         { ET_CELL_CODE, "begin with 0 or +" },
-        { ET_CELL_LONG, "are integers whose last digits a number loses" },
+        { ET_CELL_LONG, "are integers too long for a number" },
         { ET_CELL_EXPONENT, "have an exponent" },
     };
     const bool texts = c->type == ET_SCHEMA_DISCRETE;
@@ -179,7 +177,7 @@ static void suspect_codes(et_value *list, const et_table_column *c)
                 !texts    ? "number"
                 : unclear ? "exponent"
                           : "code",
-                "%s of %s values %s, such as \"%s\" in %s:%lld: the column is taken for %s",
+                "%s of %s values %s, such as \"%s\" in %s:%lld: the column is read as %s",
                 et_format_count(c->stats->count[kinds[i].class]).text,
                 et_format_count(c->values).text, kinds[i].what, first->text,
                 c->table->paths->items[first->file], (long long)first->line,
@@ -194,11 +192,11 @@ static void suspect_codes(et_value *list, const et_table_column *c)
 static void suspect_versions(et_value *list, const et_table_column *c)
 {
     if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
-        suspect(list, c, "number",
-                "\"%s\" is there with and without the last 0, which are one number: if they are "
-                "codes, as versions are, make the column discrete in a schema file "
-                "(task.schema_path)",
-                c->stats->twin);
+        suspect(
+            list, c, "number",
+            "\"%s\" occurs with and without the last 0, which is the same number: if these are "
+            "codes such as versions, make the column discrete in a schema file (task.schema_path)",
+            c->stats->twin);
 }
 
 /* What a model sees of a number, as most transforms have it. */
@@ -223,22 +221,21 @@ static void suspect_digits(et_value *list, const et_table_column *c)
         }
     if (same)
         suspect(list, c, "number",
-                "%.0f and %.0f differ too little for a model to tell them apart%s: if they are "
-                "codes, make the column discrete in a schema file (task.schema_path)",
+                "%.0f and %.0f are too close to differ in float32%s: if these are codes, make the "
+                "column discrete in a schema file (task.schema_path)",
                 view->value[first - 1], view->value[first],
-                same > 1 ? ", and so do other values" : "");
+                same > 1 ? ", and so are other values" : "");
 }
 
 static void suspect_sizes(et_value *list, const et_table_column *c)
 {
     const et_entries *entries = &c->stats->entries;
     if (c->type == ET_SCHEMA_DISCRETE && !c->key && !et_column_stats_exact(c->stats))
-        suspect(
-            list, c, "cut",
-            "about %s distinct values, more than the %s that are kept: the frequent ones are, and "
-            "their counts may be %s short",
-            et_format_count(c->distinct).text, et_format_count((int64_t)entries->limit).text,
-            et_format_count(entries->error).text);
+        suspect(list, c, "cut",
+                "about %s distinct values, of which the metadata keeps the %s most frequent; their "
+                "counts may be %s too low",
+                et_format_count(c->distinct).text, et_format_count((int64_t)entries->limit).text,
+                et_format_count(entries->error).text);
     if (c->type != ET_SCHEMA_DISCRETE && c->numbers && !et_table_column_has_moments(c))
         suspect(list, c, "wide", "its values are too %s for a mean and a deviation",
                 isfinite(c->stats->squares) ? "close to each other" : "far apart");
@@ -262,7 +259,7 @@ static void suspect_pair(et_value *list, const et_table_column *c, size_t first,
     suspect(list, c, c->target ? "labels" : "spelling", "\"%.*s\" (%s) and \"%.*s\" (%s) %s%s",
             shown(one, a->length), one, et_format_many(a->count, "row").text,
             shown(other, b->length), other, et_format_many(b->count, "row").text, what,
-            more ? "; other values of the column are alike, too" : "");
+            more ? "; other values of the column also look alike" : "");
 }
 
 /* Texts that are one for a person. */
@@ -274,17 +271,17 @@ static int suspect_spelling(et_value *list, const et_table_column *c, et_error *
     if (c->type != ET_SCHEMA_DISCRETE && c->target && et_table_column_few_whole(c) &&
         et_table_column_twice(entries, &first, &second))
         suspect_pair(list, c, first, second, 0,
-                     "are one number, so the target is a number: write the numbers alike to have "
-                     "classes");
+                     "are the same number, so the target is read as a number: spell them the same "
+                     "to have classes");
     if (c->type != ET_SCHEMA_DISCRETE || c->use.ignored)
         return ET_OK;
     int status = et_entries_alike(&alike, entries, entries->count, error);
     if (!status && alike.count)
         suspect_pair(list, c, alike.first, alike.second, alike.count - 1,
-                     c->target ? "differ only in case or blanks and are two classes: write them "
-                                 "alike if they are one"
-                               : "differ only in case or blanks and are two values: write them "
-                                 "alike if they are one");
+                     c->target ? "differ only in case or blanks and are two classes: spell them "
+                                 "the same if they are one"
+                               : "differ only in case or blanks and are two values: spell them the "
+                                 "same if they are one");
     return status;
 }
 
@@ -305,9 +302,9 @@ static void suspect_target(et_value *list, const et_table_column *c)
     for (size_t i = 0; i < entries->count; i++)
         single += entries->entry[i].count == 1;
     if (entries->count == 1)
-        suspect(list, c, "target", "there is one class only: nothing can be learned");
+        suspect(list, c, "target", "there is only one class: nothing to learn");
     else if (single)
-        suspect(list, c, "target", "%s of %s classes have one row each",
+        suspect(list, c, "target", "%s of %s classes have only one row",
                 et_format_count(single).text, et_format_count((int64_t)entries->count).text);
 }
 

@@ -189,7 +189,7 @@ void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_fe
 /* ---- in words ---- */
 
 static const char *const words[ET_TRANSFORM_COUNT] = {
-    [ET_TRANSFORM_IDENTITY] = "number, as it is",
+    [ET_TRANSFORM_IDENTITY] = "number, unchanged",
     [ET_TRANSFORM_TARGET] = "the target",
     [ET_TRANSFORM_LOG] = "number, its logarithm",
     [ET_TRANSFORM_SCALE] = "number, scaled",
@@ -201,7 +201,7 @@ static const char *const words[ET_TRANSFORM_COUNT] = {
     [ET_TRANSFORM_HASH] = "embedding by hash",
     [ET_TRANSFORM_CROSS] = "crossed with others",
     [ET_TRANSFORM_DATE] = "date, its parts",
-    [ET_TRANSFORM_MISSING] = "whether it is missing",
+    [ET_TRANSFORM_MISSING] = "whether the value is missing",
     [ET_TRANSFORM_KEY] = "key of predictions",
 };
 
@@ -237,7 +237,7 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
         return;
     et_strbuf_printf(out, " of %s", et_format_many(entries_used(use, m), "value").text);
     if (use->minimum_count > 1) {
-        et_strbuf_printf(out, " with %lld rows or more, and one of all others (",
+        et_strbuf_printf(out, " with %lld rows or more, and one for all others (",
                          (long long)use->minimum_count);
         print_shares(out, m);
         et_strbuf_append(out, ")");

@@ -107,14 +107,15 @@ static void find_named(et_columns *self, const et_csv_row *first, int at, const 
             continue;
         if (found >= 0)
             et_problems_add(problems,
-                            "column %.60s is there twice, as column %d and %d: rename one", name,
+                            "the name %.60s is used twice, for columns %d and %d: rename one", name,
                             found + 1, i + 1);
         else
             found = i;
     }
     for (int i = 0; found < 0 && i < first->count; i++)
         if (needed && is_like(&first->cell[i], name)) {
-            et_problems_add(problems, "there is no column %.60s, but %.*s: write it as the schema",
+            et_problems_add(problems,
+                            "there is no column %.60s, but %.*s: spell the name as in the schema",
                             name, (int)(first->cell[i].length < 60 ? first->cell[i].length : 60),
                             first->cell[i].text);
             needed = false;
@@ -143,7 +144,7 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
             self->targets &= !target || self->column[begin + i] >= 0;
         }
     }
-    snprintf(what, sizeof what, "%.80s:%lld: the header disagrees with the schema", name,
+    snprintf(what, sizeof what, "%.80s:%lld: the header does not match the schema", name,
              (long long)first->line);
     return et_problems_report(&problems, ET_EDATA, what, error);
 }
@@ -181,12 +182,11 @@ static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool 
     if (!targets && inputs < cells)
         snprintf(without, sizeof without, ", or %d without the target", inputs);
     list_fields(fields, sizeof fields, et_encoder_schema(encoder));
-    return et_fail(error, ET_EDATA, "%s:%lld: %s, and the schema has %d%s (%s): %s", name,
-                   (long long)first->line, et_format_many(first->count, "column").text, cells,
-                   without, fields,
-                   first->count > 1 ? "add those that are missing, or a first line with the names "
-                                      "of all columns"
-                                    : "name a table with these columns, or its delimiter");
+    return et_fail(
+        error, ET_EDATA, "%s:%lld: %s, but the schema has %d%s (%s): %s", name,
+        (long long)first->line, et_format_many(first->count, "column").text, cells, without, fields,
+        first->count > 1 ? "add the missing columns, or a first line with the names of all columns"
+                         : "name a table with these columns, or its delimiter");
 }
 
 static int find_by_position(et_columns *self, const et_encoder *encoder, const et_csv_row *first,

@@ -207,11 +207,11 @@ int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_erro
     }
     if (value->numeric && !date_of_seconds(&when, value->number))
         return et_fail(error, ET_EDATA,
-                       "%g is no time of the years 0 to 9999 in seconds since 1970: correct it",
+                       "%g is not a time in seconds since 1970 (years 0 to 9999): correct it",
                        value->number);
     if (!value->numeric && !date_of_text(&when, value->text, value->length))
         return et_fail(error, ET_EDATA,
-                       "\"%.*s\" is no date: write it as 2024-05-31 or 2024-05-31T12:30:00",
+                       "\"%.*s\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00",
                        (int)(value->length < 40 ? value->length : 40), value->text);
     for (int k = 0; k < PART_COUNT; k++) {
         if (!(f->parts >> k & 1))

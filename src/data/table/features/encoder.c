@@ -174,7 +174,7 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
 {
     int position = et_schema_position(b->self->schema, name);
     if (position < 0) {
-        problem(b, spec, "there is no field %.60s in the schema%s", name,
+        problem(b, spec, "the schema has no field %.60s%s", name,
                 et_nearest_hint(name, b->names, "").text);
         return -1;
     }
@@ -183,14 +183,14 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
     if (f->length == ET_SCHEMA_VARIABLE &&
         !(et_transform_rows[spec->type].takes & ET_TAKES_LISTS)) {
         problem(b, spec,
-                "%s is of variable length: choose one-hot, bucketize or missing, or give it a "
-                "length in the schema",
+                "%s has variable length: use one-hot, bucketize or missing, or set its length in "
+                "the schema",
                 name);
         return -1;
     }
     if ((over == ET_OVER_NUMBERS && f->type == ET_SCHEMA_DISCRETE) ||
         (over == ET_OVER_LABELS && f->type == ET_SCHEMA_REAL)) {
-        problem(b, spec, "%s is not for %s fields, as %s is one: choose %s",
+        problem(b, spec, "%s does not work on %s fields such as %s: use %s",
                 et_transform_name(spec->type), et_schema_type_name(f->type), name,
                 instead(f->type));
         return -1;
@@ -276,7 +276,8 @@ static void mark(building *b, const et_feature_spec *spec, int position)
     if (levels > b->self->levels[position])
         b->self->levels[position] = levels;
     if (b->self->reads[!target][position])
-        problem(b, spec, "%s is the target and goes into another feature, too: take it out of one",
+        problem(b, spec,
+                "%s is the target and also part of another feature: remove it from one of them",
                 et_schema_at(b->self->schema, position)->name);
 }
 
@@ -307,7 +308,7 @@ static int add_cross(building *b, const et_feature_spec *spec, const char *const
     if (!cells)
         return no_memory(b);
     if (count > CROSS_MAX)
-        problem(b, spec, "%d fields: at most %d are crossed", count, CROSS_MAX);
+        problem(b, spec, "cross of %d fields: at most %d are possible", count, CROSS_MAX);
     for (int i = 0; i < count; i++) {
         int position = find_field(b, spec, fields[i]);
         sound &= position >= 0;
@@ -316,7 +317,8 @@ static int add_cross(building *b, const et_feature_spec *spec, const char *const
         mark(b, spec, position);
         cells[i] = self->cell[position];
         if (self->cell[position + 1] - cells[i] > 1) {
-            problem(b, spec, "%s has more than one value: cross takes single ones", fields[i]);
+            problem(b, spec, "%s has more than one value: cross needs fields with one value",
+                    fields[i]);
             sound = false;
         }
     }
@@ -362,7 +364,7 @@ static int join_columns(building *b, et_encoded_field *f, size_t first)
         self->steps[i].offset = (size_t)f->width * ITEM;
         f->width += self->steps[i].fitted.width;
         if (f->width > COLUMNS_MAX) {
-            problem(b, b->top, "more than %d columns: use embed or hash where it has one-hot",
+            problem(b, b->top, "more than %d columns: use embed or hash instead of one-hot",
                     COLUMNS_MAX);
             return ET_OK;
         }
@@ -393,7 +395,7 @@ static void finish_target(building *b, et_encoded_field *f, size_t first)
         classes |= self->steps[i].fitted.cardinality > 0;
     f->kind = classes ? ET_ENCODED_CLASS : ET_ENCODED_VALUES;
     if (classes && self->step_count - first > 1)
-        problem(b, b->top, "classes are of one field with one value: write a target for each");
+        problem(b, b->top, "a target has one field with one value: write a target for each field");
     if (!classes || self->step_count == first)
         return;
     f->classes = (int)self->steps[first].fitted.cardinality;
@@ -410,7 +412,7 @@ static int add_written(building *b, const et_feature_spec *spec, size_t first, s
     et_encoded_field *f = &self->fields[self->field_count];
     *f = (et_encoded_field){ .name = name, .kind = ET_ENCODED_WRITTEN };
     if (et_feature_set_find(b->features, name))
-        problem(b, spec, "another feature is called %.60s: rename that one", name);
+        problem(b, spec, "another feature is called %.60s: rename one of them", name);
     for (size_t i = first; i < end; i++) {
         const et_fitted *of = &self->steps[i].fitted;
         int status = put_step(b, spec, &et_transform_written, of->input, 1, 0);
@@ -436,7 +438,8 @@ static int add_feature(building *b, const et_feature_spec *spec)
     *f = (et_encoded_field){ .name = et_arena_strdup(&self->arena, spec->name),
                              .kind = b->ids ? ET_ENCODED_IDS : ET_ENCODED_NUMBERS };
     if (b->ids && b->numbers)
-        problem(b, spec, "it has numbers and ids (of embed, hash, cross): make a concat of each");
+        problem(b, spec,
+                "the concat mixes numbers and ids (of embed, hash, cross): make a concat for each");
     if (spec->type == ET_TRANSFORM_TARGET)
         finish_target(b, f, first);
     if (!f->name)
@@ -530,7 +533,7 @@ static int report(building *b, const et_feature_set *features)
 {
     const char *source = et_feature_set_source(features);
     char what[ET_ERROR_TEXT_MAX / 8];
-    snprintf(what, sizeof what, "%.60s%sschema, metadata and features disagree",
+    snprintf(what, sizeof what, "%.60s%sschema, metadata and features do not match",
              source ? source : "", source ? ": " : "");
     return et_problems_report(&b->problems, ET_ECONFIG, what, b->error);
 }
@@ -553,7 +556,7 @@ static int build(building *b, const et_schema *schema, const et_feature_set *fea
     for (size_t i = 0; !status && i < count; i++)
         status = add_feature(b, et_feature_set_at(features, (int)i));
     if (!status && !b->problems.count && !self->step_count)
-        et_problems_add(&b->problems, "no feature gives a column: add one that is no key");
+        et_problems_add(&b->problems, "no feature gives a column: add one that is not a key");
     if (status || b->problems.count)
         return status;
     make_layout(self);
@@ -609,28 +612,29 @@ void et_encoder_free(et_encoder *encoder)
 static int no_value(et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "there is no value, and the schema says that there has to be "
-                   "one: fill it in, or write nullable: true");
+                   "the value is missing, but the schema requires one: fill it in, or set "
+                   "nullable: true in the schema");
 }
 
 static int no_number(const input *in, const et_cell *cell, et_number kind, et_error *error)
 {
     int length = (int)(cell->length < 40 ? cell->length : 40);
     if (kind == ET_NUMBER_LARGE)
-        return et_fail(error, ET_EDATA, "\"%.*s\" is beyond the numbers of a double: correct it",
-                       length, cell->text);
-    return et_fail(error, ET_EDATA,
-                   "\"%.*s\" is no number, and the schema says %s: correct it, or leave it empty; "
-                   "to train on such values make the field discrete, or say --missing '%.*s' if "
-                   "that means no value",
-                   length, cell->text, et_schema_type_name(in->field->type), length, cell->text);
+        return et_fail(error, ET_EDATA, "\"%.*s\" is too large for a double: correct it", length,
+                       cell->text);
+    return et_fail(
+        error, ET_EDATA,
+        "\"%.*s\" is not a number, but the schema says %s: correct it, or leave it empty; "
+        "to train on such values, make the field discrete, or give --missing '%.*s' if "
+        "this text means a missing value",
+        length, cell->text, et_schema_type_name(in->field->type), length, cell->text);
 }
 
 static int no_integer(const et_reading *value, et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "%.17g is no integer, as the schema says: correct it, or write fractions: true, "
-                   "or make the field real",
+                   "%.17g is not an integer, but the schema says so: correct it, set fractions: "
+                   "true, or make the field real",
                    value->number);
 }
 
@@ -664,7 +668,7 @@ static int check_value(const input *in, const et_reading *value, et_error *error
 {
     et_assert(in->missing.numeric || value->text);
     if (in->missing.numeric && !isfinite(value->number))
-        return et_fail(error, ET_EDATA, "%g is no finite number: correct it", value->number);
+        return et_fail(error, ET_EDATA, "%g is not finite: correct it", value->number);
     return check_integer(in, value, error);
 }
 
@@ -795,8 +799,7 @@ void et_encoder_warn_coarse(const et_encoder *encoder)
             continue;
         told++;
         et_log(ET_LOG_WARNING,
-               "column %.60s: its values are so close to each other that a float32, by which a "
-               "model has them, cannot tell them apart; %s",
+               "column %.60s: its values are too close to each other to differ as float32; %s",
                encoder->inputs[s->fitted.input[0]].field->name,
                target ? "subtract an offset from all of them" : "choose standardize or quantile");
     }

@@ -63,15 +63,15 @@ static int check_fields(const et_feature_spec *spec, const origin *from)
 {
     int status = ET_OK;
     if (spec->field_count < 0 || (spec->field_count && !spec->fields))
-        return refuse(spec, from, "its fields are not there");
+        return refuse(spec, from, "its fields are missing");
     if (spec->field_count && spec->type == ET_TRANSFORM_CONCAT)
-        return refuse(spec, from, "concat takes features, not fields: give them a transform each");
+        return refuse(spec, from, "concat needs features, not fields: give each field a transform");
     for (int i = 0; !status && i < spec->field_count; i++)
         status = check_text(spec, from, spec->fields[i], "the name of a field");
     if (!status && spec->type == ET_TRANSFORM_KEY && spec->field_count > 1)
-        return refuse(spec, from, "a key is one field: name the one that tells rows apart");
+        return refuse(spec, from, "a key has one field: name the field that identifies a row");
     if (!status && spec->type == ET_TRANSFORM_CROSS && spec->field_count < 2)
-        return refuse(spec, from, "cross takes two or more fields: name them in fields");
+        return refuse(spec, from, "cross needs two or more fields: name them in fields");
     return status;
 }
 
@@ -94,7 +94,7 @@ static int check_taken(const et_feature_spec *spec, const origin *from)
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (members[i].there && !(et_transform_rows[spec->type].takes & members[i].takes)) {
             char text[100];
-            snprintf(text, sizeof text, "%s takes no %s: leave them out",
+            snprintf(text, sizeof text, "%s does not use %s: leave them out",
                      et_transform_name(spec->type), members[i].name);
             return refuse(spec, from, text);
         }
@@ -108,21 +108,21 @@ static int check_boundaries(const et_feature_spec *spec, const origin *from)
     for (int i = 0; i < spec->boundary_count; i++)
         if (!isfinite(spec->boundaries[i]) ||
             (i && !(spec->boundaries[i - 1] < spec->boundaries[i])))
-            return refuse(spec, from, "its boundaries do not rise: sort them");
+            return refuse(spec, from, "its boundaries do not increase: sort them");
     return ET_OK;
 }
 
 static int check_parts(const et_feature_spec *spec, const origin *from)
 {
     if (spec->part_count < 0 || (spec->part_count && !spec->parts))
-        return refuse(spec, from, "its parts are not there");
+        return refuse(spec, from, "its parts are missing");
     for (int i = 0; i < spec->part_count; i++) {
         bool known = false;
         for (int k = 0; spec->parts[i] && et_date_parts[k]; k++)
             known |= !strcmp(spec->parts[i], et_date_parts[k]);
         if (!known) {
             char text[160];
-            snprintf(text, sizeof text, "\"%.60s\" is no part of a date%s",
+            snprintf(text, sizeof text, "\"%.60s\" is not a part of a date%s",
                      spec->parts[i] ? spec->parts[i] : "",
                      et_nearest_hint(spec->parts[i] ? spec->parts[i] : "", et_date_parts, "").text);
             return refuse(spec, from, text);
@@ -136,14 +136,14 @@ static int check_values(const et_feature_spec *spec, const origin *from)
     unsigned takes = et_transform_rows[spec->type].takes;
     bool usual = spec->minimum == 0 && spec->maximum == 0;
     if ((takes & ET_TAKES_RANGE) && !usual && !(spec->minimum < spec->maximum))
-        return refuse(spec, from, "its min is not below its max");
+        return refuse(spec, from, "its min is not less than its max");
     if ((takes & ET_TAKES_RANGE) && !isfinite(spec->maximum - spec->minimum))
         return refuse(spec, from, "its min and max are not finite");
     if ((takes & ET_TAKES_BUCKETS) && (spec->buckets < 1 || spec->buckets > BUCKETS_MAX))
-        return refuse(spec, from, "it needs buckets, from 1 to 2147483646");
+        return refuse(spec, from, "set buckets to a number from 1 to 2147483646");
     if (spec->minimum_count < 0)
         return refuse(spec, from,
-                      "its minimum_count is below 0: choose 1 or more, or leave it out");
+                      "its minimum_count is negative: give at least 1, or leave it out");
     int status = takes & ET_TAKES_BOUNDARIES ? check_boundaries(spec, from) : ET_OK;
     return !status && takes & ET_TAKES_PARTS ? check_parts(spec, from) : status;
 }
@@ -152,20 +152,20 @@ static int check(const et_feature_spec *spec, origin from)
 {
     int status = ET_OK;
     if (from.depth > ET_FEATURE_DEPTH_MAX)
-        return refuse(spec, &from, "features are in each other more than 16 deep: a cycle?");
+        return refuse(spec, &from, "features are nested more than 16 deep: check for a cycle");
     if (spec->name || !from.depth)
         status = check_text(spec, &from, spec->name, "its name");
     if (status)
         return status;
     if ((unsigned)spec->type >= ET_TRANSFORM_COUNT)
-        return refuse(spec, &from, "its type is none of et_transform's");
+        return refuse(spec, &from, "its type is not an et_transform");
     bool inner = from.depth > 0;
     if (inner && (spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_KEY))
-        return refuse(spec, &from, "a target or key stands by itself, not in a concat");
+        return refuse(spec, &from, "a target or key cannot be part of a concat");
     if (!spec->name && !spec->field_count && spec->type != ET_TRANSFORM_CONCAT)
-        return refuse(spec, &from, "a feature without name and fields: give it one of them");
+        return refuse(spec, &from, "a feature has neither name nor fields: give one of them");
     if (!inner && !strcmp(spec->name, ET_BATCH_MASK))
-        return refuse(spec, &from, "the name is the batch's own: choose another");
+        return refuse(spec, &from, "this name is reserved for batches: choose another");
     status = check_taken(spec, &from);
     if (!status)
         status = check_fields(spec, &from);
@@ -173,7 +173,7 @@ static int check(const et_feature_spec *spec, origin from)
         status = check_values(spec, &from);
     if (!status && spec->type == ET_TRANSFORM_CONCAT &&
         (spec->feature_count < 1 || !spec->features))
-        return refuse(spec, &from, "concat needs features: a list of one or more");
+        return refuse(spec, &from, "concat needs features: a list of at least one");
     if (!inner)
         from.outer = spec->name;
     from.depth++;
@@ -227,7 +227,7 @@ static int add(et_feature_set *set, const et_feature_spec *spec, et_error *error
     if (status)
         return status;
     if (et_map_get(&set->places, spec->name, &before))
-        return refuse(spec, &from, "there is another one of that name: rename one of them");
+        return refuse(spec, &from, "another feature has this name: rename one of them");
     et_feature_spec *copy = &set->specs[set->count];
     copy_spec(&set->arena, copy, spec);
     if (set->arena.failed || !et_map_put(&set->places, copy->name, set->count))
@@ -242,7 +242,7 @@ int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int 
                         const char *name, et_error *error)
 {
     if (count < 1 || !specs)
-        return et_fail(error, ET_ECONFIG, "%s%sa set of %d features: it needs one or more",
+        return et_fail(error, ET_ECONFIG, "%s%sa set of %d features: give at least one",
                        name ? name : "", name ? ": " : "", count);
     et_feature_set *set = et_alloc_zero(1, sizeof *set);
     if (!set)

@@ -66,7 +66,7 @@ static int no_target(const choosing *c)
     }
     list[count] = NULL;
     int status = et_fail(
-        c->error, ET_ECONFIG, "the target %.60s is no column of the table%s. Columns: %s",
+        c->error, ET_ECONFIG, "the table has no column %.60s for the target%s. Columns: %s",
         c->choice.target, et_nearest_hint(c->choice.target, list, "").text, et_strbuf_text(&names));
     et_strbuf_release(&names);
     et_free(list);
@@ -106,23 +106,22 @@ static int check_target(const choosing *c)
                        "the target %s has no value in any row: " ET_CSV_MISSING_HINT, name);
     if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1 && m->missing)
         return et_fail(c->error, ET_ECONFIG,
-                       "the target %s has one class only, \"%.40s\", and %lld rows have "
-                       "none: " ET_CSV_MISSING_HINT,
+                       "the target %s has only one class, \"%.40s\", and %lld rows have no "
+                       "value: " ET_CSV_MISSING_HINT,
                        name, m->entries[0], (long long)m->missing);
     if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1)
         return et_fail(c->error, ET_ECONFIG,
-                       "the target %s has one class only, \"%.40s\": there is nothing to learn",
+                       "the target %s has only one class, \"%.40s\": there is nothing to learn",
                        name, m->entries[0]);
     if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && are_no_classes(m))
-        return et_fail(
-            c->error, ET_ECONFIG,
-            "the target %s has %lld different values in %lld rows: these are no classes; "
-            "name another column, or make it real in the schema",
-            name, (long long)et_column_distinct(m), (long long)m->count);
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has %lld different values in %lld rows, too many for "
+                       "classes; name another column, or make it real in the schema",
+                       name, (long long)et_column_distinct(m), (long long)m->count);
     if (f->type != ET_SCHEMA_DISCRETE && !c->choice.classes && underflow(m))
         return et_fail(c->error, ET_EDATA,
-                       "the target %s has values from %g to %g, whose squared errors are below the "
-                       "numbers of a double: write it in a unit that makes its numbers larger",
+                       "the target %s has values from %g to %g, whose squared errors are too small "
+                       "for a double: use a unit that makes the values larger",
                        name, m->min, m->max);
     return ET_OK;
 }
@@ -145,12 +144,11 @@ static int no_column(const choosing *c)
         et_strbuf_append(&why, ")");
     }
     const char *target = c->choice.target;
-    int status = et_fail(c->error, ET_ECONFIG,
-                         "no column says anything%s%s: %s%s; write a features file that says what "
-                         "to use (doc/features.md)",
-                         target ? " about " : "", target ? target : "",
-                         said ? et_strbuf_text(&why) : "there is no other column",
-                         said > NAMES_SAID ? ", ..." : "");
+    int status = et_fail(
+        c->error, ET_ECONFIG,
+        "no column is useful%s%s: %s%s; choose columns in a features file (doc/features.md)",
+        target ? " about " : "", target ? target : "",
+        said ? et_strbuf_text(&why) : "there is no other column", said > NAMES_SAID ? ", ..." : "");
     et_strbuf_release(&why);
     return status;
 }
@@ -190,10 +188,12 @@ static int check_choice(choosing *c)
         choice->discrete = usual.discrete;
     if (choice->numeric != ET_TRANSFORM_STANDARDIZE && choice->numeric != ET_TRANSFORM_QUANTILE &&
         choice->numeric != ET_TRANSFORM_SCALE)
-        return et_fail(c->error, ET_ECONFIG, "numbers by %s: choose standardize, quantile or scale",
+        return et_fail(c->error, ET_ECONFIG,
+                       "%s is not a transform for numbers: use standardize, quantile or scale",
                        et_transform_name(choice->numeric));
     if (choice->discrete != ET_TRANSFORM_EMBED && choice->discrete != ET_TRANSFORM_ONE_HOT)
-        return et_fail(c->error, ET_ECONFIG, "texts by %s: choose embed or one-hot",
+        return et_fail(c->error, ET_ECONFIG,
+                       "%s is not a transform for texts: use embed or one-hot",
                        et_transform_name(choice->discrete));
     return choice->target ? check_target(c) : ET_OK;
 }

@@ -69,7 +69,7 @@ static int read_text(const reading *r, const et_value *value, const char **out)
 {
     *out = "";
     if (!is_scalar(value))
-        return fail_line(r, value, "a text belongs here");
+        return fail_line(r, value, "expected a text");
     *out = value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
     return ET_OK;
 }
@@ -82,13 +82,13 @@ static int read_number(const reading *r, const et_value *value, double *out)
         return status;
     return et_number_is(et_number_parse(out, text, strlen(text)))
                ? ET_OK
-               : fail_line(r, value, "a number belongs here");
+               : fail_line(r, value, "expected a number");
 }
 
 static int read_count(const reading *r, const et_value *value, int64_t *out)
 {
     *out = value->kind == ET_VALUE_INT ? value->integer : 0;
-    return *out > 0 ? ET_OK : fail_line(r, value, "a count, from 1, belongs here");
+    return *out > 0 ? ET_OK : fail_line(r, value, "expected a count of at least 1");
 }
 
 /* A list, or one text with commas between. Blanks around a part are none of it. */
@@ -134,7 +134,7 @@ static int read_boundaries(const reading *r, const et_value *value, et_feature_s
         status = no_memory(r);
     for (int i = 0; !status && i < count; i++)
         if (!et_number_is(et_number_parse(&numbers[i], texts[i], strlen(texts[i]))))
-            status = fail_line(r, value, "a list of numbers belongs here, as 18, 25, 65");
+            status = fail_line(r, value, "expected a list of numbers, such as 18, 25, 65");
     spec->boundaries = numbers;
     spec->boundary_count = status ? 0 : count;
     return status;
@@ -160,8 +160,7 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
         return read_count(r, value, &spec->minimum_count);
     if (!strcmp(key, "classes")) {
         spec->classes = value->kind == ET_VALUE_BOOL && value->boolean;
-        return value->kind == ET_VALUE_BOOL ? ET_OK
-                                            : fail_line(r, value, "true or false belongs here");
+        return value->kind == ET_VALUE_BOOL ? ET_OK : fail_line(r, value, "expected true or false");
     }
     return et_fail(r->error, ET_ECONFIG, "%s:%d: a transform has no key \"%.60s\"%s", r->name,
                    value->line, key, et_nearest_hint(key, options, "").text);
@@ -174,7 +173,7 @@ static int read_options(const reading *r, const et_value *value, et_feature_spec
     if (value->kind == ET_VALUE_NULL)
         return ET_OK;
     if (value->kind != ET_VALUE_DICT)
-        return fail_line(r, value, "a group belongs here, as {min: -1, max: 1}");
+        return fail_line(r, value, "expected a group, such as {min: -1, max: 1}");
     for (const et_value *option = value->first; !status && option; option = option->next)
         status = read_option(r, option, spec);
     if (et_value_get(value, "min") && !et_value_get(value, "max"))
@@ -197,7 +196,7 @@ static int read_type(const reading *r, const et_value *value, et_transform *type
     for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
         et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
     status = et_fail(r->error, ET_ECONFIG,
-                     "%s:%d: the type \"%.60s\" is none%s. Types: %s (doc/features.md)", r->name,
+                     "%s:%d: unknown type \"%.60s\"%s. Types: %s (doc/features.md)", r->name,
                      value->line, word, et_nearest_hint(word, et_transform_words, "").text,
                      et_strbuf_text(&words));
     et_strbuf_release(&words);
@@ -217,8 +216,8 @@ static int read_named(reading *r, const et_value *value, et_feature_spec *spec)
             continue;
         if (l->open)
             return et_fail(r->error, ET_ECONFIG,
-                           "%s:%d: feature %.60s is a part of itself: take it out of one of the "
-                           "lists of features that lead here",
+                           "%s:%d: feature %.60s contains itself: remove it from one of the lists "
+                           "of features that lead to this line",
                            r->name, value->line, name);
         l->open = l->named = true;
         status = read_feature(r, l->value, spec);
@@ -227,7 +226,7 @@ static int read_named(reading *r, const et_value *value, et_feature_spec *spec)
     }
     return status ? status
                   : et_fail(r->error, ET_ECONFIG,
-                            "%s:%d: there is no feature %.60s in the file: write it in full, as "
+                            "%s:%d: the file has no feature %.60s: write it in full, such as "
                             "{name: %.60s, type: standardize}",
                             r->name, value->line, name, name);
 }
@@ -235,7 +234,7 @@ static int read_named(reading *r, const et_value *value, et_feature_spec *spec)
 static int read_inner(reading *r, const et_value *value, et_feature_spec *spec)
 {
     if (value->kind != ET_VALUE_LIST)
-        return fail_line(r, value, "a list of features belongs here");
+        return fail_line(r, value, "expected a list of features");
     et_feature_spec *inner = et_arena_array(r->arena, value->count, sizeof *inner);
     if (!inner && value->count)
         return no_memory(r);
@@ -273,19 +272,20 @@ static int check_range(const reading *r, const et_value *value, const et_feature
     return !said || spec->minimum != 0 || spec->maximum != 0
                ? ET_OK
                : et_fail(r->error, ET_ECONFIG,
-                         "%s:%d: feature %.60s: its min is not below its max: both are 0", r->name,
-                         value->line, spec->name ? spec->name : "without a name");
+                         "%s:%d: feature %.60s: min and max are both 0; min must be less than max",
+                         r->name, value->line, spec->name ? spec->name : "without a name");
 }
 
 static int read_feature(reading *r, const et_value *value, et_feature_spec *spec)
 {
     int status = ET_OK;
     if (value->kind != ET_VALUE_DICT)
-        return fail_line(r, value, "a feature is a group of keys, as {name: age, type: scale}");
+        return fail_line(r, value,
+                         "a feature is a group of keys, such as {name: age, type: scale}");
     if (++r->specs > SPECS_MAX)
-        return fail_line(r, value, "more than 100,000 features: name fewer in others");
+        return fail_line(r, value, "more than 100,000 features in total: use fewer");
     if (r->depth > ET_FEATURE_DEPTH_MAX)
-        return et_fail(r->error, ET_ECONFIG, "%s:%d: features are in each other more than %d deep",
+        return et_fail(r->error, ET_ECONFIG, "%s:%d: features are nested more than %d deep",
                        r->name, value->line, ET_FEATURE_DEPTH_MAX);
     *spec = (et_feature_spec){ .line = value->line };
     r->depth++;
@@ -302,12 +302,13 @@ static int find_list(reading *r, const et_value *root)
     const et_value *features = et_value_get(root, "features");
     if (!features || features->kind != ET_VALUE_LIST || !features->count)
         return et_fail(r->error, ET_ECONFIG,
-                       "%s:%d: features are a list `features:` of one or more {name, type}",
-                       r->name, features && features->line ? features->line : 1);
+                       "%s:%d: expected a list `features:` of at least one {name, type}", r->name,
+                       features && features->line ? features->line : 1);
     for (const et_value *key = root->first; key; key = key->next)
         if (key != features)
-            return et_fail(r->error, ET_ECONFIG, "%s:%d: there is no key \"%.60s\" beside features",
-                           r->name, key->line, key->key);
+            return et_fail(r->error, ET_ECONFIG,
+                           "%s:%d: unknown key \"%.60s\"; the only key is features", r->name,
+                           key->line, key->key);
     r->list = et_arena_array(r->arena, features->count, sizeof *r->list);
     if (!r->list)
         return no_memory(r);

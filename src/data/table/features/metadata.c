@@ -61,34 +61,36 @@ static place place_of(const char *file, const char *column)
 static int check_numbers(const et_column_metadata *c, place where, et_error *error)
 {
     if (c->count < 0 || c->missing < 0 || c->distinct < 0 || c->dates < 0)
-        return et_fail(error, ET_ECONFIG, "%sa count below 0 (%lld rows, %lld missing)", where.text,
-                       (long long)c->count, (long long)c->missing);
+        return et_fail(error, ET_ECONFIG, "%sa negative count (%lld rows, %lld missing)",
+                       where.text, (long long)c->count, (long long)c->missing);
     if (c->has_range && !(isfinite(c->min) && isfinite(c->max) && c->min <= c->max))
-        return et_fail(error, ET_ECONFIG, "%smin %g and max %g are no range", where.text, c->min,
+        return et_fail(error, ET_ECONFIG, "%smin %g and max %g are not a range", where.text, c->min,
                        c->max);
     if (c->has_moments && !(isfinite(c->mean) && isfinite(c->std) && c->std >= 0))
-        return et_fail(error, ET_ECONFIG, "%smean %g and std %g cannot be", where.text, c->mean,
-                       c->std);
+        return et_fail(error, ET_ECONFIG, "%smean %g and std %g are impossible", where.text,
+                       c->mean, c->std);
     if (c->quantile_count < 0 || c->quantile_count == 1 || (c->quantile_count && !c->quantiles))
-        return et_fail(error, ET_ECONFIG, "%s%d quantiles: none, or two or more", where.text,
+        return et_fail(error, ET_ECONFIG, "%s%d quantiles: give none, or at least two", where.text,
                        c->quantile_count);
     for (int i = 0; i < c->quantile_count; i++)
         if (!isfinite(c->quantiles[i]) || (i && c->quantiles[i] < c->quantiles[i - 1]))
-            return et_fail(error, ET_ECONFIG, "%squantile %d is %g: they are finite and rise",
-                           where.text, i + 1, c->quantiles[i]);
+            return et_fail(error, ET_ECONFIG,
+                           "%squantile %d is %g: quantiles must be finite and increase", where.text,
+                           i + 1, c->quantiles[i]);
     return ET_OK;
 }
 
 static int check_entries(const et_column_metadata *c, place where, et_error *error)
 {
     if (c->entry_count < 0 || (c->entry_count && !c->entries))
-        return et_fail(error, ET_ECONFIG, "%s%d entries", where.text, c->entry_count);
+        return et_fail(error, ET_ECONFIG, "%s%d entries: the number must not be negative",
+                       where.text, c->entry_count);
     for (int i = 0; i < c->entry_count; i++) {
         if (!c->entries[i] || !et_utf8_valid(c->entries[i], strlen(c->entries[i]), NULL))
             return et_fail(error, ET_ECONFIG, "%sentry %d is not UTF-8 text", where.text, i + 1);
         if (c->counts && c->counts[i] < 0)
-            return et_fail(error, ET_ECONFIG, "%sentry %d (\"%.60s\") counts %lld", where.text,
-                           i + 1, c->entries[i], (long long)c->counts[i]);
+            return et_fail(error, ET_ECONFIG, "%sentry %d (\"%.60s\") has the count %lld",
+                           where.text, i + 1, c->entries[i], (long long)c->counts[i]);
     }
     return ET_OK;
 }
@@ -130,7 +132,7 @@ static int index_entries(et_metadata *metadata, const et_column_metadata *c, tab
     for (int i = 0; i < c->entry_count; i++) {
         uint32_t *slot = find_slot(t, c, c->entries[i], strlen(c->entries[i]));
         if (*slot)
-            return et_fail(error, ET_ECONFIG, "%sthe entry \"%.60s\" stands there twice: drop one",
+            return et_fail(error, ET_ECONFIG, "%sthe entry \"%.60s\" occurs twice: remove one",
                            place_of(file, c->name).text, c->entries[i]);
         *slot = (uint32_t)i + 1;
     }
@@ -164,7 +166,7 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     if (status)
         return status;
     if (et_map_get(&metadata->places, column->name, &before))
-        return et_fail(error, ET_ECONFIG, "%sit stands there twice: drop one",
+        return et_fail(error, ET_ECONFIG, "%sit occurs twice: remove one",
                        place_of(file, column->name).text);
     *copy = *column;
     copy->name = et_arena_strdup(&metadata->arena, column->name);
@@ -207,7 +209,8 @@ int et_metadata_create(et_metadata **out, const et_column_metadata *columns, int
                        et_error *error)
 {
     if (count < 0 || (count && !columns))
-        return et_fail(error, ET_ECONFIG, "metadata of %d columns", count);
+        return et_fail(error, ET_ECONFIG, "metadata of %d columns: the number must not be negative",
+                       count);
     return make(out, columns, count, NULL, error);
 }
 
@@ -369,8 +372,8 @@ static int read_entries(const reading *r, const et_value *dict, et_column_metada
         same = !strcmp(column->entries[i], entries[i]);
     if (!same)
         return et_fail(r->error, ET_ECONFIG,
-                       "%s: column %.60s: entries and vocab.entries are not the same: drop one",
-                       r->name, dict->key);
+                       "%s: column %.60s: entries and vocab.entries differ: remove one", r->name,
+                       dict->key);
     if (!list)
         column->entries = entries;
     column->entry_count = list ? count : other_count;
@@ -384,8 +387,9 @@ static int read_counts(const reading *r, const et_value *dict, et_column_metadat
     if (status || !list)
         return status;
     if (count != column->entry_count)
-        return et_fail(r->error, ET_ECONFIG, "%s: column %.60s: %d counts of %d entries", r->name,
-                       dict->key, count, column->entry_count);
+        return et_fail(r->error, ET_ECONFIG,
+                       "%s: column %.60s: %d counts for %d entries: give one count per entry",
+                       r->name, dict->key, count, column->entry_count);
     int64_t *to = et_arena_array(r->arena, (size_t)count + 1, sizeof *to);
     if (!to)
         return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
@@ -401,7 +405,7 @@ static int read_counts(const reading *r, const et_value *dict, et_column_metadat
 static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)
 {
     if (dict->kind != ET_VALUE_DICT)
-        return et_fail(r->error, ET_EFORMAT, "%s: column %.60s is %s, not a group of its values",
+        return et_fail(r->error, ET_EFORMAT, "%s: column %.60s is %s, not a group of values",
                        r->name, dict->key, et_value_kind_name(dict->kind));
     const et_value *cut = find_value(dict, "cut");
     if (cut && cut->kind != ET_VALUE_BOOL)
@@ -430,8 +434,8 @@ static int read_tree(et_metadata **out, const et_value *root, const reading *r)
 {
     if (root->kind != ET_VALUE_DICT)
         return et_fail(r->error, ET_EFORMAT,
-                       "%s holds %s: metadata is a group of columns, {\"age\": {...}, ...}",
-                       r->name, et_value_kind_name(root->kind));
+                       "%s holds %s: expected a group of columns, {\"age\": {...}, ...}", r->name,
+                       et_value_kind_name(root->kind));
     et_assert(root->count < INT_MAX);
     et_column_metadata *columns = et_arena_array(r->arena, root->count + 1, sizeof *columns);
     int count = 0, status = ET_OK;

@@ -74,7 +74,7 @@ static int check_name(const et_schema_field *field, place where, et_error *error
 {
     const char *name = field->name;
     if (!name || !*name)
-        return et_fail(error, ET_ECONFIG, "%sa field without a name: give it one", where.text);
+        return et_fail(error, ET_ECONFIG, "%sa field has no name: give it one", where.text);
     for (const char *c = name; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             return et_fail(error, ET_ECONFIG,
@@ -92,24 +92,23 @@ static int check_field(const et_schema_field *field, place where, et_error *erro
     if (status)
         return status;
     if ((unsigned)field->type > ET_SCHEMA_DISCRETE)
-        return et_fail(error, ET_ECONFIG, "%sthe type of %s is %d, which is none", where.text,
-                       field->name, (int)field->type);
+        return et_fail(error, ET_ECONFIG, "%sthe type of %s, %d, is not an et_schema_type",
+                       where.text, field->name, (int)field->type);
     if (field->length < ET_SCHEMA_VARIABLE || field->length > LENGTH_MAX)
-        return et_fail(error, ET_ECONFIG, "%sthe length of %s is %lld: 1 or more values, 0: any",
+        return et_fail(error, ET_ECONFIG,
+                       "%sthe length of %s is %lld: give at least 1, or 0 for any number of values",
                        where.text, field->name, (long long)field->length);
     if (field->fractions && field->type != ET_SCHEMA_INTEGER)
-        return et_fail(
-            error, ET_ECONFIG,
-            "%sfractions of %s, which is %s: only an integer field says whether they are "
-            "taken",
-            where.text, field->name, type_names[field->type]);
+        return et_fail(error, ET_ECONFIG,
+                       "%sfractions of %s, which is %s: only an integer field can allow fractions",
+                       where.text, field->name, type_names[field->type]);
     if (field->missing && !et_utf8_valid(field->missing, strlen(field->missing), NULL))
         return et_fail(error, ET_ECONFIG, "%sthe default of %s is not UTF-8", where.text,
                        field->name);
     if (field->missing && et_schema_numeric(field) &&
         !et_number_is(et_number_parse(&number, field->missing, strlen(field->missing))))
         return et_fail(error, ET_ECONFIG,
-                       "%sthe default of %s is \"%.60s\", which is no number: %s is %s", where.text,
+                       "%sthe default of %s is \"%.60s\", not a number: %s is %s", where.text,
                        field->name, field->missing, field->name, type_names[field->type]);
     return ET_OK;
 }
@@ -133,7 +132,8 @@ static int add_field(et_schema *schema, const et_schema_field *field, const orig
         char other[32];
         snprintf(other, sizeof other, "%s %d", from->name ? "line" : "field",
                  from->name ? from->line[before] : (int)before + 1);
-        return et_fail(error, ET_ECONFIG, "%sa second field %s, after that of %s: rename one",
+        return et_fail(error, ET_ECONFIG,
+                       "%sa second field is called %s, as that of %s: rename one",
                        place_of(from, schema->count).text, field->name, other);
     }
     *copy = *field;
@@ -169,7 +169,7 @@ static int make(et_schema **out, const et_schema_field *fields, int count, const
 int et_schema_create(et_schema **out, const et_schema_field *fields, int count, et_error *error)
 {
     if (count < 1 || !fields)
-        return et_fail(error, ET_ECONFIG, "a schema of %d fields: it needs one or more", count);
+        return et_fail(error, ET_ECONFIG, "a schema of %d fields: give at least one", count);
     return make(out, fields, count, &(origin){ NULL, NULL }, error);
 }
 
@@ -219,14 +219,15 @@ static int read_type(const reading *r, const et_value *value, et_schema_type *ou
             return ET_OK;
         }
     return et_fail(r->error, ET_ECONFIG,
-                   "%s:%d: the type \"%.60s\" is none%s. Types: integer, real, discrete", r->name,
+                   "%s:%d: unknown type \"%.60s\"%s. Types: integer, real, discrete", r->name,
                    value->line, word, et_nearest_hint(word, type_words, "").text);
 }
 
 static int read_length(const reading *r, const et_value *value, int64_t *out)
 {
     if (value->kind != ET_VALUE_INT || value->integer < 0)
-        return fail_line(r, value, "length is no count", "1 or more values, 0: any number");
+        return fail_line(r, value, "length is not a count",
+                         "give at least 1, or 0 for any number of values");
     *out = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
     return ET_OK;
 }
@@ -234,7 +235,7 @@ static int read_length(const reading *r, const et_value *value, int64_t *out)
 static int read_truth(const reading *r, const et_value *value, bool *out)
 {
     char what[64];
-    snprintf(what, sizeof what, "%s is no truth value", value->key);
+    snprintf(what, sizeof what, "%s is not true or false", value->key);
     if (value->kind != ET_VALUE_BOOL)
         return fail_line(r, value, what, "write true or false");
     *out = value->boolean;
@@ -271,12 +272,12 @@ static int read_field(const reading *r, const et_value *value, et_schema_field *
 {
     int status = ET_OK;
     if (value->kind != ET_VALUE_DICT)
-        return fail_line(r, value, "a field is no group of keys",
+        return fail_line(r, value, "a field must be a group of keys",
                          "write - {name: age, type: integer}");
     for (const et_value *key = value->first; key && !status; key = key->next)
         status = read_key(r, key, field);
     if (!status && !et_value_get(value, "type"))
-        return fail_line(r, value, "a field without a type", "give it integer, real or discrete");
+        return fail_line(r, value, "a field has no type", "give it integer, real or discrete");
     return status;
 }
 
@@ -286,13 +287,13 @@ static int find_fields(const et_value **out, const et_value *root, const reading
     const et_value *fields = et_value_get(root, "fields");
     if (!fields || fields->kind != ET_VALUE_LIST || !fields->count)
         return et_fail(r->error, ET_ECONFIG,
-                       "%s:%d: a schema is a list `fields:` of one or more {name, type}", r->name,
+                       "%s:%d: expected a list `fields:` of at least one {name, type}", r->name,
                        fields && fields->line ? fields->line : 1);
     for (const et_value *key = root->first; key; key = key->next)
         if (key != fields)
             return et_fail(r->error, ET_ECONFIG,
-                           "%s:%d: a schema has no key \"%.60s\", only fields", r->name, key->line,
-                           key->key);
+                           "%s:%d: unknown key \"%.60s\"; the only key of a schema is fields",
+                           r->name, key->line, key->key);
     *out = fields;
     return ET_OK;
 }

@@ -67,11 +67,12 @@ static void lacks(const et_fitting *with, const char *what)
 {
     const et_column_metadata *m = with->metadata;
     if (!m->count && m->missing)
-        et_fitting_problem(with, "%s has no value in any row: take the feature out",
+        et_fitting_problem(with, "%s has no value in any row: remove the feature",
                            with->field->name);
     else
-        et_fitting_problem(with, "the metadata has no %s of %s, which %s needs: make it anew", what,
-                           with->field->name, et_transform_name(with->spec->type));
+        et_fitting_problem(with,
+                           "the metadata has no %s of %s, which %s needs: make the metadata again",
+                           what, with->field->name, et_transform_name(with->spec->type));
 }
 
 /* A dictionary of the column's entries; NULL, with a problem: there are none. Of embed and one-hot
@@ -82,8 +83,8 @@ static const et_dictionary *entries(const et_fitting *with)
     const int64_t least = with->spec->minimum_count;
     if (m->entry_count < 1 && m->cut) {
         et_fitting_problem(with,
-                           "%lld of %lld values of %s differ, and of such a column the metadata "
-                           "keeps no entries: choose hash",
+                           "%lld of %lld values of %s differ, so the metadata has no vocabulary "
+                           "for this column: use the transform hash",
                            (long long)m->distinct, (long long)m->count, with->field->name);
         return NULL;
     }
@@ -103,7 +104,7 @@ static const et_dictionary *entries(const et_fitting *with)
 
 static int not_finite(double x, et_error *error)
 {
-    return et_fail(error, ET_EDATA, "%g is too large for the model's numbers: correct it", x);
+    return et_fail(error, ET_EDATA, "%g is too large for float32: correct it", x);
 }
 
 static int put_number(void *to, double x, double of, et_error *error)
@@ -255,8 +256,9 @@ static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_e
     if (value->missing)
         return put_number(to, 0, 0, error);
     if (x <= -1)
-        return et_fail(error, ET_EDATA,
-                       "ln(x + 1) of %g is no number: correct it, or choose another transform", x);
+        return et_fail(
+            error, ET_EDATA,
+            "ln(x + 1) of %g is not a number: correct the value, or choose another transform", x);
     return put_number(to, log1p(x), x, error);
 }
 
@@ -460,7 +462,8 @@ static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
     const et_column_metadata *m = with->metadata;
     double count = m->max - m->min + 1;
     if (m->min != floor(m->min) || !(count >= 2 && count <= RANGE_CLASSES_MAX)) {
-        et_fitting_problem(with, "%s goes from %g to %g: from 2 to %d numbers can be classes",
+        et_fitting_problem(with,
+                           "%s has integers from %g to %g; classes need 2 to %d different numbers",
                            with->field->name, m->min, m->max, RANGE_CLASSES_MAX);
         return;
     }
@@ -476,18 +479,19 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     if (with->field->type == ET_SCHEMA_REAL)
-        et_fitting_problem(with, "%s is real, and classes are texts or integers",
+        et_fitting_problem(with, "%s is real; classes must be texts or integers",
                            with->field->name);
     else if (m->cut)
-        et_fitting_problem(with,
-                           "%s has more values than the metadata kept (%d): too many for classes",
-                           with->field->name, m->entry_count);
+        et_fitting_problem(
+            with, "%s has more different values than the metadata keeps (%d): too many for classes",
+            with->field->name, m->entry_count);
     else if (m->entry_count == 1 && m->missing)
         et_fitting_problem(
-            with, "%s has one class only, \"%.40s\", and %lld rows have none: " ET_CSV_MISSING_HINT,
+            with,
+            "%s has only one class, \"%.40s\", and %lld rows have no value: " ET_CSV_MISSING_HINT,
             with->field->name, m->entries[0], (long long)m->missing);
     else if (m->entry_count == 1)
-        et_fitting_problem(with, "%s has one class only, \"%.40s\": there is nothing to learn",
+        et_fitting_problem(with, "%s has only one class, \"%.40s\": there is nothing to learn",
                            with->field->name, m->entries[0]);
     else if (!m->entry_count && m->has_range && with->field->type == ET_SCHEMA_INTEGER)
         fit_range_classes(fitted, with);
@@ -525,8 +529,8 @@ static int unknown_label(const et_fitted *f, const et_reading *value, et_error *
     snprintf(number, sizeof number, "%g", value->number);
     int length = value->text ? (int)(value->length < 40 ? value->length : 40) : 40;
     return et_fail(error, ET_EDATA,
-                   "the label \"%.*s\" is none of the %d of the metadata (%.40s, %.40s%s): correct "
-                   "it, or train another run on rows with that label",
+                   "the label \"%.*s\" is not one of the %d in the metadata (%.40s, %.40s%s): "
+                   "correct the label, or train another run on rows with this label",
                    length, value->text ? value->text : number, (int)f->cardinality, f->column[0],
                    f->column[1], f->cardinality > 2 ? ", ..." : "");
 }

@@ -93,8 +93,8 @@ static int check_unchanged(const et_csv *csv, et_error *error)
         now.st_mtim.tv_nsec == csv->before.st_mtim.tv_nsec)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,
-                   "%s changed while it was read (%lld bytes, then %lld): read it again when "
-                   "nothing writes to it",
+                   "%s changed while Etude read it (%lld bytes, then %lld): start again when no "
+                   "program writes to it",
                    csv->name, (long long)csv->before.st_size, (long long)now.st_size);
 }
 
@@ -294,8 +294,9 @@ bool et_csv_character(char *out, const char *text)
 
 static int fail_form(char value, const char *what, et_error *error)
 {
-    return et_fail(error, ET_ECONFIG, "the %s is %s: choose a character that values do not have",
-                   what, value == '"' ? "a quote" : "no printable ASCII character");
+    return et_fail(error, ET_ECONFIG,
+                   "the %s is %s: choose a character that does not occur in values", what,
+                   value == '"' ? "a quote" : "not a printable ASCII character");
 }
 
 static int check_options(const et_csv_options *options, et_error *error)
@@ -309,9 +310,10 @@ static int check_options(const et_csv_options *options, et_error *error)
             return fail_form(c, i ? "character before comments" : "delimiter", error);
     }
     if (o->delimiter && o->delimiter == o->comment)
-        return et_fail(error, ET_ECONFIG, "the delimiter and what begins a comment are the same");
+        return et_fail(error, ET_ECONFIG,
+                       "the delimiter is also the character that starts a comment; choose another");
     if (o->columns < 0 || o->columns > ET_CSV_COLUMNS_MAX)
-        return et_fail(error, ET_ECONFIG, "%d columns: a table has 1 to %d", o->columns,
+        return et_fail(error, ET_ECONFIG, "%d columns: a table needs 1 to %d", o->columns,
                        ET_CSV_COLUMNS_MAX);
     return ET_OK;
 }

@@ -63,8 +63,8 @@ typedef struct et_csv_options {
 extern const char *const et_csv_usual_missing[];
 /* The same for people whose target has classes of these names. */
 #define ET_CSV_MISSING_HINT                                                                        \
-    "outside quotes ?, NA, N/A, NaN, nan and null mean that there is no value; where one of them " \
-    "is a class, put it between quotes or rename it"
+    "outside quotes ?, NA, N/A, NaN, nan and null mean a missing value; if one of them is a "      \
+    "class, quote or rename it"
 /* Which of missing (NULL: the usual) a text [length] is, by its place; -1: none. "-999" is also
  * -999.0 and -9.99e2, but no code with zeros before it. */
 int et_csv_missing_place(const char *const *missing, const char *text, size_t length);

@@ -72,8 +72,8 @@ static int fail_columns(const et_csv_scanner *scanner, const char *name, int64_t
     if (scanner->columns_line)
         snprintf(seen, sizeof seen, "are in line %lld", (long long)scanner->columns_line);
     return et_fail(error, ET_EDATA,
-                   "%s:%lld: %d columns, where %d %s, in %s: mend the row, put a value with the "
-                   "delimiter (%s) in it between quotes, or name another delimiter",
+                   "%s:%lld: %d columns, where %d %s, in %s: correct the row, quote values that "
+                   "contain the delimiter (%s), or name another delimiter",
                    name, (long long)line, scanner->count, scanner->columns, seen,
                    quote_row(scanner).text, delimiter_name(scanner->delimiter).text);
 }
@@ -84,15 +84,14 @@ int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t l
     char text[128];
     switch (scanner->fault) {
     case ET_CSV_FAULT_TEXT:
-        snprintf(text, sizeof text,
-                 "%s follows the quote that ends a value: double a quote within a value (\"\")",
-                 quote(scanner->at, 1).text);
+        snprintf(
+            text, sizeof text,
+            "%s follows the closing quote of a value: inside a value, double each quote (\"\")",
+            quote(scanner->at, 1).text);
         return fail_at(scanner, name, line, text, error);
     case ET_CSV_FAULT_CR:
         return fail_at(scanner, name, line,
-                       "a CR that ends no line: end lines in LF or CR LF, or put the value between "
-                       "quotes",
-                       error);
+                       "a CR within a line: end lines with LF or CR LF, or quote the value", error);
     case ET_CSV_FAULT_NUL:
         return fail_at(scanner, name, line, "a NUL byte: save the file as UTF-8 text", error);
     case ET_CSV_FAULT_UTF8:
@@ -101,16 +100,16 @@ int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t l
         return fail_at(scanner, name, line, text, error);
     case ET_CSV_FAULT_QUOTE:
         return fail_at(scanner, name, line,
-                       "the quote that opens here is never closed: close it, or double a quote "
-                       "within a value (\"\")",
+                       "the quote that opens here is never closed: close it; inside a value, "
+                       "double each quote (\"\")",
                        error);
     case ET_CSV_FAULT_MANY:
         return et_fail(error, ET_EDATA,
-                       "%s:%lld: more than %d columns: leave out those that nothing needs", name,
-                       (long long)line, ET_CSV_COLUMNS_MAX);
+                       "%s:%lld: more than %d columns: remove columns that the model does not need",
+                       name, (long long)line, ET_CSV_COLUMNS_MAX);
     case ET_CSV_FAULT_LONG:
         return et_fail(error, ET_EDATA,
-                       "%s:%lld: a row of more than %zu bytes: tables have a row a line", name,
+                       "%s:%lld: a row of more than %zu bytes: write one row per line", name,
                        (long long)line, ET_CSV_ROW_MAX);
     case ET_CSV_FAULT_COLUMNS:
         return fail_columns(scanner, name, line, error);

@@ -135,7 +135,7 @@ static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
     if (!row->count)
         return self->options.optional
                    ? ET_OK
-                   : et_fail(error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+                   : et_fail(error, ET_EDATA, "%s: no rows: give at least one", path);
     if (self->options.jsonl && looks_like_json(row))
         return et_fail(error, ET_EDATA, "%s:%lld: this looks like JSON lines; %s", path,
                        (long long)row->line, self->options.jsonl);

@@ -18,15 +18,15 @@
 static int wrong_count(const et_schema_field *field, const et_feature *f, et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "feature %.60s has %zu values, and the schema says %lld: correct one of them",
+                   "feature %.60s has %zu values, but the schema says %lld: correct one of them",
                    field->name, f->count, (long long)field->length);
 }
 
 static int wrong_kind(const et_schema_field *field, const et_feature *f, et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "feature %.60s holds %s, and the schema says %s: correct one of them",
-                   field->name, et_feature_kind_name(f->kind), et_schema_type_name(field->type));
+                   "feature %.60s has %s, but the schema says %s: correct one of them", field->name,
+                   et_feature_kind_name(f->kind), et_schema_type_name(field->type));
 }
 
 static int read_text(const et_schema_field *field, const et_bytes *text, et_reading *value,

@@ -59,7 +59,7 @@ int et_frame_check(const et_frame *frame, et_error *error)
 {
     if (frame->column_count < 1 || !frame->columns || frame->rows < 1)
         return et_fail(error, ET_ECONFIG,
-                       "a frame of %d columns and %lld rows: one or more of each",
+                       "a frame of %d columns and %lld rows: give at least one of each",
                        frame->column_count, (long long)frame->rows);
     for (int i = 0; i < frame->column_count; i++) {
         const et_frame_column *c = &frame->columns[i];
@@ -67,12 +67,12 @@ int et_frame_check(const et_frame *frame, et_error *error)
             return et_fail(error, ET_ECONFIG, "column %d of a frame needs a name and data", i + 1);
         if ((unsigned)c->type > ET_COLUMN_FLOAT64)
             return et_fail(error, ET_ECONFIG,
-                           "column %.60s of a frame: its type is none of category, int32, int64, "
-                           "float32 and float64",
+                           "column %.60s of a frame: the type must be category, int32, int64, "
+                           "float32 or float64",
                            c->name);
         for (int k = 0; k < i; k++)
             if (!strcmp(c->name, frame->columns[k].name))
-                return et_fail(error, ET_ECONFIG, "column %.60s is there twice: rename one",
+                return et_fail(error, ET_ECONFIG, "two columns are called %.60s: rename one",
                                c->name);
     }
     return ET_OK;
@@ -136,14 +136,14 @@ static int find_columns(frame_rows *self, const et_frame *frame, bool no_targets
             continue;
         bool numeric = et_column_field_type(column->type) != ET_SCHEMA_DISCRETE;
         if (field->length > 1)
-            et_problems_add(&problems, "column %.60s has one value in a row, the field %lld",
+            et_problems_add(&problems, "column %.60s has one value per row, the field %lld",
                             field->name, (long long)field->length);
         else if (numeric != et_schema_numeric(field))
-            et_problems_add(&problems, "column %.60s has %s, and the field is %s", field->name,
+            et_problems_add(&problems, "column %.60s has %s, but the field is %s", field->name,
                             numeric ? "numbers" : "texts", et_schema_type_name(field->type));
         self->column[f] = column;
     }
-    snprintf(what, sizeof what, "%.60s disagrees with the schema", self->name);
+    snprintf(what, sizeof what, "%.60s does not match the schema", self->name);
     return et_problems_report(&problems, ET_EDATA, what, error);
 }
 

@@ -45,7 +45,7 @@ static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *
                          et_error *error)
 {
     if (instance->length > ET_CSV_ROW_MAX)
-        return et_fail(error, ET_EDATA, "%s:%zu: %zu bytes; a row has %zu at most", instance_name,
+        return et_fail(error, ET_EDATA, "%s:%zu: a row of %zu bytes, more than %zu", instance_name,
                        self->at, instance->length, ET_CSV_ROW_MAX);
     size_t needed = instance->length + 1;
     char *text = et_vector_grow(self->text, &self->capacity, needed, 1, 256);
@@ -76,8 +76,8 @@ static int scan(instance_rows *self, size_t length, et_csv_row *row, et_error *e
     if (found == ET_CSV_BAD)
         return et_csv_fault_fail(scanner, instance_name, (int64_t)self->at, error);
     if (found == ET_CSV_SKIP || scanner->next != end)
-        return et_fail(error, ET_EDATA, "%s:%zu: it is %s: give one row", instance_name, self->at,
-                       found == ET_CSV_SKIP ? "empty" : "more than one row");
+        return et_fail(error, ET_EDATA, "%s:%zu: the text is %s: give one row", instance_name,
+                       self->at, found == ET_CSV_SKIP ? "empty" : "more than one row");
     *row = (et_csv_row){ (int64_t)self->at, scanner->count, scanner->cell };
     if (!scanner->columns) {
         scanner->columns = scanner->count;

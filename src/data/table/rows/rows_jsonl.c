@@ -235,7 +235,7 @@ static int set_cell(et_cell *cell, const et_json_columns *columns, const et_sche
         text = value->text;
         break;
     default:
-        return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", field->name,
+        return et_fail(error, ET_EDATA, "column %s is %s: give one value", field->name,
                        et_json_kind_name(value->kind));
     }
     et_assert(text != NULL);
@@ -253,7 +253,7 @@ static int set_column(et_cell *cells, const et_json_columns *columns, int field,
     if (f->length == 1)
         return set_cell(cell, columns, f, value, error);
     if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
-        return et_fail(error, ET_EDATA, "column %s needs a list of %lld values", f->name,
+        return et_fail(error, ET_EDATA, "column %s: give a list of %lld values", f->name,
                        (long long)f->length);
     int status = ET_OK;
     for (const et_value *v = value->first; v && !status; v = v->next)
@@ -286,16 +286,16 @@ static int check_names(const et_encoder *encoder, const et_value *row, bool know
         const char *nearest =
             et_schema_position(schema, v->key) < 0 ? et_nearest(v->key, absent) : NULL;
         if (nearest)
-            return et_fail(
-                error, ET_EDATA,
-                "the model knows no column %.64s. Nearest: %.64s, which the row does not "
-                "have; give it, null where there is no value",
-                v->key, nearest);
+            return et_fail(error, ET_EDATA,
+                           "the model has no column %.64s. Nearest: %.64s, which the row lacks; "
+                           "give this column, with null for a missing value",
+                           v->key, nearest);
     }
     if (known || !absent[0])
         return ET_OK;
     return et_fail(error, ET_EDATA,
-                   "the model knows none of the row's columns; %.64s is one of its", absent[0]);
+                   "the model has none of the row's columns; one of its columns is %.64s",
+                   absent[0]);
 }
 
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
@@ -321,9 +321,9 @@ int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes 
     et_value *value;
     int status = et_json_parse_written(&value, arena, json->data, json->length, "the line", error);
     if (status == ET_EFORMAT)
-        return et_fail_while(error, ET_EDATA, "no JSON");
+        return et_fail_while(error, ET_EDATA, "not JSON");
     if (!status && value->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA, "%s is no row: an object, {\"column\": value}, is",
+        return et_fail(error, ET_EDATA, "%s is not a row; write an object, {\"column\": value}",
                        et_json_kind_name(value->kind));
     return status ? status : et_row_cells(cells, columns, value, error);
 }

@@ -134,11 +134,12 @@ static int fail_other(const et_same_header *self, const char *path, int64_t line
     end_names(adds);
     if (lacks->text.failed || adds->text.failed)
         return et_alloc_failed(error, lacks->text.length + adds->text.length, "a header");
-    return et_fail(error, ET_EDATA,
-                   "%s:%lld: its header is not that of %s%s%s%s%s: give all files the same columns",
-                   path, (long long)line, self->path, lacks->count ? ", it lacks " : "",
-                   et_strbuf_text(&lacks->text), adds->count ? ", it adds " : "",
-                   et_strbuf_text(&adds->text));
+    return et_fail(
+        error, ET_EDATA,
+        "%s:%lld: the header differs from that of %s%s%s%s%s: give all files the same columns",
+        path, (long long)line, self->path, lacks->count ? "; this file lacks " : "",
+        et_strbuf_text(&lacks->text), adds->count ? "; this file also has " : "",
+        et_strbuf_text(&adds->text));
 }
 
 /* Fills place, -1 for what is not there, and lists the names that the first file does not have. */
@@ -186,7 +187,7 @@ int et_same_header_absent(const et_same_header *self, const char *path, int64_t 
                           et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "%s:%lld: it has no header, and the columns of %s are in another order than the "
-                   "schema's: give all files a header",
+                   "%s:%lld: the file has no header, and %s has its columns in another order than "
+                   "the schema: give all files a header",
                    path, (long long)line, self->path);
 }

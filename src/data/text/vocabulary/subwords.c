@@ -105,13 +105,14 @@ static int check(const et_vocabulary *vocabulary, bool merges, double rate, et_e
 {
     const char *kind = et_vocabulary_kind(vocabulary);
     if (!merges && strcmp(kind, "unigram") != 0)
-        return et_fail(error, ET_ECONFIG,
-                       "sub-words are drawn of a vocabulary of kind bpe or unigram; this one is %s",
-                       kind);
+        return et_fail(
+            error, ET_ECONFIG,
+            "sub-words can only be sampled from a vocabulary of kind bpe or unigram, not %s", kind);
     if (merges ? rate >= 0 && rate < 1 : rate > 0 && rate <= 1e6)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "sub-words drawn at a rate of %g: %s", rate,
-                   merges ? "of BPE it is at least 0 and below 1" : "of unigram it is above 0");
+    return et_fail(error, ET_ECONFIG, "sub-word sampling rate %g: %s", rate,
+                   merges ? "for BPE give at least 0 and less than 1"
+                          : "for unigram give more than 0");
 }
 
 int et_subwords_open(et_subwords **out, const et_vocabulary *vocabulary, double rate,

@@ -62,8 +62,8 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     /* The library trains models without these when it is told to. */
     if (facts->eos < 0 || facts->unk < 0)
         return et_fail(error, ET_EFORMAT,
-                       "%s has no %s: train it with eos_id and unk_id of 0 or more", name,
-                       facts->eos < 0 ? "end-of-sentence symbol" : "symbol for unknowns");
+                       "%s has no %s: train the model with eos_id and unk_id of at least 0", name,
+                       facts->eos < 0 ? "end-of-sentence symbol" : "symbol for unknown text");
     vocabulary->checksum = et_checksum(bytes, length);
     return ET_OK;
 }
@@ -270,11 +270,10 @@ static int check_options(const et_vocabulary_options *options, et_error *error)
 {
     /* Checked here, so that the message is ours. */
     if (options->size < 4 || options->size > 8000000)
-        return et_fail(error, ET_ECONFIG,
-                       "a vocabulary of %lld tokens: its size must be 4 to 8,000,000",
+        return et_fail(error, ET_ECONFIG, "a vocabulary of %lld tokens: give 4 to 8,000,000",
                        (long long)options->size);
     if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
-        return et_fail(error, ET_ECONFIG, "character_coverage is %g: it must be 0.98 to 1",
+        return et_fail(error, ET_ECONFIG, "character_coverage is %g: give 0.98 to 1",
                        options->character_coverage);
     return ET_OK;
 }

@@ -10,8 +10,8 @@
 static int missing(et_error *error, const char *what)
 {
     return et_fail(error, ET_ECONFIG,
-                   "%s needs SentencePiece, which this etude was built without: install "
-                   "libsentencepiece-dev and build it again with -DETUDE_SENTENCEPIECE=ON",
+                   "%s needs SentencePiece, but this etude was built without: install "
+                   "libsentencepiece-dev and build again with -DETUDE_SENTENCEPIECE=ON",
                    what);
 }
 

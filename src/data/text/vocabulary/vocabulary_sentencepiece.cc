@@ -105,8 +105,9 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
                        name);
     std::vector<int> ids;
     if (!processor.Encode("", &ids).ok() || !ids.empty())
-        return et_fail(error, ET_EFORMAT, "%s gives %zu tokens for an empty line: it can't be used",
-                       name, ids.size());
+        return et_fail(error, ET_EFORMAT,
+                       "%s gives %zu tokens for an empty line: use another model", name,
+                       ids.size());
     return ET_OK;
 }
 
@@ -297,7 +298,7 @@ int training_failed(std::string *model, const sentencepiece::util::Status &train
                        "set its size to at least %s, or lower character_coverage",
                        et_format_count(options->size).text,
                        et_format_count(number_after(text, too_low)).text);
-    return et_fail(error, ET_EDATA, "SentencePiece can't train a vocabulary: %s", text.c_str());
+    return et_fail(error, ET_EDATA, "SentencePiece cannot train a vocabulary: %s", text.c_str());
 }
 
 /* SentencePiece passes over longer lines. */
@@ -319,8 +320,7 @@ void warn_of_long_lines(const std::vector<std::string> &lines)
         count += line.size() > line_bytes_max;
     if (count)
         et_log(ET_LOG_WARNING,
-               "the vocabulary is trained without %s of more than 4,192 bytes; split lines "
-               "that it should know",
+               "the vocabulary training skips %s of more than 4,192 bytes; split these lines",
                et_format_many(count, "line").text);
 }
 
@@ -383,7 +383,7 @@ int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, siz
         std::vector<int> ids;
         auto encoded = model->processor.Encode({ text, length }, &ids);
         if (!encoded.ok())
-            return et_fail(error, ET_EFAIL, "SentencePiece can't encode a line: %s",
+            return et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
                            reason(encoded).c_str());
         return copy_ids(tokens, ids, error);
     });
@@ -397,7 +397,7 @@ int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, s
         std::string text;
         auto decoded = model->processor.Decode(std::vector<int>(ids, ids + count), &text);
         if (!decoded.ok())
-            return et_fail(error, ET_EFAIL, "SentencePiece can't decode a line: %s",
+            return et_fail(error, ET_EFAIL, "SentencePiece cannot decode a line: %s",
                            reason(decoded).c_str());
         et_strbuf_append_bytes(out, text.data(), text.size());
         return out->failed ? et_alloc_failed(error, text.size(), "a line") : int(ET_OK);

@@ -17,8 +17,7 @@ int et_prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *err
     const et_tensor *cache = &plan->values[call->in[1]].tensor;
     int heads = call->node->attributes.attention.heads;
     if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
-        return et_fail(error, ET_EGRAPH,
-                       "%s: heads of more than %d columns; more heads are narrower",
+        return et_fail(error, ET_EGRAPH, "%s: heads have more than %d columns; use more heads",
                        call->node->name, ET_CACHED_HEAD_DIM_MAX);
     return ET_OK;
 }

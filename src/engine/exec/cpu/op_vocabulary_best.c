@@ -25,8 +25,8 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *erro
     if (table->place != PLACE_PARAM || call->node->attributes.count > ET_BEST_COUNT_MAX ||
         rows.k > ET_ROW_BYTES_MAX)
         return et_fail(error, ET_EGRAPH,
-                       "%s: the table must be a parameter, of width %d at most, and of its tokens "
-                       "%d at most can be had",
+                       "%s: the table must be a parameter of width at most %d, and at most %d "
+                       "tokens can be chosen",
                        call->node->name, ET_ROW_BYTES_MAX, ET_BEST_COUNT_MAX);
     call->scratch = kernel_scratch(plan, &rows) +
                     (size_t)et_shape_count(call->node->type[1].shape) * sizeof(int32_t);

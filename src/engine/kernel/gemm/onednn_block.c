@@ -540,6 +540,6 @@ const char *et_gemm_isa(void)
 #elif defined(__aarch64__)
     return "NEON";
 #else
-    return "no vectors that Etude knows";
+    return "no vector instructions that Etude uses";
 #endif
 }

@@ -16,14 +16,13 @@
  * below 1: at 1 the bias correction would divide by 0. */
 #define GLOBAL_CLIP(type, member, value)                                                           \
     ET_FIELD_FLOAT(type, member, value, 0, HUGE_VAL,                                               \
-                   "largest global L2 norm of the gradient; 0: gradients are not clipped",         \
-                   .nullable = true)
+                   "maximal global L2 norm of the gradient; 0: no limit", .nullable = true)
 #define CLIPS_WITH(type, global)                                                                   \
     ET_FIELD_FLOAT(type, clipvalue, 0, 0, HUGE_VAL,                                                \
-                   "largest absolute value of an element of the gradient; 0: any",                 \
-                   .nullable = true),                                                              \
+                   "maximal absolute value of a gradient element; 0: no limit", .nullable = true), \
         ET_FIELD_FLOAT(type, clipnorm, 0, 0, HUGE_VAL,                                             \
-                       "largest L2 norm of a parameter's gradient; 0: any", .nullable = true),     \
+                       "maximal L2 norm of a parameter's gradient; 0: no limit",                   \
+                       .nullable = true),                                                          \
         GLOBAL_CLIP(type, global_clipnorm, global)
 #define CLIPS(type)                        CLIPS_WITH(type, 0)
 #define EPSILON(type, member, value, text) ET_FIELD_FLOAT(type, member, value, 1e-30, 1, text)
@@ -33,22 +32,24 @@
 #define ADAM_MEMBERS(type, eps)                                                                    \
     BETAS(type, 0.999), EPSILON(type, epsilon, eps, "added to the root of the second moment")
 #define AMSGRAD(type)                                                                              \
-    ET_FIELD_BOOL(type, amsgrad, false, "divide by the largest second moment so far")
+    ET_FIELD_BOOL(type, amsgrad, false, "AMSGrad: divide by the largest second moment so far")
 #define MOMENTUM(type, value)                                                                      \
-    ET_FIELD_FLOAT(type, momentum, value, 0, 1, "share of the last change kept; 0: none")
-#define NESTEROV(type, value) ET_FIELD_BOOL(type, nesterov, value, "momentum as Nesterov has it")
+    ET_FIELD_FLOAT(type, momentum, value, 0, 1,                                                    \
+                   "momentum: fraction of the last update that is kept; 0: none")
+#define NESTEROV(type, value) ET_FIELD_BOOL(type, nesterov, value, "Nesterov momentum")
 #define DECAY(type, member)                                                                        \
-    ET_FIELD_FLOAT(type, member, 0, 0, DECAY_MAX,                                                  \
-                   "a weight loses learning rate * this of itself each step; 0: none")
+    ET_FIELD_FLOAT(                                                                                \
+        type, member, 0, 0, DECAY_MAX,                                                             \
+        "decoupled weight decay: each step subtracts learning rate * this * weight; 0: none")
 #define NO_DECAY(type)                                                                             \
     ET_FIELD_STRINGS(type, exclude_from_weight_decay,                                              \
-                     "regular expressions: parameters that do not decay")
+                     "regular expressions of parameters without weight decay")
 #define NO_ADAPTATION(type)                                                                        \
     ET_FIELD_STRINGS(type, exclude_from_layer_adaptation,                                          \
-                     "regular expressions: parameters whose norm does not count; none: those of "  \
+                     "regular expressions of parameters without layer adaptation; none: "          \
                      "exclude_from_weight_decay")
 #define JIT_COMPILE(type)                                                                          \
-    ET_FIELD_BOOL(type, jit_compile, false, "no effect: every update is compiled")
+    ET_FIELD_BOOL(type, jit_compile, false, "no effect: updates are always compiled")
 
 /* Momentum 1 is allowed: a sum of all changes, without forgetting. */
 static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0),
@@ -70,11 +71,12 @@ static const et_field sgd_experimental_fields[] = { MOMENTUM(et_sgd_experimental
 static const et_fields sgd_experimental_table = { "sgd_experimental", sgd_experimental_fields };
 
 static const et_field rmsprop_fields[] = {
-    ET_FIELD_FLOAT(et_rmsprop_options, rho, 0.9, 0, 1, "share of the mean squares kept"),
+    ET_FIELD_FLOAT(et_rmsprop_options, rho, 0.9, 0, 1, "fraction of the mean squares that is kept"),
     MOMENTUM(et_rmsprop_options, 0),
     EPSILON(et_rmsprop_options, epsilon, 1e-7,
             "added to the root of the mean squares; with momentum, to the mean squares"),
-    ET_FIELD_BOOL(et_rmsprop_options, centered, false, "mean squares less the mean's square"),
+    ET_FIELD_BOOL(et_rmsprop_options, centered, false,
+                  "subtract the square of the mean from the mean squares (centered)"),
     CLIPS(et_rmsprop_options),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -83,7 +85,7 @@ static const et_fields rmsprop_table = { "rmsprop", rmsprop_fields };
 
 static const et_field adagrad_fields[] = {
     ET_FIELD_FLOAT(et_adagrad_options, initial_accumulator_value, 0.1, 0, HUGE_VAL,
-                   "what sums of squares begin from"),
+                   "initial value of the sums of squares"),
     EPSILON(et_adagrad_options, epsilon, 1e-7, "added to the root of the sum"),
     CLIPS(et_adagrad_options), TENSORFLOW_NAME, ET_FIELD_END
 };
@@ -108,7 +110,7 @@ static const et_field adamw_fields[] = {
     DECAY(et_adamw_options, weight_decay_rate),
     /* Empty lists: everything decays. */
     ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
-                     "regular expressions: parameters that decay even if excluded"),
+                     "regular expressions of parameters with weight decay even if excluded"),
     NO_DECAY(et_adamw_options), GLOBAL_CLIP(et_adamw_options, gradient_clip_norm, 1),
     TENSORFLOW_NAME, ET_FIELD_END
 };
@@ -126,27 +128,27 @@ static const et_field adamw_experimental_fields[] = {
 static const et_fields adamw_experimental_table = { "adamw_experimental",
                                                     adamw_experimental_fields };
 
-static const et_field lamb_fields[] = { ADAM_MEMBERS(et_lamb_options, 1e-6),
-                                        CLIPS(et_lamb_options),
-                                        ET_FIELD_FLOAT(et_lamb_options, weight_decay_rate, 0, 0,
-                                                       DECAY_MAX,
-                                                       "times the weight, added to the direction "
-                                                       "before it is scaled; 0: none"),
-                                        NO_DECAY(et_lamb_options),
-                                        NO_ADAPTATION(et_lamb_options),
-                                        TENSORFLOW_NAME,
-                                        ET_FIELD_END };
+static const et_field lamb_fields[] = {
+    ADAM_MEMBERS(et_lamb_options, 1e-6),
+    CLIPS(et_lamb_options),
+    ET_FIELD_FLOAT(et_lamb_options, weight_decay_rate, 0, 0, DECAY_MAX,
+                   "weight decay, added to the direction before scaling; 0: none"),
+    NO_DECAY(et_lamb_options),
+    NO_ADAPTATION(et_lamb_options),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
 static const et_fields lamb_table = { "lamb", lamb_fields };
 
 static const et_field lars_fields[] = {
     MOMENTUM(et_lars_options, 0.9),
     ET_FIELD_FLOAT(et_lars_options, eeta, 1e-3, 0, HUGE_VAL,
-                   "length of a step, as a share of the tensor's norm"),
+                   "step length, as a fraction of the tensor's norm"),
     ET_FIELD_FLOAT(et_lars_options, weight_decay_rate, 0, 0, DECAY_MAX,
-                   "this times the weight is added to its gradient; 0: none"),
+                   "L2 weight decay: this times the weight is added to its gradient; 0: none"),
     NESTEROV(et_lars_options, false),
     ET_FIELD_BOOL(et_lars_options, classic_momentum, true,
-                  "the rate is applied before momentum, not after it"),
+                  "apply the rate before momentum, not after it"),
     CLIPS(et_lars_options),
     NO_DECAY(et_lars_options),
     NO_ADAPTATION(et_lars_options),
@@ -157,19 +159,21 @@ static const et_fields lars_table = { "lars", lars_fields };
 
 /* A setting that Keras has and the schedule replaces. */
 #define ONLY_BY_SCHEDULE(setting, value)                                                           \
-    ET_FIELD_ONLY(#setting, value, "the schedule says the rate: trainer.optimizer_config." #setting)
+    ET_FIELD_ONLY(#setting, value,                                                                 \
+                  "set the rate by the schedule, trainer.optimizer_config." #setting)
 
 static const et_field adafactor_keras_fields[] = {
     ONLY_BY_SCHEDULE(learning_rate, "0.001"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, beta_2_decay, -0.8, -100, 0,
-                   "mean squares keep 1 - step^this"),
+                   "mean squares keep 1 - step^this (a negative exponent)"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, epsilon_1, 1e-30, 1e-36, 1,
                    "added to squares of the gradient"),
-    EPSILON(et_adafactor_keras_options, epsilon_2, 1e-3, "least size of a tensor that counts"),
+    EPSILON(et_adafactor_keras_options, epsilon_2, 1e-3,
+            "lower bound of a tensor's RMS, which scales its step"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, clip_threshold, 1, 1e-30, HUGE_VAL,
-                   "largest root of the mean square of a tensor's step, before rate and size"),
+                   "maximal RMS of a tensor's step, before the rate is applied"),
     ET_FIELD_BOOL(et_adafactor_keras_options, relative_step, true,
-                  "the rate is at most 1 / sqrt(step)"),
+                  "limit the rate to 1 / sqrt(step)"),
     CLIPS(et_adafactor_keras_options),
     TENSORFLOW_NAME,
     ET_FIELD_END
@@ -184,21 +188,22 @@ static const char *const muon_dtypes[] = { [ET_F32] = "float32", [ET_BF16] = "bf
 static const et_field muon_fields[] = {
     MOMENTUM(et_muon_options, 0.95),
     NESTEROV(et_muon_options, true),
-    ET_FIELD_INT(et_muon_options, iterations, 5, 1, 100, "of the orthogonalization"),
+    ET_FIELD_INT(et_muon_options, iterations, 5, 1, 100,
+                 "Newton-Schulz iterations of the orthogonalization"),
     ET_FIELD_CHOICE(et_muon_options, scale, ET_MUON_RMS, muon_scales,
-                    "steps as long as Adam's, or by the matrix's shape"),
+                    "step length: as Adam's, or by the matrix's shape"),
     ET_FIELD_CHOICE(et_muon_options, orthogonalization_dtype, ET_F32, muon_dtypes,
-                    "what its products multiply; sums are float32. bfloat16 takes two thirds of "
-                    "the time where the CPU has instructions for it"),
+                    "type of the products (sums are float32); bfloat16 needs two thirds of the "
+                    "time if the CPU supports it"),
     BETAS(et_muon_options, 0.95),
     EPSILON(et_muon_options, epsilon, 1e-10, "of Adam: added to the root of the second moment"),
     ET_FIELD_FLOAT(et_muon_options, adam_rate, 1, 0, DECAY_MAX,
-                   "what Adam updates has this times the learning rate"),
+                   "factor on the learning rate of the parameters that Adam updates"),
     CLIPS(et_muon_options),
     DECAY(et_muon_options, weight_decay_rate),
     NO_DECAY(et_muon_options),
     ET_FIELD_STRINGS(et_muon_options, exclude_from_orthogonalization,
-                     "regular expressions: matrices that Adam updates (embeddings, the output's)"),
+                     "regular expressions of matrices that Adam updates (embeddings, output)"),
     ET_FIELD_END
 };
 static const et_fields muon_table = { "muon", muon_fields };
@@ -211,14 +216,14 @@ static const char *const optimizer_types[] = {
     [ET_OPTIMIZER_COUNT] = NULL,
 };
 static const et_field_refusal unimplemented[] = {
-    { "slide", "Model Garden has its settings and no code for it" },
-    { "adafactor", "Model Garden has its settings and no code for it; Keras's is adafactor_keras" },
+    { "slide", "Model Garden defines settings but no code for it" },
+    { "adafactor", "Model Garden defines settings but no code for it; use adafactor_keras" },
     { NULL, NULL },
 };
 
 static const et_field optimizer_fields[] = {
     ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
-                    "update rule; must be chosen", .nullable = true, .selects = true,
+                    "update rule; must be set", .nullable = true, .selects = true,
                     .refused = unimplemented),
 #define RULE(ID, name, help) ET_FIELD_STRUCT(et_optimizer_options, name, &name##_table, help),
 #include "engine/optim/rules/rules.def"
@@ -296,11 +301,10 @@ static int check_clips(const et_optimizer_options *options, et_error *error)
 {
     for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++)
         if (number_at(options, clips[i].norm) > 0 && number_at(options, clips[i].global_norm) > 0)
-            return et_fail(
-                error, ET_ECONFIG,
-                "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both "
-                "set; set one of them to 0",
-                clips[i].rule);
+            return et_fail(error, ET_ECONFIG,
+                           "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm "
+                           "are both set; set one of them to 0",
+                           clips[i].rule);
     return ET_OK;
 }
 
@@ -322,10 +326,9 @@ static int check_expressions(const et_optimizer_options *options, et_error *erro
 int et_optimizer_options_check(const et_optimizer_options *options, et_error *error)
 {
     if (options->type == ET_OPTIMIZER_NONE)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.optimizer_config.optimizer.type: none is chosen; set it to one of %s",
-            et_optimizer_names);
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.optimizer.type is not set; set it to one of %s",
+                       et_optimizer_names);
     int status = check_clips(options, error);
     return status ? status : check_expressions(options, error);
 }

@@ -5,6 +5,6 @@
 #include "base/fields/fields.h"
 
 /* Files that Model Garden has saved have it in each group. */
-#define TENSORFLOW_NAME ET_FIELD_ONLY("name", NULL, "no effect: what TensorFlow calls it")
+#define TENSORFLOW_NAME ET_FIELD_ONLY("name", NULL, "no effect: the name in TensorFlow")
 
 #endif

@@ -58,13 +58,13 @@ static const char *fault_of(const et_option *flag)
 {
     const et_field *field = &flag->field;
     if (!field->name || !*field->name || strpbrk(field->name, ":=. ") || field->name[0] == '-')
-        return "its name is none of a flag";
+        return "its name is not valid for a flag";
     if (field->indirect)
         return "its member is not in the struct itself";
     if (flag->way != ET_OPTION_WAY_VALUE && flag->way != ET_OPTION_WAY_INDEXED)
         return "a flag is given with its value, or by number";
     if (flag->way == ET_OPTION_WAY_INDEXED && field->kind != ET_FIELD_KIND_INT)
-        return "what is indexed is an integer";
+        return "only an integer can be numbered";
     switch (field->kind) {
     case ET_FIELD_KIND_CHOICE:
         return field->choices && field->choices[0] ? NULL : "a choice needs names";
@@ -74,7 +74,7 @@ static const char *fault_of(const et_option *flag)
     case ET_FIELD_KIND_STRING:
         return NULL;
     default:
-        return "a flag is a truth value, a number, a choice or text";
+        return "a flag must be a bool, a number, a choice or a text";
     }
 }
 
@@ -85,7 +85,7 @@ static int add_flag(et_argument_parser *parser, const et_option *flag, et_error 
         return et_fail(error, ET_EUSAGE, "flag --%s: %s", name, fault);
     if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||
         (flag->alias && find(parser, flag->alias, strlen(flag->alias))))
-        return et_fail(error, ET_EUSAGE, "flag --%s is there twice; rename one", name);
+        return et_fail(error, ET_EUSAGE, "two flags are called --%s; rename one", name);
     et_option *flags =
         et_vector_grow(parser->flags, &parser->capacity, parser->count + 2, sizeof *flags, 32);
     if (!flags)
@@ -124,7 +124,7 @@ static int set_list(const et_option *flag, et_arguments *arguments, const et_val
     et_field item_row = flag->field;
     item_row.offset = 0;
     if (list->kind != ET_VALUE_LIST || list->count > ET_INTEGERS_MAX)
-        return et_fail(error, ET_ECONFIG, "%s: needs a list of up to %d integers, not %s", where,
+        return et_fail(error, ET_ECONFIG, "%s: give a list of up to %d integers, not %s", where,
                        ET_INTEGERS_MAX, et_value_kind_name(list->kind));
     int64_t *items = et_arena_array(arguments->arena, list->count + 1, sizeof *items);
     if (!items)
@@ -147,7 +147,7 @@ int et_argument_parser_set(const et_argument_parser *parser, et_arguments *argum
         return et_alloc_failed(error, parser->count * sizeof *names, "names");
     for (size_t i = 0; !flag && i <= parser->count; i++)
         names[i] = i < parser->count ? parser->flags[i].field.name : NULL;
-    int status = !flag ? et_fail(error, ET_ECONFIG, "%s: no such argument of %s%s", key,
+    int status = !flag ? et_fail(error, ET_ECONFIG, "%s: not an argument of %s%s", key,
                                  parser->name, et_nearest_hint(key, names, "").text)
                  : flag->way == ET_OPTION_WAY_INDEXED
                      ? set_list(flag, arguments, value, key, error)

@@ -27,8 +27,8 @@ static const et_option flags[] = {
     { .field = ET_FIELD_STRING(et_arguments, data_metadata, NULL,
                                "statistics and vocabularies of the data (JSON)"),
       .value = "path" },
-    { .field = ET_FIELD_STRING(et_arguments, data_features, NULL,
-                               "features that the data become (YAML)"),
+    { .field =
+          ET_FIELD_STRING(et_arguments, data_features, NULL, "features made from the data (YAML)"),
       .value = "path" },
     { .field = ET_FIELD_STRING(et_arguments, data_train, NULL,
                                "data to train on; wildcards and commas are allowed"),
@@ -36,38 +36,39 @@ static const et_option flags[] = {
     { .field = ET_FIELD_STRING(et_arguments, data_eval, NULL,
                                "data to evaluate on; wildcards and commas are allowed"),
       .value = "path" },
-    { .field = ET_FIELD_STRING(et_arguments, output, NULL, "directory that the job writes to"),
+    { .field = ET_FIELD_STRING(et_arguments, output, NULL, "directory for the output of the job"),
       .alias = "job-dir",
       .group = "Job",
       .value = "path",
       .job = true },
-    { .field = ET_FIELD_INT(et_arguments, max_steps, 1000, 1, INT64_MAX, "steps of the job"),
+    { .field =
+          ET_FIELD_INT(et_arguments, max_steps, 1000, 1, INT64_MAX, "number of steps of the job"),
       .group = "Session" },
-    { .field = ET_FIELD_INT(et_arguments, batch_size, 128, 1, 1 << 24, "instances of a step") },
+    { .field = ET_FIELD_INT(et_arguments, batch_size, 128, 1, 1 << 24, "instances per step") },
     { .field = ET_FIELD_INT(et_arguments, epochs, 0, 0, INT64_MAX,
                             "passes over the training data, each of rows / batch-size steps, "
                             "rounded up; 0: no limit") },
     { .field = ET_FIELD_INT(et_arguments, checkpoint_interval_secs, 300, 0, INT64_MAX,
-                            "seconds between checkpoints; 0: at the end only") },
+                            "seconds between checkpoints; 0: only at the end") },
     { .field = ET_FIELD_INT(et_arguments, eval_batch_size, 1024, 1, 1 << 24,
-                            "instances that are evaluated together") },
+                            "instances in a batch of evaluation") },
     { .field = ET_FIELD_INT(et_arguments, eval_interval_steps, 0, 0, INT64_MAX,
                             "steps between evaluations; 0: ten times in a job") },
     { .field = ET_FIELD_INT(et_arguments, eval_steps, 0, 0, INT64_MAX,
-                            "batches of an evaluation; 0: all of the data") },
+                            "batches per evaluation; 0: all data") },
     { .field = ET_FIELD_INT(et_arguments, seed, 0, 0, INT64_MAX,
-                            "of initial values and the order of the data") },
+                            "seed of initial values and data order") },
     { .field = ET_FIELD_CHOICE(et_arguments, log_level_tensorflow, ET_LEVEL_ERROR, et_level_names,
-                               "least level of the library's own messages"),
+                               "lowest level of the library's messages"),
       .group = "Logging and Diagnostics",
       .value = "level" },
     { .field = ET_FIELD_BOOL(et_arguments, log_device_placement, false,
-                             "tell which device each parameter is on") },
+                             "print the device of each parameter") },
     { .field = ET_FIELD_CHOICE(et_arguments, log_level, ET_LEVEL_INFO, et_level_names,
-                               "least level of messages about the job"),
+                               "lowest level of messages about the job"),
       .value = "level" },
     { .field = ET_FIELD_INT(et_arguments, log_interval_steps, 100, 1, INT64_MAX,
-                            "steps between lines and summaries") },
+                            "steps between printed lines and summaries") },
     ET_OPTION_END,
 };
 
@@ -77,7 +78,7 @@ static int process_levels(et_arguments *self, et_error *error)
     const int most = ET_LEVEL_DEBUG;
     if (self->log_level < 0 || self->log_level > most || self->log_level_tensorflow < 0 ||
         self->log_level_tensorflow > most)
-        return et_fail(error, ET_EUSAGE, "log_level %d, log_level_tensorflow %d: 0 to %d",
+        return et_fail(error, ET_EUSAGE, "log_level %d, log_level_tensorflow %d: give 0 to %d",
                        self->log_level, self->log_level_tensorflow, most);
     self->log_threshold = thresholds[self->log_level];
     self->log_threshold_tensorflow = thresholds[self->log_level_tensorflow];

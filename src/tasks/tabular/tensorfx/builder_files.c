@@ -72,8 +72,8 @@ int et_builder_check_same(const char *directory, const et_value *identity, et_ar
                           et_error *error)
 {
     static const char *const keys[] = { "builder", "encoder" };
-    static const char cure[] = "name another output, or give this builder, schema, metadata and "
-                               "features as they were";
+    static const char cure[] =
+        "name another output, or restore builder, schema, metadata and features";
     et_identity kept;
     int status = et_identity_of_newest(&kept, directory, arena, error);
     for (int i = 0; i < 2 && !status; i++)
@@ -86,8 +86,7 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 {
     char now[24];
     snprintf(now, sizeof now, "%016" PRIx64, et_encoder_fingerprint(encoder));
-    return compare(identity, "encoder", now,
-                   "schema, metadata and features beside it are not those that it was made with",
+    return compare(identity, "encoder", now, "its schema, metadata or features have changed",
                    error);
 }
 
@@ -161,11 +160,10 @@ static int choose(const et_model_builder_class **kind, const char *name,
             *kind = ready[i];
     if (!*kind)
         return et_fail(error, ET_ECONFIG,
-                       "the model of builder %s, which its program has: predict with that program",
+                       "a model of builder %s; predict with the program that has this builder",
                        name);
     return strcmp((*kind)->name, name)
-               ? et_fail(error, ET_ECONFIG, "the model of builder %s, not of %s", name,
-                         (*kind)->name)
+               ? et_fail(error, ET_ECONFIG, "a model of builder %s, not of %s", name, (*kind)->name)
                : ET_OK;
 }
 

@@ -45,7 +45,7 @@ static int visit(DIR *folder, const char *directory, visit_fn *file, et_error *e
             file(dirfd(folder), entry->d_name);
         else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             return et_fail(error, ET_ECONFIG,
-                           "%s/%s is no file of a model, and the job makes that folder anew: "
+                           "%s/%s is not a file of a model, but the job replaces this folder: "
                            "choose another output, or move the file",
                            directory, entry->d_name);
     return ET_OK;

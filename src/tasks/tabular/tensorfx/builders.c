@@ -106,7 +106,7 @@ static et_node *labels_of(et_model_builder *self, et_scope *scope)
                                self->ET_CLASS->name);
     if (target->kind != ET_ENCODED_CLASS)
         return et_graph_poison(et_scope_graph(scope),
-                               "builder %s: target %s is numbers: classification needs labels",
+                               "builder %s: target %s is numeric: classification needs labels",
                                self->ET_CLASS->name, target->name);
     return et_batch_input(scope, target->name);
 }
@@ -161,7 +161,7 @@ const et_model_builder_class et_classification_builder = { .name = "classificati
 
 static const et_option flags[] = {
     { .field = ET_FIELD_FLOAT(et_feed_forward_arguments, learning_rate, 0.01, 1e-30, 1e30,
-                              "of gradient descent"),
+                              "learning rate of gradient descent"),
       .group = "Model" },
     { .field = ET_FIELD_INT(et_feed_forward_arguments, hidden_layers, ET_UNITS_NONE, 1, 65536,
                             "units of hidden layer N"),
@@ -177,12 +177,13 @@ static int process_layers(et_arguments *self, et_error *error)
     const et_integer_list *units = &args->hidden_layers;
     const char **layers = et_arena_array(self->arena, units->count + 1, sizeof *layers);
     if (units->count > ET_TABULAR_LAYERS_MAX)
-        return et_fail(error, ET_EUSAGE, "--hidden-layers:%zu: at most %d layers", units->count,
-                       ET_TABULAR_LAYERS_MAX);
+        return et_fail(error, ET_EUSAGE, "--hidden-layers:%zu: give at most %d layers",
+                       units->count, ET_TABULAR_LAYERS_MAX);
     for (size_t i = 0; layers && i < units->count; i++) {
         if (units->items[i] == ET_UNITS_NONE)
-            return et_fail(error, ET_EUSAGE, "--hidden-layers:%zu is missing: layer %zu is there",
-                           i + 1, units->count);
+            return et_fail(error, ET_EUSAGE,
+                           "--hidden-layers:%zu is missing, but layer %zu is given", i + 1,
+                           units->count);
         layers[i] = et_arena_printf(self->arena, "%lld", (long long)units->items[i]);
     }
     if (!layers || self->arena->failed)

@@ -130,7 +130,8 @@ static int check_whole(const et_model_builder *builder, et_error *error)
                                                        : NULL;
     if (!missing)
         return ET_OK;
-    return et_fail(error, ET_EUSAGE, "builder %s has no %s: its class, or a base, must give one",
+    return et_fail(error, ET_EUSAGE,
+                   "builder %s has no %s: define it in its class or in a base class",
                    builder->ET_CLASS->name, missing);
 }
 
@@ -160,10 +161,10 @@ static int build_graph(et_model_builder *self, et_data_set *dataset, et_builder_
     *out = NULL;
     dataset = dataset ? dataset : self->dataset;
     if (!dataset)
-        return et_fail(error, ET_EUSAGE,
-                       "builder %s has no dataset: give one when it is made, or "
-                       "to each graph",
-                       self->ET_CLASS->name);
+        return et_fail(
+            error, ET_EUSAGE,
+            "builder %s has no dataset: give one when you make the builder, or for each graph",
+            self->ET_CLASS->name);
     int status = check_whole(self, error);
     et_builder_graph *graph = status ? NULL : et_alloc_zero(1, sizeof *graph);
     if (!graph)
@@ -342,9 +343,10 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
     int status = resolve(&inside->methods, kind, error);
     if (!status && !et_arguments_is(args, inside->methods.arguments)) {
         const et_arguments_class *wanted = inside->methods.arguments;
-        status = et_fail(
-            error, ET_EUSAGE, "builder %s: its arguments must be those of %s, and are %s",
-            kind->name, wanted ? wanted->name : "a model", args ? "of another class" : "not given");
+        status =
+            et_fail(error, ET_EUSAGE, "builder %s: the arguments must be those of %s, but are %s",
+                    kind->name, wanted ? wanted->name : "of a model",
+                    args ? "of another class" : "not given");
     }
     if (status) {
         et_free(inside);
@@ -455,9 +457,9 @@ int et_model_builder_build_input(et_model_builder *builder, et_data_set *dataset
     *out = (et_builder_input){ NULL, NULL };
     dataset = dataset ? dataset : builder->dataset;
     if (!dataset || batch < 1 || epochs < 0)
-        return et_fail(error, ET_EUSAGE, "builder %s: input needs a dataset, %s",
-                       builder->ET_CLASS->name,
-                       dataset ? "a batch of one or more, and no negative epochs" : "and has none");
+        return et_fail(
+            error, ET_EUSAGE, "builder %s: input needs a dataset, %s", builder->ET_CLASS->name,
+            dataset ? "a batch of at least one, and no negative epochs" : "but has none");
     int status = methods_of(builder)->build_input(builder, dataset, source, batch, epochs, shuffle,
                                                   out, error);
     if (!status && !out->layout)

@@ -127,8 +127,8 @@ static int check_place(const et_model_place *place, bool *job, et_error *error)
                        place->name, below);
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
-                       ? "%s: no trained model of tables: neither " ET_RUN_SETTINGS
-                         " nor " ET_RUN_BUILDER " is in it"
+                       ? "%s: not a trained model of tables: it has neither " ET_RUN_SETTINGS
+                         " nor " ET_RUN_BUILDER
                        : "%s: no such directory",
                    place->name);
 }

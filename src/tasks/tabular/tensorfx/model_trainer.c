@@ -255,11 +255,11 @@ static int check(job *j, et_error *error)
     int status = et_job_config_create_server(&j->server, j->config, error);
     if (!status && !j->server && task->role != ET_JOB_MASTER)
         status = et_fail(error, ET_EUSAGE,
-                         "task %s %lld has no cluster: a single node is the master; leave \"task\" "
-                         "out of " ET_JOB_CONFIG_VARIABLE,
+                         "task %s %lld has no cluster, and a single node is always the master; "
+                         "remove \"task\" from " ET_JOB_CONFIG_VARIABLE,
                          task->type, (long long)task->index);
     if (!status && (!j->output || !*j->output))
-        status = et_fail(error, ET_EUSAGE, "the job has no output: name a directory by --output");
+        status = et_fail(error, ET_EUSAGE, "the job has no output: name a directory with --output");
     if (!status && task->role == ET_JOB_MASTER && j->builder->dataset)
         et_encoder_warn_coarse(et_data_set_encoder(j->builder->dataset));
     return status;
@@ -275,8 +275,8 @@ static int count_pass(const job *j, int64_t *batches, et_error *error)
         return status;
     if (!et_data_set_source(j->builder->dataset, "train"))
         return et_fail(error, ET_ECONFIG,
-                       "epochs %lld: source %s of builder %s does not say how many batches a pass "
-                       "has: say how long by --max-steps alone",
+                       "epochs %lld: source %s of builder %s does not know how many batches a pass "
+                       "has: use only --max-steps",
                        (long long)j->args->epochs, source->ET_CLASS->name,
                        j->builder->ET_CLASS->name);
     status = et_builder_rows(j->builder->dataset, "train", &rows, error);
@@ -485,7 +485,7 @@ static int run(job *j, et_error *error)
     j->first = et_task_trainer_trainer(j->trainer)->step;
     j->builder->inside->global_steps = j->first;
     if (!status && j->first)
-        tell(j, "Global steps: %lld; going on", (long long)j->first);
+        tell(j, "Global steps: %lld; resuming", (long long)j->first);
     if (!status && j->first && j->graphs.training->init.local_init)
         status = j->graphs.training->init.local_init(j->builder, j->params, error);
     if (!status && !et_controller_finished(j->controller))

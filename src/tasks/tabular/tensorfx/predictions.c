@@ -226,7 +226,7 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
 {
     size_t length;
     if (!c->rows[row])
-        return et_fail(error, ET_EDATA, "NULL is no row");
+        return et_fail(error, ET_EDATA, "the row is NULL");
     int status = copy_line(c, c->rows[row], &length, error);
     if (status)
         return status;
@@ -239,9 +239,9 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
     if (found == ET_CSV_BAD)
         return et_csv_fault_fail(&c->scanner, "the text", 1, error);
     if (found == ET_CSV_SKIP)
-        return et_fail(error, ET_EDATA, "an empty text is no row");
+        return et_fail(error, ET_EDATA, "the row is empty");
     if (c->scanner.next != c->line + length + 1)
-        return et_fail(error, ET_EDATA, "more than one row in a text");
+        return et_fail(error, ET_EDATA, "the text has more than one row");
     const et_csv_row line = { .line = 1, .count = c->scanner.count, .cell = c->scanner.cell };
     if (c->count != line.count) {
         et_columns_release(&c->columns);
@@ -263,7 +263,7 @@ int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_
     call c = { .p = predictor, .cells = cells_of_text, .rows = rows };
     *out = NULL;
     if (count && !rows)
-        return et_fail(error, ET_EDATA, "%zu rows to predict, and no array of them", count);
+        return et_fail(error, ET_EDATA, "%zu rows to predict, but the array is NULL", count);
     et_csv_scanner_init(&c.scanner, &options);
     int status = predict(&c, count, out, error);
     et_csv_scanner_release(&c.scanner);
@@ -282,7 +282,7 @@ static int unknown_column(const et_schema *schema, const char *name, et_error *e
     for (int i = 0; i < count; i++)
         names[i] = et_schema_at(schema, i)->name;
     names[count] = NULL;
-    return et_fail(error, ET_ECONFIG, "the model knows no column %s%s", name,
+    return et_fail(error, ET_ECONFIG, "the model has no column %s%s", name,
                    et_nearest_hint(name, names, "").text);
 }
 
@@ -312,8 +312,8 @@ static int cells_of_names(call *c, size_t row, const et_cell **cells, et_error *
     for (size_t i = 0; i < c->named_count; i++) {
         if (!named[i].column || (row && strcmp(named[i].column, c->named[i].column) != 0))
             return et_fail(error, ET_ECONFIG,
-                           "row %zu, cell %zu is column %s, and of row 1 %s: all "
-                           "rows have their cells in one order",
+                           "row %zu, cell %zu is column %s, but in row 1 it is %s: give all rows "
+                           "the same order of columns",
                            row + 1, i + 1, named[i].column ? named[i].column : "NULL",
                            c->named[i].column);
         c->own[c->at[i]].text = named[i].text;
@@ -332,7 +332,7 @@ int et_predictor_predict_cells(et_predictor *predictor, const et_named_cell *cel
     };
     *out = NULL;
     if (count && (!cells || !cells_a_row))
-        return et_fail(error, ET_EDATA, "%zu rows to predict, and no cells", count);
+        return et_fail(error, ET_EDATA, "%zu rows to predict, but no cells", count);
     c.at = et_alloc(cells_a_row, sizeof *c.at);
     c.own = et_alloc((size_t)et_encoder_cells(predictor->model->encoder), sizeof *c.own);
     int status =

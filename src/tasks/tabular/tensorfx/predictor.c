@@ -23,13 +23,13 @@
 static int check_options(bool model, const et_predictor_options *o, et_error *error)
 {
     if (!model && !o->shares)
-        return et_fail(error, ET_ECONFIG, "the model's directory is NULL: name one");
+        return et_fail(error, ET_ECONFIG, "the directory of the model is NULL: name one");
     if (o->shares && (model || o->checkpoint || o->live_weights || o->builder))
         return et_fail(error, ET_ECONFIG,
-                       "a predictor that shares weights has no directory, checkpoint, live_weights "
-                       "or builder of its own: leave them out");
+                       "a predictor that shares weights must not set directory, checkpoint, "
+                       "live_weights or builder");
     if (o->batch_size < 0 || o->batch_size > ET_PREDICTOR_BATCH_MAX)
-        return et_fail(error, ET_ECONFIG, "batch_size %lld: 1 to %d rows, or 0 for %d",
+        return et_fail(error, ET_ECONFIG, "batch_size %lld: give 1 to %d rows, or 0 for %d",
                        (long long)o->batch_size, ET_PREDICTOR_BATCH_MAX, ET_PREDICTOR_BATCH);
     return ET_OK;
 }
@@ -59,10 +59,10 @@ static int make_layout(et_predictor *p, et_error *error)
             (size_t)et_shape_count(from->field[i].item) * et_dtype_size(from->field[i].dtype);
         field[p->layout.fields++] = from->field[i];
     }
-    return p->layout.fields ? ET_OK
-                            : et_fail(error, ET_ECONFIG,
-                                      "%s: the features are targets alone: nothing to predict by",
-                                      p->model->directory);
+    return p->layout.fields
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "%s: all features are targets: nothing to predict from",
+                         p->model->directory);
 }
 
 static int compare_outputs(const void *a, const void *b)
@@ -79,15 +79,15 @@ static int find_outputs(et_predictor *p, et_error *error)
         int64_t rows = values.shape.rank ? values.shape.size[0] : 0;
         if (values.dtype != ET_F32 || rows < 1 || rows != p->batch_size ||
             p->outputs == ET_NODES_MAX)
-            return et_fail(error, ET_ECONFIG,
-                           "%s: output %s is not a float32 value for each row, or one of more "
-                           "than %d",
-                           p->model->directory, name, ET_NODES_MAX);
+            return et_fail(
+                error, ET_ECONFIG,
+                "%s: output %s is not a float32 value per row, or there are more than %d outputs",
+                p->model->directory, name, ET_NODES_MAX);
         p->output[p->outputs++] =
             (et_predicted_output){ name, et_shape_count(values.shape) / rows, values.data };
     }
     if (!p->outputs)
-        return et_fail(error, ET_ECONFIG, "%s: the model gives nothing", p->model->directory);
+        return et_fail(error, ET_ECONFIG, "%s: the model has no output", p->model->directory);
     qsort(p->output, (size_t)p->outputs, sizeof *p->output, compare_outputs);
     return ET_OK;
 }
@@ -250,8 +250,8 @@ int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_
     for (int64_t i = 0; output >= 0 && i < p->output[output].width; i++)
         if (!isfinite(et_predictor_value(p, output, at, i)))
             return et_fail(error, ET_EDATA,
-                           "%s%sthe model's %s for the row are no numbers: one of its numbers is "
-                           "too far from those of training; correct it",
+                           "%s%sthe model's %s for this row are not numbers: a value in the row is "
+                           "too far from the training data; correct it",
                            where ? where : "", where ? ": " : "", p->output[output].name);
     return ET_OK;
 }

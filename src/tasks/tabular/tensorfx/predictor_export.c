@@ -110,7 +110,7 @@ static int write_onnx(const et_predictor *p, const char *path, const char *preci
                       et_error *error)
 {
     if (precision && strcmp(precision, "float32") != 0)
-        return et_fail(error, ET_ECONFIG, "precision %s: ONNX is written in float32 alone",
+        return et_fail(error, ET_ECONFIG, "precision %s: ONNX is only written in float32",
                        precision);
     const et_onnx_edges edges = { .input = put_input, .output = put_output, .payload = (void *)p };
     return et_onnx_export_batches(path, p->model->params, &p->layout, p->model->build,
@@ -125,7 +125,7 @@ int et_predictor_export_as(const et_predictor *p, const char *path,
     if (!o->format)
         return write_own(p, path, o->precision, error);
     return strcmp(o->format, "onnx")
-               ? et_fail(error, ET_ECONFIG, "format %s: of tables there is onnx, or none",
+               ? et_fail(error, ET_ECONFIG, "format %s: for tables choose onnx, or no format",
                          o->format)
                : write_onnx(p, path, o->precision, error);
 }

@@ -132,8 +132,8 @@ static int check_size(const et_decoder *decoder, const et_search_size *wanted, e
         wanted->positions <= INT32_MAX / beam - TOKENS_STEP)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "%d sentences together, the longest of %lld tokens with translations of up to "
-                   "%lld, and a beam of %d: too much for one batch; decode fewer together",
+                   "a batch of %d sentences of up to %lld tokens, with translations of up to %lld "
+                   "tokens and a beam of %d, is too large; decode fewer sentences together",
                    decoder->options.sentences, (long long)wanted->source, (long long)wanted->target,
                    beam);
 }
@@ -274,8 +274,8 @@ static void take_result(et_search *search, int place, queue *q)
     pthread_mutex_lock(&q->lock);
     if (!et_beam_results(beam) && !q->status)
         q->status = et_fail(q->error, ET_EDIVERGED,
-                            "decoding: the model's logits are not finite: its training has "
-                            "diverged, or its weights are damaged");
+                            "decoding: the model's logits are not finite: the training diverged, "
+                            "or the weights are damaged");
     else if (copy_results(q->arena, sentence, beam))
         q->done++;
     else if (!q->status)

@@ -117,7 +117,7 @@ static int begin(et_hypotheses **out, et_decoder_sentence **sentences, et_transl
 {
     *out = NULL;
     if (count && !lines)
-        return et_fail(error, ET_EDATA, "%zu lines to translate, and no array of them", count);
+        return et_fail(error, ET_EDATA, "%zu lines to translate, but the array is NULL", count);
     int status = et_thread_check_stack(error);
     if (status)
         return status;
@@ -161,7 +161,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
     if (!status)
         status = et_vocabulary_encode(t->sides.target, target, strlen(target), tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
-        status = et_fail(error, ET_EDATA, "line %zu: %zu tokens; up to %d can be scored", number,
+        status = et_fail(error, ET_EDATA, "line %zu: %zu tokens, more than %d", number,
                          tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
     if (status)
         return et_fail_while(error, status, "targets");
@@ -185,7 +185,8 @@ static int encode_targets(const et_translator *t, const char *const *targets, si
     int status = ET_OK;
     *longest = 1;
     if (count && !targets)
-        return et_fail(error, ET_EDATA, "%zu lines to score, and no array of targets", count);
+        return et_fail(error, ET_EDATA, "%zu lines to score, but the array of targets is NULL",
+                       count);
     for (size_t i = 0; i < count && !status; i++) {
         status =
             encode_target(t, targets[i], t->first_line + i, &sentences[i], &tokens, arena, error);

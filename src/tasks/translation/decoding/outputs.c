@@ -123,7 +123,8 @@ static int find_sources(const et_batch *batch, sources *found, et_error *error)
                         field_of(batch, ET_PAIR_SOURCE_OFFSETS), batch->filled[0] };
     return found->ids && found->offsets
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "a batch without the fields %s and %s has no sources",
+               : et_fail(error, ET_EUSAGE,
+                         "the batch has no sources: it lacks the fields %s and %s",
                          et_pair_fields[ET_PAIR_SOURCE_IDS].name,
                          et_pair_fields[ET_PAIR_SOURCE_OFFSETS].name);
 }
@@ -174,8 +175,9 @@ int et_translation_inference_step(et_task *self, const et_task_step *now, et_val
     if (has_targets(now->inputs))
         return et_task_defaults.inference_step(self, now, outputs, error);
     if (!outputs)
-        return et_fail(error, ET_EUSAGE,
-                       "a batch without targets is translated: give a dict for what is found");
+        return et_fail(
+            error, ET_EUSAGE,
+            "a batch without targets is only translated: give a dict for the translations");
     int status = find_sources(now->inputs, &s, error);
     et_decoder_sentence *sentences =
         et_arena_array(&arena, (size_t)now->inputs->filled[0] + 1, sizeof *sentences);
@@ -261,10 +263,10 @@ static int check_lists(const et_value *logs, const et_value *lists[3], et_error 
         if (i && !lists[i])
             continue;
         if (!lists[i] || lists[i]->kind != ET_VALUE_LIST || lists[i]->count != lists[0]->count)
-            return et_fail(error, ET_EFORMAT,
-                           "logs of a validation step: %s is no list%s; give what validation_step "
-                           "logs",
-                           names[i], i ? " of as many items as " ET_LOGGED_IDS : "");
+            return et_fail(
+                error, ET_EFORMAT,
+                "logs of a validation step: %s is not a list%s; give the logs of validation_step",
+                names[i], i ? " of as many items as " ET_LOGGED_IDS : "");
     }
     return ET_OK;
 }

@@ -71,7 +71,7 @@ static int find_tokens(et_translator *t, const char *option, const char *const *
         given++;
     int32_t *found = tokens ? et_arena_array(&t->arena, given, sizeof *found) : NULL;
     if (tokens && !given)
-        return et_fail(error, ET_ECONFIG, "%s: an empty list; leave it NULL", option);
+        return et_fail(error, ET_ECONFIG, "%s: the list is empty; use NULL", option);
     if (tokens && !found)
         return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
     int status = ET_OK;
@@ -147,14 +147,15 @@ static int make_decoder(et_translator *t, et_error *error)
     const int beam = options.beam.size;
     const int64_t layers = settings_of(t)->model.decoder.num_layers;
     if (t->decoding.alignments > layers)
-        return et_fail(error, ET_ECONFIG, "alignments of layer %d: the decoder has %lld",
+        return et_fail(error, ET_ECONFIG,
+                       "alignments of layer %d: the decoder has only %lld layers",
                        t->decoding.alignments, (long long)layers);
     if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->sides.target))
-        return et_fail(error, ET_ECONFIG, "beam size %d: must be at most half the vocabulary, %d",
+        return et_fail(error, ET_ECONFIG, "beam size %d: give at most half the vocabulary, %d",
                        beam, et_vocabulary_size(t->sides.target) / 2);
     if (options.beam.results > beam)
         return et_fail(error, ET_ECONFIG,
-                       "%d results of a line: more than the beam size, %d; raise that",
+                       "%d results per line: more than the beam size, %d; raise the beam size",
                        options.beam.results, beam);
     return et_translator_make_decoder(&t->decoder, t, &options, error);
 }
@@ -178,11 +179,11 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
         status = et_translator_resolve_precision(t, t->options.precision, error);
     if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))
         status = et_fail(error, ET_ECONFIG,
-                         "precision bfloat16: the translator whose weights are shared was opened "
-                         "without; open the first one with it");
+                         "precision bfloat16: the translator that shares its weights has another "
+                         "precision; open it with bfloat16, too");
     if (!status && t->int8 != from->int8)
         status = et_fail(error, ET_ECONFIG,
-                         "precision int8 is of all translators that share weights, or of none");
+                         "precision int8: all translators that share weights must use it, or none");
     if (!status && !t->device)
         status = et_device_open(&t->device, error);
     return status ? status : make_decoder(t, error);
@@ -193,28 +194,29 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
 static int check_options(bool model, const et_translator_options *o, et_error *error)
 {
     if (!model && !o->shares)
-        return et_fail(error, ET_ECONFIG, "the run's directory is NULL: name one");
+        return et_fail(error, ET_ECONFIG, "the directory of the run is NULL: name one");
     if (o->shares && (model || o->checkpoint || o->live_weights))
-        return et_fail(error, ET_ECONFIG,
-                       "a translator that shares weights has no directory, checkpoint or "
-                       "live_weights of its own: leave them out");
+        return et_fail(
+            error, ET_ECONFIG,
+            "a translator that shares weights must not set directory, checkpoint or live_weights");
     if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
-        return et_fail(error, ET_ECONFIG, "beam size %d: must be from 1 to %d; 0: the run's",
+        return et_fail(error, ET_ECONFIG, "beam size %d: give 1 to %d, or 0 for that of the run",
                        o->beam_size, ET_BEAM_SIZE_MAX);
     if (!(o->alpha >= 0 && o->alpha <= ET_TRANSLATION_ALPHA_MAX))
         return et_fail(error, ET_ECONFIG,
-                       "alpha %g: must be from 0 to %g; 0: the run's; for none set "
-                       "no_length_penalty",
+                       "alpha %g: give a number up to %g, or 0 for that of the run; to switch it "
+                       "off set no_length_penalty",
                        o->alpha, ET_TRANSLATION_ALPHA_MAX);
     if (o->alpha > 0 && o->no_length_penalty)
-        return et_fail(error, ET_ECONFIG, "alpha %g and no_length_penalty: one of them", o->alpha);
+        return et_fail(error, ET_ECONFIG, "alpha %g and no_length_penalty: set only one of them",
+                       o->alpha);
     if (o->max_length < 0 || o->max_length > ET_TRANSLATION_LENGTH_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "max length %lld: must be from 1 to %d; 0: the run's rule",
+                       "max length %lld: give 1 to %d, or 0 for the rule of the run",
                        (long long)o->max_length, ET_TRANSLATION_LENGTH_MAX);
     if (o->sentences < 0 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "sentences: %d decoded together; must be from 1 to %d; 0: 32", o->sentences,
+                       "sentences: %d decoded together; give 1 to %d, or 0 for 32", o->sentences,
                        ET_TRANSLATOR_SENTENCES_MAX);
     return o->decoding ? et_translator_check_decoding(o->decoding, error) : ET_OK;
 }
@@ -332,7 +334,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
     /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
      * take all there is. */
     if (count > ET_TRANSLATION_SOURCE_MAX - 1) {
-        et_log(ET_LOG_WARNING, "line %zu: %zu tokens, only the first %d are translated", number,
+        et_log(ET_LOG_WARNING, "line %zu: %zu tokens; Etude translates only the first %d", number,
                count, ET_TRANSLATION_SOURCE_MAX - 1);
         count = ET_TRANSLATION_SOURCE_MAX - 1;
     }
@@ -354,7 +356,8 @@ int et_translator_check_line(const char *line, size_t number, et_error *error)
 {
     size_t valid;
     if (!line)
-        return et_fail(error, ET_EDATA, "line %zu: NULL is no line; an empty one is \"\"", number);
+        return et_fail(error, ET_EDATA, "line %zu: the text is NULL; an empty line is \"\"",
+                       number);
     if (et_utf8_valid(line, strlen(line), &valid))
         return ET_OK;
     return et_fail(error, ET_EDATA,
@@ -451,8 +454,8 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
                             char **results, et_error *error)
 {
     if (count && (!lines || !results))
-        return et_fail(error, ET_EDATA, "%zu lines to translate, and no array of %s", count,
-                       lines ? "results" : "them");
+        return et_fail(error, ET_EDATA, "%zu lines to translate, but the array of %s is NULL",
+                       count, lines ? "results" : "them");
     et_arena arena = ET_ARENA_INIT;
     et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
     int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");

@@ -57,12 +57,13 @@ int et_translator_export_as(const et_translator *t, const char *path,
     if (!o->format)
         return write_own(t, path, o->precision, error);
     if (o->precision && strcmp(o->precision, "float32") != 0)
-        return et_fail(error, ET_ECONFIG, "precision %s: format %s is written in float32 alone",
+        return et_fail(error, ET_ECONFIG, "precision %s: the format %s is only written in float32",
                        o->precision, o->format);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, o->format))
             return formats[i].write(t, path, error);
-    return et_fail(error, ET_ECONFIG, "format %s: choose onnx or ctranslate2, or none", o->format);
+    return et_fail(error, ET_ECONFIG, "format %s: choose onnx or ctranslate2, or no format",
+                   o->format);
 }
 
 int et_translator_export(const et_translator *t, const char *path, et_error *error)

@@ -286,7 +286,7 @@ static int make_room(output *o)
         most = size > most ? size : most;
     }
     if (most > UINT32_MAX / (int64_t)sizeof *o->room)
-        return et_fail(o->error, ET_EFAIL, "CTranslate2 has no matrices of %lld elements",
+        return et_fail(o->error, ET_EFAIL, "CTranslate2 does not support matrices of %lld elements",
                        (long long)most);
     o->room = et_alloc((size_t)most, sizeof *o->room);
     return o->room ? ET_OK
@@ -381,14 +381,15 @@ static int check_model(const et_translator *t, et_error *error)
     for (int i = 0; i < 2; i++) {
         if (stacks[i]->final_norm != stacks[i]->norm_first)
             return et_fail(error, ET_ECONFIG,
-                           "CTranslate2 has a last norm in pre-norm models and only there: this "
-                           "model's final_norm is other");
+                           "CTranslate2 needs final_norm: true with pre-norm and false with "
+                           "post-norm, unlike this model");
         if (activation_of(stacks[i]->activation) < 0)
-            return et_fail(error, ET_ECONFIG, "CTranslate2 has no feed-forward without activation");
+            return et_fail(error, ET_ECONFIG,
+                           "CTranslate2 does not support a feed-forward without activation");
     }
     if (model.encoder.norm_epsilon != model.decoder.norm_epsilon)
         return et_fail(error, ET_ECONFIG,
-                       "CTranslate2 has one norm_epsilon for encoder and decoder");
+                       "CTranslate2 needs the same norm_epsilon in encoder and decoder");
     return et_sides_check_symbols(t->sides, "CTranslate2", error);
 }
 

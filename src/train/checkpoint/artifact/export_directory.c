@@ -132,8 +132,8 @@ static int check_absent(const publication *p, et_error *error)
     for (int i = 0; i < p->count; i++)
         if (et_file_exists_in(p->directory, p->names[i]))
             return et_fail(error, ET_ECONFIG,
-                           "%s/%s is there already: choose another directory, or remove it",
-                           p->directory, p->names[i]);
+                           "%s/%s exists: choose another directory, or remove it", p->directory,
+                           p->names[i]);
     return ET_OK;
 }
 

@@ -62,7 +62,7 @@ int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *err
     if (!directory && errno == ENOENT)
         return ET_OK;
     if (!directory)
-        return et_fail_errno(error, "reading %s", self->directory);
+        return et_fail_errno(error, "cannot read %s", self->directory);
     int status = ET_OK;
     for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;) {
         int64_t id = id_of(self, entry->d_name);
@@ -106,7 +106,7 @@ static int check_options(const char *base_name, int64_t max_to_keep,
     const char *within = options ? options->subdirectory : NULL;
     if (within && (et_path_leads_out(within) || !leads_below(within)))
         return et_fail(error, ET_ECONFIG,
-                       "subdirectory \"%s\" of exports: it must lead below %s-N, without ..",
+                       "subdirectory \"%s\" of exports: name a path below %s-N, without \"..\"",
                        within, et_path_base(base_name));
     return ET_OK;
 }
@@ -153,16 +153,17 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
     et_export_ids all;
     if (self->options.next_id) {
         *id = self->options.next_id(self->options.payload);
-        return *id >= 0 ? ET_OK
-                        : et_fail(error, ET_ECONFIG, "an export's number is %lld; at least 0",
-                                  (long long)*id);
+        return *id >= 0
+                   ? ET_OK
+                   : et_fail(error, ET_ECONFIG, "the number of an export is %lld; give at least 0",
+                             (long long)*id);
     }
     int status = et_export_ids_find(self, &all, error);
     int64_t largest = all.count ? all.ids[all.count - 1] : 0;
     et_free(all.ids);
     largest = largest > self->last ? largest : self->last;
     if (!status && largest == INT64_MAX)
-        status = et_fail(error, ET_EUSAGE, "%s-%lld is there: no export has a higher number",
+        status = et_fail(error, ET_EUSAGE, "%s-%lld exists: no higher number is possible",
                          self->base, (long long)largest);
     *id = self->last = status ? self->last : largest + 1;
     return status;
@@ -212,7 +213,7 @@ static int remove_tree(const char *path, et_error *error)
 {
     if (!nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) || errno == ENOENT)
         return ET_OK;
-    return et_fail_errno(error, "removing %s", path);
+    return et_fail_errno(error, "cannot remove %s", path);
 }
 
 int et_exports_clean_up(et_exports *self, et_error *error)
@@ -333,8 +334,7 @@ static int clear_place(const et_exports *self, const char *temporary, et_error *
     et_free(weights);
     if (foreign && rmdir(self->name))
         return et_fail(error, ET_EUSAGE,
-                       "%s is there and no export, and is left alone: choose another base name, or "
-                       "move it away",
+                       "%s exists and is not an export: choose another base name, or move it away",
                        self->name);
     if (!there || foreign)
         return ET_OK;
@@ -347,7 +347,7 @@ static int take_place(const et_exports *self, const char *temporary, et_error *e
     if (!status)
         status = clear_place(self, temporary, error);
     if (!status && rename(temporary, self->name))
-        status = et_fail_errno(error, "renaming %s to %s", temporary, self->name);
+        status = et_fail_errno(error, "cannot rename %s to %s", temporary, self->name);
     if (!status)
         status = et_parent_sync(self->name, error);
     return status;
@@ -439,8 +439,8 @@ int et_average_export_init(et_export_action *self, const char *name, et_exports 
 {
     if (!optimizer || !et_optimizer_average(optimizer))
         return et_fail(error, ET_EUSAGE,
-                       "%s: the optimizer keeps no average of weights; open it with "
-                       "ema.enabled, or export the weights themselves",
+                       "%s: the optimizer keeps no moving average; open it with ema.enabled, or "
+                       "export the trained weights",
                        name);
     et_export_action_init(self, name, exports, params, settings);
     self->optimizer = optimizer;

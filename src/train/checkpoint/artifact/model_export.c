@@ -176,9 +176,10 @@ static int write_directory(draft *d, const char *directory, et_error *error)
     const int count = d->model->count;
     const char **names = et_arena_array(&d->arena, (size_t)count + 1, sizeof *names);
     if (d->precision != FLOAT32)
-        return et_fail(error, ET_ECONFIG,
-                       "precision %s is of one file: let its name end in " ET_SAFETENSORS_SUFFIX,
-                       precisions[d->precision]);
+        return et_fail(
+            error, ET_ECONFIG,
+            "precision %s needs a single file: give a name that ends in " ET_SAFETENSORS_SUFFIX,
+            precisions[d->precision]);
     for (int i = 0; i <= count && names; i++)
         names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
     return names ? et_model_export_directory(directory, names, count + 1, write_member, d, error)

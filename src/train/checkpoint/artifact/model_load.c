@@ -35,7 +35,7 @@ static int load_file(et_model_load *load, et_error *error)
     const char *name = load->place->name;
     if (load->named)
         return et_fail(error, ET_ECONFIG,
-                       "%s: one file, which has one set of weights: leave out checkpoint %s", name,
+                       "%s is a single file with one set of weights: leave out checkpoint %s", name,
                        load->named);
     load->checkpoint = et_strdup(name);
     return load->checkpoint ? et_model_place_load(load->place, load->params, &load->facts, error)
@@ -73,7 +73,7 @@ static int load_best(et_model_load *load)
         return status;
     status = check(load, status, &reason);
     if (status)
-        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
+        et_log(ET_LOG_WARNING, "%s; using the newest checkpoint instead of the best", reason.text);
     return status;
 }
 
@@ -89,7 +89,7 @@ static int load_newest(et_model_load *load, et_error *error)
                                   choice_of(load), &load->facts, &reason);
     if (status == ET_ENOTFOUND)
         return et_fail(error, status,
-                       "%s: no checkpoint yet; train there first, or wait until the run saves",
+                       "%s: no checkpoint yet; train this run first, or wait until it saves",
                        et_model_place_run(load->place));
     status = check(load, status, &reason);
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
@@ -102,11 +102,10 @@ static void warn_of_export(const et_model_load *load)
     bool export = et_model_place_is_file(place) ? et_model_place_has(place, ET_RUN_SETTINGS)
                                                 : et_model_place_has(place, ET_MODEL_WEIGHTS);
     if (load->live_weights && export)
-        et_log(
-            ET_LOG_WARNING,
-            "%s is an export, of whose weights there is one set; for the live ones export the run "
-            "with --live-weights",
-            place->name);
+        et_log(ET_LOG_WARNING,
+               "%s is an export with one set of weights; to get the trained weights, export the "
+               "run with --live-weights",
+               place->name);
 }
 
 int et_model_load_weights(et_model_load *load, et_error *error)

@@ -136,8 +136,8 @@ static int make_settings(const et_model_member *member, const et_value *run, con
     const et_value *own = et_value_leaf(run, member->settings);
     if (!own || own->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EFORMAT,
-                       "%s: has no %s, where the settings of task %s are; put back the file that "
-                       "the run was trained with",
+                       "%s: %s is missing, which has the settings of task %s; restore the file "
+                       "that the run was trained with",
                        path, member->settings, member->name);
     et_value_set_string(out, "experiment", member->experiment);
     et_value *task = et_value_set_dict(out, "task");
@@ -299,11 +299,11 @@ int et_model_member_find(char **folder, const char *run, const char *name, et_er
         }
     const char *names = names_of(&members, &arena);
     if (!status && !*folder && members.count)
-        status = et_fail(error, ET_ECONFIG, "%s: no task is named %s: name one of %s", run, name,
+        status = et_fail(error, ET_ECONFIG, "%s: no task is called %s: name one of %s", run, name,
                          names ? names : "its tasks");
     else if (!status && !*folder)
-        status = et_fail(error, ET_ECONFIG,
-                         "%s: has not several tasks, of which one could be named %s", run, name);
+        status = et_fail(error, ET_ECONFIG, "%s: the run has only one task; leave out --task %s",
+                         run, name);
     release(&members);
     et_arena_release(&arena);
     return status;

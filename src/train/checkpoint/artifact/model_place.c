@@ -24,13 +24,12 @@ static int check_export(et_model_place *place, et_error *error)
     const char *precision = et_safetensors_metadata(place->file, ET_MODEL_KEY_PRECISION);
     if (!version)
         return et_fail(error, ET_EFORMAT,
-                       "%s: holds weights alone, not a whole model; name the run's directory (this "
-                       "file may be its --checkpoint), or a file that `export` wrote",
+                       "%s has only weights, not a whole model; name the run's directory (and this "
+                       "file with --checkpoint), or a file that `etude export` wrote",
                        place->name);
     if (strcmp(version, ET_MODEL_VERSION) != 0)
         return et_fail(error, ET_EFORMAT,
-                       "%s: an export of another version than " ET_MODEL_VERSION
-                       ", which this program reads",
+                       "%s: an export of another version; this program reads " ET_MODEL_VERSION,
                        place->name);
     return precision
                ? ET_OK
@@ -152,7 +151,7 @@ int et_model_place_read(const et_model_place *place, const char *name, size_t mo
         return read_directory(place, name, most, bytes, length, error);
     const et_safetensors_tensor *text = find_text(place, name);
     if (!text)
-        return et_fail(error, ET_ENOTFOUND, "%s: there is no %s in it", place->name, name);
+        return et_fail(error, ET_ENOTFOUND, "%s: %s is missing", place->name, name);
     if (text->bytes > most)
         return et_fail(error, ET_EFORMAT, "%s: %s is larger than %zu bytes", place->name, name,
                        most);
@@ -189,7 +188,7 @@ static int unpack(const et_model_place *place, const et_safetensors_tensor *text
 {
     const char *name = text->name + strlen(ET_MODEL_TEXT);
     if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
-        return et_fail(error, ET_EFORMAT, "%s: damaged: %s is no file's name", place->name, name);
+        return et_fail(error, ET_EFORMAT, "%s: damaged: %s is not a file name", place->name, name);
     int status = et_safetensors_verify_tensor(place->file, text, error);
     char *path = status ? NULL : et_path_join(directory, name);
     if (path)
