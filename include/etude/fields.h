@@ -84,8 +84,8 @@ typedef struct et_field {
     const char *number;     /* STRUCT: a number given for the group sets this row of its table */
     bool pairs;             /* STRINGS: {a: 1, b: 2} means ["a: 1", "b: 2"] */
     const char *with;       /* "row=value": has an effect only if this CHOICE or BOOL of the same
-                               table has this value, or this STRING is null; otherwise setting it
-                               is an error */
+                               table has this value, or this STRING is null ("row=null") or set
+                               ("row=*"); otherwise setting it is an error */
     bool passing;           /* consumed when the settings are complete, and never saved: nullable,
                                echoed as null */
     bool nullable;          /* null is allowed and means the default; with `zero` it means 0.

@@ -31,6 +31,7 @@ typedef struct options {
     double delta;
     const char *path;
     int64_t counted;
+    const char *pattern;
     et_structs parts; /* of rate */
     et_strings weights;
 } options;
@@ -65,6 +66,7 @@ static const et_field members[] = {
     ET_FIELD_FLOAT(options, delta, 1, 0, 10, "of huber", .with = "loss=huber"),
     ET_FIELD_STRING(options, path, NULL, "a file"),
     ET_FIELD_INT(options, counted, 7, 0, 10, "without a file", .with = "path=null"),
+    ET_FIELD_STRING(options, pattern, NULL, "lines of the file", .with = "path=*"),
     ET_FIELD_STRUCTS(options, parts, rate, &rate_table, "parts"),
     ET_FIELD_STRINGS(options, weights, "weights", .pairs = true),
     ET_FIELD_END,
@@ -169,6 +171,16 @@ static void test_fields_said__beside_path(void **state)
     read_file(&w, "{path: a.txt,\n counted: 3}");
     check(&w, "a.yaml:2: counted: has no effect while path is a.txt; set path=null as well, or "
               "leave it out");
+    open_world(&w);
+    set(&w, "pattern", "b.*");
+    check(&w, "--set pattern: has no effect while path is null; set path as well, or leave it out");
+    open_world(&w);
+    set(&w, "pattern", "b.*");
+    set(&w, "path", "a.txt");
+    check(&w, NULL);
+    open_world(&w);
+    read_file(&w, "{path: null, pattern: null}");
+    check(&w, NULL);
 }
 
 /* A dict says that its group is there, a single setting of it does not. */

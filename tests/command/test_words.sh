@@ -40,6 +40,11 @@ train 3 'optimizer.sgd.momentum: has no effect' --set "$o.optimizer.sgd.momentum
 train 3 'warmup.linear.warmup_steps: has no effect' --set "$o.warmup.linear.warmup_steps=9"
 train 3 'model.resnet.width: has no effect while task.model.type is mlp' --set task.model.resnet.width=8
 train 3 'huber_delta: has no effect while task.loss is auto' --set task.huber_delta=2
+train 3 'task.init_pattern: has no effect while task.init_checkpoint is null; set task.init_checkpoint' \
+    --set task.init_pattern=layer
+train 3 'task.calibration_bins: the target b is a number' --target b --set task.calibration_bins=5
+train 0 'task.held_out has no effect, because validation_data names files' --valid t.csv \
+    --set task.held_out=0.3
 # Features that are named say themselves what becomes of columns, and metadata what was counted.
 "$etude" train --experiment tabular/mlp --data t.csv --target c --steps 1 -q own
 for set in features.numeric=quantile 'features={discrete: one-hot}'; do

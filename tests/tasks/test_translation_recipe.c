@@ -149,7 +149,29 @@ static void test_translation_recipe__set_settings_stay(void **state)
     assert_int_equal(task_of(&e)->vocabulary.size, 6000);
     assert_ok(et_recipe_print(&e, &told, error));
     assert_null(strstr(et_strbuf_text(&told), "vocabulary"));
+    et_strbuf_reset(&told);
+    e = choose("task.sentencepiece_model_path=a.model", &amounts);
+    assert_ok(et_recipe_print(&e, &told, error));
+    assert_null(strstr(et_strbuf_text(&told), "vocabulary"));
+    assert_int_equal(task_of(&e)->vocabulary.max_size, task_of(&plain)->vocabulary.max_size);
     et_strbuf_release(&told);
+}
+
+/* Each shard of a batch has room for the longest sentence, and all have the same size. */
+static void test_translation_recipe__shards(void **state)
+{
+    (void)state;
+    et_recipe_amounts amounts = of(500, 10);
+    et_experiment one = choose(NULL, &amounts);
+    assert_int_equal(task_of(&one)->train_data.global_batch_size, 512);
+    for (int shards = 2; shards <= 48; shards += 5) {
+        char text[40];
+        snprintf(text, sizeof text, "runtime.data_shards=%d", shards);
+        et_experiment e = choose(text, &amounts);
+        const et_translation_data *data = &task_of(&e)->train_data;
+        assert_int_equal(data->global_batch_size % shards, 0);
+        assert_in_range(data->global_batch_size / shards, data->max_seq_length, INT32_MAX);
+    }
 }
 
 /* By pairs and by tokens of the whole run; not once an update has been timed at a size. */
@@ -255,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_translation_recipe__amounts),
         cmocka_unit_test(test_translation_recipe__epochs),
         cmocka_unit_test(test_translation_recipe__set_settings_stay),
+        cmocka_unit_test(test_translation_recipe__shards),
         cmocka_unit_test(test_translation_recipe__size),
         cmocka_unit_test(test_translation_recipe__other_branches),
         cmocka_unit_test(test_translation_recipe__adopt),

@@ -64,7 +64,8 @@ static void look(gate *found, const et_field *row, const void *options, const ch
                  size_t length, size_t above)
 {
     const char *is = value_of(row, options);
-    if (strlen(is) != length || strncmp(is, needs, length) != 0)
+    const bool any = length == 1 && *needs == '*';
+    if (any ? !strcmp(is, "null") : strlen(is) != length || strncmp(is, needs, length) != 0)
         *found = (gate){ row, is, needs, length, above, .usual = false };
 }
 
@@ -109,10 +110,13 @@ static const void *enter(const et_field **field, const void *options, const char
     return item < list->count ? (const char *)list->items + item * (*field)->item_size : NULL;
 }
 
-/* Of a choice or a whole number; of others it is not asked. */
+/* Of a choice, a whole number or a text; false for others. */
 static bool has_default(const et_field *field, const void *options)
 {
     const void *member = et_field_member(field, (void *)options);
+    if (field->kind == ET_FIELD_KIND_STRING)
+        return !strcmp(value_of(field, options),
+                       field->default_string ? field->default_string : "null");
     const int64_t usual = (int64_t)field->default_number;
     return field->kind == ET_FIELD_KIND_CHOICE ? *(const int *)member == usual
            : field->kind == ET_FIELD_KIND_INT  ? *(const int64_t *)member == usual
@@ -184,10 +188,12 @@ int et_fields_said_check(const et_fields_said *said, const et_fields *table, con
     }
     if (!of)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "%s: has no effect while %.*s%s is %s; set %.*s%s=%.*s as well, or leave it out",
-                   of->where, (int)first.above, of->path, first.row->name, first.is,
-                   (int)first.above, of->path, first.row->name, (int)first.length, first.needs);
+    const bool any = *first.needs == '*';
+    return et_fail(
+        error, ET_ECONFIG,
+        "%s: has no effect while %.*s%s is %s; set %.*s%s%s%.*s as well, or leave it out",
+        of->where, (int)first.above, of->path, first.row->name, first.is, (int)first.above,
+        of->path, first.row->name, any ? "" : "=", any ? 0 : (int)first.length, first.needs);
 }
 
 static bool holds(const et_said_item *list, const char *path)

@@ -198,6 +198,11 @@ static void describe_rows(const et_tabular_task *task)
                      et_format_many(task->validation[i]->count, "row").text, sets ? ": " : "",
                      sets ? sets[i].name : "");
     }
+    if (task->other[0] && task->options.held_out > 0 &&
+        task->options.held_out != ET_TABULAR_HELD_OUT)
+        et_task_tell(
+            &task->context,
+            "             task.held_out has no effect, because validation_data names files");
     if (task->validations && !task->other[0])
         et_task_tell(&task->context, "validation   %s of these rows are held out (%g %%)",
                      et_format_count(task->validation[0]->count).text,

@@ -76,12 +76,24 @@ static double number_of(const et_value *value)
     return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
 }
 
+static bool is_replaced(const et_recipe_row *row, const et_value *echo)
+{
+    bool set = false;
+    for (const char *const *path = row->unless; path && *path && !set; path++) {
+        const et_value *value = et_value_path(echo, *path);
+        if (value->kind == ET_VALUE_STRING)
+            set = *value->string;
+        else
+            set = value->kind != ET_VALUE_NULL && number_of(value) != 0;
+    }
+    return set;
+}
+
 /* A setting of a branch that is not chosen has no effect. echo: the settings. */
 static bool is_given(const et_experiment *experiment, const et_recipe_row *row,
                      const et_value *echo)
 {
-    return et_fields_was_given(&experiment->said, row->setting) ||
-           (row->unless && number_of(et_value_path(echo, row->unless)) != 0) ||
+    return et_fields_was_given(&experiment->said, row->setting) || is_replaced(row, echo) ||
            !et_fields_is_open(experiment->table, experiment, row->setting);
 }
 
@@ -125,8 +137,10 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
 {
     const et_recipe *recipe = et_recipe_of(experiment);
     et_recipe_value values[ET_RECIPE_MAX];
+    et_recipe_amounts whole = *amounts;
     const et_value *echo;
     et_assert(recipe->count <= ET_RECIPE_MAX && amounts->samples > 0 && amounts->units > 0);
+    whole.shards = experiment->runtime.data_shards > 1 ? experiment->runtime.data_shards : 1;
     int status = echo_of(&echo, experiment, arena, error);
     for (int i = 0; !status && i < recipe->count; i++) {
         const char *path = recipe->rows[i].setting;
@@ -135,7 +149,7 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
                           (amounts->sized && recipe->rows[i].size);
     }
     if (!status)
-        recipe->choose(experiment->task, amounts, values);
+        recipe->choose(experiment->task, &whole, values);
     for (int i = 0; !status && i < recipe->count; i++) {
         const char *path = recipe->rows[i].setting;
         if (!values[i].given)

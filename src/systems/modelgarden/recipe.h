@@ -23,6 +23,7 @@ typedef struct et_recipe_amounts {
                           before the data are opened */
     int64_t steps;     /* updates of the run; 0: epochs says how long the run is */
     double epochs;     /* passes over the data, where steps is 0 */
+    int64_t shards;    /* equal parts of a batch, at least 1; et_recipe_apply sets it */
     double validation; /* what one validation takes, in updates; estimated; 0: there is none */
     bool sized;        /* the size of the model is chosen, and the amounts are those of that size */
 } et_recipe_amounts;
@@ -37,8 +38,8 @@ typedef struct et_recipe_row {
     const char *label;   /* what people read in front of the value; NULL: the setting goes with the
                             row above and is not shown */
     bool size;           /* of the model: chosen before the time of an update is known */
-    const char *unless;  /* a number that takes the place of this setting where it is not 0; NULL:
-                            none does */
+    const char *const *unless; /* settings, ended by NULL; each replaces this one if it is not null,
+                                  "" or 0. NULL: none does */
 } et_recipe_row;
 
 typedef struct et_recipe_value {

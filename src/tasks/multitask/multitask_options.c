@@ -135,7 +135,8 @@ const et_fields *et_multitask_make_fields(et_multitask_kind *kind)
                         "checkpoint) or its best/; null: random"),
         ET_FIELD_STRING(
             et_multitask_settings, init_pattern, NULL,
-            "regular expression: parameters that init_checkpoint initializes; null: all"),
+            "regular expression: parameters that init_checkpoint initializes; null: all",
+            .with = "init_checkpoint=*"),
         ET_FIELD_ONLY("model", "null",
                       "each task has its own model; use shared for common parameters"),
         ET_FIELD_ONLY("differential_privacy_config", "null",

@@ -175,7 +175,7 @@ static const et_field task_fields[] = {
     ET_FIELD_STRUCT(et_tabular_options, validation_data, &et_tabular_data_fields,
                     "validation data; a list is read as sets", .list = "sets", .nullable = true),
     ET_FIELD_FLOAT(
-        et_tabular_options, held_out, 0.15, 0, 0.9,
+        et_tabular_options, held_out, ET_TABULAR_HELD_OUT, 0, 0.9,
         "fraction of the rows that is held out for validation if validation_data names no "
         "file; every class keeps a row for training; 0: none",
         .change = ET_CHANGE_FIXED),
@@ -228,13 +228,14 @@ static const et_field task_fields[] = {
                      "weights of classes in training: balanced, or numbers such as {yes: 3, no: "
                      "0.5} (other classes 1)",
                      .change = ET_CHANGE_ASK, .pairs = true),
-    ET_FIELD_INT(et_tabular_options, calibration_bins, 15, 1, 1000000,
+    ET_FIELD_INT(et_tabular_options, calibration_bins, ET_TABULAR_CALIBRATION_BINS, 1, 1000000,
                  "bins of the calibration error"),
     ET_FIELD_STRING(et_tabular_options, init_checkpoint, NULL,
                     "initial weights of a new run: a file, a run's directory (its newest "
                     "checkpoint) or its best/; null: random"),
     ET_FIELD_STRING(et_tabular_options, init_pattern, NULL,
-                    "regular expression: parameters that init_checkpoint initializes; null: all"),
+                    "regular expression: parameters that init_checkpoint initializes; null: all",
+                    .with = "init_checkpoint=*"),
     ET_FIELD_STRUCT(et_tabular_options, differential_privacy_config, &et_privacy_fields,
                     "differential privacy: clipped and noisy gradients", .change = ET_CHANGE_FIXED,
                     .nullable = true),

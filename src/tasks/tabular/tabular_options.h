@@ -119,6 +119,10 @@ typedef struct et_tabular_features {
     int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
 } et_tabular_features;
 
+/* The defaults of held_out and calibration_bins. */
+#define ET_TABULAR_HELD_OUT         0.15
+#define ET_TABULAR_CALIBRATION_BINS 15
+
 typedef struct et_tabular_options {
     et_tabular_model model;
     et_tabular_data train_data, validation_data;

@@ -51,11 +51,15 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
         return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
                        field->column[0], classes ? "has classes" : "is a number",
                        classes ? "softmax or binary" : "squared, absolute or huber");
-    if (!classes && (options->label_smoothing > 0 || options->class_weights.count))
+    const char *of_classes = options->label_smoothing > 0   ? "label_smoothing"
+                             : options->class_weights.count ? "class_weights"
+                             : options->calibration_bins != ET_TABULAR_CALIBRATION_BINS
+                                 ? "calibration_bins"
+                                 : NULL;
+    if (!classes && of_classes)
         return et_fail(error, ET_ECONFIG,
                        "task.%s: the target %s is a number, not a class; leave this setting out",
-                       options->label_smoothing > 0 ? "label_smoothing" : "class_weights",
-                       field->column[0]);
+                       of_classes, field->column[0]);
     return ET_OK;
 }
 

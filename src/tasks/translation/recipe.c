@@ -7,6 +7,9 @@
 #include "tasks/translation/input.h"
 #include "tasks/translation/translation_options.h"
 
+static const char *const vocabularies[] = { "task.vocabulary.size", "task.sentencepiece_model_path",
+                                            NULL };
+
 /* X(name, setting, label, size, unless), in the order in which people read them; followers behind
  * their first. */
 #define ROWS(X)                                                                                    \
@@ -17,7 +20,7 @@
     X(DECODER_HEADS, MODEL "decoder.num_attention_heads", NULL, true, NULL)                        \
     X(ENCODER_INNER, MODEL "encoder.intermediate_size", "feed-forward", true, NULL)                \
     X(DECODER_INNER, MODEL "decoder.intermediate_size", NULL, true, NULL)                          \
-    X(VOCABULARY, "task.vocabulary.max_size", "vocabulary up to", true, "task.vocabulary.size")    \
+    X(VOCABULARY, "task.vocabulary.max_size", "vocabulary up to", true, vocabularies)              \
     X(DROPOUT, MODEL "dropout_rate", "dropout", false, NULL)                                       \
     X(ENCODER_DROPOUT, MODEL "encoder.dropout_rate", NULL, false, NULL)                            \
     X(DECODER_DROPOUT, MODEL "decoder.dropout_rate", NULL, false, NULL)                            \
@@ -169,12 +172,19 @@ static void choose_size(et_recipe_value *values, const model_size *size)
     set(values, DECODER_INNER, size->inner);
 }
 
+/* Some twenty updates a pass; each shard has room for the longest sentence. */
+static double batch_of(const et_recipe_amounts *amounts, double longest)
+{
+    const double batch = to_multiple(clamp(amounts->units / 20, 512, 2048), 256);
+    const double shards = (double)amounts->shards;
+    return shards * ceil(fmax(batch / shards, longest));
+}
+
 static void choose(const void *settings, const et_recipe_amounts *amounts, et_recipe_value *values)
 {
     const et_translation_options *options = settings;
     const double pairs = (double)amounts->samples;
-    /* Some twenty updates a pass, with room for the longest sentence. */
-    set(values, BATCH, to_multiple(clamp(amounts->units / 20, 512, 2048), 256));
+    set(values, BATCH, batch_of(amounts, (double)options->train_data.max_seq_length));
     const double batch = values[BATCH].number;
     const double steps =
         amounts->steps ? (double)amounts->steps : fmax(amounts->epochs * amounts->units / batch, 1);

@@ -277,7 +277,8 @@ static const et_field translation_fields[] = {
                     "initial weights of a new run: a file, a run's directory (its newest "
                     "checkpoint) or its best/; null: random"),
     ET_FIELD_STRING(et_translation_options, init_pattern, NULL,
-                    "regular expression: parameters that init_checkpoint initializes; null: all"),
+                    "regular expression: parameters that init_checkpoint initializes; null: all",
+                    .with = "init_checkpoint=*"),
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
                     "training of a vocabulary", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
