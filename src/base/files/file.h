@@ -61,6 +61,17 @@ int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_e
  * failure none is left that was not there before. */
 int et_directory_make(const char *path, et_error *error);
 
+/* Writes file number `which` of a directory to path. */
+typedef int et_directory_write_fn(void *self, int which, const char *path, et_error *error);
+
+/* Makes a directory, if it is not there, and calls write for each of names in their order, with a
+ * path in a draft of it. All files get their names or none, also where the process is killed. In a
+ * directory that has other files, which stay, a killed process may leave the first files until the
+ * next call. ET_ECONFIG: directory is NULL or "", or one of the files is there already.
+ * directory_write.c */
+int et_directory_write(const char *directory, const char *const *names, int count,
+                       et_directory_write_fn *write, void *self, et_error *error);
+
 /* fsync of a directory. */
 int et_directory_sync(const char *path, et_error *error);
 

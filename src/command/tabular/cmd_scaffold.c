@@ -12,7 +12,6 @@
 #include "command/print.h"
 #include "command/tabular/scaffold_files.h"
 #include "command/tabular/tabular_commands.h"
-#include "train/checkpoint/artifact/model_export.h"
 
 #define NAME_MAX_LENGTH 64
 
@@ -126,7 +125,7 @@ static int scaffold(const scaffold_options *args, et_error *error)
     int status = directory ? check_empty(directory, error)
                            : et_alloc_failed(error, strlen(args->directory), "a path");
     if (!status)
-        status = et_model_export_directory(directory, p.names, p.count, write_file, &p, error);
+        status = et_directory_write(directory, p.names, p.count, write_file, &p, error);
     if (!status)
         et_print(stdout,
                  "%s: CMakeLists.txt, README.md, main.c\n"

@@ -20,7 +20,6 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "engine/kernel/positions.h"
-#include "train/checkpoint/artifact/model_export.h"
 
 #define VERSION   6
 #define REVISION  7
@@ -417,6 +416,6 @@ int et_translator_export_ctranslate2(const et_translator *t, const char *directo
     names[v->count + 1] = "model.bin";
     int status = check_model(t, error);
     if (!status)
-        status = et_model_export_directory(directory, names, count, write_one, &t, error);
+        status = et_directory_write(directory, names, count, write_one, &t, error);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

@@ -31,7 +31,6 @@
 #include "engine/nn/pair_names.h"
 #include "engine/onnx/onnx_graph.h"
 #include "tasks/translation/translation_options.h"
-#include "train/checkpoint/artifact/model_export.h"
 
 /* Rows of the table of positions: the longest source, and target, that a model takes. */
 #define POSITIONS ET_TRANSLATION_SOURCE_MAX
@@ -480,7 +479,7 @@ int et_translator_export_onnx(const et_translator *t, const char *directory, et_
     output of = { t, t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY };
     int status = et_sides_check_symbols(t->sides, "transformers", error);
     if (!status)
-        status = et_model_export_directory(directory, names + of.first, NAMES - of.first, write_one,
-                                           &of, error);
+        status = et_directory_write(directory, names + of.first, NAMES - of.first, write_one, &of,
+                                    error);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

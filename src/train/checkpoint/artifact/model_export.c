@@ -182,7 +182,7 @@ static int write_directory(draft *d, const char *directory, et_error *error)
             precisions[d->precision]);
     for (int i = 0; i <= count && names; i++)
         names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
-    return names ? et_model_export_directory(directory, names, count + 1, write_member, d, error)
+    return names ? et_directory_write(directory, names, count + 1, write_member, d, error)
                  : no_memory(error);
 }
 

@@ -34,17 +34,6 @@ typedef struct et_model_export {
 /* ET_ECONFIG: no such precision. */
 int et_model_export_check_precision(const char *precision, et_error *error);
 
-/* Writes file `which` of an export. */
-typedef int et_model_export_fn(void *self, int which, const char *path, et_error *error);
-
-/* Makes a directory, if it is not there, and calls write for each of names in their order, with a
- * path in a draft of it: all get their names there or none, also where the process is killed. In a
- * directory that has other files, which stay, a killed process may leave the first of them. What a
- * killed one left is removed. ET_ECONFIG: no name, or one of the files is there already.
- * export_directory.c */
-int et_model_export_directory(const char *directory, const char *const *names, int count,
-                              et_model_export_fn *write, void *self, et_error *error);
-
 /* A file is written atomically, in place of one that may be there. A directory is made if it is not
  * there, and comes whole. ET_ECONFIG: no name,
  * no such precision, or a file of an export is in the directory already. */

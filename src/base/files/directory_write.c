@@ -1,14 +1,16 @@
-/* An export of several files: all of them or none, whatever ends the process.
+/* A directory of several files: all of them or none, whatever ends the process.
  *
  *   DIR is not there, or empty: .DIR.export.tmp.PID beside it is filled and made durable, then
  * renamed.
  *   DIR has other files, or cannot be replaced (it is a link, a mount, where the process works,
  * somebody else's, has attributes): DIR/.export.tmp.PID is filled and made durable. Its files get a
  * second name in DIR, in their order. Then it is renamed to .export.done.tmp.PID, and goes. A kill
- * between two names leaves the first of them, until the next export.
+ * between two names leaves the first of them, until the next call.
  *
  * What a killed process left is known by its name and by its lock, which no living process holds;
  * in DIR it is the same file as one of the draft. Such files are removed, and no others. */
+#include "base/files/file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +22,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/files/file.h"
-#include "train/checkpoint/artifact/model_export.h"
 
 /* Then the process' number. */
 #define DRAFT ".export.tmp."
@@ -237,7 +237,8 @@ static int begin(publication *p, et_error *error)
     return status ? status : make_draft(p, error);
 }
 
-static int write_each(const publication *p, et_model_export_fn *write, void *self, et_error *error)
+static int write_each(const publication *p, et_directory_write_fn *write, void *self,
+                      et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; i < p->count && !status; i++) {
@@ -355,11 +356,11 @@ static int publish(publication *p, et_error *error)
     return status ? status : publish_inside(p, error);
 }
 
-int et_model_export_directory(const char *directory, const char *const *names, int count,
-                              et_model_export_fn *write, void *self, et_error *error)
+int et_directory_write(const char *directory, const char *const *names, int count,
+                       et_directory_write_fn *write, void *self, et_error *error)
 {
     if (!directory || !*directory)
-        return et_fail(error, ET_ECONFIG, "the output of an export has no name");
+        return et_fail(error, ET_ECONFIG, "the directory to write has no name");
     char *trimmed = et_strndup(directory, et_path_length(directory));
     publication p = { .directory = trimmed, .names = names, .count = count, .lock = -1 };
     int status = trimmed ? begin(&p, error) : et_alloc_failed(error, strlen(directory), "a path");

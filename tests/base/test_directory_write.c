@@ -1,5 +1,5 @@
-/* Exports of several files, killed at each of their calls that change a directory: all of them are
- * there or none, the same export works afterwards, and what is somebody else's stays. */
+/* Directories of several files, killed at each of their calls that change a directory: all of them
+ * are there or none, the same export works afterwards, and what is somebody else's stays. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
+#include "base/files/file.h"
 #include "formats/files.h"
-#include "train/checkpoint/artifact/model_export.h"
 #include "train/saved.h"
 
 static long left; /* calls until this process is killed; 0: it is not */
@@ -74,7 +74,7 @@ static int write_one(void *self, int which, const char *path, et_error *error)
 
 static int export_to(const char *directory, int *fails_at, et_error *error)
 {
-    return et_model_export_directory(directory, names, FILES, write_one, fails_at, error);
+    return et_directory_write(directory, names, FILES, write_one, fails_at, error);
 }
 
 #define WHOLE "config.json model.safetensors vocabulary.model "
@@ -110,7 +110,7 @@ static bool survives(const char *directory, long n)
     return WIFEXITED(status);
 }
 
-static void test_export_directory__killed(void **state)
+static void test_directory_write__killed(void **state)
 {
     bool ended = false;
     for (long n = 1; !ended; n++) {
@@ -157,13 +157,13 @@ static void killed_inside(void **state, const char *name)
     assert_true(refused <= FILES + 1);
 }
 
-static void test_export_directory__killed_inside(void **state)
+static void test_directory_write__killed_inside(void **state)
 {
     killed_inside(state, "inside");
 }
 
 /* An empty directory is replaced whole, and is as open as it was. */
-static void test_export_directory__killed_empty(void **state)
+static void test_directory_write__killed_empty(void **state)
 {
     bool ended = false;
     for (long n = 1; !ended; n++) {
@@ -189,7 +189,7 @@ static void test_export_directory__killed_empty(void **state)
 }
 
 /* Where a process works, and what a link leads to, stays the directory that it is. */
-static void test_export_directory__stays(void **state)
+static void test_directory_write__stays(void **state)
 {
     char here[600], link[600];
     struct stat before, after;
@@ -225,17 +225,17 @@ static int write_beside(void *self, int which, const char *path, et_error *error
     return write_one(NULL, which, path, error);
 }
 
-static void test_export_directory__meanwhile(void **state)
+static void test_directory_write__meanwhile(void **state)
 {
     char directory[600];
     snprintf(directory, sizeof directory, "%s", in(state, "meanwhile"));
     assert_int_equal(mkdir(directory, 0777), 0);
-    assert_ok(et_model_export_directory(directory, names, FILES, write_beside, directory, error));
+    assert_ok(et_directory_write(directory, names, FILES, write_beside, directory, error));
     assert_string_equal(all_in(directory), "config.json model.safetensors notes vocabulary.model ");
 }
 
 /* A file of somebody that has got the name since is no left-over. */
-static void test_export_directory__foreign(void **state)
+static void test_directory_write__foreign(void **state)
 {
     const char *directory = in(state, "foreign");
     assert_int_equal(mkdir(directory, 0777), 0);
@@ -253,7 +253,7 @@ static void test_export_directory__foreign(void **state)
 }
 
 /* A failure leaves nothing, in either place; nor do file systems without second names. */
-static void test_export_directory__fails(void **state)
+static void test_directory_write__fails(void **state)
 {
     char directory[600];
     for (int last = 0; last < FILES; last++) {
@@ -279,13 +279,13 @@ static void test_export_directory__fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_directory__killed),
-        cmocka_unit_test(test_export_directory__killed_inside),
-        cmocka_unit_test(test_export_directory__killed_empty),
-        cmocka_unit_test(test_export_directory__stays),
-        cmocka_unit_test(test_export_directory__meanwhile),
-        cmocka_unit_test(test_export_directory__foreign),
-        cmocka_unit_test(test_export_directory__fails),
+        cmocka_unit_test(test_directory_write__killed),
+        cmocka_unit_test(test_directory_write__killed_inside),
+        cmocka_unit_test(test_directory_write__killed_empty),
+        cmocka_unit_test(test_directory_write__stays),
+        cmocka_unit_test(test_directory_write__meanwhile),
+        cmocka_unit_test(test_directory_write__foreign),
+        cmocka_unit_test(test_directory_write__fails),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
