@@ -26,7 +26,7 @@
 #include "command/training/processes/ranks.h"
 #include "engine/kernel/kernels.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
@@ -109,10 +109,10 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
 {
     char *folder = NULL;
     int status = !named->of_task && takes_task(call, row)
-                     ? et_model_member_wanted(named->run, error)
+                     ? et_artifact_check_single(named->run, error)
                      : ET_OK;
     if (status && named->task)
-        status = et_model_member_find(&folder, named->run, named->task, error);
+        status = et_artifact_find_member(&folder, named->run, named->task, error);
     et_free(folder);
     if (status)
         return et_fail_while(error, status, "%s", call->command);

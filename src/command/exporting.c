@@ -9,7 +9,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "formats/safetensors/safetensors.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,
                        et_error *error)

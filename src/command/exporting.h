@@ -17,7 +17,7 @@
 
 #include "command/options/options.h"
 #include "formats/safetensors/safetensors.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* What was asked for; all borrowed. */
 typedef struct et_exporting_args {

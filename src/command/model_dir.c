@@ -23,7 +23,7 @@
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
@@ -219,13 +219,15 @@ static void sweep(const et_task_kind *kind, const char *directory)
 /* A folder of another run, in which one of its tasks keeps its files. */
 static int check_member(const char *path, et_error *error)
 {
-    et_model_member *member;
-    int status = et_model_member_open(&member, path, error);
-    if (!status && member)
+    et_artifact artifact;
+    if (!et_directory_exists(path))
+        return ET_OK;
+    int status = et_artifact_open(&artifact, path, error);
+    if (!status && artifact.member)
         status = et_fail(error, ET_EDENIED,
                          "%s has the files of task %s of the run %s: choose another --model-dir",
-                         path, member->name, member->run);
-    et_model_member_close(member);
+                         path, artifact.member->name, artifact.member->run);
+    et_artifact_close(&artifact);
     return status;
 }
 
@@ -233,7 +235,7 @@ static int check_member(const char *path, et_error *error)
  */
 static int find_leftover(char **out, const char *path, et_error *error)
 {
-    static const char *const names[] = { ET_MODEL_WEIGHTS, ET_RUN_LOG };
+    static const char *const names[] = { ET_ARTIFACT_WEIGHTS, ET_RUN_LOG };
     et_manifest best = { 0 };
     char *folder = et_path_join(path, ET_CHECKPOINT_BEST);
     int status = folder ? ET_OK : et_alloc_failed(error, strlen(path), "a path");

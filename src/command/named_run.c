@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* Of the run in a directory, or of the task of it that is named. */
 static bool look(et_named_run *named, const et_call *call, const char *model_dir)
@@ -15,7 +15,7 @@ static bool look(et_named_run *named, const et_call *call, const char *model_dir
     et_experiment experiment = { .kind = NULL };
     char *folder = NULL;
     named->run = model_dir;
-    named->of_task = named->task && !et_model_member_find(&folder, model_dir, named->task, NULL);
+    named->of_task = named->task && !et_artifact_find_member(&folder, model_dir, named->task, NULL);
     bool found = !et_experiment_open_run(&experiment, call->program, folder ? folder : model_dir,
                                          &arena, NULL);
     named->kind = found ? experiment.kind : NULL;

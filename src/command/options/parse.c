@@ -32,7 +32,7 @@
 #include "command/options/amounts.h"
 #include "command/options/options.h"
 #include "engine/exec/device.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* A line that is being read. */
 typedef struct reading {
@@ -645,7 +645,7 @@ static int use_task(const et_command_line *line, et_error *error)
     char *folder;
     if (!task || !task->name || !run || !*(const char **)run->member)
         return ET_OK;
-    int status = et_model_member_find(&folder, *(const char **)run->member, task->name, error);
+    int status = et_artifact_find_member(&folder, *(const char **)run->member, task->name, error);
     if (status)
         return et_fail_while(error, status, "%s: --%s", called(line), slot->row->field.name);
     const size_t length = strlen(folder);
@@ -676,7 +676,7 @@ int et_command_line_parse(et_command_line *line, et_error *error)
 
 /* ---- a line that is not finished ---- */
 
-void et_command_line_place(et_command_line *line, et_option_place *place)
+void et_command_line_place(et_command_line *line, et_option_place *artifact)
 {
     const et_call *call = line->call;
     reading r = { .line = line, .argv = call->argv, .argc = call->argc - 1 };
@@ -689,18 +689,18 @@ void et_command_line_place(et_command_line *line, et_option_place *place)
         r.at += r.at == at; /* --help */
     }
     (void)move_word(&r, NULL);
-    *place = (et_option_place){ .text = word, .ended = r.ended };
-    place->slot = r.waiting ? r.waiting : r.open;
-    place->nth = r.open ? r.open_words : 0;
-    place->more = !r.waiting;
-    place->plain = row_of_word(line);
-    place->plain_nth = r.rest_words;
-    if (place->plain && place->plain->row->way == ET_OPTION_WAY_WORD &&
-        *(const char **)place->plain->member)
-        place->plain = NULL;
+    *artifact = (et_option_place){ .text = word, .ended = r.ended };
+    artifact->slot = r.waiting ? r.waiting : r.open;
+    artifact->nth = r.open ? r.open_words : 0;
+    artifact->more = !r.waiting;
+    artifact->plain = row_of_word(line);
+    artifact->plain_nth = r.rest_words;
+    if (artifact->plain && artifact->plain->row->way == ET_OPTION_WAY_WORD &&
+        *(const char **)artifact->plain->member)
+        artifact->plain = NULL;
     if (!r.waiting && !r.ended && equals && !strncmp(word, "--", 2)) {
-        place->slot = et_command_line_find(line, word + 2, (size_t)(equals - word) - 2);
-        place->text = equals + 1;
-        place->more = false;
+        artifact->slot = et_command_line_find(line, word + 2, (size_t)(equals - word) - 2);
+        artifact->text = equals + 1;
+        artifact->more = false;
     }
 }

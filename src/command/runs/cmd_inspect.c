@@ -28,7 +28,7 @@
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
@@ -173,17 +173,17 @@ static int inspect_file(const char *path, const inquiry *ask, const char *model_
 /* The usual cause is a path one level too high or too low. */
 static int no_checkpoint(const inquiry *ask, const char *directory, et_error *error)
 {
-    et_model_place place;
-    if (!et_model_place_open(&place, directory, NULL) && place.member)
+    et_artifact artifact;
+    if (!et_artifact_open(&artifact, directory, NULL) && artifact.member)
         et_fail(error, ET_ENOTFOUND,
                 "%s: no checkpoint here; the weights of task %s are in the checkpoints of %s",
-                directory, place.member->name, place.member->run);
+                directory, artifact.member->name, artifact.member->run);
     else
         et_fail(error, ET_ENOTFOUND,
                 "%s: no checkpoint here; name a checkpoint, or the directory of a run that saved "
                 "one (`%s train`)",
                 directory, ask->program->name);
-    et_model_place_close(&place);
+    et_artifact_close(&artifact);
     return ET_ENOTFOUND;
 }
 
@@ -268,7 +268,7 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
 static int inspect_directory(const char *path, const inquiry *ask, et_error *error)
 {
     char *checkpoints = et_path_join(path, ET_CHECKPOINT_FOLDER);
-    char *weights = et_path_join(path, ET_MODEL_WEIGHTS);
+    char *weights = et_path_join(path, ET_ARTIFACT_WEIGHTS);
     int status = checkpoints && weights ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
     if (!status)
         status = !et_file_exists(checkpoints) && et_file_exists(weights)

@@ -16,7 +16,7 @@
 #include "base/vector.h"
 #include "command/print.h"
 #include "formats/grid.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
 
@@ -26,8 +26,8 @@ static et_inspection_part part_of(const char *name)
 {
     if (!strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)))
         return ET_INSPECTION_AVERAGE;
-    if (!strncmp(name, ET_MODEL_TEXT, strlen(ET_MODEL_TEXT)) ||
-        !strncmp(name, ET_MODEL_SCALE, strlen(ET_MODEL_SCALE)))
+    if (!strncmp(name, ET_ARTIFACT_TEXT, strlen(ET_ARTIFACT_TEXT)) ||
+        !strncmp(name, ET_ARTIFACT_SCALE, strlen(ET_ARTIFACT_SCALE)))
         return ET_INSPECTION_EXPORT;
     return et_state_is_weight(name) ? ET_INSPECTION_WEIGHTS : ET_INSPECTION_OPTIMIZER;
 }

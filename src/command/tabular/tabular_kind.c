@@ -32,16 +32,14 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
     *taken = NULL;
     if (given)
         return ET_OK;
-    et_model_place place;
-    int status = et_model_place_open(&place, model_dir, error);
+    et_artifact artifact;
+    int status = et_artifact_open(&artifact, model_dir, error);
     if (status)
         return status;
-    /* One file has all three. */
-    const bool file = et_model_place_is_file(&place);
-    et_model_place_close(&place);
-    o->schema_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_SCHEMA, model_dir);
-    o->metadata_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_METADATA, model_dir);
-    o->features_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_FEATURES, model_dir);
+    o->schema_path = et_artifact_setting(&artifact, ET_TABLE_SCHEMA, arena);
+    o->metadata_path = et_artifact_setting(&artifact, ET_TABLE_METADATA, arena);
+    o->features_path = et_artifact_setting(&artifact, ET_TABLE_FEATURES, arena);
+    et_artifact_close(&artifact);
     *taken = "schema, metadata, features";
     return o->schema_path && o->metadata_path && o->features_path
                ? ET_OK

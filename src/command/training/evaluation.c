@@ -16,8 +16,7 @@
 #include "command/training/processes/ranks.h"
 #include "command/training/scratch.h"
 #include "formats/events/log_names.h"
-#include "train/checkpoint/artifact/model_export.h"
-#include "train/checkpoint/artifact/model_load.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 #include "train/step/share.h"
@@ -58,7 +57,7 @@ static int open_unpacked(et_evaluation *e, et_error *error)
     int status = et_scratch_open(&directory, "etude-evaluate", error);
     if (status)
         return status;
-    status = et_model_place_unpack(&e->place, directory, error);
+    status = et_artifact_unpack(&e->artifact, directory, error);
     if (!status && (status = open_trainer(e, directory, error)))
         status = et_fail_while(error, status,
                                "%s, with the data of its settings (use --set to name other data)",
@@ -67,33 +66,15 @@ static int open_unpacked(et_evaluation *e, et_error *error)
     return status;
 }
 
-/* The task is opened by what the weights say: those of an export, or the newest of a run. */
-static int find_identity(et_evaluation *e, et_error *error)
-{
-    const char *from = et_model_place_run(&e->place);
-    const bool file = et_model_place_is_file(&e->place);
-    if (!file && !et_model_place_has(&e->place, ET_MODEL_WEIGHTS)) {
-        int status = et_identity_of_newest(&e->newest, from, e->arena, error);
-        return status ? status
-                      : et_model_place_identify(&e->place, &e->newest.values, e->arena, error);
-    }
-    const char *path = et_arena_printf(e->arena, file ? "%s" : "%s/" ET_MODEL_WEIGHTS, from);
-    if (!path)
-        return et_alloc_failed(error, strlen(from), "a path");
-    if (!et_identity_of_file(&e->newest, path, e->arena))
-        e->newest = (et_identity){ NULL, NULL };
-    return ET_OK;
-}
-
 static int open_alone(et_evaluation *e, et_error *error)
 {
-    int status = et_model_place_open(&e->place, e->model_dir, error);
-    const bool file = !status && et_model_place_is_file(&e->place);
+    int status = et_artifact_open(&e->artifact, e->model_dir, error);
+    const bool file = !status && et_artifact_is_file(&e->artifact);
     e->arena = et_arena_new();
     if (!status && !e->arena)
         status = et_alloc_failed(error, 0, "an evaluation");
     if (!status)
-        status = find_identity(e, error);
+        status = et_artifact_identity(&e->artifact, &e->newest, e->arena, error);
     if (!status)
         status = et_device_open(&e->device, error);
     if (!status)
@@ -137,7 +118,7 @@ void et_evaluation_close(et_evaluation *e)
         e->experiment->kind->close(e->task);
     et_params_free(e->params);
     et_device_close(e->device);
-    et_model_place_close(&e->place);
+    et_artifact_close(&e->artifact);
     et_free(e->path);
     et_arena_free(e->arena);
 }
@@ -150,14 +131,14 @@ static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, con
     const et_task_kind *kind = e->experiment->kind;
     et_identity identity = { path, facts->identity };
     int status =
-        et_experiment_check_model(e->experiment, &identity, et_model_place_run(&e->place), error);
+        et_experiment_check_model(e->experiment, &identity, et_artifact_run(&e->artifact), error);
     if (!status && kind->belongs && facts->identity)
         status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
     e->step = facts->step;
     return status;
 }
 
-static int check_loaded(void *payload, const et_model_load *load, et_error *error)
+static int check_loaded(void *payload, const et_artifact_weights *load, et_error *error)
 {
     return check_belongs(payload, &load->facts, load->checkpoint, error);
 }
@@ -167,14 +148,14 @@ static int check_loaded(void *payload, const et_model_load *load, et_error *erro
 static int load_trained(et_evaluation *e, const char *name, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_model_load load = { .place = &e->place,
-                           .params = e->params,
-                           .named = name,
-                           .live_weights = e->live_weights,
-                           .facts = { .arena = &arena },
-                           .check = check_loaded,
-                           .payload = e };
-    int status = et_model_load_weights(&load, error);
+    et_artifact_weights load = { .artifact = &e->artifact,
+                                 .params = e->params,
+                                 .named = name,
+                                 .live_weights = e->live_weights,
+                                 .facts = { .arena = &arena },
+                                 .check = check_loaded,
+                                 .payload = e };
+    int status = et_artifact_load(&load, error);
     et_free(e->path);
     e->path = load.checkpoint;
     et_arena_release(&arena);

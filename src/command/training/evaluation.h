@@ -12,7 +12,7 @@
 #include "command/options/options.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 typedef struct et_evaluation {
     const char *model_dir;     /* a run, or an export; borrowed */
@@ -28,7 +28,7 @@ typedef struct et_evaluation {
     int64_t step; /* of it */
 
     et_arena *arena;
-    et_model_place place;
+    et_artifact artifact;
     et_identity newest;
     et_device *device;
     et_params *params;

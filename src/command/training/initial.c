@@ -7,8 +7,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
-#include "train/checkpoint/artifact/model_export.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
@@ -36,38 +35,30 @@ static const char *run_above(const char *path, et_arena *arena)
     return found;
 }
 
-/* Of several models in one run, whose weights are under other names there. */
-static int check_member(const char *path, et_error *error)
+/* *whole: one file that has settings beside its weights. ET_ECONFIG: one of several models of a
+ * run, whose weights have other names there. */
+static int look(const char *path, bool *whole, et_error *error)
 {
-    et_model_place place;
-    int status = et_model_place_open(&place, path, NULL);
-    if (!status && place.member)
+    et_artifact artifact;
+    const et_artifact_member *member;
+    const bool is_open = !et_artifact_open(&artifact, path, NULL);
+    int status = ET_OK;
+    *whole =
+        is_open && et_artifact_is_file(&artifact) && et_artifact_has(&artifact, ET_RUN_SETTINGS);
+    if (is_open && (member = artifact.member) != NULL)
         status = et_fail(error, ET_ECONFIG,
                          "%s is one of the tasks of %s; export this task first (export %s --task "
                          "%s --output FILE)",
-                         path, place.member->run, place.member->run, place.member->name);
-    else
-        status = ET_OK;
-    et_model_place_close(&place);
+                         path, member->run, member->run, member->name);
+    et_artifact_close(&artifact);
     return status;
-}
-
-/* One file that has settings beside its weights. */
-static bool is_whole_model(const char *path)
-{
-    et_model_place place;
-    if (et_model_place_open(&place, path, NULL))
-        return false;
-    bool whole = et_model_place_is_file(&place) && et_model_place_has(&place, ET_RUN_SETTINGS);
-    et_model_place_close(&place);
-    return whole;
 }
 
 /* Of a run, or of an export. */
 static int find_in(et_initial *initial, et_arena *arena, et_error *error)
 {
     char *path = NULL;
-    const char *exported = et_arena_printf(arena, "%s/" ET_MODEL_WEIGHTS, initial->run);
+    const char *exported = et_arena_printf(arena, "%s/" ET_ARTIFACT_WEIGHTS, initial->run);
     int status = exported ? ET_OK : et_alloc_failed(error, 0, "a path");
     if (!status && et_file_exists(exported)) {
         initial->checkpoint = exported;
@@ -92,13 +83,14 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
         return et_fail(error, ET_ENOTFOUND,
                        "--init: %s does not exist; name a run, or a file of weights",
                        initial->from);
-    int status = check_member(initial->from, error);
+    bool whole;
+    int status = look(initial->from, &whole, error);
     if (status)
         return et_fail_while(error, status, "--init");
     if (has_settings(initial->from, arena)) {
         initial->run = initial->from;
         status = find_in(initial, arena, error);
-    } else if (is_whole_model(initial->from)) {
+    } else if (whole) {
         initial->run = initial->checkpoint = initial->from;
     } else if (et_directory_exists(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {

@@ -14,7 +14,7 @@
 #include "command/web/serving.h"
 #include "command/web/web.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 #define PORT        8080
 #define BATCH       1024
@@ -92,7 +92,7 @@ static int find_service(const serve_options *args, const et_call *call,
     et_experiment experiment = { .kind = NULL };
     int status = et_experiment_open_run(&experiment, call->program, args->model_dir, &arena, error);
     *class = status ? NULL : experiment.kind->service;
-    if (!status && !*class && et_model_member_wanted(args->model_dir, error))
+    if (!status && !*class && et_artifact_check_single(args->model_dir, error))
         status = et_fail_while(error, ET_ECONFIG, "serve");
     else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",

@@ -458,33 +458,33 @@ int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_err
 #define SETTINGS_MAX ((size_t)1 << 20) /* bytes, as of any file of settings */
 
 /* A directory that is not there, one of a job and one without a run get different words. */
-static int check_run(const et_program *program, const et_model_place *place, et_error *error)
+static int check_run(const et_program *program, const et_artifact *artifact, et_error *error)
 {
-    if (et_model_place_has(place, ET_RUN_SETTINGS))
+    if (et_artifact_has(artifact, ET_RUN_SETTINGS))
         return ET_OK;
-    if (et_model_place_has(place, ET_RUN_BUILDER))
+    if (et_artifact_has(artifact, ET_RUN_BUILDER))
         return et_fail(error, ET_ENOTFOUND,
                        "%s: a job of another program, not a run of %s: use that program, or its "
                        "export, the folder model in the job, with `%s predict`",
-                       place->name, program->name, program->name);
+                       artifact->name, program->name, program->name);
     char below[600];
-    if (et_model_place_below(place->name, below, sizeof below))
+    if (et_artifact_below(artifact->name, below, sizeof below))
         return et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
-                       place->name, below);
+                       artifact->name, below);
     return et_fail(error, ET_ENOTFOUND,
-                   et_file_exists(place->name)
+                   et_file_exists(artifact->name)
                        ? "%s: not a run of %s: " ET_RUN_SETTINGS
                          " is missing; name a directory that `%s train` wrote"
                        : "%s: no such directory; name a directory that `%s train` wrote",
-                   place->name, program->name, program->name);
+                   artifact->name, program->name, program->name);
 }
 
-static int read_tree(et_value **dict, const et_model_place *place, const char *path,
+static int read_tree(et_value **dict, const et_artifact *artifact, const char *path,
                      et_arena *arena, et_error *error)
 {
     char *text;
     size_t length;
-    int status = et_model_place_read(place, ET_RUN_SETTINGS, SETTINGS_MAX, &text, &length, error);
+    int status = et_artifact_read(artifact, ET_RUN_SETTINGS, SETTINGS_MAX, &text, &length, error);
     if (!status)
         status = et_yaml_parse(dict, arena, text, length, path, error);
     et_free(text);
@@ -492,17 +492,17 @@ static int read_tree(et_value **dict, const et_model_place *place, const char *p
 }
 
 /* The name first, since the experiment's row is what the rest is put on top of. */
-int et_experiment_open_place(et_experiment *experiment, const et_program *program,
-                             const et_model_place *place, et_arena *arena, et_error *error)
+int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
+                                const et_artifact *artifact, et_arena *arena, et_error *error)
 {
-    const char *path = et_model_place_path(place, ET_RUN_SETTINGS, arena);
+    const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena);
     et_value *dict;
     const char *name = NULL;
     int line = 0;
-    int status = path ? check_run(program, place, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+    int status = path ? check_run(program, artifact, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
     if (!status)
-        status = read_tree(&dict, place, path, arena, error);
+        status = read_tree(&dict, artifact, path, arena, error);
     if (!status)
         status = find_name(&name, &line, dict, path, program, error);
     if (!status && !name)
@@ -523,21 +523,21 @@ int et_experiment_open_place(et_experiment *experiment, const et_program *progra
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error)
 {
-    et_model_place place;
-    int status = et_model_place_open(&place, model_dir, error);
+    et_artifact artifact;
+    int status = et_artifact_open(&artifact, model_dir, error);
     if (!status)
-        status = et_experiment_open_place(experiment, program, &place, arena, error);
-    et_model_place_close(&place);
+        status = et_experiment_open_artifact(experiment, program, &artifact, arena, error);
+    et_artifact_close(&artifact);
     return status;
 }
 
-int et_experiment_named_in_place(const char **name, const et_program *program,
-                                 const et_model_place *place, et_arena *arena, et_error *error)
+int et_experiment_artifact_name(const char **name, const et_program *program,
+                                const et_artifact *artifact, et_arena *arena, et_error *error)
 {
-    const char *path = et_model_place_path(place, ET_RUN_SETTINGS, arena);
+    const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena);
     et_value *dict;
     int line = 0;
-    int status = path ? read_tree(&dict, place, path, arena, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+    int status = path ? read_tree(&dict, artifact, path, arena, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
     return status ? status : find_name(name, &line, dict, path, program, error);
 }

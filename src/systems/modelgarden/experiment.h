@@ -17,7 +17,7 @@
 
 #include "base/fields/fields_said.h"
 #include "base/text/strbuf.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/identity.h"
 #include "train/run/options.h"
 
@@ -90,10 +90,10 @@ et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena);
 int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
 
 /* Reads what write wrote: the settings of a run, or of an export; what they name. */
-int et_experiment_open_place(et_experiment *experiment, const et_program *program,
-                             const et_model_place *place, et_arena *arena, et_error *error);
-int et_experiment_named_in_place(const char **name, const et_program *program,
-                                 const et_model_place *place, et_arena *arena, et_error *error);
+int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
+                                const et_artifact *artifact, et_arena *arena, et_error *error);
+int et_experiment_artifact_name(const char **name, const et_program *program,
+                                const et_artifact *artifact, et_arena *arena, et_error *error);
 
 /* The same of model_dir, which may be a file. */
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,

@@ -8,7 +8,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* Lines of one text that are none of another. */
 static int count_others(const char *text, const char *other)
@@ -65,12 +65,12 @@ int et_multitask_write_member(const et_multitask_settings *settings, int i, cons
                               et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_model_member member = { .name = et_multitask_routine_at(settings, i)->task_name };
+    et_artifact_member member = { .name = et_multitask_routine_at(settings, i)->task_name };
     int status = choose_experiment(settings, i, &arena, &member.experiment, error);
     member.settings = et_arena_printf(&arena, "task.task_routines[%d].task_config.%s", i,
                                       et_multitask_kind_of(settings, i)->name);
     if (!status)
-        status = member.settings ? et_model_member_write(folder, &member, error)
+        status = member.settings ? et_artifact_write_member(folder, &member, error)
                                  : et_alloc_failed(error, 0, "settings");
     et_arena_release(&arena);
     return status;

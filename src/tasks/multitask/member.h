@@ -1,5 +1,5 @@
 /* What makes the folder of one task in a run a model of the task's kind
- * (train/checkpoint/artifact/model_member.h). */
+ * (train/checkpoint/artifact/artifact.h). */
 #ifndef ETUDE_TASKS_MULTITASK_MEMBER_H
 #define ETUDE_TASKS_MULTITASK_MEMBER_H
 

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/multitask/multitask_task.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
 
 /* ---- methods ---- */
@@ -53,7 +53,7 @@ static int inherit(void *options, const char *model_dir, et_arena *arena, const 
         const char *name = et_multitask_routine_at(settings, i)->task_name, *what = NULL;
         char *folder;
         /* Weights go by the task's name; of a task that the run has not, nothing is taken. */
-        if (!kind->inherit || et_model_member_find(&folder, model_dir, name, NULL))
+        if (!kind->inherit || et_artifact_find_member(&folder, model_dir, name, NULL))
             continue;
         status = kind->inherit(et_multitask_options_of(settings, i), folder, arena, &what, error);
         et_free(folder);

@@ -5,11 +5,11 @@
 #define ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H
 
 #include "tasks/multitask/multitask_options.h"
-#include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 #define ET_MULTITASK_FOLDER "task_%d" /* in the run; from 1 */
 #define ET_MULTITASK_TASKS                                                                         \
-    ET_MODEL_MEMBERS /* key of an identity: a dict of the tasks' own, by name */
+    ET_ARTIFACT_MEMBERS /* key of an identity: a dict of the tasks' own, by name */
 
 /* settings and what it points to outlive the task, as context's things do. */
 int et_multitask_task_open(et_task **out, const et_multitask_settings *settings,

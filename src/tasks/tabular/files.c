@@ -43,7 +43,7 @@ static const char *given(const et_tabular_options *options, int which)
 /* path: the run's own, or a given one, which may be an export that has it. */
 static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
 {
-    return et_model_place_read_named(path, files[which].name, BYTES_MAX, bytes, length, error);
+    return et_artifact_read_named(path, files[which].name, BYTES_MAX, bytes, length, error);
 }
 
 static int checksum_of(uint64_t *checksum, int which, const char *path, et_error *error)
@@ -105,16 +105,16 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
     return is_exact(self) ? et_target_unit_identify(self->encoder, identity, error) : ET_OK;
 }
 
-int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity, et_error *error)
+int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
     for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
         char *bytes = NULL;
         size_t length;
-        const char *path = et_model_place_path(place, files[i].name, &arena);
-        status = path ? et_model_place_read(place, files[i].name, BYTES_MAX, &bytes, &length, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+        const char *path = et_artifact_path(artifact, files[i].name, &arena);
+        status = path ? et_artifact_read(artifact, files[i].name, BYTES_MAX, &bytes, &length, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
         if (!status)
             status = check_belongs(et_checksum(bytes, length), identity, i, path, error);
         et_free(bytes);
@@ -126,12 +126,12 @@ int et_tabular_belongs_in(const et_model_place *place, const et_identity *identi
 int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
                        et_error *error)
 {
-    et_model_place place;
+    et_artifact artifact;
     (void)options;
-    int status = et_model_place_open(&place, model_dir, error);
+    int status = et_artifact_open(&artifact, model_dir, error);
     if (!status)
-        status = et_tabular_belongs_in(&place, identity, error);
-    et_model_place_close(&place);
+        status = et_tabular_belongs_in(&artifact, identity, error);
+    et_artifact_close(&artifact);
     return status;
 }
 

@@ -22,16 +22,17 @@ static bool is_ours(const char *name)
 }
 
 /* A run of another task is told as such, not by a name that is not known here. */
-int et_tabular_graph_check(et_experiment *experiment, const et_model_place *place, et_arena *arena,
+int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error)
 {
     const char *name;
-    int status = et_experiment_named_in_place(&name, &et_tabular_program, place, arena, error);
+    int status = et_experiment_artifact_name(&name, &et_tabular_program, artifact, arena, error);
     if (!status && name && !is_ours(name))
         status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a task for tables",
-                         place->name, name);
+                         artifact->name, name);
     return status ? status
-                  : et_experiment_open_place(experiment, &et_tabular_program, place, arena, error);
+                  : et_experiment_open_artifact(experiment, &et_tabular_program, artifact, arena,
+                                                error);
 }
 
 int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
@@ -53,9 +54,9 @@ void et_tabular_graph_build(et_scope *scope, void *graph)
     et_tabular_build_outputs(scope, g->options, g->encoder, &g->target);
 }
 
-int et_tabular_graph_check_identity(const et_experiment *experiment, const et_model_place *place,
+int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
                                     const et_identity *identity, et_error *error)
 {
-    int status = et_experiment_check_model(experiment, identity, et_model_place_run(place), error);
-    return status ? status : et_tabular_belongs_in(place, identity, error);
+    int status = et_experiment_check_model(experiment, identity, et_artifact_run(artifact), error);
+    return status ? status : et_tabular_belongs_in(artifact, identity, error);
 }

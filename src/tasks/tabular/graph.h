@@ -10,7 +10,7 @@
 typedef struct et_tabular_graph et_tabular_graph;
 
 /* Reads the settings. ET_ECONFIG: they are those of another task. */
-int et_tabular_graph_check(et_experiment *experiment, const et_model_place *place, et_arena *arena,
+int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error);
 
 /* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
@@ -22,7 +22,7 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
 void et_tabular_graph_build(et_scope *scope, void *graph);
 
 /* Whether settings and files beside a checkpoint are those that it was made with. */
-int et_tabular_graph_check_identity(const et_experiment *experiment, const et_model_place *place,
+int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
                                     const et_identity *identity, et_error *error);
 
 #endif

@@ -12,7 +12,7 @@
 #include "data/table/table.h"
 #include "formats/events/log_names.h"
 #include "tasks/tabular/tabular_options.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* What a trained model gives (et_output): of classes probabilities, float32 [rows, classes]; of
  * numbers values in the encoder's unit of the target (et_encoder_unit), float32 [rows, targets]. */
@@ -59,8 +59,8 @@ void et_tabular_task_close(et_task *task); /* NULL allowed */
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error);
 int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
                        et_error *error);
-/* The second of a place (train/checkpoint/artifact/model_place.h). */
-int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity,
+/* The second, of an artifact (train/checkpoint/artifact/artifact.h). */
+int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity,
                           et_error *error);
 
 #endif

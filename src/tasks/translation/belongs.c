@@ -22,12 +22,12 @@ int et_translation_belongs(const void *options, const char *model_dir, const et_
 {
     et_arena arena = ET_ARENA_INIT;
     et_vocabularies v;
-    et_model_place place;
+    et_artifact artifact;
     et_vocabularies_init(&v, &((const et_translation_options *)options)->vocabulary);
-    int status = et_model_place_open(&place, model_dir, error);
+    int status = et_artifact_open(&artifact, model_dir, error);
     if (!status)
-        status = et_vocabularies_check_files(&v, identity, &place, &arena, error);
-    et_model_place_close(&place);
+        status = et_vocabularies_check_files(&v, identity, &artifact, &arena, error);
+    et_artifact_close(&artifact);
     et_arena_release(&arena);
     return status;
 }

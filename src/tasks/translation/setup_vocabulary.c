@@ -15,7 +15,7 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "tasks/translation/translation_task_private.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* One of them, on its way. */
 typedef struct opening {
@@ -132,8 +132,8 @@ static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_
 {
     *out = NULL;
     *bytes = NULL;
-    int status = et_model_place_read_named(o->given, o->role->file, ET_VOCABULARY_BYTES_MAX, bytes,
-                                           length, error);
+    int status = et_artifact_read_named(o->given, o->role->file, ET_VOCABULARY_BYTES_MAX, bytes,
+                                        length, error);
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 

@@ -78,33 +78,33 @@ typedef struct model_file {
     size_t length;
 } model_file;
 
-static int read_file(model_file *file, const et_vocabularies *v, int i, const et_model_place *place,
+static int read_file(model_file *file, const et_vocabularies *v, int i, const et_artifact *artifact,
                      et_arena *arena, et_error *error)
 {
-    *file = (model_file){ .path = et_model_place_path(place, v->roles[i].file, arena) };
-    return file->path ? et_model_place_read(place, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
-                                            &file->bytes, &file->length, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+    *file = (model_file){ .path = et_artifact_path(artifact, v->roles[i].file, arena) };
+    return file->path ? et_artifact_read(artifact, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
+                                         &file->bytes, &file->length, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
 }
 
 /* Loaded now, so that a model that cannot be used is known before weights are read. */
-static int read_one(et_vocabularies *v, int i, const et_model_place *place, et_arena *arena,
+static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_arena *arena,
                     et_error *error)
 {
     model_file file;
-    int status = read_file(&file, v, i, place, arena, error);
+    int status = read_file(&file, v, i, artifact, arena, error);
     if (!status)
         status = et_vocabulary_parse(&v->models[i], file.bytes, file.length, file.path, error);
     et_free(file.bytes);
     return status ? status : et_vocabulary_load(v->models[i], error);
 }
 
-int et_vocabularies_read(et_vocabularies *v, const et_model_place *place, et_arena *arena,
+int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_arena *arena,
                          et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; i < v->count && !status; i++)
-        status = read_one(v, i, place, arena, error);
+        status = read_one(v, i, artifact, arena, error);
     return status;
 }
 
@@ -147,25 +147,25 @@ int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
 }
 
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
-                              const et_model_place *place, et_arena *arena, et_error *error)
+                              const et_artifact *artifact, et_arena *arena, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; i < v->count && !status; i++) {
-        const char *path = et_model_place_path(place, v->roles[i].file, arena);
+        const char *path = et_artifact_path(artifact, v->roles[i].file, arena);
         status = path ? et_vocabularies_check(v, i, et_vocabulary_checksum(v->models[i]), identity,
                                               path, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
     }
     return status;
 }
 
 int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
-                                const et_model_place *place, et_arena *arena, et_error *error)
+                                const et_artifact *artifact, et_arena *arena, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; i < v->count && !status; i++) {
         model_file file;
-        status = read_file(&file, v, i, place, arena, error);
+        status = read_file(&file, v, i, artifact, arena, error);
         if (!status)
             status = et_vocabularies_check(v, i, et_checksum(file.bytes, file.length), identity,
                                            file.path, error);
@@ -189,23 +189,16 @@ static bool is_named(const char *path)
     return path && *path;
 }
 
-/* What a setting says of a text of a run, or of an export in one file. */
-static const char *path_of(const et_model_place *place, const char *file, et_arena *arena)
-{
-    return et_model_place_is_file(place) ? et_arena_strdup(arena, place->name)
-                                         : et_model_place_path(place, file, arena);
-}
-
 /* *has: whether the run has all of them. */
-static int find_files(const et_vocabularies *v, const et_model_place *place, et_arena *arena,
+static int find_files(const et_vocabularies *v, const et_artifact *artifact, et_arena *arena,
                       const char **paths, bool *has, et_error *error)
 {
     *has = true;
     for (int i = 0; i < v->count; i++) {
-        paths[i] = path_of(place, v->roles[i].file, arena);
+        paths[i] = et_artifact_setting(artifact, v->roles[i].file, arena);
         if (!paths[i])
-            return et_alloc_failed(error, strlen(place->name), "a path");
-        *has = *has && et_model_place_has(place, v->roles[i].file);
+            return et_alloc_failed(error, strlen(artifact->name), "a path");
+        *has = *has && et_artifact_has(artifact, v->roles[i].file);
     }
     return ET_OK;
 }
@@ -222,13 +215,13 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
         (is_named(settings->source.path) && is_named(settings->target.path)))
         return ET_OK;
     const char *shared_text = NULL;
-    et_model_place place;
-    int status = et_model_place_open(&place, model_dir, error);
+    et_artifact artifact;
+    int status = et_artifact_open(&artifact, model_dir, error);
     if (!status)
-        status = find_files(&both, &place, arena, paths, &has, error);
-    if (!status && !(shared_text = path_of(&place, shared->file, arena)))
+        status = find_files(&both, &artifact, arena, paths, &has, error);
+    if (!status && !(shared_text = et_artifact_setting(&artifact, shared->file, arena)))
         status = et_alloc_failed(error, strlen(model_dir), "a path");
-    et_model_place_close(&place);
+    et_artifact_close(&artifact);
     if (status)
         return status;
     if (!has && !settings->shared)

@@ -4,7 +4,7 @@
  *
  *     et_vocabularies v;
  *     et_vocabularies_init(&v, &options->vocabulary);
- *     if (et_vocabularies_read(&v, place, &arena, &error)) ...
+ *     if (et_vocabularies_read(&v, artifact, &arena, &error)) ...
  *     et_sides sides = et_vocabularies_sides(&v);
  *     et_vocabularies_close(&v);
  *
@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "tasks/translation/translation_options.h"
-#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* Files of a run: of one for both sides, or of one each. */
 #define ET_TRANSLATION_VOCABULARY        "vocabulary.model"
@@ -53,7 +53,7 @@ et_sides et_vocabularies_sides(const et_vocabularies *v);
 
 /* Opens those of a trained model, and has SentencePiece load them. path names are for messages and
  * live in arena. */
-int et_vocabularies_read(et_vocabularies *v, const et_model_place *place, et_arena *arena,
+int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_arena *arena,
                          et_error *error);
 
 /* Whether number i is the one that a checkpoint was trained with; checksum: of its bytes, which
@@ -61,13 +61,13 @@ int et_vocabularies_read(et_vocabularies *v, const et_model_place *place, et_are
 int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
                           const et_identity *identity, const char *path, et_error *error);
 
-/* The same for all that are open, of a place. */
+/* The same for all that are open, of an artifact. */
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
-                              const et_model_place *place, et_arena *arena, et_error *error);
+                              const et_artifact *artifact, et_arena *arena, et_error *error);
 
 /* And for their files there, of which none need be open: what is damaged is not parsed. */
 int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
-                                const et_model_place *place, et_arena *arena, et_error *error);
+                                const et_artifact *artifact, et_arena *arena, et_error *error);
 
 /* Settings of a new run that begins with the weights of another, model_dir: those that name no
  * model name that run's, and the sides share one if its sides do. *taken: what was, for people;

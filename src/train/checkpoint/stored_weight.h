@@ -1,6 +1,6 @@
 /* A weight as a file has it: float32; bfloat16; or bytes, a matrix as scale q (row_product.h) with
  * the scales, float32 [rows, 1] or [1, columns], in a tensor of their own that is named by
- * ET_MODEL_SCALE. Matrices alone are stored so: what else a model has is little. */
+ * ET_ARTIFACT_SCALE. Matrices alone are stored so: what else a model has is little. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 #define ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 

@@ -1,5 +1,5 @@
 /* What the files of a run's directory are called, each said here and nowhere else
- * (tools/check-names); a kind of task adds its own (model_place.h). Who writes which stands beside
+ * (tools/check-names); a kind of task adds its own (artifact.h). Who writes which stands beside
  * it, what is in it in the header of its owner.
  *
  *   RUN/params.yaml, metrics.jsonl, train.log, info.json, recovery.json
@@ -16,7 +16,7 @@
 #define ET_RUN_MESSAGES "train.log"     /* command/session.h: what people were told */
 #define ET_RUN_SESSIONS "info.json"     /* command/session.h: who worked on it, and when */
 #define ET_RUN_RECOVERY "recovery.json" /* recovery.h */
-#define ET_RUN_MEMBER   "member.yaml"   /* model_member.h: which of several tasks */
+#define ET_RUN_MEMBER   "member.yaml"   /* artifact.h: which of several tasks */
 #define ET_RUN_BUILDER  "builder.yaml"  /* of a program's job in place of settings: which builder */
 
 #define ET_RUN_LOCK "lock" /* in checkpoints/, in validation/: held by who writes there */

@@ -14,8 +14,9 @@
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/run/run_names.h"
 
-static const char *const model_files[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA,  ET_TABLE_FEATURES,
-                                           ET_RUN_BUILDER,  (ET_MODEL_WEIGHTS), NULL };
+static const char *const model_files[] = { ET_TABLE_SCHEMA,       ET_TABLE_METADATA,
+                                           ET_TABLE_FEATURES,     ET_RUN_BUILDER,
+                                           (ET_ARTIFACT_WEIGHTS), NULL };
 
 static bool is_of_model(const char *name)
 {

@@ -18,41 +18,43 @@
 #include "tasks/tabular/tensorfx/builder_files.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
-#include "train/checkpoint/artifact/model_load.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
 
 /* ---- the encoder ---- */
 
 /* A text, kept as it is: an export has the same. Messages begin with *path. */
-static int read_text(et_table_model *model, const et_model_place *place, int which,
+static int read_text(et_table_model *model, const et_artifact *artifact, int which,
                      const char *name, const char **path, et_error *error)
 {
     char *bytes;
-    *path = et_model_place_path(place, name, &model->arena);
+    *path = et_artifact_path(artifact, name, &model->arena);
     if (!*path)
         return et_alloc_failed(error, strlen(model->directory), "a path");
     model->text[which].name = name;
-    int status = et_model_place_read(place, name, ET_TABLE_BYTES_MAX, &bytes,
-                                     &model->text[which].length, error);
+    int status = et_artifact_read(artifact, name, ET_TABLE_BYTES_MAX, &bytes,
+                                  &model->text[which].length, error);
     model->text[which].bytes = bytes;
     return status;
 }
 
-static int read_encoder(et_table_model *model, const et_model_place *place, et_error *error)
+static int read_encoder(et_table_model *model, const et_artifact *artifact, et_error *error)
 {
-    const et_model_text *text = model->text;
+    const et_artifact_text *text = model->text;
     const char *path;
-    int status = read_text(model, place, ET_TABLE_TEXT_SCHEMA, ET_TABLE_SCHEMA, &path, error);
+    int status = read_text(model, artifact, ET_TABLE_TEXT_SCHEMA, ET_TABLE_SCHEMA, &path, error);
     if (!status)
         status = et_schema_parse(&model->schema, text->bytes, text->length, path, error);
     text = &model->text[ET_TABLE_TEXT_METADATA];
     if (!status)
-        status = read_text(model, place, ET_TABLE_TEXT_METADATA, ET_TABLE_METADATA, &path, error);
+        status =
+            read_text(model, artifact, ET_TABLE_TEXT_METADATA, ET_TABLE_METADATA, &path, error);
     if (!status)
         status = et_metadata_parse(&model->metadata, text->bytes, text->length, path, error);
     text = &model->text[ET_TABLE_TEXT_FEATURES];
     if (!status)
-        status = read_text(model, place, ET_TABLE_TEXT_FEATURES, ET_TABLE_FEATURES, &path, error);
+        status =
+            read_text(model, artifact, ET_TABLE_TEXT_FEATURES, ET_TABLE_FEATURES, &path, error);
     if (!status)
         status = et_feature_set_parse(&model->features, text->bytes, text->length, path, error);
     if (!status)
@@ -63,16 +65,16 @@ static int read_encoder(et_table_model *model, const et_model_place *place, et_e
 
 /* ---- which model ---- */
 
-static int open_builder(et_table_model *model, const et_model_place *place,
+static int open_builder(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
-    const et_model_text *text = &model->text[ET_TABLE_TEXT_MODEL];
+    const et_artifact_text *text = &model->text[ET_TABLE_TEXT_MODEL];
     const char *path;
     const et_data_set_options parts = { .schema = model->schema,
                                         .metadata = model->metadata,
                                         .features = model->features };
     et_model_builder_class whole;
-    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
+    int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
     if (!status)
         status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
                                   options->builder, error);
@@ -91,10 +93,10 @@ static int open_builder(et_table_model *model, const et_model_place *place,
                                           &model->payload, error);
 }
 
-static int open_run(et_table_model *model, const et_model_place *place, et_error *error)
+static int open_run(et_table_model *model, const et_artifact *artifact, et_error *error)
 {
     const char *path;
-    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_RUN_SETTINGS, &path, error);
+    int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_SETTINGS, &path, error);
     if (!status)
         status = et_tabular_graph_open(&model->graph, &model->experiment, model->directory,
                                        model->encoder, &model->arena, error);
@@ -116,42 +118,43 @@ static int open_run(et_table_model *model, const et_model_place *place, et_error
 }
 
 /* A directory that is neither is told of by what a person most likely meant. */
-static int check_place(const et_model_place *place, bool *job, et_error *error)
+static int check_place(const et_artifact *artifact, bool *job, et_error *error)
 {
-    *job = et_model_place_has(place, ET_RUN_BUILDER);
-    if (*job || et_model_place_has(place, ET_RUN_SETTINGS))
+    *job = et_artifact_has(artifact, ET_RUN_BUILDER);
+    if (*job || et_artifact_has(artifact, ET_RUN_SETTINGS))
         return ET_OK;
     char below[600];
-    if (et_model_place_below(place->name, below, sizeof below))
+    if (et_artifact_below(artifact->name, below, sizeof below))
         return et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
-                       place->name, below);
+                       artifact->name, below);
     return et_fail(error, ET_ENOTFOUND,
-                   et_file_exists(place->name)
+                   et_file_exists(artifact->name)
                        ? "%s: not a trained model of tables: it has neither " ET_RUN_SETTINGS
                          " nor " ET_RUN_BUILDER
                        : "%s: no such directory",
-                   place->name);
+                   artifact->name);
 }
 
-int et_table_model_open(et_table_model **out, const et_model_place *place,
+int et_table_model_open(et_table_model **out, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
     bool job;
     *out = NULL;
-    int status = check_place(place, &job, error);
+    int status = check_place(artifact, &job, error);
     et_table_model *model = status ? NULL : et_alloc_zero(1, sizeof *model);
     if (!model)
         return status ? status : et_alloc_failed(error, sizeof *model, "a model");
     model->live_weights = options->live_weights;
-    model->directory = et_strdup(place->name);
+    model->directory = et_strdup(artifact->name);
     if (!model->directory)
-        status = et_alloc_failed(error, strlen(place->name), "a path");
+        status = et_alloc_failed(error, strlen(artifact->name), "a path");
     if (!status && !job)
-        status = et_tabular_graph_check(&model->experiment, place, &model->arena, error);
+        status = et_tabular_graph_check(&model->experiment, artifact, &model->arena, error);
     if (!status)
-        status = read_encoder(model, place, error);
+        status = read_encoder(model, artifact, error);
     if (!status)
-        status = job ? open_builder(model, place, options, error) : open_run(model, place, error);
+        status =
+            job ? open_builder(model, artifact, options, error) : open_run(model, artifact, error);
     if (status)
         et_table_model_close(model);
     else
@@ -187,13 +190,13 @@ void et_table_model_close(et_table_model *model)
 /* ---- weights ---- */
 
 /* Whether what lies beside the weights is theirs. */
-static int check_belongs(void *payload, const et_model_load *load, et_error *error)
+static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
 {
     const et_table_model *model = payload;
     const et_identity identity = { load->checkpoint, load->facts.identity };
-    return model->kind
-               ? et_builder_check_identity(&identity, model->encoder, error)
-               : et_tabular_graph_check_identity(&model->experiment, load->place, &identity, error);
+    return model->kind ? et_builder_check_identity(&identity, model->encoder, error)
+                       : et_tabular_graph_check_identity(&model->experiment, load->artifact,
+                                                         &identity, error);
 }
 
 /* After a restore a builder has a word, as documented for local init. */
@@ -222,17 +225,17 @@ static int read_units(et_table_model *model, et_error *error)
     return status ? et_fail_while(error, status, "%s", model->checkpoint) : ET_OK;
 }
 
-int et_table_model_load(et_table_model *model, const et_model_place *place,
+int et_table_model_load(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
-    et_model_load load = { .place = place,
-                           .params = model->params,
-                           .named = options->checkpoint,
-                           .live_weights = model->live_weights,
-                           .facts = { .arena = &model->arena },
-                           .check = check_belongs,
-                           .payload = model };
-    int status = et_model_load_weights(&load, error);
+    et_artifact_weights load = { .artifact = artifact,
+                                 .params = model->params,
+                                 .named = options->checkpoint,
+                                 .live_weights = model->live_weights,
+                                 .facts = { .arena = &model->arena },
+                                 .check = check_belongs,
+                                 .payload = model };
+    int status = et_artifact_load(&load, error);
     model->checkpoint = load.checkpoint;
     model->step = load.facts.step;
     model->identity = load.facts.identity;

@@ -115,7 +115,7 @@ static void find_targets(et_predictor *p)
 }
 
 /* The graph declares what the weights of a first predictor are then loaded into. */
-static int open_pass(et_predictor *p, const et_model_place *place,
+static int open_pass(et_predictor *p, const et_artifact *artifact,
                      const et_predictor_options *options, et_error *error)
 {
     et_table_model *model = p->model;
@@ -129,7 +129,7 @@ static int open_pass(et_predictor *p, const et_model_place *place,
     if (!status && !p->shares)
         status = et_params_materialize(model->params, false, error);
     if (!status && !p->shares)
-        status = et_table_model_load(model, place, options, error);
+        status = et_table_model_load(model, artifact, options, error);
     if (!status)
         status = et_pass_prepare(p->pass, &p->layout, error);
     if (!status)
@@ -142,14 +142,14 @@ static int open_pass(et_predictor *p, const et_model_place *place,
 }
 
 /* place: NULL of one that shares. */
-static int open_predictor(et_predictor **out, const et_model_place *place,
+static int open_predictor(et_predictor **out, const et_artifact *artifact,
                           const et_predictor_options *options, et_error *error)
 {
     static const et_predictor_options defaults = { 0 };
     const et_predictor_options *o = options ? options : &defaults;
     int status = et_thread_check_stack(error);
     if (!status)
-        status = check_options(place != NULL, o, error);
+        status = check_options(artifact != NULL, o, error);
     et_predictor *p = status ? NULL : et_alloc_zero(1, sizeof *p);
     if (!p)
         return status ? status : et_alloc_failed(error, sizeof *p, "a predictor");
@@ -158,9 +158,9 @@ static int open_predictor(et_predictor **out, const et_model_place *place,
     if (p->shares)
         p->model = o->shares->model;
     else
-        status = et_table_model_open(&p->model, place, o, error);
+        status = et_table_model_open(&p->model, artifact, o, error);
     if (!status)
-        status = open_pass(p, place, o, error);
+        status = open_pass(p, artifact, o, error);
     if (status)
         et_predictor_close(p);
     else
@@ -171,24 +171,24 @@ static int open_predictor(et_predictor **out, const et_model_place *place,
 int et_predictor_open(et_predictor **out, const char *model_dir,
                       const et_predictor_options *options, et_error *error)
 {
-    et_model_place place = { .name = NULL };
+    et_artifact artifact = { .name = NULL };
     *out = NULL;
-    int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
+    int status = model_dir ? et_artifact_open(&artifact, model_dir, error) : ET_OK;
     if (!status)
-        status = open_predictor(out, model_dir ? &place : NULL, options, error);
-    et_model_place_close(&place);
+        status = open_predictor(out, model_dir ? &artifact : NULL, options, error);
+    et_artifact_close(&artifact);
     return status;
 }
 
 int et_predictor_open_memory(et_predictor **out, const void *bytes, size_t length,
                              const et_predictor_options *options, et_error *error)
 {
-    et_model_place place;
+    et_artifact artifact;
     *out = NULL;
-    int status = et_model_place_open_memory(&place, bytes, length, error);
+    int status = et_artifact_open_memory(&artifact, bytes, length, error);
     if (!status)
-        status = open_predictor(out, &place, options, error);
-    et_model_place_close(&place);
+        status = open_predictor(out, &artifact, options, error);
+    et_artifact_close(&artifact);
     return status;
 }
 

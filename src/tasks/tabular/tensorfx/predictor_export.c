@@ -1,5 +1,5 @@
 /* A model for use alone: what rows are encoded by and what the model is, as it was read, beside its
- * weights (train/checkpoint/artifact/model_export.h). */
+ * weights (train/checkpoint/artifact/artifact.h). */
 #include <etude/model_export.h>
 
 #include <stdio.h>
@@ -13,13 +13,13 @@ static int write_own(const et_predictor *p, const char *path, const char *precis
                      et_error *error)
 {
     const et_table_model *from = p->model;
-    const et_model_export model = { .texts = from->text,
-                                    .count = ET_TABLE_TEXTS,
-                                    .params = from->params,
-                                    .step = from->step,
-                                    .identity = from->identity,
-                                    .precision = precision };
-    return et_model_export_write(&model, path, error);
+    const et_artifact_content model = { .texts = from->text,
+                                        .count = ET_TABLE_TEXTS,
+                                        .params = from->params,
+                                        .step = from->step,
+                                        .identity = from->identity,
+                                        .precision = precision };
+    return et_artifact_write(&model, path, error);
 }
 
 /* ---- ONNX: encoded rows in, predictions out ---- */
@@ -62,17 +62,17 @@ static const char *put_ids(et_onnx *to, const et_encoded_field *field, const cha
 static const char *put_input(void *payload, et_onnx *to, const char *name, const char *value)
 {
     const et_encoder *encoder = ((const et_predictor *)payload)->model->encoder;
-    int place = 0;
-    while (place < et_encoder_fields(encoder) &&
-           strcmp(et_encoder_field(encoder, place)->name, name) != 0)
-        place++;
-    if (place == et_encoder_fields(encoder)) /* the mask of a batch */
+    int artifact = 0;
+    while (artifact < et_encoder_fields(encoder) &&
+           strcmp(et_encoder_field(encoder, artifact)->name, name) != 0)
+        artifact++;
+    if (artifact == et_encoder_fields(encoder)) /* the mask of a batch */
         return value;
-    const et_encoded_field *field = et_encoder_field(encoder, place);
+    const et_encoded_field *field = et_encoder_field(encoder, artifact);
     float *item = et_alloc((size_t)field->width, sizeof *item);
     int64_t *ids = et_alloc(2 * (size_t)field->width, sizeof *ids);
     const char *put = NULL;
-    if (item && ids && et_encoder_missing(encoder, place, item, NULL))
+    if (item && ids && et_encoder_missing(encoder, artifact, item, NULL))
         put = value; /* predicting fails there, too */
     else if (item && ids)
         put = field->kind == ET_ENCODED_IDS ? put_ids(to, field, value, (const void *)item, ids)

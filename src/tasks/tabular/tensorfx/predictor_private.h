@@ -11,7 +11,7 @@
 #include "data/table/features/encoder.h"
 #include "data/table/rows/csv.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* Those that an export has beside its weights, and the most bytes of one. */
 enum {
@@ -29,8 +29,8 @@ enum {
 /* What is in a directory: read once, shared by predictors, which only read it. */
 typedef struct et_table_model {
     et_arena arena;
-    char *directory;                    /* or the file; owned, as all below */
-    et_model_text text[ET_TABLE_TEXTS]; /* as they were read; their bytes are owned */
+    char *directory;                       /* or the file; owned, as all below */
+    et_artifact_text text[ET_TABLE_TEXTS]; /* as they were read; their bytes are owned */
     et_schema *schema;
     et_metadata *metadata;
     et_feature_set *features;
@@ -60,11 +60,11 @@ typedef struct et_table_model {
     et_model_builder *builder; /* of its class's size */
 } et_table_model;
 
-int et_table_model_open(et_table_model **out, const et_model_place *place,
+int et_table_model_open(et_table_model **out, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error);
 void et_table_model_close(et_table_model *model); /* NULL allowed */
 /* Loads the weights, from the same place; the store has been declared into by then. */
-int et_table_model_load(et_table_model *model, const et_model_place *place,
+int et_table_model_load(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error);
 
 typedef struct et_predicted_output {

@@ -223,13 +223,13 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
 
 /* close takes a translator in any state of opening. place: NULL of one that shares. device: NULL
  * for one of its own. */
-static int open_translator(et_translator **out, const et_model_place *place, et_device *device,
+static int open_translator(et_translator **out, const et_artifact *artifact, et_device *device,
                            const et_translator_options *options, et_error *error)
 {
     static const et_translator_options defaults = { 0 };
     int status = et_thread_check_stack(error);
     if (!status)
-        status = check_options(place != NULL, options ? options : &defaults, error);
+        status = check_options(artifact != NULL, options ? options : &defaults, error);
     if (status)
         return status;
     et_translator *t = et_alloc_zero(1, sizeof *t);
@@ -242,9 +242,9 @@ static int open_translator(et_translator **out, const et_model_place *place, et_
     if (t->options.decoding)
         t->decoding = *t->options.decoding;
     t->first_line = 1;
-    status = place ? et_translator_open_model(t, place, error)
-                   : open_shared(t, t->options.shares, error);
-    if (place && !status)
+    status = artifact ? et_translator_open_model(t, artifact, error)
+                      : open_shared(t, t->options.shares, error);
+    if (artifact && !status)
         status = make_decoder(t, error);
     if (status)
         et_translator_close(t);
@@ -256,24 +256,24 @@ static int open_translator(et_translator **out, const et_model_place *place, et_
 int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
-    et_model_place place = { .name = NULL };
+    et_artifact artifact = { .name = NULL };
     *out = NULL;
-    int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
+    int status = model_dir ? et_artifact_open(&artifact, model_dir, error) : ET_OK;
     if (!status)
-        status = open_translator(out, model_dir ? &place : NULL, NULL, options, error);
-    et_model_place_close(&place);
+        status = open_translator(out, model_dir ? &artifact : NULL, NULL, options, error);
+    et_artifact_close(&artifact);
     return status;
 }
 
 int et_translator_open_memory(et_translator **out, const void *bytes, size_t length,
                               const et_translator_options *options, et_error *error)
 {
-    et_model_place place;
+    et_artifact artifact;
     *out = NULL;
-    int status = et_model_place_open_memory(&place, bytes, length, error);
+    int status = et_artifact_open_memory(&artifact, bytes, length, error);
     if (!status)
-        status = open_translator(out, &place, NULL, options, error);
-    et_model_place_close(&place);
+        status = open_translator(out, &artifact, NULL, options, error);
+    et_artifact_close(&artifact);
     return status;
 }
 

@@ -9,33 +9,32 @@
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
-#include "train/checkpoint/artifact/model_export.h"
-#include "train/checkpoint/artifact/model_load.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/stored_weight.h"
 
 /* ---- weights ---- */
 
 /* Whether what lies beside the weights, settings and vocabulary, is theirs. */
-static int check_belongs(void *payload, const et_model_load *load, et_error *error)
+static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
 {
     et_translator *t = payload;
     et_identity identity = { load->checkpoint, load->facts.identity };
     int status = et_experiment_check_model(&t->experiment, &identity,
-                                           et_model_place_run(load->place), error);
+                                           et_artifact_run(load->artifact), error);
     return status ? status
-                  : et_vocabularies_check_all(&t->own, &identity, load->place, &t->arena, error);
+                  : et_vocabularies_check_all(&t->own, &identity, load->artifact, &t->arena, error);
 }
 
-static int load_weights(et_translator *t, const et_model_place *place, et_error *error)
+static int load_weights(et_translator *t, const et_artifact *artifact, et_error *error)
 {
-    et_model_load load = { .place = place,
-                           .params = t->params,
-                           .named = t->options.checkpoint,
-                           .live_weights = t->options.live_weights,
-                           .facts = { .arena = &t->arena },
-                           .check = check_belongs,
-                           .payload = t };
-    int status = et_model_load_weights(&load, error);
+    et_artifact_weights load = { .artifact = artifact,
+                                 .params = t->params,
+                                 .named = t->options.checkpoint,
+                                 .live_weights = t->options.live_weights,
+                                 .facts = { .arena = &t->arena },
+                                 .check = check_belongs,
+                                 .payload = t };
+    int status = et_artifact_load(&load, error);
     t->checkpoint = load.checkpoint;
     t->step = load.facts.step;
     t->identity = load.facts.identity;
@@ -45,11 +44,11 @@ static int load_weights(et_translator *t, const et_model_place *place, et_error 
 /* ---- the rest ---- */
 
 /* The run's own copies: what the ids of its weights mean. */
-static int open_vocabularies(et_translator *t, const et_model_place *place, et_error *error)
+static int open_vocabularies(et_translator *t, const et_artifact *artifact, et_error *error)
 {
     const et_translation_options *options = t->experiment.task;
     et_vocabularies_init(&t->own, &options->vocabulary);
-    int status = et_vocabularies_read(&t->own, place, &t->arena, error);
+    int status = et_vocabularies_read(&t->own, artifact, &t->arena, error);
     if (!status)
         t->sides = et_vocabularies_sides(&t->own);
     t->vocabularies = &t->own;
@@ -103,7 +102,7 @@ int et_translator_resolve_precision(et_translator *t, const char *stored, et_err
     if (!precision && strcmp(stored, "float32") != 0)
         precision = stored;
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    int status = precision ? et_model_export_check_precision(precision, error) : ET_OK;
+    int status = precision ? et_artifact_check_precision(precision, error) : ET_OK;
     if (precision)
         bf16 = !strcmp(precision, "bfloat16");
     t->int8 = precision && !strcmp(precision, "int8");
@@ -111,19 +110,19 @@ int et_translator_resolve_precision(et_translator *t, const char *stored, et_err
     return status;
 }
 
-int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error)
+int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error)
 {
-    int status =
-        et_experiment_open_place(&t->experiment, &et_translation_program, place, &t->arena, error);
+    int status = et_experiment_open_artifact(&t->experiment, &et_translation_program, artifact,
+                                             &t->arena, error);
     if (!status)
-        status = et_translator_resolve_precision(t, et_model_place_precision(place), error);
+        status = et_translator_resolve_precision(t, et_artifact_precision(artifact), error);
     if (!status)
-        status = open_vocabularies(t, place, error);
+        status = open_vocabularies(t, artifact, error);
     if (!status)
         status = et_device_open(&t->device, error);
     if (!status)
         status = declare_params(t, error);
     if (!status)
-        status = load_weights(t, place, error);
+        status = load_weights(t, artifact, error);
     return status || !t->int8 ? status : round_weights(t, error);
 }

@@ -46,7 +46,7 @@ struct et_translator {
 
 /* translator_model.c. Reads settings, vocabularies and weights from place, which is not needed
  * afterwards, and opens the device. */
-int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error);
+int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error);
 /* Sets act and int8 by the options and by what weights are stored in. */
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
 /* The model as the settings describe it, with positions for the smallest batch. */

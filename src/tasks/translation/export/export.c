@@ -1,5 +1,5 @@
 /* A model for use alone: settings and vocabulary beside its weights
- * (train/checkpoint/artifact/model_export.h). */
+ * (train/checkpoint/artifact/artifact.h). */
 #include <etude/model_export.h>
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/export/export_formats.h"
 #include "tasks/translation/translation_task.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
 
 static int write_model(const et_translator *t, const char *path, const char *precision,
@@ -15,21 +15,21 @@ static int write_model(const et_translator *t, const char *path, const char *pre
 {
     const et_vocabularies *v = t->vocabularies;
     int status = et_experiment_print(&t->experiment, settings, error);
-    et_model_text texts[1 + ET_SIDES] = {
+    et_artifact_text texts[1 + ET_SIDES] = {
         { ET_RUN_SETTINGS, et_strbuf_text(settings), settings->length },
     };
     for (int i = 0; i < v->count; i++) {
-        et_model_text *text = &texts[1 + i];
+        et_artifact_text *text = &texts[1 + i];
         text->name = v->roles[i].file;
         text->bytes = et_vocabulary_bytes(v->models[i], &text->length);
     }
-    const et_model_export model = { .texts = texts,
-                                    .count = 1 + v->count,
-                                    .params = t->params,
-                                    .step = t->step,
-                                    .identity = t->identity,
-                                    .precision = precision };
-    return status ? status : et_model_export_write(&model, path, error);
+    const et_artifact_content model = { .texts = texts,
+                                        .count = 1 + v->count,
+                                        .params = t->params,
+                                        .step = t->step,
+                                        .identity = t->identity,
+                                        .precision = precision };
+    return status ? status : et_artifact_write(&model, path, error);
 }
 
 static int write_own(const et_translator *t, const char *path, const char *precision,

@@ -1,5 +1,6 @@
-/* Items of the file: weights, narrowed where that is asked for, their scales, texts. */
-#include "train/checkpoint/artifact/model_export.h"
+/* An export: the items of its file are weights, narrowed where that is asked for, their scales,
+ * texts. */
+#include "train/checkpoint/artifact/artifact.h"
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ static const char *const precisions[] = { "float32", "bfloat16", "int8" };
 enum { FLOAT32, BFLOAT16, INT8, PRECISIONS };
 
 typedef struct draft {
-    const et_model_export *model;
+    const et_artifact_content *content;
     int precision;
     et_arena arena;
     et_safetensors_item *items;
@@ -35,7 +36,7 @@ static int find_precision(const char *name)
     return i;
 }
 
-int et_model_export_check_precision(const char *precision, et_error *error)
+int et_artifact_check_precision(const char *precision, et_error *error)
 {
     return find_precision(precision) < PRECISIONS
                ? ET_OK
@@ -74,7 +75,7 @@ static int add_int8(draft *d, const char *name, const float *values, et_shape sh
     const int64_t rows = shape.size[0], columns = shape.size[1];
     int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
     float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
-    const char *key = et_arena_printf(&d->arena, ET_MODEL_SCALE "%s", name);
+    const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_SCALE "%s", name);
     if (!q || !scale || !key)
         return no_memory(error);
     et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
@@ -85,7 +86,7 @@ static int add_int8(draft *d, const char *name, const float *values, et_shape sh
 
 static int add_weight(draft *d, int i, et_error *error)
 {
-    et_params *params = d->model->params;
+    et_params *params = d->content->params;
     const char *name = et_params_name(params, i);
     const et_shape shape = et_params_shape(params, i);
     float *values = et_params_values(params) + et_params_offset(params, i);
@@ -98,9 +99,9 @@ static int add_weight(draft *d, int i, et_error *error)
     return ET_OK;
 }
 
-static int add_text(draft *d, const et_model_text *text, et_error *error)
+static int add_text(draft *d, const et_artifact_text *text, et_error *error)
 {
-    const char *key = et_arena_printf(&d->arena, ET_MODEL_TEXT "%s", text->name);
+    const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
     if (!key)
         return no_memory(error);
     add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
@@ -110,13 +111,13 @@ static int add_text(draft *d, const et_model_text *text, et_error *error)
 /* ---- the file ---- */
 
 /* {"export":{},"identity":{...}}: no tree of a run, so a restore from it is refused. */
-static int print_state(const et_model_export *model, et_strbuf *out, et_arena *arena,
+static int print_state(const et_artifact_content *content, et_strbuf *out, et_arena *arena,
                        et_error *error)
 {
     et_value *tree = et_value_dict(arena);
     et_value_set_dict(tree, "export");
-    et_value *identity = model->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
-    int status = identity ? et_value_merge(identity, model->identity, error) : ET_OK;
+    et_value *identity = content->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
+    int status = identity ? et_value_merge(identity, content->identity, error) : ET_OK;
     if (!status && tree && !et_value_failed(tree))
         et_json_print(out, tree, 0);
     return status || (tree && !et_value_failed(tree) && !out->failed) ? status : no_memory(error);
@@ -124,16 +125,16 @@ static int print_state(const et_model_export *model, et_strbuf *out, et_arena *a
 
 static int make_items(draft *d, bool whole, et_error *error)
 {
-    const int weights = et_params_count(d->model->params);
-    const size_t most = 2 * (size_t)weights + (size_t)d->model->count;
+    const int weights = et_params_count(d->content->params);
+    const size_t most = 2 * (size_t)weights + (size_t)d->content->count;
     int status = ET_OK;
     d->items = et_arena_array(&d->arena, most, sizeof *d->items);
     if (!d->items)
         return no_memory(error);
     for (int i = 0; i < weights && !status; i++)
         status = add_weight(d, i, error);
-    for (int i = 0; i < d->model->count && whole && !status; i++)
-        status = add_text(d, &d->model->texts[i], error);
+    for (int i = 0; i < d->content->count && whole && !status; i++)
+        status = add_text(d, &d->content->texts[i], error);
     return status;
 }
 
@@ -145,12 +146,12 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
     et_value *metadata = NULL;
     int status = make_items(d, whole, error);
     if (!status)
-        status = print_state(d->model, &state, &d->arena, error);
+        status = print_state(d->content, &state, &d->arena, error);
     if (!status)
-        metadata = et_checkpoint_file_metadata(d->model->step, et_strbuf_text(&state), &d->arena);
+        metadata = et_checkpoint_file_metadata(d->content->step, et_strbuf_text(&state), &d->arena);
     if (metadata && whole) {
-        et_value_set_string(metadata, ET_MODEL_KEY_EXPORT, ET_MODEL_VERSION);
-        et_value_set_string(metadata, ET_MODEL_KEY_PRECISION, precisions[d->precision]);
+        et_value_set_string(metadata, ET_ARTIFACT_KEY_EXPORT, ET_ARTIFACT_VERSION);
+        et_value_set_string(metadata, ET_ARTIFACT_KEY_PRECISION, precisions[d->precision]);
     }
     if (!status && (!metadata || et_value_failed(metadata)))
         status = no_memory(error);
@@ -165,15 +166,16 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
 static int write_member(void *self, int which, const char *path, et_error *error)
 {
     draft *d = self;
-    if (which == d->model->count)
+    if (which == d->content->count)
         return write_file(d, path, false, error);
-    return et_file_write(path, d->model->texts[which].bytes, d->model->texts[which].length, error);
+    return et_file_write(path, d->content->texts[which].bytes, d->content->texts[which].length,
+                         error);
 }
 
 /* Texts first, in their order, then the weights. */
 static int write_directory(draft *d, const char *directory, et_error *error)
 {
-    const int count = d->model->count;
+    const int count = d->content->count;
     const char **names = et_arena_array(&d->arena, (size_t)count + 1, sizeof *names);
     if (d->precision != FLOAT32)
         return et_fail(
@@ -181,7 +183,7 @@ static int write_directory(draft *d, const char *directory, et_error *error)
             "precision %s needs a single file: give a name that ends in " ET_SAFETENSORS_SUFFIX,
             precisions[d->precision]);
     for (int i = 0; i <= count && names; i++)
-        names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
+        names[i] = i < count ? d->content->texts[i].name : ET_ARTIFACT_WEIGHTS;
     return names ? et_directory_write(directory, names, count + 1, write_member, d, error)
                  : no_memory(error);
 }
@@ -192,15 +194,23 @@ static int write_output(draft *d, const char *output, et_error *error)
                                           : write_directory(d, output, error);
 }
 
-int et_model_export_write(const et_model_export *model, const char *output, et_error *error)
+int et_artifact_write(const et_artifact_content *content, const char *output, et_error *error)
 {
-    const char *precision = model->precision ? model->precision : precisions[FLOAT32];
-    draft d = { .model = model, .precision = find_precision(precision), .arena = ET_ARENA_INIT };
+    const char *precision = content->precision ? content->precision : precisions[FLOAT32];
+    draft d = { content, .precision = find_precision(precision), .arena = ET_ARENA_INIT };
     if (!output || !*output)
         return et_fail(error, ET_ECONFIG, "the output of an export has no name");
-    int status = et_model_export_check_precision(precision, error);
+    int status = et_artifact_check_precision(precision, error);
     if (!status)
         status = write_output(&d, output, error);
     et_arena_release(&d.arena);
     return status ? et_fail_while(error, status, "exporting to %s", output) : ET_OK;
+}
+
+int et_artifact_write_weights(const et_artifact_content *content, const char *path, et_error *error)
+{
+    draft d = { content, .precision = FLOAT32, .arena = ET_ARENA_INIT };
+    int status = write_file(&d, path, false, error);
+    et_arena_release(&d.arena);
+    return status;
 }

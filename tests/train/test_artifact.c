@@ -15,7 +15,7 @@
 #include "base/dtype.h"
 #include "base/files/file.h"
 #include "engine/tensor/params.h"
-#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FILE_NAME    "a.safetensors"
@@ -50,13 +50,13 @@ static et_params *make_params(bool drawn)
 
 static int export_to(const char *path, et_params *params, const char *precision, et_error *error)
 {
-    static const et_model_text texts[] = { { "params.yaml", text, sizeof text - 1 },
-                                           { "vocabulary.model", bytes, sizeof bytes },
-                                           { "empty", "", 0 } };
-    const et_model_export model = {
+    static const et_artifact_text texts[] = { { "params.yaml", text, sizeof text - 1 },
+                                              { "vocabulary.model", bytes, sizeof bytes },
+                                              { "empty", "", 0 } };
+    const et_artifact_content model = {
         .texts = texts, .count = COUNT(texts), .params = params, .step = 12, .precision = precision
     };
-    return et_model_export_write(&model, path, error);
+    return et_artifact_write(&model, path, error);
 }
 
 static char *whole(const char *path, size_t *length)
@@ -67,7 +67,7 @@ static char *whole(const char *path, size_t *length)
 }
 
 /* By the name of a file of its own, or of an export that has one. */
-static void test_model_place__read_named(void **state)
+static void test_artifact__read_named(void **state)
 {
     (void)state;
     et_error error = ET_ERROR_INIT;
@@ -75,37 +75,37 @@ static void test_model_place__read_named(void **state)
     char *read;
     size_t length;
     assert_int_equal(export_to(FILE_NAME, params, NULL, NULL), ET_OK);
-    assert_int_equal(
-        et_model_place_read_named(FILE_NAME, "params.yaml", 100, &read, &length, &error), ET_OK);
+    assert_int_equal(et_artifact_read_named(FILE_NAME, "params.yaml", 100, &read, &length, &error),
+                     ET_OK);
     assert_string_equal(read, text);
     et_free(read);
     assert_int_equal(et_file_write("alone.yaml", "a: 1", 4, NULL), ET_OK);
     assert_int_equal(
-        et_model_place_read_named("alone.yaml", "params.yaml", 100, &read, &length, &error), ET_OK);
+        et_artifact_read_named("alone.yaml", "params.yaml", 100, &read, &length, &error), ET_OK);
     assert_string_equal(read, "a: 1");
     et_free(read);
-    assert_int_equal(et_model_place_read_named(FILE_NAME, "none", 100, &read, &length, &error),
+    assert_int_equal(et_artifact_read_named(FILE_NAME, "none", 100, &read, &length, &error),
                      ET_ENOTFOUND);
     assert_int_equal(
-        et_model_place_read_named("none.safetensors", "none", 100, &read, &length, &error),
+        et_artifact_read_named("none.safetensors", "none", 100, &read, &length, &error),
         ET_ENOTFOUND);
     et_params_free(params);
 }
 
 /* Texts as files, whatever else the file has; a name that would lead elsewhere writes nothing. */
-static void test_model_place__unpack(void **state)
+static void test_artifact__unpack(void **state)
 {
     (void)state;
     static const char *const bad[] = { "../stray", "a/stray", "..", ".", "" };
     et_error error = ET_ERROR_INIT;
     et_params *params = make_params(true);
-    et_model_place place;
+    et_artifact artifact;
     size_t length;
     assert_int_equal(export_to(FILE_NAME, params, NULL, NULL), ET_OK);
-    assert_int_equal(et_model_place_open(&place, FILE_NAME, NULL), ET_OK);
+    assert_int_equal(et_artifact_open(&artifact, FILE_NAME, NULL), ET_OK);
     assert_int_equal(et_directory_make("unpacked", NULL), ET_OK);
-    assert_int_equal(et_model_place_unpack(&place, "unpacked", NULL), ET_OK);
-    et_model_place_close(&place);
+    assert_int_equal(et_artifact_unpack(&artifact, "unpacked", NULL), ET_OK);
+    et_artifact_close(&artifact);
     char *read = whole("unpacked/vocabulary.model", &length);
     assert_int_equal(length, sizeof bytes);
     assert_memory_equal(read, bytes, length);
@@ -113,13 +113,15 @@ static void test_model_place__unpack(void **state)
     et_free(whole("unpacked/empty", &length));
     assert_int_equal(length, 0);
     for (size_t i = 0; i < COUNT(bad); i++) {
-        const et_model_text texts[] = { { bad[i], text, sizeof text - 1 } };
-        const et_model_export model = { .texts = texts, .count = 1, .params = params, .step = 12 };
-        assert_int_equal(et_model_export_write(&model, "bad.safetensors", NULL), ET_OK);
-        assert_int_equal(et_model_place_open(&place, "bad.safetensors", NULL), ET_OK);
-        assert_int_equal(et_model_place_unpack(&place, "unpacked", &error), ET_EFORMAT);
+        const et_artifact_text texts[] = { { bad[i], text, sizeof text - 1 } };
+        const et_artifact_content model = {
+            .texts = texts, .count = 1, .params = params, .step = 12
+        };
+        assert_int_equal(et_artifact_write(&model, "bad.safetensors", NULL), ET_OK);
+        assert_int_equal(et_artifact_open(&artifact, "bad.safetensors", NULL), ET_OK);
+        assert_int_equal(et_artifact_unpack(&artifact, "unpacked", &error), ET_EFORMAT);
         assert_non_null(strstr(error.text, "is not a file name"));
-        et_model_place_close(&place);
+        et_artifact_close(&artifact);
     }
     assert_false(et_file_exists("stray"));
     et_params_free(params);
@@ -128,13 +130,14 @@ static void test_model_place__unpack(void **state)
 static void load(et_params *params, const char *path)
 {
     et_error error = ET_ERROR_INIT;
-    et_model_place place;
-    et_checkpoint_facts facts = { 0 };
-    if (et_model_place_open(&place, path, &error) ||
-        et_model_place_load(&place, params, &facts, &error))
+    et_artifact artifact;
+    et_artifact_weights weights = { .artifact = &artifact, .params = params };
+    if (et_artifact_open(&artifact, path, &error) || et_artifact_load(&weights, &error))
         fail_msg("%s", error.text);
-    assert_int_equal(facts.step, 12);
-    et_model_place_close(&place);
+    assert_int_equal(weights.facts.step, 12);
+    assert_string_equal(weights.checkpoint, path);
+    et_free(weights.checkpoint);
+    et_artifact_close(&artifact);
 }
 
 static const float *values(et_params *params, const char *name)
@@ -142,7 +145,7 @@ static const float *values(et_params *params, const char *name)
     return et_params_values(params) + et_params_offset(params, et_params_find(params, name));
 }
 
-static void test_model_place__texts(void **state)
+static void test_artifact__texts(void **state)
 {
     (void)state;
     et_params *params = make_params(true);
@@ -152,30 +155,30 @@ static void test_model_place__texts(void **state)
     size_t length;
     char *file = whole(FILE_NAME, &length), *read;
     for (int memory = 0; memory < 2; memory++) {
-        et_model_place place;
-        int status = memory ? et_model_place_open_memory(&place, file, length, &error)
-                            : et_model_place_open(&place, FILE_NAME, &error);
+        et_artifact artifact;
+        int status = memory ? et_artifact_open_memory(&artifact, file, length, &error)
+                            : et_artifact_open(&artifact, FILE_NAME, &error);
         assert_int_equal(status, ET_OK);
-        assert_true(et_model_place_is_file(&place));
-        assert_string_equal(et_model_place_precision(&place), "float32");
-        assert_true(et_model_place_has(&place, "empty"));
-        assert_false(et_model_place_has(&place, "a/bias"));
-        assert_int_equal(et_model_place_read(&place, "params.yaml", 100, &read, &length, &error),
+        assert_true(et_artifact_is_file(&artifact));
+        assert_string_equal(et_artifact_precision(&artifact), "float32");
+        assert_true(et_artifact_has(&artifact, "empty"));
+        assert_false(et_artifact_has(&artifact, "a/bias"));
+        assert_int_equal(et_artifact_read(&artifact, "params.yaml", 100, &read, &length, &error),
                          0);
         assert_string_equal(read, text);
         et_free(read);
         size_t got;
-        assert_int_equal(et_model_place_read(&place, "vocabulary.model", 4, &read, &got, &error),
+        assert_int_equal(et_artifact_read(&artifact, "vocabulary.model", 4, &read, &got, &error),
                          ET_OK);
         assert_int_equal(got, sizeof bytes);
         assert_memory_equal(read, bytes, sizeof bytes);
         et_free(read);
-        assert_int_equal(et_model_place_read(&place, "vocabulary.model", 3, &read, &got, &error),
+        assert_int_equal(et_artifact_read(&artifact, "vocabulary.model", 3, &read, &got, &error),
                          ET_EFORMAT);
-        assert_int_equal(et_model_place_read(&place, "none", 3, &read, &got, &error), ET_ENOTFOUND);
-        assert_string_equal(et_model_place_path(&place, "x", &arena),
+        assert_int_equal(et_artifact_read(&artifact, "none", 3, &read, &got, &error), ET_ENOTFOUND);
+        assert_string_equal(et_artifact_path(&artifact, "x", &arena),
                             memory ? "the model in memory: x" : FILE_NAME ": x");
-        et_model_place_close(&place);
+        et_artifact_close(&artifact);
         length = 0;
         et_free(file);
         file = whole(FILE_NAME, &length);
@@ -186,7 +189,7 @@ static void test_model_place__texts(void **state)
 }
 
 /* float32 as it was; bfloat16 rounded as ever; bytes within half a unit. */
-static void test_model_place__weights(void **state)
+static void test_artifact__weights(void **state)
 {
     (void)state;
     static const char *const precisions[] = { "float32", "bfloat16", "int8" };
@@ -221,7 +224,7 @@ static void test_model_place__weights(void **state)
 }
 
 /* Exported, read and exported again: the same file. */
-static void test_model_place__narrow_weights_stay(void **state)
+static void test_artifact__narrow_weights_stay(void **state)
 {
     (void)state;
     static const char *const precisions[] = { "bfloat16", "int8" };
@@ -245,22 +248,24 @@ static void test_model_place__narrow_weights_stay(void **state)
 /* All that a model is read by, of bytes that may be anything. */
 static int read_all(et_params *params, const char *file, size_t length)
 {
-    et_model_place place;
+    et_artifact artifact;
     char *read = NULL;
     size_t got;
-    int status = et_model_place_open_memory(&place, file, length, NULL);
+    int status = et_artifact_open_memory(&artifact, file, length, NULL);
     if (status)
         return status;
-    status = et_model_place_read(&place, "vocabulary.model", 100, &read, &got, NULL);
+    status = et_artifact_read(&artifact, "vocabulary.model", 100, &read, &got, NULL);
     et_free(read);
+    et_artifact_weights weights = { .artifact = &artifact, .params = params };
     if (!status)
-        status = et_model_place_load(&place, params, NULL, NULL);
-    et_model_place_close(&place);
+        status = et_artifact_load(&weights, NULL);
+    et_free(weights.checkpoint);
+    et_artifact_close(&artifact);
     return status;
 }
 
 /* Each byte flipped, each length cut; at an odd address, as memory may be. */
-static void test_model_place__damaged(void **state)
+static void test_artifact__damaged(void **state)
 {
     (void)state;
     et_params *params = make_params(true), *read = make_params(false);
@@ -284,12 +289,12 @@ static void test_model_place__damaged(void **state)
     et_params_free(params);
 }
 
-static void test_model_place__refused(void **state)
+static void test_artifact__refused(void **state)
 {
     (void)state;
     et_params *params = make_params(true), *other;
     et_error error = ET_ERROR_INIT;
-    et_model_place place;
+    et_artifact artifact;
     int index;
     assert_int_equal(export_to("", params, NULL, &error), ET_ECONFIG);
     assert_int_equal(export_to(FILE_NAME, params, "int4", &error), ET_ECONFIG);
@@ -302,14 +307,14 @@ static void test_model_place__refused(void **state)
     assert_int_equal(export_to("folder", params, NULL, &error), ET_ECONFIG);
     assert_non_null(
         strstr(error.text, "folder/params.yaml exists: choose another directory, or remove it"));
-    assert_int_equal(et_model_place_open(&place, "folder/model.safetensors", &error), ET_EFORMAT);
+    assert_int_equal(et_artifact_open(&artifact, "folder/model.safetensors", &error), ET_EFORMAT);
     assert_non_null(strstr(error.text,
                            "has only weights, not a whole model; name the run's directory (and "
                            "this file with --checkpoint), or a file that `etude export` wrote"));
-    assert_int_equal(et_model_place_open(&place, "folder/params.yaml", &error), ET_EFORMAT);
+    assert_int_equal(et_artifact_open(&artifact, "folder/params.yaml", &error), ET_EFORMAT);
     assert_non_null(strstr(error.text, "neither a run's directory nor a whole model"));
-    assert_int_equal(et_model_place_open_memory(&place, NULL, 5, &error), ET_ECONFIG);
-    assert_int_equal(et_model_place_open_memory(&place, "", 0, &error), ET_EFORMAT);
+    assert_int_equal(et_artifact_open_memory(&artifact, NULL, 5, &error), ET_ECONFIG);
+    assert_int_equal(et_artifact_open_memory(&artifact, "", 0, &error), ET_EFORMAT);
     /* a model of other shapes */
     assert_int_equal(export_to(FILE_NAME, params, "int8", &error), ET_OK);
     assert_int_equal(et_params_new(&other, NULL), ET_OK);
@@ -317,16 +322,18 @@ static void test_model_place__refused(void **state)
                                        (et_init){ ET_INIT_ZEROS, 0 }, &index, NULL),
                      ET_OK);
     assert_int_equal(et_params_materialize(other, false, NULL), ET_OK);
-    assert_int_equal(et_model_place_open(&place, FILE_NAME, &error), ET_OK);
-    assert_int_equal(et_model_place_load(&place, other, NULL, &error), ET_ECONFIG);
+    assert_int_equal(et_artifact_open(&artifact, FILE_NAME, &error), ET_OK);
+    et_artifact_weights weights = { .artifact = &artifact, .params = other };
+    assert_int_equal(et_artifact_load(&weights, &error), ET_ECONFIG);
+    et_free(weights.checkpoint);
     assert_non_null(
         strstr(error.text, "a/weight is int8 [37, 21] in the file, but float32 [21, 37] here"));
-    et_model_place_close(&place);
+    et_artifact_close(&artifact);
     et_params_free(other);
     et_params_free(params);
 }
 
-static char folder[] = "model_place.XXXXXX";
+static char folder[] = "artifact.XXXXXX";
 
 static int set_up(void **state)
 {
@@ -348,13 +355,13 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model_place__read_named),
-        cmocka_unit_test(test_model_place__unpack),
-        cmocka_unit_test(test_model_place__texts),
-        cmocka_unit_test(test_model_place__weights),
-        cmocka_unit_test(test_model_place__narrow_weights_stay),
-        cmocka_unit_test(test_model_place__damaged),
-        cmocka_unit_test(test_model_place__refused),
+        cmocka_unit_test(test_artifact__read_named),
+        cmocka_unit_test(test_artifact__unpack),
+        cmocka_unit_test(test_artifact__texts),
+        cmocka_unit_test(test_artifact__weights),
+        cmocka_unit_test(test_artifact__narrow_weights_stay),
+        cmocka_unit_test(test_artifact__damaged),
+        cmocka_unit_test(test_artifact__refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,9 @@
-#include "train/checkpoint/artifact/model_member.h"
+/* One of several models of a run. Its files are in a folder of the run:
+ *
+ *   RUN/params.yaml         task: {list: [..., {config: {...}}]}, trainer: {...}
+ *   RUN/task_2/member.yaml  name: red, experiment: rings/small, settings: task.list[1].config
+ *   RUN/checkpoints/...     red/logits/weight, layer_0/weight */
+#include "train/checkpoint/artifact/artifact_private.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -18,7 +23,7 @@
 
 /* ---- the file ---- */
 
-int et_model_member_write(const char *folder, const et_model_member *member, et_error *error)
+int et_artifact_write_member(const char *folder, const et_artifact_member *member, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
@@ -63,11 +68,11 @@ static const char *run_of(const char *folder, et_arena *arena)
     return et_arena_printf(arena, "%.*s", (int)(length > 1 ? length - 1 : 1), text);
 }
 
-static int read_member(et_model_member *member, const char *path, const char *folder,
-                       et_error *error)
+static int parse_member(et_artifact_member *member, const char *path, const char *folder,
+                        et_arena *arena, et_error *error)
 {
     et_value *dict;
-    int status = parse_file(&dict, path, FILE_MAX, &member->arena, error);
+    int status = parse_file(&dict, path, FILE_MAX, arena, error);
     if (status)
         return status;
     status = et_value_read_string(dict, "name", &member->name, error);
@@ -77,36 +82,26 @@ static int read_member(et_model_member *member, const char *path, const char *fo
         status = et_value_read_string(dict, "settings", &member->settings, error);
     if (status)
         return et_fail_while(error, status, "%s", path);
-    member->run = run_of(folder, &member->arena);
-    member->prefix = et_arena_printf(&member->arena, "%s/", member->name);
+    member->run = run_of(folder, arena);
+    member->prefix = et_arena_printf(arena, "%s/", member->name);
     return member->run && member->prefix ? ET_OK : et_alloc_failed(error, 0, "a member");
 }
 
-int et_model_member_open(et_model_member **out, const char *folder, et_error *error)
+int et_artifact_member_read(const et_artifact_member **out, const char *folder, et_arena *arena,
+                            et_error *error)
 {
     char *path = et_path_join(folder, ET_RUN_MEMBER);
     *out = NULL;
     if (!path)
         return et_alloc_failed(error, strlen(folder), "a path");
     const bool there = et_file_exists(path);
-    et_model_member *member = there ? et_alloc_zero(1, sizeof *member) : NULL;
+    et_artifact_member *member = there ? et_arena_alloc(arena, sizeof *member) : NULL;
     int status = there && !member ? et_alloc_failed(error, sizeof *member, "a member") : ET_OK;
     if (member)
-        status = read_member(member, path, folder, error);
+        status = parse_member(member, path, folder, arena, error);
     et_free(path);
-    if (status)
-        et_model_member_close(member);
-    else
-        *out = member;
+    *out = status ? NULL : member;
     return status;
-}
-
-void et_model_member_close(et_model_member *member)
-{
-    if (!member)
-        return;
-    et_arena_release(&member->arena);
-    et_free(member);
 }
 
 /* ---- as a model alone ---- */
@@ -130,7 +125,7 @@ static void copy_group(et_value *out, const et_value *group)
 }
 
 /* The run's settings with the member's own below `task`; both trees are in one arena. */
-static int make_settings(const et_model_member *member, const et_value *run, const char *path,
+static int make_settings(const et_artifact_member *member, const et_value *run, const char *path,
                          et_value *out, et_error *error)
 {
     const et_value *own = et_value_leaf(run, member->settings);
@@ -158,8 +153,8 @@ static int give_text(const et_value *tree, char **text, size_t *length, et_error
     return *text ? ET_OK : et_alloc_failed(error, *length, "settings");
 }
 
-int et_model_member_print(const et_model_member *member, char **text, size_t *length,
-                          et_error *error)
+int et_artifact_member_print(const et_artifact_member *member, char **text, size_t *length,
+                             et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *run, *own = et_value_dict(&arena);
@@ -178,7 +173,7 @@ int et_model_member_print(const et_model_member *member, char **text, size_t *le
 }
 
 /* A tree of settings in an identity: what is below the member's, as `task`, and the others. */
-static int keep_tree(const et_model_member *member, const et_value *whole, const char *name,
+static int keep_tree(const et_artifact_member *member, const et_value *whole, const char *name,
                      et_value *out, et_error *error)
 {
     const et_value *run = et_value_get(whole, name), *own = et_value_path(run, member->settings);
@@ -193,10 +188,10 @@ static int keep_tree(const et_model_member *member, const et_value *whole, const
     return status;
 }
 
-int et_model_member_identify(const et_model_member *member, const et_value **identity,
-                             et_arena *arena, et_error *error)
+int et_artifact_member_identify(const et_artifact_member *member, const et_value **identity,
+                                et_arena *arena, et_error *error)
 {
-    const et_value *own = et_value_get(et_value_get(*identity, ET_MODEL_MEMBERS), member->name);
+    const et_value *own = et_value_get(et_value_get(*identity, ET_ARTIFACT_MEMBERS), member->name);
     et_value *out = *identity ? et_value_dict(arena) : NULL;
     if (!*identity)
         return ET_OK;
@@ -217,13 +212,14 @@ int et_model_member_identify(const et_model_member *member, const et_value **ide
 /* ---- those of a run ---- */
 
 typedef struct one {
-    char *folder;
-    et_model_member *member;
+    const char *folder;
+    const et_artifact_member *member;
 } one;
 
 typedef struct all {
-    one *items;
+    one *items; /* [count], owned; what they point to is in the arena */
     size_t count, capacity;
+    et_arena arena;
 } all;
 
 static int by_folder(const void *a, const void *b)
@@ -237,16 +233,16 @@ static int add(all *members, const char *run, const char *name, et_error *error)
 {
     one *grown =
         et_vector_grow(members->items, &members->capacity, members->count + 1, sizeof *grown, 8);
-    char *folder = grown ? et_path_join(run, name) : NULL;
-    et_model_member *member = NULL;
+    char *path = et_path_join(run, name);
+    const char *folder = path ? et_arena_strdup(&members->arena, path) : NULL;
+    const et_artifact_member *member = NULL;
+    et_free(path);
     if (grown)
         members->items = grown;
-    int status = folder ? et_model_member_open(&member, folder, error)
-                        : et_alloc_failed(error, strlen(name), "a path");
+    int status = grown && folder ? et_artifact_member_read(&member, folder, &members->arena, error)
+                                 : et_alloc_failed(error, strlen(name), "a path");
     if (member)
         members->items[members->count++] = (one){ folder, member };
-    else
-        et_free(folder);
     return status;
 }
 
@@ -255,7 +251,7 @@ static int list(all *members, const char *run, et_error *error)
 {
     DIR *stream = opendir(run);
     int status = ET_OK;
-    *members = (all){ .items = NULL };
+    *members = (all){ .arena = ET_ARENA_INIT };
     for (struct dirent *entry; stream && !status && (entry = readdir(stream)) != NULL;)
         if (entry->d_name[0] != '.')
             status = add(members, run, entry->d_name, error);
@@ -268,57 +264,50 @@ static int list(all *members, const char *run, et_error *error)
 
 static void release(all *members)
 {
-    for (size_t i = 0; i < members->count; i++) {
-        et_free(members->items[i].folder);
-        et_model_member_close(members->items[i].member);
-    }
     et_free(members->items);
+    et_arena_release(&members->arena);
 }
 
-static const char *names_of(const all *members, et_arena *arena)
+static const char *names_of(all *members)
 {
     const char *names = "";
     for (size_t i = 0; i < members->count && names; i++)
-        names =
-            et_arena_printf(arena, "%s%s%s", names, i ? ", " : "", members->items[i].member->name);
+        names = et_arena_printf(&members->arena, "%s%s%s", names, i ? ", " : "",
+                                members->items[i].member->name);
     return names;
 }
 
-int et_model_member_find(char **folder, const char *run, const char *name, et_error *error)
+int et_artifact_find_member(char **folder, const char *run, const char *name, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
     all members;
     *folder = NULL;
     if (!et_file_exists(run))
         return et_fail(error, ET_ENOTFOUND, "%s: no such file or directory; check the path", run);
     int status = list(&members, run, error);
-    for (size_t i = 0; i < members.count && !status && !*folder; i++)
-        if (!strcmp(members.items[i].member->name, name)) {
-            *folder = members.items[i].folder;
-            members.items[i].folder = NULL;
-        }
-    const char *names = names_of(&members, &arena);
-    if (!status && !*folder && members.count)
+    const char *found = NULL, *names = names_of(&members);
+    for (size_t i = 0; i < members.count && !status && !found; i++)
+        if (!strcmp(members.items[i].member->name, name))
+            found = members.items[i].folder;
+    if (found && !(*folder = et_strdup(found)))
+        status = et_alloc_failed(error, strlen(found), "a path");
+    else if (!status && !found && members.count)
         status = et_fail(error, ET_ECONFIG, "%s: no task is called %s: name one of %s", run, name,
                          names ? names : "its tasks");
-    else if (!status && !*folder)
+    else if (!status && !found)
         status = et_fail(error, ET_ECONFIG, "%s: the run has only one task; leave out --task %s",
                          run, name);
     release(&members);
-    et_arena_release(&arena);
     return status;
 }
 
-int et_model_member_wanted(const char *run, et_error *error)
+int et_artifact_check_single(const char *run, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
     all members;
-    const char *names = list(&members, run, NULL) ? "" : names_of(&members, &arena);
+    const char *names = list(&members, run, NULL) ? "" : names_of(&members);
     int status = ET_OK;
     if (names && *names)
         status = et_fail(error, ET_ECONFIG, "%s has several tasks: add --task NAME, one of %s", run,
                          names);
     release(&members);
-    et_arena_release(&arena);
     return status;
 }

@@ -1,0 +1,381 @@
+#include "train/checkpoint/artifact/artifact_private.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "engine/tensor/params.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/identity.h"
+#include "train/checkpoint/stored_weight.h"
+#include "train/run/run_names.h"
+
+/* ---- opening ---- */
+
+/* A checkpoint is a file of the same format, and what people name by mistake. */
+static int check_export(et_artifact *artifact, et_error *error)
+{
+    const char *version = et_safetensors_metadata(artifact->file, ET_ARTIFACT_KEY_EXPORT);
+    const char *precision = et_safetensors_metadata(artifact->file, ET_ARTIFACT_KEY_PRECISION);
+    if (!version)
+        return et_fail(error, ET_EFORMAT,
+                       "%s has only weights, not a whole model; name the run's directory (and this "
+                       "file with --checkpoint), or a file that `etude export` wrote",
+                       artifact->name);
+    if (strcmp(version, ET_ARTIFACT_VERSION) != 0)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: an export of another version; this program reads " ET_ARTIFACT_VERSION,
+                       artifact->name);
+    return precision ? ET_OK
+                     : et_fail(error, ET_EFORMAT, "%s: damaged: no " ET_ARTIFACT_KEY_PRECISION,
+                               artifact->name);
+}
+
+static int finish(et_artifact *artifact, int status, et_error *error)
+{
+    if (!status)
+        status = check_export(artifact, error);
+    if (status)
+        et_artifact_close(artifact);
+    return status;
+}
+
+int et_artifact_open(et_artifact *artifact, const char *path, et_error *error)
+{
+    struct stat info;
+    *artifact = (et_artifact){ .name = path, .arena = ET_ARENA_INIT };
+    if (stat(path, &info) || !S_ISREG(info.st_mode))
+        return et_artifact_member_read(&artifact->member, path, &artifact->arena, error);
+    int status = et_safetensors_open(&artifact->file, path, error);
+    if (status == ET_EFORMAT)
+        status = et_fail_while(
+            error, status,
+            "neither a run's directory nor a whole model (the model is named first, then files)");
+    return finish(artifact, status, error);
+}
+
+int et_artifact_open_memory(et_artifact *artifact, const void *bytes, size_t length,
+                            et_error *error)
+{
+    *artifact = (et_artifact){ .name = "the model in memory", .arena = ET_ARENA_INIT };
+    if (!bytes)
+        return et_fail(error, ET_ECONFIG, "the bytes of a model are NULL");
+    return finish(artifact,
+                  et_safetensors_open_memory(&artifact->file, bytes, length, artifact->name, error),
+                  error);
+}
+
+void et_artifact_close(et_artifact *artifact)
+{
+    et_safetensors_close(artifact->file);
+    et_arena_release(&artifact->arena);
+    *artifact = (et_artifact){ .name = NULL };
+}
+
+bool et_artifact_is_file(const et_artifact *artifact)
+{
+    return artifact->file != NULL;
+}
+
+bool et_artifact_is_export(const et_artifact *artifact)
+{
+    return artifact->file || et_file_exists_in(artifact->name, ET_ARTIFACT_WEIGHTS);
+}
+
+const char *et_artifact_run(const et_artifact *artifact)
+{
+    return artifact->member ? artifact->member->run : artifact->name;
+}
+
+const char *et_artifact_precision(const et_artifact *artifact)
+{
+    return artifact->file ? et_safetensors_metadata(artifact->file, ET_ARTIFACT_KEY_PRECISION)
+                          : "float32";
+}
+
+/* ---- texts ---- */
+
+/* A member's settings are made of its run's. */
+static bool is_made(const et_artifact *artifact, const char *name)
+{
+    return artifact->member && !strcmp(name, ET_RUN_SETTINGS);
+}
+
+const char *et_artifact_setting(const et_artifact *artifact, const char *name, et_arena *arena)
+{
+    return artifact->file ? et_arena_strdup(arena, artifact->name)
+                          : et_artifact_path(artifact, name, arena);
+}
+
+const char *et_artifact_path(const et_artifact *artifact, const char *name, et_arena *arena)
+{
+    if (is_made(artifact, name))
+        return et_arena_printf(arena, "%s/%s", artifact->member->run, name);
+    return et_arena_printf(arena, artifact->file ? "%s: %s" : "%s/%s", artifact->name, name);
+}
+
+static const et_safetensors_tensor *find_text(const et_artifact *artifact, const char *name)
+{
+    const et_safetensors_tensor *text = et_stored_find(artifact->file, ET_ARTIFACT_TEXT, name);
+    return text && text->dtype == ET_U8 && text->shape.rank == 1 ? text : NULL;
+}
+
+bool et_artifact_has(const et_artifact *artifact, const char *name)
+{
+    if (artifact->file)
+        return find_text(artifact, name) != NULL;
+    return et_file_exists_in(is_made(artifact, name) ? artifact->member->run : artifact->name,
+                             name);
+}
+
+static int read_directory(const et_artifact *artifact, const char *name, size_t most, char **bytes,
+                          size_t *length, et_error *error)
+{
+    char *path = et_path_join(artifact->name, name);
+    int status = path ? et_file_read(bytes, length, path, most, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+    et_free(path);
+    return status;
+}
+
+int et_artifact_read(const et_artifact *artifact, const char *name, size_t most, char **bytes,
+                     size_t *length, et_error *error)
+{
+    *bytes = NULL;
+    *length = 0;
+    if (is_made(artifact, name))
+        return et_artifact_member_print(artifact->member, bytes, length, error);
+    if (!artifact->file)
+        return read_directory(artifact, name, most, bytes, length, error);
+    const et_safetensors_tensor *text = find_text(artifact, name);
+    if (!text)
+        return et_fail(error, ET_ENOTFOUND, "%s: %s is missing", artifact->name, name);
+    if (text->bytes > most)
+        return et_fail(error, ET_EFORMAT, "%s: %s is larger than %zu bytes", artifact->name, name,
+                       most);
+    int status = et_safetensors_verify_tensor(artifact->file, text, error);
+    if (!status && !(*bytes = et_alloc(text->bytes + 1, 1)))
+        status = et_alloc_failed(error, text->bytes, name);
+    if (status)
+        return status;
+    if (text->bytes)
+        memcpy(*bytes, text->data, text->bytes);
+    (*bytes)[text->bytes] = 0;
+    *length = text->bytes;
+    return ET_OK;
+}
+
+int et_artifact_read_named(const char *path, const char *name, size_t most, char **bytes,
+                           size_t *length, et_error *error)
+{
+    et_artifact artifact;
+    if (!et_safetensors_is_name(path))
+        return et_file_read(bytes, length, path, most, error);
+    *bytes = NULL;
+    *length = 0;
+    int status = et_artifact_open(&artifact, path, error);
+    if (!status)
+        status = et_artifact_read(&artifact, name, most, bytes, length, error);
+    et_artifact_close(&artifact);
+    return status;
+}
+
+/* Whoever made the file chose the name. */
+static int unpack(const et_artifact *artifact, const et_safetensors_tensor *text,
+                  const char *directory, et_error *error)
+{
+    const char *name = text->name + strlen(ET_ARTIFACT_TEXT);
+    if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+        return et_fail(error, ET_EFORMAT, "%s: damaged: %s is not a file name", artifact->name,
+                       name);
+    int status = et_safetensors_verify_tensor(artifact->file, text, error);
+    char *path = status ? NULL : et_path_join(directory, name);
+    if (path)
+        status = et_file_write(path, text->data, text->bytes, error);
+    else if (!status)
+        status = et_alloc_failed(error, strlen(name), "a path");
+    et_free(path);
+    return status;
+}
+
+int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_error *error)
+{
+    int status = ET_OK;
+    et_assert(artifact->file);
+    for (size_t i = 0; i < et_safetensors_count(artifact->file) && !status; i++) {
+        const et_safetensors_tensor *text = et_safetensors_at(artifact->file, i);
+        if (!strncmp(text->name, ET_ARTIFACT_TEXT, strlen(ET_ARTIFACT_TEXT)))
+            status = unpack(artifact, text, directory, error);
+    }
+    return status;
+}
+
+bool et_artifact_below(const char *directory, char *run, size_t size)
+{
+    char path[PATH_MAX];
+    bool found = false;
+    DIR *stream = opendir(directory);
+    for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
+        const int length =
+            snprintf(path, sizeof path, "%s/%s/" ET_RUN_SETTINGS, directory, item->d_name);
+        if (*item->d_name == '.' || length >= (int)sizeof path || !et_file_exists(path))
+            continue;
+        const size_t bytes = (size_t)length - sizeof ET_RUN_SETTINGS;
+        path[bytes] = 0;
+        if (bytes < size && (!found || strcmp(path, run) < 0))
+            memcpy(run, path, bytes + 1);
+        found |= bytes < size;
+    }
+    if (stream)
+        closedir(stream);
+    return found;
+}
+
+/* ---- what they belong to ---- */
+
+/* What a checkpoint of the run says of itself becomes what one of this model says. */
+static int identify(const et_artifact *artifact, const et_value **identity, et_arena *arena,
+                    et_error *error)
+{
+    return artifact->member ? et_artifact_member_identify(artifact->member, identity, arena, error)
+                            : ET_OK;
+}
+
+int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
+                         et_error *error)
+{
+    if (!et_artifact_is_export(artifact)) {
+        int status = et_identity_of_newest(out, et_artifact_run(artifact), arena, error);
+        return status ? status : identify(artifact, &out->values, arena, error);
+    }
+    const char *path =
+        et_arena_printf(arena, artifact->file ? "%s" : "%s/" ET_ARTIFACT_WEIGHTS, artifact->name);
+    if (!path)
+        return et_alloc_failed(error, strlen(artifact->name), "a path");
+    if (!et_identity_of_file(out, path, arena))
+        *out = (et_identity){ NULL, NULL };
+    return ET_OK;
+}
+
+/* ---- weights ---- */
+
+static et_weights_choice choice_of(const et_artifact_weights *load)
+{
+    const et_artifact_member *member = load->artifact->member;
+    return (et_weights_choice){ !load->live_weights, member ? member->prefix : NULL };
+}
+
+static int check_texts(const et_artifact_weights *load, et_error *error)
+{
+    return load->check ? load->check(load->payload, load, error) : ET_OK;
+}
+
+/* Weights of other shapes may belong to other texts, and which text it is says more than a shape.
+ */
+static int check(et_artifact_weights *load, int status, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_checkpoint_facts *facts = &load->facts;
+    if (facts->arena && facts->identity &&
+        identify(load->artifact, &facts->identity, facts->arena, &reason))
+        return et_fail(error, reason.status, "%s", reason.text);
+    if (!status)
+        return check_texts(load, error);
+    if (status != ET_ECONFIG || !facts->identity || !check_texts(load, &reason))
+        return status;
+    return et_fail(error, status, "%s", reason.text);
+}
+
+static int load_file(et_artifact_weights *load, et_error *error)
+{
+    const et_artifact *artifact = load->artifact;
+    int64_t step;
+    et_assert(et_params_ready(load->params));
+    if (load->named)
+        return et_fail(error, ET_ECONFIG,
+                       "%s is a single file with one set of weights: leave out checkpoint %s",
+                       artifact->name, load->named);
+    load->checkpoint = et_strdup(artifact->name);
+    if (!load->checkpoint)
+        return et_alloc_failed(error, strlen(artifact->name), "a path");
+    int status = et_checkpoint_file_check(artifact->file, artifact->name, &step, error);
+    if (!status)
+        status = et_checkpoint_file_load(load->params, artifact->file, artifact->name,
+                                         (et_weights_choice){ 0 }, &load->facts, error);
+    if (!status)
+        load->facts.step = step;
+    return status;
+}
+
+static int load_named(et_artifact_weights *load, et_error *error)
+{
+    return et_checkpoint_take_named(&load->checkpoint, load->params,
+                                    et_artifact_run(load->artifact), load->named, choice_of(load),
+                                    &load->facts, error);
+}
+
+static int load_export(et_artifact_weights *load, et_error *error)
+{
+    load->checkpoint = et_path_join(load->artifact->name, ET_ARTIFACT_WEIGHTS);
+    return load->checkpoint ? et_checkpoint_load_weights(load->params, load->checkpoint, false,
+                                                         &load->facts, error)
+                            : et_alloc_failed(error, strlen(load->artifact->name), "a path");
+}
+
+/* ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the best one is a
+ * warning, since the newest is there as well. */
+static int load_best(et_artifact_weights *load)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status =
+        et_checkpoint_take_best(&load->checkpoint, load->params, et_artifact_run(load->artifact),
+                                choice_of(load), &load->facts, &reason);
+    if (status == ET_ENOTFOUND && !load->checkpoint)
+        return status;
+    status = check(load, status, &reason);
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; using the newest checkpoint instead of the best", reason.text);
+    return status;
+}
+
+/* The message of "none" is about the run, not about a folder in it. */
+static int load_newest(et_artifact_weights *load, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_free(load->checkpoint);
+    load->checkpoint = NULL;
+    load->facts.identity = NULL;
+    int status =
+        et_checkpoint_take_newest(&load->checkpoint, load->params, et_artifact_run(load->artifact),
+                                  choice_of(load), &load->facts, &reason);
+    if (status == ET_ENOTFOUND)
+        return et_fail(error, status,
+                       "%s: no checkpoint yet; train this run first, or wait until it saves",
+                       et_artifact_run(load->artifact));
+    status = check(load, status, &reason);
+    return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+}
+
+int et_artifact_load(et_artifact_weights *load, et_error *error)
+{
+    const et_artifact *artifact = load->artifact;
+    const bool export = et_artifact_is_export(artifact);
+    if (load->live_weights && export)
+        et_log(ET_LOG_WARNING,
+               "%s is an export with one set of weights; to get the trained weights, export the "
+               "run with --live-weights",
+               artifact->name);
+    if (!export && !load->named)
+        return load_best(load) ? load_newest(load, error) : ET_OK;
+    int status = artifact->file ? load_file(load, error)
+                 : load->named  ? load_named(load, error)
+                                : load_export(load, error);
+    return check(load, status, error);
+}

@@ -1,0 +1,186 @@
+/* A trained model, wherever it lies: opened, a text of it read, its weights loaded, a new one
+ * written.
+ *
+ *   RUN           directory of a run: params.yaml, checkpoints/, best/
+ *   RUN/task_2    one of several models that a run trains together (member.yaml)
+ *   JOB           the run of a program's builder: builder.yaml in place of params.yaml
+ *   DIR           an export: model.safetensors
+ *   a.safetensors an export in one file, or its bytes in memory
+ *
+ * Files beside the weights (settings, the schema of a table) are texts here. A text has
+ * the same name in each of these places.
+ *
+ *     et_artifact artifact;
+ *     if (et_artifact_open(&artifact, "models/a.safetensors", &error) ||
+ *         et_artifact_read(&artifact, "params.yaml", 1 << 20, &bytes, &length, &error)) ...
+ *     et_artifact_weights weights = { .artifact = &artifact, .params = params, .check = check };
+ *     if (et_artifact_load(&weights, &error)) ...
+ *     et_artifact_close(&artifact);
+ *
+ *     et_artifact_content content = { .texts = texts, .count = 2, .params = params, .step = step };
+ *     if (et_artifact_write(&content, "models/b.safetensors", &error)) ...
+ *
+ * An export in one file is a checkpoint file with texts (checkpoint_file.h);
+ * doc/reference/formats.md has its layout. The checksum of a text or a weight is compared before it
+ * is used. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_ARTIFACT_ARTIFACT_H
+#define ETUDE_TRAIN_CHECKPOINT_ARTIFACT_ARTIFACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/identity.h"
+
+/* The weights of an export that is a directory. */
+#define ET_ARTIFACT_WEIGHTS "model" ET_SAFETENSORS_SUFFIX
+
+/* In one file: metadata (the version, which no other checkpoint has; how weights are stored:
+ * "float32", "bfloat16", "int8"), and the prefixes of tensors that are not weights. */
+#define ET_ARTIFACT_KEY_EXPORT    "export"
+#define ET_ARTIFACT_KEY_PRECISION "precision"
+#define ET_ARTIFACT_VERSION       "1"
+#define ET_ARTIFACT_TEXT          "export/file/"
+#define ET_ARTIFACT_SCALE         "export/scale/"
+
+/* ---- opening ---- */
+
+/* One of several models that a run trains together. Its settings are a part of the run's. Its
+ * weights are in the run's checkpoints: its own have its name before theirs, shared ones do not. */
+typedef struct et_artifact_member {
+    const char *name;       /* "red" */
+    const char *experiment; /* of its kind; its settings are put on top */
+    const char *settings;   /* where its settings are in the run's: "task.list[1].config" */
+    const char *run;        /* the run's directory; set by open */
+    const char *prefix;     /* "red/"; set by open */
+} et_artifact_member;
+
+typedef struct et_artifact {
+    const char *name;                 /* path, or "the model in memory"; borrowed */
+    et_safetensors *file;             /* NULL: a directory */
+    const et_artifact_member *member; /* NULL: the only model of its run */
+    et_arena arena;                   /* of member */
+} et_artifact;
+
+/* path is borrowed until close. A path that is no regular file counts as a directory, whether it
+ * exists or not. ET_EFORMAT: a file that is no export, or a damaged file. */
+int et_artifact_open(et_artifact *artifact, const char *path, et_error *error);
+
+/* bytes are borrowed until close. */
+int et_artifact_open_memory(et_artifact *artifact, const void *bytes, size_t length,
+                            et_error *error);
+
+/* Also after a failed open, and of one of zeros. */
+void et_artifact_close(et_artifact *artifact);
+
+bool et_artifact_is_file(const et_artifact *artifact);
+
+/* Whether it is an export, with one set of weights. */
+bool et_artifact_is_export(const et_artifact *artifact);
+
+/* The directory whose checkpoints have the weights; the file, where it is one. */
+const char *et_artifact_run(const et_artifact *artifact);
+
+/* How weights are stored; "float32" of a directory. */
+const char *et_artifact_precision(const et_artifact *artifact);
+
+/* ---- texts ---- */
+
+bool et_artifact_has(const et_artifact *artifact, const char *name);
+
+/* A text, followed by a 0: free it with et_free. ET_EFORMAT: damaged, or of more than `most` bytes.
+ * ET_ENOTFOUND: there is no such text. */
+int et_artifact_read(const et_artifact *artifact, const char *name, size_t most, char **bytes,
+                     size_t *length, et_error *error);
+
+/* The same of a path that a setting has: an export in one file (its name ends in ".safetensors"),
+ * whose text `name` is read, or a file that is the text. */
+int et_artifact_read_named(const char *path, const char *name, size_t most, char **bytes,
+                           size_t *length, et_error *error);
+
+/* Such a path of a text. NULL: no memory. */
+const char *et_artifact_setting(const et_artifact *artifact, const char *name, et_arena *arena);
+
+/* What messages call a text: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no memory.
+ */
+const char *et_artifact_path(const et_artifact *artifact, const char *name, et_arena *arena);
+
+/* Writes all texts of one file into a directory, by their names. ET_EFORMAT: damaged, or a name is
+ * not the name of a file in it. */
+int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_error *error);
+
+/* The first run by name right below a directory, "runs/a", for a message to a user who named the
+ * directory in place of a run. False: there is none, or no room. */
+bool et_artifact_below(const char *directory, char *run, size_t size);
+
+/* ---- weights ---- */
+
+typedef struct et_artifact_weights {
+    const et_artifact *artifact;
+    et_params *params;         /* materialized */
+    const char *named;         /* of a run: et_checkpoint_named. NULL: the best, else the newest */
+    bool live_weights;         /* not the averaged ones, where there are any */
+    et_checkpoint_facts facts; /* what was loaded; the arena is the caller's */
+    char *checkpoint; /* path of what was loaded. Free with et_free, also after a failure */
+    /* ET_ECONFIG: the texts are not those that the weights were trained with. NULL: not checked. */
+    int (*check)(void *payload, const struct et_artifact_weights *weights, et_error *error);
+    void *payload;
+} et_artifact_weights;
+
+/* A best checkpoint that cannot be used is named in a warning, and the newest is loaded.
+ * ET_ENOTFOUND: a run without checkpoints. ET_ECONFIG: a checkpoint of one file is named. */
+int et_artifact_load(et_artifact_weights *weights, et_error *error);
+
+/* What its weights say of themselves: those of an export, else of the run's newest checkpoint.
+ * Lives in arena. No checkpoint and no identity are no error. Of several models of a run, the dict
+ * ET_ARTIFACT_MEMBERS of the run's identity has by name what only one of them has. */
+#define ET_ARTIFACT_MEMBERS "tasks"
+int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
+                         et_error *error);
+
+/* ---- writing ---- */
+
+/* All borrowed. */
+typedef struct et_artifact_text {
+    const char *name; /* of the file in a directory */
+    const char *bytes;
+    size_t length;
+} et_artifact_text;
+
+typedef struct et_artifact_content {
+    const et_artifact_text *texts; /* [count] */
+    int count;
+    et_params *params; /* values in use */
+    int64_t step;
+    const et_value *identity; /* of the checkpoint of the weights; NULL: it has none */
+    const char *precision;    /* how weights are stored; NULL: "float32" */
+} et_artifact_content;
+
+/* ET_ECONFIG: there is no such precision. */
+int et_artifact_check_precision(const char *precision, et_error *error);
+
+/* Writes an export. A file (its name ends in ".safetensors") is written atomically, in place of an
+ * earlier one; a directory by et_directory_write. ET_ECONFIG: no name, no such precision, or a file
+ * of the export is in the directory already. */
+int et_artifact_write(const et_artifact_content *content, const char *output, et_error *error);
+
+/* The weights alone, as in a directory. */
+int et_artifact_write_weights(const et_artifact_content *content, const char *path,
+                              et_error *error);
+
+/* ---- several models of a run ---- */
+
+/* Writes member.yaml: name, experiment, settings. */
+int et_artifact_write_member(const char *folder, const et_artifact_member *member, et_error *error);
+
+/* The folder of a run's model of that name; free with et_free. ET_ECONFIG names those that the run
+ * has. */
+int et_artifact_find_member(char **folder, const char *run, const char *name, et_error *error);
+
+/* For a command that needs one model, of a run that may have several: ET_ECONFIG then, with their
+ * names and the option that names one. ET_OK: the run has one model. */
+int et_artifact_check_single(const char *run, et_error *error);
+
+#endif
