@@ -125,22 +125,17 @@ void et_evaluation_close(et_evaluation *e)
 
 /* ---- weights ---- */
 
-static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, const char *path,
-                         et_error *error)
-{
-    const et_task_kind *kind = e->experiment->kind;
-    et_identity identity = { path, facts->identity };
-    int status =
-        et_experiment_check_model(e->experiment, &identity, et_artifact_run(&e->artifact), error);
-    if (!status && kind->belongs && facts->identity)
-        status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
-    e->step = facts->step;
-    return status;
-}
-
 static int check_loaded(void *payload, const et_artifact_weights *load, et_error *error)
 {
-    return check_belongs(payload, &load->facts, load->checkpoint, error);
+    et_evaluation *e = payload;
+    const et_task_kind *kind = e->experiment->kind;
+    et_identity identity = { load->checkpoint, load->facts.identity };
+    int status =
+        et_experiment_check_model(e->experiment, &identity, et_artifact_run(&e->artifact), error);
+    if (!status && kind->belongs && identity.values)
+        status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
+    e->step = load->facts.step;
+    return status;
 }
 
 /* name NULL: an export's own, or the best. Identities are a few values each; what is kept of them
@@ -162,24 +157,6 @@ static int load_trained(et_evaluation *e, const char *name, et_error *error)
     return status;
 }
 
-static int load_newest(et_evaluation *e, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_checkpoint_facts facts = { .arena = &arena };
-    et_free(e->path);
-    e->path = NULL;
-    int status = et_checkpoint_load_newest(&e->path, e->params, e->model_dir, !e->live_weights,
-                                           &facts, error);
-    if (status == ET_ENOTFOUND)
-        status = et_fail(error, status,
-                         "%s: no checkpoint yet; train this run first, or wait until it saves",
-                         e->model_dir);
-    if (!status)
-        status = check_belongs(e, &facts, e->path, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 static int agree_on_loaded(et_evaluation *e, int status, et_error *error)
 {
     return et_ranks_compare_loaded(e->comm, status, e->model_dir, e->path, e->step, error);
@@ -187,8 +164,7 @@ static int agree_on_loaded(et_evaluation *e, int status, et_error *error)
 
 int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
 {
-    int status = name ? load_trained(e, name, error) : load_newest(e, error);
-    return agree_on_loaded(e, status, error);
+    return agree_on_loaded(e, load_trained(e, name ? name : ET_CHECKPOINT_NEWEST, error), error);
 }
 
 int et_evaluation_load_best(et_evaluation *e, et_error *error)

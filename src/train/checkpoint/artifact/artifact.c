@@ -374,6 +374,8 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
                artifact->name);
     if (!export && !load->named)
         return load_best(load) ? load_newest(load, error) : ET_OK;
+    if (!export && !strcmp(load->named, ET_CHECKPOINT_NEWEST))
+        return load_newest(load, error);
     int status = artifact->file ? load_file(load, error)
                  : load->named  ? load_named(load, error)
                                 : load_export(load, error);
