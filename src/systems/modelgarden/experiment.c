@@ -467,10 +467,9 @@ static int check_run(const et_program *program, const et_artifact *artifact, et_
                        "%s: a job of another program, not a run of %s: use that program, or its "
                        "export, the folder model in the job, with `%s predict`",
                        artifact->name, program->name, program->name);
-    char below[600];
-    if (et_artifact_below(artifact->name, below, sizeof below))
-        return et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
-                       artifact->name, below);
+    int status = et_artifact_check_folder(artifact, error);
+    if (status)
+        return status;
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(artifact->name)
                        ? "%s: not a run of %s: " ET_RUN_SETTINGS

@@ -123,10 +123,9 @@ static int check_place(const et_artifact *artifact, bool *job, et_error *error)
     *job = et_artifact_has(artifact, ET_RUN_BUILDER);
     if (*job || et_artifact_has(artifact, ET_RUN_SETTINGS))
         return ET_OK;
-    char below[600];
-    if (et_artifact_below(artifact->name, below, sizeof below))
-        return et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
-                       artifact->name, below);
+    int status = et_artifact_check_folder(artifact, error);
+    if (status)
+        return status;
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(artifact->name)
                        ? "%s: not a trained model of tables: it has neither " ET_RUN_SETTINGS

@@ -217,7 +217,8 @@ int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_er
     return status;
 }
 
-bool et_artifact_below(const char *directory, char *run, size_t size)
+/* The first run by name right below a directory, "runs/a". False: there is none, or no room. */
+static bool find_below(const char *directory, char *run, size_t size)
 {
     char path[PATH_MAX];
     bool found = false;
@@ -236,6 +237,15 @@ bool et_artifact_below(const char *directory, char *run, size_t size)
     if (stream)
         closedir(stream);
     return found;
+}
+
+int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
+{
+    char below[600];
+    return find_below(artifact->name, below, sizeof below)
+               ? et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
+                         artifact->name, below)
+               : ET_OK;
 }
 
 /* ---- what they belong to ---- */

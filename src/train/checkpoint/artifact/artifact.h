@@ -111,9 +111,9 @@ const char *et_artifact_path(const et_artifact *artifact, const char *name, et_a
  * not the name of a file in it. */
 int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_error *error);
 
-/* The first run by name right below a directory, "runs/a", for a message to a user who named the
- * directory in place of a run. False: there is none, or no room. */
-bool et_artifact_below(const char *directory, char *run, size_t size);
+/* Of a directory without a model: ET_ENOTFOUND with the first run right below it, for a user who
+ * named the folder in place of a run. ET_OK: no run is there. */
+int et_artifact_check_folder(const et_artifact *artifact, et_error *error);
 
 /* ---- weights ---- */
 

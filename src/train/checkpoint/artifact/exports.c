@@ -1,6 +1,6 @@
 /* Exports are directories BASE-N. One is made under a temporary name and renamed when all of it is
  * on disk, so that what has a name is whole. */
-#include "train/checkpoint/artifact/exports_private.h"
+#include <etude/ready_actions.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,15 +14,34 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/files/aside.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/optim/optimizer.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/run/run_names.h"
 
-#define WEIGHTS "weights.safetensors" /* what makes a directory an export */
+#define WEIGHTS    "weights.safetensors" /* what makes a directory an export */
+#define LOOK_EVERY 0.2                   /* seconds */
+
+typedef struct id_list {
+    int64_t *ids; /* [count], owned, ascending */
+    size_t count, capacity;
+} id_list;
+
+struct et_exports {
+    et_exports_options options; /* subdirectory owned */
+    char *path, *directory;     /* owned: BASE as it was given, "runs/a/export"; "runs/a/" */
+    const char *base;           /* "export", in path */
+    int64_t max_to_keep, last;  /* last: number that was given, -1: none */
+    char *name;                 /* owned: what was given last */
+    int64_t id;                 /* its number */
+    id_list made;               /* by this process, in any order */
+};
 
 /* ---- what there is ---- */
 
@@ -45,7 +64,7 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int note_id(et_export_ids *all, int64_t id, et_error *error)
+static int note_id(id_list *all, int64_t id, et_error *error)
 {
     int64_t *grown = et_vector_grow(all->ids, &all->capacity, all->count + 1, sizeof *all->ids, 16);
     if (!grown)
@@ -55,9 +74,9 @@ static int note_id(et_export_ids *all, int64_t id, et_error *error)
     return ET_OK;
 }
 
-int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *error)
+static int find_ids(const et_exports *self, id_list *all, et_error *error)
 {
-    *all = (et_export_ids){ NULL, 0, 0 };
+    *all = (id_list){ NULL, 0, 0 };
     DIR *directory = opendir(self->directory);
     if (!directory && errno == ENOENT)
         return ET_OK;
@@ -150,7 +169,7 @@ void et_exports_close(et_exports *self)
 
 static int next_id(et_exports *self, int64_t *id, et_error *error)
 {
-    et_export_ids all;
+    id_list all;
     if (self->options.next_id) {
         *id = self->options.next_id(self->options.payload);
         return *id >= 0
@@ -158,7 +177,7 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
                    : et_fail(error, ET_ECONFIG, "the number of an export is %lld; give at least 0",
                              (long long)*id);
     }
-    int status = et_export_ids_find(self, &all, error);
+    int status = find_ids(self, &all, error);
     int64_t largest = all.count ? all.ids[all.count - 1] : 0;
     et_free(all.ids);
     largest = largest > self->last ? largest : self->last;
@@ -169,7 +188,7 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
     return status;
 }
 
-int et_exports_take_name(et_exports *self, int64_t id, et_error *error)
+static int take_name(et_exports *self, int64_t id, et_error *error)
 {
     et_free(self->name);
     self->name = path_of(self, id, true);
@@ -182,15 +201,15 @@ int et_exports_next_name(et_exports *self, const char **name, et_error *error)
     int64_t id;
     int status = next_id(self, &id, error);
     if (!status)
-        status = et_exports_take_name(self, id, error);
+        status = take_name(self, id, error);
     *name = status ? NULL : self->name;
     return status;
 }
 
 int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
 {
-    et_export_ids all;
-    int status = et_export_ids_find(self, &all, error);
+    id_list all;
+    int status = find_ids(self, &all, error);
     for (size_t i = 0; !status && i < all.count; i++) {
         char *path = path_of(self, all.ids[i], true);
         if (!path)
@@ -232,41 +251,16 @@ int et_exports_clean_up(et_exports *self, et_error *error)
 
 /* ---- exporting ---- */
 
-static int write_weights(const et_params *params, const char *path, int64_t step, et_error *error)
-{
-    static const char state[] = "{\"export\":{}}";
-    et_arena arena = ET_ARENA_INIT;
-    et_file_writer writer;
-    et_safetensors_written written;
-    int count = et_params_count(params);
-    const float *values = et_params_values((et_params *)params);
-    et_safetensors_item *items = et_arena_array(&arena, (size_t)count, sizeof *items);
-    int status = items ? ET_OK : et_alloc_failed(error, 0, "an export");
-    for (int i = 0; !status && i < count; i++)
-        items[i] = (et_safetensors_item){ et_params_name(params, i),
-                                          { (float *)values + et_params_offset(params, i), ET_F32,
-                                            et_params_shape(params, i) } };
-    if (!status)
-        status = et_checkpoint_file_draft(&writer, &written, path, items, (size_t)count, NULL, step,
-                                          state, error);
-    et_arena_release(&arena);
-    return status ? status : et_file_writer_commit(&writer, error);
-}
-
 /* The average stands in the store while it is read, as in a validation. */
 static int write_values(const et_export_action *self, const char *path, int64_t step,
                         et_error *error)
 {
+    const et_artifact_content weights = { .params = (et_params *)self->params, .step = step };
     bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
-    int status = write_weights(self->params, path, step, error);
+    int status = et_artifact_write_weights(&weights, path, error);
     if (shown)
         et_optimizer_hide_average(self->optimizer);
     return status;
-}
-
-int et_exports_remove(const et_exports *self, et_error *error)
-{
-    return remove_tree(self->name, error);
 }
 
 static int write_settings(const char *directory, const et_value *settings, et_error *error)
@@ -280,7 +274,13 @@ static int write_settings(const char *directory, const et_value *settings, et_er
     return status;
 }
 
-static int fill(const char *directory, const et_export_content *content, et_error *error)
+typedef struct export_content {
+    int (*write_weights)(void *payload, const char *path, et_error *error);
+    void *payload;
+    const et_value *settings; /* NULL: none */
+} export_content;
+
+static int fill(const char *directory, const export_content *content, et_error *error)
 {
     char *weights = et_path_join(directory, WEIGHTS);
     int status = weights ? et_directory_make(directory, error)
@@ -374,7 +374,10 @@ static void sweep(const et_exports *self)
         closedir(directory);
 }
 
-int et_exports_publish(et_exports *self, const et_export_content *content, et_error *error)
+/* Makes self->name, a directory with this content, which has the name when all of it is there. One
+ * of that name that this process has made, or that has the same weights, is replaced; another one
+ * is moved aside. */
+static int publish(et_exports *self, const export_content *content, et_error *error)
 {
     et_strbuf temporary = ET_STRBUF_INIT;
     sweep(self);
@@ -409,14 +412,14 @@ static int act_export(et_action *action, const et_moment *now, et_error *error)
 {
     const et_export_action *self = (const et_export_action *)action;
     filling what = { self, now->step };
-    const et_export_content content = { write_now, &what, self->settings };
+    const export_content content = { write_now, &what, self->settings };
     const char *name;
     if (now->rank)
         return ET_OK;
     int status = et_exports_next_name(self->exports, &name, error);
     if (status)
         return status;
-    status = et_exports_publish(self->exports, &content, error);
+    status = publish(self->exports, &content, error);
     if (!status)
         status = et_exports_clean_up(self->exports, error);
     return status ? et_fail_while(error, status, "exporting step %lld", (long long)now->step)
@@ -450,4 +453,151 @@ int et_average_export_init(et_export_action *self, const char *name, et_exports 
 int64_t et_exports_by_iterations(void *optimizer)
 {
     return et_optimizer_iterations(optimizer);
+}
+
+/* ---- exports of checkpoints ---- */
+
+/* Made from files, not from what is being trained: so it does not matter whose turn it is when a
+ * checkpoint is written, nor which process looks. A checkpoint that the run sweeps while it is read
+ * is passed over. */
+
+/* Of the checkpoint whose path is payload. */
+static int write_from(void *payload, const char *path, et_error *error)
+{
+    const char *checkpoint = payload;
+    return et_checkpoint_average(&checkpoint, 1, false, path, NULL, error);
+}
+
+static bool is_kept(const et_manifest *manifest, int64_t step)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (manifest->entries[i].step == step && !manifest->entries[i].transient)
+            return true;
+    return false;
+}
+
+/* Of a run without checkpoints none was swept: it has not begun, or its path is a wrong one. */
+static int remove_swept(et_exports *self, const et_manifest *manifest, et_error *error)
+{
+    id_list all;
+    int status = find_ids(self, &all, error);
+    for (size_t i = 0; i < all.count && manifest->count && !status; i++) {
+        if (is_kept(manifest, all.ids[i]))
+            continue;
+        status = take_name(self, all.ids[i], error);
+        if (!status)
+            status = remove_tree(self->name, error);
+    }
+    et_free(all.ids);
+    return status;
+}
+
+static int export_one(et_exports *self, const char *model_dir, int64_t step,
+                      const et_value *settings, et_error *error)
+{
+    char *path = et_checkpoint_path(model_dir, step);
+    const export_content content = { write_from, path, settings };
+    et_error reason = ET_ERROR_INIT;
+    int status = path ? publish(self, &content, &reason)
+                      : et_alloc_failed(&reason, strlen(model_dir), "a path");
+    if (status && path && !et_file_exists(path))
+        status = ET_OK;
+    else if (status)
+        et_fail(error, status, "%s", reason.text);
+    et_free(path);
+    return status;
+}
+
+static int export_new(et_exports *self, const char *model_dir, const et_manifest *manifest,
+                      const et_value *settings, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < manifest->count && !status; i++) {
+        if (manifest->entries[i].transient)
+            continue;
+        status = take_name(self, manifest->entries[i].step, error);
+        if (!status && !et_file_exists(self->name))
+            status = export_one(self, model_dir, manifest->entries[i].step, settings, error);
+    }
+    return status;
+}
+
+static int follow(et_exports *self, const char *model_dir, const char *folder,
+                  const et_value *settings, et_error *error)
+{
+    et_manifest manifest;
+    size_t taken_up;
+    int status = et_checkpoint_list(&manifest, &taken_up, folder, false, error);
+    if (status)
+        return status;
+    status = export_new(self, model_dir, &manifest, settings, error);
+    if (!status)
+        status = remove_swept(self, &manifest, error);
+    et_manifest_release(&manifest);
+    return status;
+}
+
+int et_exports_follow(et_exports *self, const char *model_dir, const et_value *settings,
+                      et_error *error)
+{
+    int status = et_path_check(model_dir, error);
+    char *folder = status ? NULL : et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!status && !folder)
+        status = et_alloc_failed(error, strlen(model_dir), "a path");
+    if (!status && et_file_exists(folder))
+        status = follow(self, model_dir, folder, settings, error);
+    et_free(folder);
+    return status ? et_fail_while(error, status, "exporting checkpoints of %s",
+                                  model_dir ? model_dir : "a run")
+                  : ET_OK;
+}
+
+static int act_follow(et_action *action, const et_moment *now, et_error *error)
+{
+    const et_checkpoint_export *self = (const et_checkpoint_export *)action;
+    return now->rank ? ET_OK
+                     : et_exports_follow(self->exports, self->model_dir, self->settings, error);
+}
+
+void et_checkpoint_export_init(et_checkpoint_export *self, const char *name, et_exports *exports,
+                               const char *model_dir, const et_value *settings)
+{
+    *self = (et_checkpoint_export){ .kind = { .name = name, .act = act_follow },
+                                    .exports = exports,
+                                    .model_dir = model_dir,
+                                    .settings = settings };
+    self->action.class = &self->kind;
+}
+
+/* ---- waiting ---- */
+
+/* *id: -1: none. Else it has the name. */
+static int find_above(et_exports *self, int64_t after, int64_t *id, et_error *error)
+{
+    id_list all;
+    int status = find_ids(self, &all, error);
+    *id = -1;
+    for (size_t i = 0; i < all.count && *id < 0 && !status; i++) {
+        if (all.ids[i] <= after)
+            continue;
+        status = take_name(self, all.ids[i], error);
+        if (!status && et_file_exists(self->name))
+            *id = all.ids[i];
+    }
+    et_free(all.ids);
+    return status;
+}
+
+int et_exports_wait(et_exports *self, int64_t after, double seconds, int64_t *id, const char **path,
+                    et_error *error)
+{
+    const double until = et_clock_monotonic() + seconds;
+    int status = find_above(self, after, id, error);
+    for (double left; !status && *id < 0 && (left = until - et_clock_monotonic()) > 0;) {
+        et_clock_sleep(left < LOOK_EVERY ? left : LOOK_EVERY);
+        status = find_above(self, after, id, error);
+    }
+    if (path)
+        *path = !status && *id >= 0 ? self->name : NULL;
+    return status;
 }
