@@ -29,7 +29,7 @@
 #include "data/table/features/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/progress.h"
-#include "tasks/tabular/table_names.h"
+#include "tasks/tabular/table_texts.h"
 
 typedef struct data_options {
     et_strings words; /* "analyze", then files */

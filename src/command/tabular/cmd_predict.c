@@ -413,12 +413,12 @@ static int open_work(pool *all, et_error *error)
     all->work = et_alloc_zero((size_t)works, sizeof *all->work);
     if (!all->work)
         return et_alloc_failed(error, (size_t)works * sizeof *all->work, "rows");
-    int status = et_unseen_open(&all->unseen, model->encoder, model->metadata, error);
+    int status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
         work *w = &all->work[all->works];
         status = et_row_block_open(&w->rows, all->args->batch_size, model->encoder, error);
         if (!status)
-            status = et_unseen_open(&w->unseen, model->encoder, model->metadata, error);
+            status = et_unseen_open(&w->unseen, model->encoder, model->texts.metadata, error);
     }
     return status;
 }

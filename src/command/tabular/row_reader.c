@@ -115,9 +115,9 @@ int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t
     et_block_row *r = &block->row[row];
     et_assert(row < block->count && r->json.data);
     r->cells = block->cell + row * et_encoder_cells(model->encoder);
-    return et_row_parse(r->cells,
-                        &(et_json_columns){ model->encoder, model->metadata, model->csv.missing },
-                        &r->json, &block->arena, error);
+    return et_row_parse(
+        r->cells, &(et_json_columns){ model->encoder, model->texts.metadata, model->csv.missing },
+        &r->json, &block->arena, error);
 }
 
 /* ---- reading ---- */

@@ -12,7 +12,7 @@
 #include "command/tabular/tabular_service.h"
 #include "data/table/analysis/column_use.h"
 #include "data/text/paths.h"
-#include "tasks/tabular/table_names.h"
+#include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -87,7 +87,7 @@ static void describe_features(const et_tabular_task *task)
         numbers += field->kind == ET_ENCODED_NUMBERS ? field->width : 0;
         ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
     }
-    const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
+    const et_tabular_file *file = &task->file[ET_TABLE_TEXT_FEATURES];
     const char *given = task->options.features_path;
     et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
                  et_format_count(numbers).text, et_format_count(ids).text, file->path,
@@ -108,11 +108,11 @@ static bool find_uses(const et_tabular_task *task, et_column_use *uses)
                                        .discrete = et_tabular_discrete(&task->options),
                                        .target = task->options.target };
     bool ids = false;
-    et_column_uses_of(uses, task->schema, task->features);
-    for (int i = 0; i < et_schema_count(task->schema) && !(given && *given); i++) {
-        const et_schema_field *field = et_schema_at(task->schema, i);
-        et_column_use inferred =
-            et_column_use_infer(field, et_metadata_find(task->metadata, field->name), &choice);
+    et_column_uses_of(uses, task->texts.schema, task->texts.features);
+    for (int i = 0; i < et_schema_count(task->texts.schema) && !(given && *given); i++) {
+        const et_schema_field *field = et_schema_at(task->texts.schema, i);
+        et_column_use inferred = et_column_use_infer(
+            field, et_metadata_find(task->texts.metadata, field->name), &choice);
         if (inferred.ignored && !(uses[i].transforms & ~inferred.transforms))
             uses[i].ignored = inferred.ignored;
         ids |= is_id(&uses[i]);
@@ -122,11 +122,12 @@ static bool find_uses(const et_tabular_task *task, et_column_use *uses)
 
 static void describe_columns(const et_tabular_task *task)
 {
-    const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
+    const et_tabular_file *file = &task->file[ET_TABLE_TEXT_FEATURES];
     et_strbuf text = ET_STRBUF_INIT;
-    et_column_use *uses = et_alloc((size_t)et_schema_count(task->schema), sizeof *uses);
+    et_column_use *uses = et_alloc((size_t)et_schema_count(task->texts.schema), sizeof *uses);
     const bool ids = uses && find_uses(task, uses);
-    if (!uses || et_column_uses_print(&text, uses, task->schema, task->metadata, "", NULL))
+    if (!uses ||
+        et_column_uses_print(&text, uses, task->texts.schema, task->texts.metadata, "", NULL))
         et_task_tell(&task->context, "%-12s no memory to list the columns", "columns");
     else
         for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
@@ -150,7 +151,7 @@ static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_f
         if (strspn(target->label[i], "0123456789") != strlen(target->label[i]))
             return false;
     const char *given = task->options.features_path;
-    return target->classes > 2 && !(given && *given) && task->file[ET_TABULAR_FILE_SCHEMA].made &&
+    return target->classes > 2 && !(given && *given) && task->file[ET_TABLE_TEXT_SCHEMA].made &&
            task->options.target_type == ET_TABULAR_TARGET_AUTO &&
            task->options.loss == ET_TABULAR_LOSS_AUTO;
 }
@@ -182,7 +183,7 @@ static void describe_target(const et_tabular_task *task)
 
 static void describe_rows(const et_tabular_task *task)
 {
-    const int columns = et_schema_count(task->schema);
+    const int columns = et_schema_count(task->texts.schema);
     const int64_t parts = (int64_t)task->options.train_data.mix.count;
     et_task_tell(&task->context, "data         %s, %s%s%s",
                  et_format_many(task->table->count, "row").text,

@@ -99,9 +99,9 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     }
     const et_table_model *model = status ? NULL : all->predictor->model;
     if (!status)
-        status = et_unseen_open(&all->request, model->encoder, model->metadata, error);
+        status = et_unseen_open(&all->request, model->encoder, model->texts.metadata, error);
     if (!status)
-        status = et_unseen_open(&all->unseen, model->encoder, model->metadata, error);
+        status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
     if (status)
         close_service(&all->service);
     else
@@ -215,7 +215,7 @@ static int read_row(const predictions *all, et_service_request *request, asked *
                     const et_value *row, et_error *error)
 {
     const et_table_model *model = all->predictor->model;
-    const et_json_columns columns = { model->encoder, model->metadata, model->csv.missing };
+    const et_json_columns columns = { model->encoder, model->texts.metadata, model->csv.missing };
     char where[48];
     int status = ET_OK;
     snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);

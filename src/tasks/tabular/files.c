@@ -12,23 +12,20 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "data/table/analysis/analyze.h"
-#include "tasks/tabular/table_names.h"
+#include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/target_unit.h"
 #include "train/checkpoint/identity.h"
 
-#define BYTES_MAX ((size_t)1 << 30)
-
 /* Of integers, whose labels are kept one by one. */
 #define CLASSES_MAX 1000
 
-/* ORDER et_tabular_task.file. */
 static const struct {
-    const char *name, *key, *setting;
-} files[ET_TABULAR_FILES] = {
-    [ET_TABULAR_FILE_SCHEMA] = { ET_TABLE_SCHEMA, "schema", "schema_path" },
-    [ET_TABULAR_FILE_METADATA] = { ET_TABLE_METADATA, "metadata", "metadata_path" },
-    [ET_TABULAR_FILE_FEATURES] = { ET_TABLE_FEATURES, "features", "features_path" },
+    const char *key, *setting;
+} files[ET_TABLE_TEXTS] = {
+    [ET_TABLE_TEXT_SCHEMA] = { "schema", "schema_path" },
+    [ET_TABLE_TEXT_METADATA] = { "metadata", "metadata_path" },
+    [ET_TABLE_TEXT_FEATURES] = { "features", "features_path" },
 };
 
 static const char *given(const et_tabular_options *options, int which)
@@ -43,7 +40,8 @@ static const char *given(const et_tabular_options *options, int which)
 /* path: the run's own, or a given one, which may be an export that has it. */
 static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
 {
-    return et_artifact_read_named(path, files[which].name, BYTES_MAX, bytes, length, error);
+    return et_artifact_read_named(path, et_table_text_names[which], ET_TABLE_BYTES_MAX, bytes,
+                                  length, error);
 }
 
 static int checksum_of(uint64_t *checksum, int which, const char *path, et_error *error)
@@ -85,16 +83,16 @@ static bool is_exact(const et_tabular_task *task)
 
 static int make_encoder(et_tabular_task *task, et_error *error)
 {
-    return is_exact(task) ? et_encoder_new_exact(&task->encoder, task->schema, task->metadata,
-                                                 task->features, error)
-                          : et_encoder_new(&task->encoder, task->schema, task->metadata,
-                                           task->features, error);
+    return is_exact(task) ? et_encoder_new_exact(&task->encoder, task->texts.schema,
+                                                 task->texts.metadata, task->texts.features, error)
+                          : et_encoder_new(&task->encoder, task->texts.schema, task->texts.metadata,
+                                           task->texts.features, error);
 }
 
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
 {
     const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
-    for (int i = 0; i < ET_TABULAR_FILES; i++)
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
         et_value_set_string(identity, files[i].key,
                             et_checksum_print(self->file[i].checksum).digits);
     if (self->delimiter)
@@ -109,11 +107,12 @@ int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identi
 {
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
-    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
         char *bytes = NULL;
         size_t length;
-        const char *path = et_artifact_path(artifact, files[i].name, &arena);
-        status = path ? et_artifact_read(artifact, files[i].name, BYTES_MAX, &bytes, &length, error)
+        const char *path = et_artifact_path(artifact, et_table_text_names[i], &arena);
+        status = path ? et_artifact_read(artifact, et_table_text_names[i], ET_TABLE_BYTES_MAX,
+                                         &bytes, &length, error)
                       : et_alloc_failed(error, strlen(artifact->name), "a path");
         if (!status)
             status = check_belongs(et_checksum(bytes, length), identity, i, path, error);
@@ -171,30 +170,6 @@ static int copy(const et_tabular_task *task, int which, et_error *error)
     return status;
 }
 
-typedef int parse_fn(et_tabular_task *task, const char *text, size_t length, const char *path,
-                     et_error *error);
-
-static int parse_schema(et_tabular_task *task, const char *text, size_t length, const char *path,
-                        et_error *error)
-{
-    return task->schema ? ET_OK : et_schema_parse(&task->schema, text, length, path, error);
-}
-
-static int parse_metadata(et_tabular_task *task, const char *text, size_t length, const char *path,
-                          et_error *error)
-{
-    return task->metadata ? ET_OK : et_metadata_parse(&task->metadata, text, length, path, error);
-}
-
-static int parse_features(et_tabular_task *task, const char *text, size_t length, const char *path,
-                          et_error *error)
-{
-    return task->features ? ET_OK
-                          : et_feature_set_parse(&task->features, text, length, path, error);
-}
-
-static parse_fn *const parsers[ET_TABULAR_FILES] = { parse_schema, parse_metadata, parse_features };
-
 static int read_file(et_tabular_task *task, int which, const char *path, et_error *error)
 {
     char *text;
@@ -202,26 +177,16 @@ static int read_file(et_tabular_task *task, int which, const char *path, et_erro
     int status = read_text(which, path, &text, &length, error);
     if (status)
         return status;
-    status = parsers[which](task, text, length, path, error);
+    status = et_table_text_parse(&task->texts, which, text, length, path, error);
     et_free(text);
     return status;
-}
-
-static void forget(et_tabular_task *task)
-{
-    et_schema_free(task->schema);
-    et_metadata_free(task->metadata);
-    et_feature_set_free(task->features);
-    task->schema = NULL;
-    task->metadata = NULL;
-    task->features = NULL;
 }
 
 /* What there is: the run's own file, or the named one. */
 static int read_known(et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
         const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
         if (path)
             status = read_file(task, i, path, error);
@@ -245,8 +210,8 @@ static int most_classes(const et_tabular_options *options)
 static bool are_classes(const et_tabular_task *task)
 {
     const char *name = task->options.target;
-    const et_schema_field *field = et_schema_find(task->schema, name);
-    const et_column_metadata *target = et_metadata_find(task->metadata, name);
+    const et_schema_field *field = et_schema_find(task->texts.schema, name);
+    const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
     const int most = most_classes(&task->options);
     return field && field->type == ET_SCHEMA_INTEGER && target && target->has_range &&
            target->max - target->min < (most ? (double)most : 2);
@@ -256,8 +221,8 @@ static bool are_classes(const et_tabular_task *task)
 static int check_type(const et_tabular_task *task, et_error *error)
 {
     const char *name = task->options.target;
-    const et_schema_field *field = et_schema_find(task->schema, name);
-    const et_column_metadata *target = et_metadata_find(task->metadata, name);
+    const et_schema_field *field = et_schema_find(task->texts.schema, name);
+    const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
     if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
         field->type == ET_SCHEMA_REAL)
         return et_fail(error, ET_ECONFIG,
@@ -328,19 +293,19 @@ static int analyze(et_tabular_task *task, et_error *error)
                                    .classes = most_classes(&task->options),
                                    .entries = task->options.entries,
                                    .quantiles = (int)task->options.quantiles,
-                                   .schema = task->schema };
+                                   .schema = task->texts.schema };
     et_analysis analysis;
     int status = et_analyze(&analysis, &task->paths, &options, error);
     if (status)
         return status;
     tell_unmatched(analysis.report);
-    tell_suspicious(task, analysis.report, !task->schema);
-    if (!task->schema) {
-        task->schema = analysis.schema;
+    tell_suspicious(task, analysis.report, !task->texts.schema);
+    if (!task->texts.schema) {
+        task->texts.schema = analysis.schema;
         analysis.schema = NULL;
     }
-    if (!task->metadata) {
-        task->metadata = analysis.metadata;
+    if (!task->texts.metadata) {
+        task->texts.metadata = analysis.metadata;
         analysis.metadata = NULL;
     }
     et_analysis_release(&analysis);
@@ -353,18 +318,18 @@ static int infer(et_tabular_task *task, et_error *error)
                                  .discrete = et_tabular_discrete(&task->options),
                                  .target = task->options.target };
     int status = ET_OK;
-    if (!choice.target && !task->features)
+    if (!choice.target && !task->texts.features)
         return et_fail(error, ET_ECONFIG,
                        "task.target is not set; name the column to predict, for example with "
                        "--target price (`etude data analyze FILE` lists the columns)");
-    if (!task->schema || !task->metadata)
+    if (!task->texts.schema || !task->texts.metadata)
         status = analyze(task, error);
-    if (!status && choice.target && !task->features)
+    if (!status && choice.target && !task->texts.features)
         status = check_type(task, error);
     choice.classes = !status && choice.target && are_classes(task);
-    if (!status && !task->features)
-        status =
-            et_feature_set_infer(&task->features, task->schema, task->metadata, &choice, error);
+    if (!status && !task->texts.features)
+        status = et_feature_set_infer(&task->texts.features, task->texts.schema,
+                                      task->texts.metadata, &choice, error);
     return status;
 }
 
@@ -375,9 +340,7 @@ static int save(et_tabular_task *task, int which, et_error *error)
         return ET_OK;
     if (given(&task->options, which))
         return copy(task, which, error);
-    return which == ET_TABULAR_FILE_SCHEMA     ? et_schema_save(task->schema, path, error)
-           : which == ET_TABULAR_FILE_METADATA ? et_metadata_save(task->metadata, path, error)
-                                               : et_feature_set_save(task->features, path, error);
+    return et_table_text_save(&task->texts, which, path, error);
 }
 
 /* What is learnt, and whether what is to choose the best is measured of it. */
@@ -400,25 +363,25 @@ static int make(et_tabular_task *task, et_error *error)
         status = find_target(task, error);
     et_encoder_free(task->encoder);
     task->encoder = NULL;
-    for (int i = 0; !status && i < ET_TABULAR_FILES; i++)
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++)
         status = save(task, i, error);
-    forget(task);
+    et_table_texts_release(&task->texts);
     return status;
 }
 
 static int find(et_tabular_task *task, et_error *error)
 {
     bool missing = false;
-    for (int i = 0; i < ET_TABULAR_FILES; i++) {
+    for (int i = 0; i < ET_TABLE_TEXTS; i++) {
         et_tabular_file *file = &task->file[i];
-        file->path = et_path_join(task->context.model_dir, files[i].name);
+        file->path = et_path_join(task->context.model_dir, et_table_text_names[i]);
         if (!file->path)
             return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
         file->made = !et_file_exists(file->path);
         missing |= file->made;
         if (file->made && task->context.reader)
             return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
-                           task->context.model_dir, files[i].name);
+                           task->context.model_dir, et_table_text_names[i]);
     }
     int status = missing ? read_known(task, error) : ET_OK;
     return status || !missing ? status : make(task, error);
@@ -427,7 +390,7 @@ static int find(et_tabular_task *task, et_error *error)
 int et_tabular_open_files(et_tabular_task *task, et_error *error)
 {
     int status = find(task, error);
-    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
         et_tabular_file *file = &task->file[i];
         status = checksum_of(&file->checksum, i, file->path, error);
         if (!status)
@@ -447,7 +410,7 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error)
 void et_tabular_close_files(et_tabular_task *task)
 {
     et_encoder_free(task->encoder);
-    forget(task);
-    for (int i = 0; i < ET_TABULAR_FILES; i++)
+    et_table_texts_release(&task->texts);
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
         et_free(task->file[i].path);
 }

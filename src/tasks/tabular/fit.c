@@ -141,8 +141,8 @@ static int check_steps(const et_tabular_task *task, int64_t k, double mean, doub
         error, ET_EDATA,
         "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, but %.9g and "
         "%.3g in the metadata, too different for float32; make the metadata again from these rows",
-        task->file[ET_TABULAR_FILE_METADATA].path, field->column[k],
-        unit.offset + unit.scale * mean, unit.scale * deviation, unit.offset, unit.scale);
+        task->file[ET_TABLE_TEXT_METADATA].path, field->column[k], unit.offset + unit.scale * mean,
+        unit.scale * deviation, unit.offset, unit.scale);
 }
 
 /* A constant target has the deviation 1: its loss is that of its mean. */

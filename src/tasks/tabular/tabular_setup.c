@@ -95,7 +95,7 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     options.paths = *paths;
     if (paths != &task->paths) {
         options.csv.known = &task->known;
-        options.metadata = task->metadata;
+        options.metadata = task->texts.metadata;
     }
     int status = et_table_open(&all, task->encoder, &options, error);
     if (!status && paths == &task->paths)

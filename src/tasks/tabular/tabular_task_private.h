@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "data/table/table.h"
 #include "engine/exec/device.h"
+#include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task.h"
 
 /* Variables of a model's target. */
@@ -27,13 +28,7 @@ typedef struct et_tabular_seen {
     double *weight;      /* [rows]: 1 where the row has been seen */
 } et_tabular_seen;
 
-/* The texts that say what the table is. */
-enum {
-    ET_TABULAR_FILE_SCHEMA,
-    ET_TABULAR_FILE_METADATA,
-    ET_TABULAR_FILE_FEATURES,
-    ET_TABULAR_FILES,
-};
+/* One of the texts that say what the table is (table_texts.h). */
 typedef struct et_tabular_file {
     char *path;        /* in the run's directory */
     uint64_t checksum; /* of its bytes */
@@ -57,10 +52,8 @@ typedef struct et_tabular_task {
     char delimiter;                                     /* of the training files; 0: not known */
     et_csv_known known;                                 /* by it, of the rows of other files */
     et_tabular_ranges mix;
-    et_tabular_file file[ET_TABULAR_FILES];
-    et_schema *schema; /* owned, as all below */
-    et_metadata *metadata;
-    et_feature_set *features;
+    et_tabular_file file[ET_TABLE_TEXTS];
+    et_table_texts texts; /* owned, as all below */
     et_encoder *encoder;
     et_tabular_target target;
     et_samples *table, *other[ET_TABULAR_SETS_MAX]; /* rows of the training files, of the validation

@@ -11,11 +11,11 @@
 #include "data/table/analysis/columns.h"
 #include "data/table/dataset.h"
 #include "tasks/tabular/graph.h"
-#include "tasks/tabular/table_names.h"
+#include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_options.h"
 #include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/target_unit.h"
-#include "tasks/tabular/tensorfx/builder_files.h"
+#include "tasks/tabular/tensorfx/job_files.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -40,39 +40,43 @@ static int read_text(et_table_model *model, const et_artifact *artifact, int whi
 
 static int read_encoder(et_table_model *model, const et_artifact *artifact, et_error *error)
 {
-    const et_artifact_text *text = model->text;
-    const char *path;
-    int status = read_text(model, artifact, ET_TABLE_TEXT_SCHEMA, ET_TABLE_SCHEMA, &path, error);
-    if (!status)
-        status = et_schema_parse(&model->schema, text->bytes, text->length, path, error);
-    text = &model->text[ET_TABLE_TEXT_METADATA];
-    if (!status)
-        status =
-            read_text(model, artifact, ET_TABLE_TEXT_METADATA, ET_TABLE_METADATA, &path, error);
-    if (!status)
-        status = et_metadata_parse(&model->metadata, text->bytes, text->length, path, error);
-    text = &model->text[ET_TABLE_TEXT_FEATURES];
+    et_table_texts *texts = &model->texts;
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
+        const et_artifact_text *text = &model->text[i];
+        const char *path;
+        status = read_text(model, artifact, i, et_table_text_names[i], &path, error);
+        if (!status)
+            status = et_table_text_parse(texts, i, text->bytes, text->length, path, error);
+    }
     if (!status)
         status =
-            read_text(model, artifact, ET_TABLE_TEXT_FEATURES, ET_TABLE_FEATURES, &path, error);
-    if (!status)
-        status = et_feature_set_parse(&model->features, text->bytes, text->length, path, error);
-    if (!status)
-        status =
-            et_encoder_new(&model->encoder, model->schema, model->metadata, model->features, error);
+            et_encoder_new(&model->encoder, texts->schema, texts->metadata, texts->features, error);
     return status ? et_fail_while(error, status, "%s", model->directory) : ET_OK;
 }
 
 /* ---- which model ---- */
+
+static int build_prediction(et_table_model *model, et_error *error)
+{
+    et_graph_interface *graph;
+    int status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error);
+    if (status)
+        return status;
+    model->params = et_model_builder_params(model->builder);
+    model->build = graph->build;
+    model->payload = graph;
+    return ET_OK;
+}
 
 static int open_builder(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
     const et_artifact_text *text = &model->text[ET_TABLE_TEXT_MODEL];
     const char *path;
-    const et_data_set_options parts = { .schema = model->schema,
-                                        .metadata = model->metadata,
-                                        .features = model->features };
+    const et_data_set_options parts = { .schema = model->texts.schema,
+                                        .metadata = model->texts.metadata,
+                                        .features = model->texts.features };
     et_model_builder_class whole;
     int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
     if (!status)
@@ -88,9 +92,7 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
     if (!status)
         status = et_model_builder_init(model->builder, model->kind, model->arguments,
                                        model->dataset, error);
-    return status ? status
-                  : et_builder_prediction(model->builder, &model->params, &model->build,
-                                          &model->payload, error);
+    return status ? status : build_prediction(model, error);
 }
 
 static int open_run(et_table_model *model, const et_artifact *artifact, et_error *error)
@@ -175,10 +177,8 @@ void et_table_model_close(et_table_model *model)
         et_params_free(model->params);
     et_free(model->missing);
     et_encoder_free(model->encoder);
-    et_feature_set_free(model->features);
-    et_metadata_free(model->metadata);
-    et_schema_free(model->schema);
-    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+    et_table_texts_release(&model->texts);
+    for (int i = 0; i < ET_TABLE_MODEL_TEXTS; i++)
         et_free((char *)model->text[i].bytes);
     et_free(model->checkpoint);
     et_free(model->directory);

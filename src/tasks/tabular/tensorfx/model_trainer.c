@@ -9,10 +9,13 @@
  * The model is exported whenever a job ends, whether or not its last step had been saved before. */
 #include <etude/model_trainer.h>
 
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <etude/controller.h>
 #include <etude/log.h>
@@ -27,15 +30,17 @@
 #include "base/stages.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "base/values/yaml.h"
 #include "data/table/dataset.h"
 #include "formats/events/log_names.h"
 #include "roles/cluster.h"
 #include "roles/job_server.h"
-#include "tasks/tabular/tensorfx/builder_files.h"
+#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/tensorfx/job_files.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/run/controller.h"
 #include "train/run/options.h"
+#include "train/run/run_names.h"
 
 #define PATIENCE                                                                                   \
     60.0        /* seconds of silence after which tasks of a cluster are lost to each other        \
@@ -265,11 +270,25 @@ static int check(job *j, et_error *error)
     return status;
 }
 
+static int count_rows(et_data_set *dataset, const char *source, int64_t *rows, et_error *error)
+{
+    const et_data_source *from = et_data_set_source(dataset, source);
+    et_samples *samples;
+    if (!from)
+        return et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"", source);
+    int status = et_data_source_samples(&samples, from, NULL, error);
+    if (status)
+        return status;
+    *rows = samples->count;
+    et_samples_close(samples);
+    return ET_OK;
+}
+
 /* Batches of a pass: of the training source or, where that does not know, of the data set's. */
 static int count_pass(const job *j, int64_t *batches, et_error *error)
 {
     et_source *source = j->graphs.training->input.source;
-    int64_t rows, batch = j->args->batch_size;
+    int64_t rows = 0, batch = j->args->batch_size;
     int status = et_source_batches(source, batches, error);
     if (status || *batches)
         return status;
@@ -279,7 +298,7 @@ static int count_pass(const job *j, int64_t *batches, et_error *error)
                        "has: use only --max-steps",
                        (long long)j->args->epochs, source->ET_CLASS->name,
                        j->builder->ET_CLASS->name);
-    status = et_builder_rows(j->builder->dataset, "train", &rows, error);
+    status = count_rows(j->builder->dataset, "train", &rows, error);
     *batches = status ? 0 : (rows + batch - 1) / batch;
     return status;
 }
@@ -442,35 +461,121 @@ static int check_same(job *j, et_error *error)
     return et_builder_check_same(j->output, j->identity, &j->arena, error);
 }
 
-/* ---- job.yaml ---- */
+/* ---- the model that a job leaves: OUTPUT/model ---- */
 
-/* "--batch-size 64": a flag with its value, as TensorFX writes them. */
-static void list_arguments(et_value *list, const et_strings *raw, et_arena *arena)
+static bool is_of_model(const char *name)
 {
-    for (size_t i = 0; i < raw->count; i++) {
-        const char *word = raw->items[i];
-        bool value = i + 1 < raw->count && strncmp(raw->items[i + 1], "--", 2) != 0;
-        if (value)
-            word = et_arena_printf(arena, "%s %s", word, raw->items[++i]);
-        et_value_add_string(list, word);
-    }
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+        if (!strcmp(et_table_text_names[i], name))
+            return true;
+    return !strcmp(name, ET_RUN_BUILDER) || !strcmp(name, ET_ARTIFACT_WEIGHTS) ||
+           et_file_is_left_over(name);
 }
 
-static int write_job(job *j, et_error *error)
+typedef void visit_fn(int folder, const char *name);
+
+static void pass_over(int folder, const char *name)
 {
-    et_value *root = et_value_dict(&j->arena), *config = et_value_set_dict(root, "config");
-    int status = et_value_merge(config, et_job_config_env(j->config), error);
-    list_arguments(et_value_set_list(root, "args"), &j->args->raw, &j->arena);
-    et_strbuf text = ET_STRBUF_INIT;
-    if (!status && !et_value_failed(root))
-        et_yaml_print(&text, root);
-    char *path = et_path_join(j->output, "job.yaml");
-    if (!status && (et_value_failed(root) || text.failed || !path))
-        status = et_alloc_failed(error, text.length, "job.yaml");
+    (void)folder, (void)name;
+}
+
+static void remove_file(int folder, const char *name)
+{
+    unlinkat(folder, name, 0);
+}
+
+/* Visits what an export has written or had begun to. ET_ECONFIG: something else is there. */
+static int visit(DIR *folder, const char *directory, visit_fn *file, et_error *error)
+{
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (is_of_model(entry->d_name))
+            file(dirfd(folder), entry->d_name);
+        else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            return et_fail(error, ET_ECONFIG,
+                           "%s/%s is not a file of a model, but the job replaces this folder: "
+                           "choose another output, or move the file",
+                           directory, entry->d_name);
+    return ET_OK;
+}
+
+/* removes: the folder too, once nothing but a model's files is known to be in it. */
+static int clear_folder(const char *directory, bool removes, et_error *error)
+{
+    DIR *folder = opendir(directory);
+    if (!folder)
+        return errno == ENOENT ? ET_OK : et_fail_errno(error, "%s", directory);
+    int status = visit(folder, directory, pass_over, error);
+    rewinddir(folder);
+    if (!status && removes)
+        status = visit(folder, directory, remove_file, error);
+    closedir(folder);
+    if (!status && removes && rmdir(directory))
+        status = et_fail_errno(error, "%s", directory);
+    return status;
+}
+
+static int remove_model(const char *directory, et_error *error)
+{
+    return clear_folder(directory, true, error);
+}
+
+/* Before there is anything to export. */
+static int check_place(const char *output, et_error *error)
+{
+    static const char *const folders[] = { "model", "model.new", "model.old" };
+    int status = ET_OK;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
+        char *path = et_path_join(output, folders[i]);
+        status = path ? clear_folder(path, false, error)
+                      : et_alloc_failed(error, strlen(output), "a path");
+        et_free(path);
+    }
+    return status;
+}
+
+/* The new one is whole before the old one goes; the name is missing for an instant at most, and a
+ * job that was killed there makes it again. */
+static int put_in_place(const char *made, const char *place, const char *old, et_error *error)
+{
+    int status = remove_model(old, error);
+    if (status)
+        return status;
+    if (rename(place, old) && errno != ENOENT)
+        return et_fail_errno(error, "%s", place);
+    if (rename(made, place))
+        return et_fail_errno(error, "%s", place);
+    et_error reason = ET_ERROR_INIT;
+    if (remove_model(old, &reason))
+        et_log(ET_LOG_WARNING, "%s", reason.text);
+    return ET_OK;
+}
+
+/* Made beside the earlier one; checkpoint: as et_predictor_options has it. */
+static int export_model(et_predictor **out, const et_model_builder *builder, const char *output,
+                        const char *checkpoint, et_error *error)
+{
+    const et_predictor_options trained = { .builder = builder->ET_CLASS, .checkpoint = checkpoint };
+    const et_predictor_options exported = { .builder = builder->ET_CLASS };
+    et_predictor *predictor = NULL;
+    char *place = et_path_join(output, "model"), *made = et_path_join(output, "model.new");
+    char *old = et_path_join(output, "model.old");
+    int status = place && made && old ? ET_OK : et_alloc_failed(error, strlen(output), "a path");
     if (!status)
-        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
-    et_free(path);
-    et_strbuf_release(&text);
+        status = remove_model(made, error);
+    if (!status)
+        status = et_predictor_open(&predictor, output, &trained, error);
+    if (!status)
+        status = et_predictor_export(predictor, made, error);
+    if (!status)
+        status = put_in_place(made, place, old, error);
+    if (!status)
+        status = et_directory_sync(output, error);
+    et_predictor_close(predictor);
+    if (!status)
+        status = et_predictor_open(out, place, &exported, error);
+    et_free(place);
+    et_free(made);
+    et_free(old);
     return status;
 }
 
@@ -478,9 +583,7 @@ static int write_job(job *j, et_error *error)
 
 static int run(job *j, et_error *error)
 {
-    int status = write_job(j, error);
-    if (!status)
-        status = et_builder_write(j->builder, j->output, error);
+    int status = et_builder_write(j->builder, j->config, j->output, error);
     j->began = j->saved = et_clock_monotonic();
     j->first = et_task_trainer_trainer(j->trainer)->step;
     j->builder->inside->global_steps = j->first;
@@ -507,7 +610,7 @@ static void close_job(job *j)
 /* Runs, saves, evaluates: a single node, and the master of a cluster. */
 static int lead(job *j, et_error *error)
 {
-    int status = et_builder_check_place(j->output, error);
+    int status = check_place(j->output, error);
     if (!status)
         status = check_same(j, error);
     if (!status && j->server)
@@ -568,9 +671,7 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
     close_job(&j);
     bool leads = et_job_config_master(trainer->config);
     if (!status && leads)
-        status = et_builder_export(builder, j.output, checkpoint, error);
-    if (!status && leads)
-        status = et_builder_open_model(out, builder, j.output, error);
+        status = export_model(out, builder, j.output, checkpoint, error);
     builder->dataset = before;
     return status;
 }

@@ -299,7 +299,7 @@ const char *et_predictor_label(const et_predictor *p, int place)
 
 const et_schema *et_predictor_schema(const et_predictor *p)
 {
-    return p->model->schema;
+    return p->model->texts.schema;
 }
 
 const char *et_predictor_checkpoint(const et_predictor *p)

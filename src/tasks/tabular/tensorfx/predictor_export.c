@@ -14,7 +14,7 @@ static int write_own(const et_predictor *p, const char *path, const char *precis
 {
     const et_table_model *from = p->model;
     const et_artifact_content model = { .texts = from->text,
-                                        .count = ET_TABLE_TEXTS,
+                                        .count = ET_TABLE_MODEL_TEXTS,
                                         .params = from->params,
                                         .step = from->step,
                                         .identity = from->identity,

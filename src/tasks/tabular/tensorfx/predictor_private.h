@@ -11,17 +11,12 @@
 #include "data/table/features/encoder.h"
 #include "data/table/rows/csv.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/tabular/table_texts.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Those that an export has beside its weights, and the most bytes of one. */
-enum {
-    ET_TABLE_TEXT_SCHEMA,
-    ET_TABLE_TEXT_METADATA,
-    ET_TABLE_TEXT_FEATURES,
-    ET_TABLE_TEXT_MODEL, /* params.yaml of a run, builder.yaml of a job */
-    ET_TABLE_TEXTS
-};
-#define ET_TABLE_BYTES_MAX ((size_t)1 << 30)
+/* Texts that an export has beside its weights: those of the table, then params.yaml of a run, or
+ * builder.yaml of a job. */
+enum { ET_TABLE_TEXT_MODEL = ET_TABLE_TEXTS, ET_TABLE_MODEL_TEXTS };
 
 #define ET_PREDICTOR_BATCH     256
 #define ET_PREDICTOR_BATCH_MAX 1048576
@@ -29,11 +24,9 @@ enum {
 /* What is in a directory: read once, shared by predictors, which only read it. */
 typedef struct et_table_model {
     et_arena arena;
-    char *directory;                       /* or the file; owned, as all below */
-    et_artifact_text text[ET_TABLE_TEXTS]; /* as they were read; their bytes are owned */
-    et_schema *schema;
-    et_metadata *metadata;
-    et_feature_set *features;
+    char *directory;                             /* or the file; owned, as all below */
+    et_artifact_text text[ET_TABLE_MODEL_TEXTS]; /* as they were read; their bytes are owned */
+    et_table_texts texts;
     et_encoder *encoder;
     char *checkpoint;
     int64_t step;

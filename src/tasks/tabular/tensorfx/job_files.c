@@ -1,4 +1,5 @@
-/* builder.yaml:
+/* job.yaml says how the job was run: its configuration, its arguments as they were given.
+ * builder.yaml says what the model is:
  *
  *     builder: feed_forward
  *     arguments:
@@ -7,7 +8,7 @@
  *
  * Arguments are those of the builder's own class: what all programs have says how a job is run, and
  * a trained model does not depend on it. */
-#include "tasks/tabular/tensorfx/builder_files.h"
+#include "tasks/tabular/tensorfx/job_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,34 +19,26 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/dataset.h"
-#include "tasks/tabular/table_names.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/checkpoint/identity.h"
 #include "train/run/run_names.h"
 
-#define BUILDER_BYTES_MAX ((size_t)1 << 20)
+/* Files of a job: the texts of its model, then job.yaml. */
+enum { JOB_FILES = ET_TABLE_MODEL_TEXTS + 1 };
+
+static const char *file_name(int which)
+{
+    return which < ET_TABLE_TEXTS         ? et_table_text_names[which]
+           : which == ET_TABLE_TEXT_MODEL ? ET_RUN_BUILDER
+                                          : "job.yaml";
+}
 
 /* Those that a directory can name without a program. */
 static const et_model_builder_class *const ready[] = { &et_feed_forward_builder };
 
-int et_builder_rows(et_data_set *dataset, const char *source, int64_t *rows, et_error *error)
-{
-    const et_data_source *from = et_data_set_source(dataset, source);
-    et_samples *samples;
-    if (!from)
-        return et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"", source);
-    int status = et_data_source_samples(&samples, from, NULL, error);
-    if (status)
-        return status;
-    *rows = samples->count;
-    et_samples_close(samples);
-    return ET_OK;
-}
-
-/* ---- what checkpoints belong to
- * ------------------------------------------------------------------ */
+/* ---- what checkpoints belong to ---- */
 
 int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena *arena,
                         et_error *error)
@@ -90,8 +83,7 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
                    error);
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static bool is_common(const char *name)
 {
@@ -101,55 +93,86 @@ static bool is_common(const char *name)
     return false;
 }
 
-int et_builder_write_class(const et_model_builder *builder, const char *path, et_error *error)
+/* "--batch-size 64": a flag with its value, as TensorFX writes them. */
+static void list_arguments(et_value *list, const et_strings *raw, et_arena *arena)
+{
+    for (size_t i = 0; i < raw->count; i++) {
+        const char *word = raw->items[i];
+        bool value = i + 1 < raw->count && strncmp(raw->items[i + 1], "--", 2) != 0;
+        if (value)
+            word = et_arena_printf(arena, "%s %s", word, raw->items[++i]);
+        et_value_add_string(list, word);
+    }
+}
+
+/* The text of a tree, or out of memory. */
+static int write_tree(const et_value *root, const char *path, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    const bool whole = root && !et_value_failed(root);
+    if (whole)
+        et_yaml_print(&text, root);
+    int status = whole && !text.failed
+                     ? et_file_write(path, et_strbuf_text(&text), text.length, error)
+                     : et_alloc_failed(error, text.length, path);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int write_job(const et_model_builder *builder, const et_job_config *config, const char *path,
+                     et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
-    et_value *root = et_value_dict(&arena), *own = NULL;
-    const et_value *all = et_arguments_echo(builder->args, &arena);
-    et_value_set_string(root, "builder", builder->ET_CLASS->name);
-    own = et_value_set_dict(root, "arguments");
-    for (const et_value *v = all ? all->first : NULL; v && own; v = v->next) {
-        et_value *copy = is_common(v->key) ? NULL : et_arena_alloc(&arena, sizeof *copy);
-        if (!copy)
-            continue;
-        *copy = *v;
-        copy->next = NULL;
-        et_value_append(own, v->key, copy);
-    }
-    int status = ET_OK;
-    if (all && !et_value_failed(root))
-        et_yaml_print(&text, root);
-    if (!all || et_value_failed(root) || text.failed)
-        status = et_alloc_failed(error, text.length, path);
+    et_value *root = et_value_dict(&arena), *environment = et_value_set_dict(root, "config");
+    int status = environment ? et_value_merge(environment, et_job_config_env(config), error)
+                             : et_alloc_failed(error, 0, path);
+    list_arguments(et_value_set_list(root, "args"), &builder->args->raw, &arena);
     if (!status)
-        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
-    et_strbuf_release(&text);
+        status = write_tree(root, path, error);
     et_arena_release(&arena);
     return status;
 }
 
-int et_builder_write(const et_model_builder *builder, const char *directory, et_error *error)
+static int write_builder(const et_model_builder *builder, const char *path, et_error *error)
 {
-    static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA, ET_TABLE_FEATURES,
-                                         ET_RUN_BUILDER };
-    const et_data_set *dataset = builder->dataset;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root = et_value_dict(&arena), *own = NULL;
+    const et_value *all = et_arguments_echo(builder->args, &arena);
+    et_value_set_string(root, "builder", builder->ET_CLASS->name);
+    own = et_value_set_dict(root, "arguments");
+    for (const et_value *v = all ? all->first : NULL; v && own; v = v->next)
+        if (!is_common(v->key))
+            et_value_append_copy(own, v->key, v);
+    int status = write_tree(all ? root : NULL, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_one(const et_model_builder *builder, const et_job_config *config, int which,
+                     const char *path, et_error *error)
+{
+    const et_table_texts texts = { (et_schema *)et_data_set_schema(builder->dataset),
+                                   (et_metadata *)et_data_set_metadata(builder->dataset),
+                                   (et_feature_set *)et_data_set_features(builder->dataset) };
+    return which < ET_TABLE_TEXTS         ? et_table_text_save(&texts, which, path, error)
+           : which == ET_TABLE_TEXT_MODEL ? write_builder(builder, path, error)
+                                          : write_job(builder, config, path, error);
+}
+
+int et_builder_write(const et_model_builder *builder, const et_job_config *config,
+                     const char *directory, et_error *error)
+{
     int status = ET_OK;
-    for (int i = 0; i < 4 && !status; i++) {
-        char *path = et_path_join(directory, names[i]);
-        if (!path)
-            return et_alloc_failed(error, strlen(directory), "a path");
-        status = i == 0   ? et_schema_save(et_data_set_schema(dataset), path, error)
-                 : i == 1 ? et_metadata_save(et_data_set_metadata(dataset), path, error)
-                 : i == 2 ? et_feature_set_save(et_data_set_features(dataset), path, error)
-                          : et_builder_write_class(builder, path, error);
+    for (int i = 0; i < JOB_FILES && !status; i++) {
+        char *path = et_path_join(directory, file_name(i));
+        status = path ? write_one(builder, config, i, path, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
         et_free(path);
     }
     return status;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int choose(const et_model_builder_class **kind, const char *name,
                   const et_model_builder_class *given, et_error *error)
@@ -193,17 +216,4 @@ int et_builder_parse(const et_model_builder_class **kind, et_arguments **argumen
     int read = status ? ET_OK : read_class(kind, arguments, root, given, error);
     et_arena_release(&arena);
     return read ? et_fail_while(error, read, "%s", path) : status;
-}
-
-int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,
-                          void **payload, et_error *error)
-{
-    et_graph_interface *graph;
-    int status = et_model_builder_build_prediction_graph(builder, NULL, &graph, error);
-    if (status)
-        return status;
-    *params = et_model_builder_params(builder);
-    *build = graph->build;
-    *payload = graph;
-    return ET_OK;
 }

@@ -1,0 +1,48 @@
+/* The texts that say what a table is: schema, metadata, features. They have these names in a run,
+ * in an export, in a job's output, and where `data` writes those that it has inferred.
+ *
+ *     et_table_texts table = { .schema = NULL };
+ *     if (et_table_text_parse(&table, ET_TABLE_TEXT_SCHEMA, text, length, path, &error) ||
+ *         et_table_text_save(&table, ET_TABLE_TEXT_SCHEMA, ET_TABLE_SCHEMA, &error)) ...
+ *     et_table_texts_release(&table);
+ */
+#ifndef ETUDE_TASKS_TABULAR_TABLE_TEXTS_H
+#define ETUDE_TASKS_TABULAR_TABLE_TEXTS_H
+
+#include <etude/feature_set.h>
+#include <etude/metadata.h>
+#include <etude/schema.h>
+
+#define ET_TABLE_SCHEMA   "schema.yaml"
+#define ET_TABLE_METADATA "metadata.json"
+#define ET_TABLE_FEATURES "features.yaml"
+
+/* Bytes of one. */
+#define ET_TABLE_BYTES_MAX ((size_t)1 << 30)
+
+/* In the order of reading: features are of a schema. */
+enum {
+    ET_TABLE_TEXT_SCHEMA,
+    ET_TABLE_TEXT_METADATA,
+    ET_TABLE_TEXT_FEATURES,
+    ET_TABLE_TEXTS,
+};
+
+/* By these numbers. */
+extern const char *const et_table_text_names[ET_TABLE_TEXTS];
+
+typedef struct et_table_texts {
+    et_schema *schema; /* NULL, as all: not there */
+    et_metadata *metadata;
+    et_feature_set *features;
+} et_table_texts;
+
+/* A text that is there already stays. path is for messages. */
+int et_table_text_parse(et_table_texts *table, int which, const char *text, size_t length,
+                        const char *path, et_error *error);
+int et_table_text_save(const et_table_texts *table, int which, const char *path, et_error *error);
+
+/* Frees all; none is there afterwards. */
+void et_table_texts_release(et_table_texts *table);
+
+#endif
