@@ -12,18 +12,99 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <etude/error.h>
 #include <etude/job_config.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/options/options.h"
 #include "command/tabular/tabular_commands.h"
-#include "command/tabular/tfx_distributed.h"
+#include "command/training/processes/local_cluster.h"
+#include "command/training/scratch.h"
 
 /* What TensorFX tells the program where it starts one alone. */
 #define SINGLE_NODE "{\"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {\"local\": true}}"
+
+/* ---- train --distributed ---- */
+
+typedef struct program {
+    const char **argv;
+    const char *keys; /* folder */
+} program;
+
+/* The cluster's, and where its keys are. */
+static int set_environment(const program *p, const et_roles *task, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_value *config = et_value_dict(&arena);
+    char threads[16];
+    int status = et_value_merge(config, et_job_config_env(task->config), error);
+    if (!status) {
+        et_value *job = et_value_set_dict(config, "job");
+        et_value_set_bool(job, "local", true);
+        et_value_set_string(job, "keys", p->keys);
+    }
+    if (!status && !et_value_failed(config))
+        et_json_print(&text, config, 0);
+    snprintf(threads, sizeof threads, "%d", task->threads);
+    bool sound = !status && !text.failed && text.length > 0 &&
+                 !setenv(ET_JOB_CONFIG_VARIABLE, et_strbuf_text(&text), 1) &&
+                 (!task->threads || !setenv("OMP_NUM_THREADS", threads, 0));
+    if (!status && !sound)
+        status = et_alloc_failed(error, text.length, ET_JOB_CONFIG_VARIABLE);
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* What all of them cannot is said once. */
+static int be(void *self, et_roles *task, et_error *error)
+{
+    const program *p = self;
+    int status = set_environment(p, task, error);
+    if (!status) {
+        execvp(p->argv[0], (char *const *)p->argv);
+        status = et_fail_errno(error, "%s", p->argv[0]);
+    }
+    if (error && !et_job_config_master(task->config))
+        error->text[0] = 0;
+    return status;
+}
+
+static int make_keys(const char *folder, et_error *error)
+{
+    et_keys keys[ET_JOB_ROLES];
+    int status = et_keys_make(keys, error);
+    return status ? status : et_keys_write(keys, folder, error);
+}
+
+/* Runs argv, ended by NULL, as a master, a parameter server and a worker on this machine: each is a
+ * process of it with its TF_CONFIG, which names a folder of keys that is gone when all have ended.
+ * Returns as the master has ended. */
+static int run_distributed(const char **argv, et_error *error)
+{
+    char *folder;
+    int status = et_scratch_open(&folder, "etude-keys", error);
+    if (status)
+        return status;
+    pid_t self = getpid();
+    program p = { argv, folder };
+    const et_local_cluster setup = { .own_ports = true, .self = &p, .be = be };
+    status = make_keys(folder, error);
+    if (!status)
+        status = et_local_cluster_run(&setup, error);
+    if (getpid() == self)
+        et_scratch_close(folder);
+    else
+        et_free(folder);
+    return status;
+}
 
 /* ---- train ---- */
 
@@ -89,7 +170,7 @@ static int train(const et_call *call, et_error *error)
                                 : et_fail_errno(error, "the current directory");
     fflush(stdout);
     if (!status && o->distributed) {
-        status = et_tfx_distributed(argv, error);
+        status = run_distributed(argv, error);
     } else if (!status) {
         if (!setenv(ET_JOB_CONFIG_VARIABLE, SINGLE_NODE, 1))
             execvp(o->module, (char *const *)argv);
