@@ -17,7 +17,9 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/dtype.h"
 #include "base/numbers/philox.h"
+#include "base/text/strbuf.h"
 #include "base/vector.h"
 #include "engine/graph/node.h"
 
@@ -32,6 +34,43 @@ const char *et_scope_drawn_name(et_scope *scope, const char *name)
     const char *full =
         et_arena_printf(&scope->graph->arena, "%s%s%s", scope->draw, scope->prefix, name);
     return full ? full : name;
+}
+
+et_node *et_graph_no_field(et_graph *graph, const char *field)
+{
+    const et_layout *layout = graph->layout;
+    et_strbuf names = ET_STRBUF_INIT;
+    for (int i = 0; layout && i < layout->fields; i++)
+        et_strbuf_printf(&names, "%s%s", i ? ", " : "", layout->field[i].name);
+    et_node *poison = et_graph_poison(graph, "batches have no field %s; they have: %s",
+                                      field ? field : "(its name is NULL)",
+                                      layout ? et_strbuf_text(&names) : "none");
+    et_strbuf_release(&names);
+    return poison;
+}
+
+/* Whether the graph's layout of batches, if it has one, has an input of that full name and type, or
+ * it is ET_GRAPH_ONE. False, and recorded: nothing that fits would be bound to it. */
+static bool is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape)
+{
+    const et_layout *layout = graph->layout;
+    const bool one = !strcmp(name, ET_GRAPH_ONE);
+    const int i = layout && !one ? et_layout_find(layout, name) : -1;
+    if (!layout || (one && dtype == ET_F32 && shape.rank == 0))
+        return true;
+    if (i < 0) {
+        et_graph_no_field(graph, name);
+        return false;
+    }
+    const et_shape bound = et_layout_shape(layout, i);
+    if (layout->field[i].dtype == dtype && et_shape_equal(bound, shape))
+        return true;
+    char text[2][ET_SHAPE_TEXT_MAX];
+    et_graph_poison(graph,
+                    "input %s: requested as %s %s, but the batches' field of this name is %s %s",
+                    name, et_dtype_name(dtype), et_shape_print(shape, text[0]),
+                    et_dtype_name(layout->field[i].dtype), et_shape_print(bound, text[1]));
+    return false;
 }
 
 /* One node for each name. The type is an attribute, since there is no input to take it from. */
@@ -50,7 +89,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
             return et_graph_poison(graph, "input %s: requested twice, with different types", full);
         return known;
     }
-    if (!et_input_is_bound(graph, full, dtype, shape))
+    if (!is_bound(graph, full, dtype, shape))
         return &graph->poison;
     return et_node_add(graph, ET_OP_INPUT, full, NULL, 0, &attributes);
 }

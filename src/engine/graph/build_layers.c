@@ -1,5 +1,5 @@
 /* The builders of <etude/ops_layout.h>, <etude/ops_image.h> and <etude/ops_random.h>, as build.c
- * has those of <etude/ops.h>; sampling of classes is in build_sampled.c. */
+ * has those of <etude/ops.h>. */
 #include <float.h>
 #include <limits.h>
 #include <string.h>

@@ -18,9 +18,6 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
 et_node *et_node_unary(et_op op, et_node *x);
 et_node *et_node_binary(et_op op, et_node *a, et_node *b);
 
-/* Whether the graph's layout of batches, if it has one, has an input of that full name and type, or
- * it is ET_GRAPH_ONE. False, and recorded: nothing that fits would be bound to it. */
-bool et_input_is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape);
 /* Poison that says which fields there are. field may be NULL. */
 et_node *et_graph_no_field(et_graph *graph, const char *field);
 
