@@ -3,7 +3,6 @@
  * What is here is the process: its streams, its exit code, which command is meant; messages are in
  * messages.c, what signals mean in signals.c. A command is a function that gets its arguments and
  * returns a status; what it prints is results. */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

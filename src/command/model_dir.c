@@ -18,7 +18,6 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "command/session.h"
 #include "formats/events/event.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"

@@ -17,10 +17,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/vector.h"
-#include "command/runs/history.h"
-#include "command/session.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
 static void sane(const et_outputs *outputs)

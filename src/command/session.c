@@ -1,7 +1,6 @@
 /* The file is opened for each line: someone may have moved it away meanwhile, and lines are few. */
 #include "command/session.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

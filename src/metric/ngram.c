@@ -20,7 +20,6 @@
  * Time is linear in both lines for each order; memory is kept from pair to pair. */
 #include "metric/ngram.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,9 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <etude/log.h>
-
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "roles/cluster_private.h"
 #include "roles/keeper.h"

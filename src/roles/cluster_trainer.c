@@ -7,18 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
-#include "data/batches/source.h"
 #include "engine/tensor/params.h"
 #include "metric/metric.h"
 #include "roles/chief.h"
 #include "roles/cluster_private.h"
-#include "train/checkpoint/state.h"
 
 #define FIRST   10.0 /* seconds until it is said that nobody is there */
 #define GONE    15.0 /* seconds without a connection to a server: a few handshakes */

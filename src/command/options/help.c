@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/fields/fields_scalar.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"

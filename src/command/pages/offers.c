@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "command/command.h"

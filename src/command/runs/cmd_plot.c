@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "command/command.h"

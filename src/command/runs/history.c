@@ -26,9 +26,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/vector.h"
-#include "command/session.h"
 #include "formats/events/log_names.h"
-#include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"
 
 #define CHUNK         ((size_t)256 << 10)

@@ -14,7 +14,6 @@
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/checkpoint_file.h"
 #include "train/run/options.h"
 #include "train/run/run_names.h"
 #include "train/task/metric_name.h"

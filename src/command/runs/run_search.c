@@ -13,7 +13,6 @@
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "command/runs/history.h"
-#include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"
 
 static int add(et_run_list *list, const char *path, et_error *error)

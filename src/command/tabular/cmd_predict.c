@@ -5,10 +5,8 @@
  * This thread reads and writes; blocks are worked on beside it and written in their order, so the
  * output does not depend on who was first. Before it waits for input all that is done is written:
  * a program that asks row by row is answered row by row. With one thread all is done here. */
-#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

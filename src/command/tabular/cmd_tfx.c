@@ -6,7 +6,6 @@
  *              and ends as its master does
  *   predict    `predict` with --model for --model-dir, floats of five digits
  *   scaffold   `scaffold` */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"

@@ -4,7 +4,6 @@
  *   run's settings, --set -> task -> trainer -> best or newest weights -> evaluator -> values
  *
  * Values go to standard output, a line each. Nothing of the run is changed. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/files/file.h"
 #include "base/flag.h"
 #include "base/values/value.h"
 #include "command/print.h"
@@ -17,7 +16,6 @@
 #include "command/training/scratch.h"
 #include "formats/events/log_names.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 #include "train/step/share.h"
 #include "train/task/metric_name.h"

@@ -17,7 +17,6 @@
 #include "command/print.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
-#include "formats/events/sink.h"
 #include "train/task/metric_name.h"
 
 enum {

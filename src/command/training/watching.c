@@ -20,7 +20,6 @@
 #include "command/training/processes/ranks.h"
 #include "command/training/training_table.h"
 #include "formats/events/log_names.h"
-#include "formats/events/sink.h"
 #include "train/run/lookout.h"
 #include "train/run/run_names.h"
 

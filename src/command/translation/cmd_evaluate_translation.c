@@ -11,7 +11,6 @@
  *
  *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
  * All lines are in memory at once: a corpus score needs only sums, but the counts have to agree
  * before a number is printed. */
 #include <stdint.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"

@@ -2,7 +2,6 @@
  * and counts are touched under the lock alone; (3) done is called without it. */
 #include "command/web/batcher.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>

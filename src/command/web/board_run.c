@@ -1,7 +1,6 @@
 /* One run: its settings, who trained when, the end of its log, its samples. */
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +16,6 @@
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "command/runs/run_size.h"
-#include "command/session.h"
 #include "command/web/board_private.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/fields/fields.h"
 #include "base/flag.h"
 #include "base/values/json.h"
 #include "base/values/value.h"

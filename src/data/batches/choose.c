@@ -16,7 +16,6 @@
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
 #include "data/batches/source.h"
-#include "engine/tensor/layout.h"
 
 #define CHUNK      256
 #define WEIGHT_MAX 1e100 /* sums of weights are finite */

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/files/checksum.h"
 #include "data/batches/source.h"
-#include "engine/tensor/layout.h"
 
 #define CHUNK 256
 

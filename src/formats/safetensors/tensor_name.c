@@ -1,7 +1,6 @@
 #include "formats/safetensors/tensor_name.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text/plain.h"

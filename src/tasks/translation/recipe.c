@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/alloc.h"
 #include "data/text/corpus.h"
 #include "tasks/translation/input.h"
 #include "tasks/translation/translation_options.h"

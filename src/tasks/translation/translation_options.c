@@ -12,7 +12,6 @@
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
-#include "tasks/translation/batching.h"
 #include "tasks/translation/input.h"
 #include "tasks/translation/vocabularies.h"
 #include "train/run/options.h"

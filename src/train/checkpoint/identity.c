@@ -12,7 +12,6 @@
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run_names.h"
 
 static int save(const void *self, et_value *dict, et_error *error)

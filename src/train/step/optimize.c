@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/values/yaml.h"
@@ -11,7 +10,6 @@
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
-#include "train/run/options.h"
 #include "train/step/update.h"
 
 static int choose_rule(et_optimization_options *options, const char *name, et_error *error)

@@ -1,5 +1,4 @@
 /* etude keys: the keys of a cluster (roles/wire/keys.h). */
-#include <stdio.h>
 
 #include "command/command.h"
 #include "command/options/options.h"

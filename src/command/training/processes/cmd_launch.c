@@ -9,7 +9,6 @@
  *
  * With --restart what was killed, or lost a rank (1), is started again and resumes from its newest
  * checkpoint; what is wrong with settings, data, memory or the loss would only fail again. */
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>

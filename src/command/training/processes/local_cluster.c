@@ -2,7 +2,6 @@
  * its own, so that a terminal's signals come to this one alone, once. Signals are waited for, not
  * caught: nothing is kept in a variable of the process. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -9,7 +9,6 @@
  * do not depend on it. The first wrong row is the first of the first piece that has one. */
 #include "data/table/analysis/analyze.h"
 
-#include <omp.h>
 #include <string.h>
 #include <sys/stat.h>
 

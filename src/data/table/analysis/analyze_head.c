@@ -4,11 +4,9 @@
  * is and no cell is a number; that is how readers of training data have it (columns.h). */
 #include "data/table/analysis/analyze_private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/files/file.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
 #include "data/table/analysis/columns.h"

@@ -12,7 +12,6 @@
 #include "data/table/analysis/column_use.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/fields/fields.h"
 #include "base/text/format.h"
 #include "base/text/problems.h"
 #include "data/table/features/schema.h"

@@ -5,7 +5,6 @@
 #include "data/table/rows/number.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/inline.h"
 #include "base/numbers/decimal.h"

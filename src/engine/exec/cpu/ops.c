@@ -16,7 +16,6 @@
 #include <omp.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"
 #include "engine/exec/cpu/ops.h"
