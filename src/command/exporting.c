@@ -11,8 +11,9 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,
-                       et_error *error)
+/* Whether output may be written. is_file: it is a file, in place of one that may be there. A
+ * directory is made, or has none of the files: nothing is written over. */
+static int check(const et_exporting_args *args, bool is_file, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     if (!is_file && !et_safetensors_is_name(args->output))
@@ -45,7 +46,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     int status = choose_format(args, kind, error);
     if (status)
         return status;
-    status = et_exporting_check(args, args->options.format && kind->format_is_file, call, error);
+    status = check(args, args->options.format && kind->format_is_file, call, error);
     if (!status)
         status = kind->write(args, &exported, error);
     if (!status)

@@ -49,11 +49,6 @@ typedef struct et_exporting_args {
     ", else\nto a directory. Both can be named as RUN in " command "."
 #define ET_EXPORTING_EXAMPLE "runs/a --output a" ET_SAFETENSORS_SUFFIX
 
-/* What must be given, and whether output may be written. is_file: it is a file, in place of one
- * that may be there. A directory is made, or has none of the files: nothing is written over. */
-int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,
-                       et_error *error);
-
 /* What was written: free checkpoint with et_free. */
 typedef struct et_exported {
     char *checkpoint;

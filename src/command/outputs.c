@@ -66,7 +66,7 @@ void et_outputs_read_model(et_outputs *outputs, const char *model_dir, const cha
     et_outputs_read(outputs, checkpoint);
 }
 
-void et_outputs_read_standard(et_outputs *outputs)
+static void read_standard(et_outputs *outputs)
 {
     struct stat file;
     if (!fstat(STDIN_FILENO, &file) && S_ISREG(file.st_mode))
@@ -78,7 +78,7 @@ void et_outputs_read_input(et_outputs *outputs, const char *path)
     if (path)
         et_outputs_read(outputs, path);
     else
-        et_outputs_read_standard(outputs);
+        read_standard(outputs);
 }
 
 void et_outputs_release(et_outputs *outputs)

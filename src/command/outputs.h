@@ -42,9 +42,6 @@ void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, con
 /* The command reads a trained model: --model-dir and --checkpoint, or NULL. */
 void et_outputs_read_model(et_outputs *outputs, const char *model_dir, const char *checkpoint);
 
-/* The command reads standard input. */
-void et_outputs_read_standard(et_outputs *outputs);
-
 /* The command reads that file; NULL: standard input. */
 void et_outputs_read_input(et_outputs *outputs, const char *path);
 

@@ -40,9 +40,6 @@ const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *samp
 /* Adds what another set has of metrics that are defined in both. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
 
-/* Adds a state of that metric which was made elsewhere. */
-void et_metrics_merge_at(et_metrics *metrics, int place, const void *state);
-
 /* All states, one behind another in order of definition: what processes send each other. Borrowed
  * until the next definition. */
 size_t et_metrics_bytes(et_metrics *metrics, void **bytes);

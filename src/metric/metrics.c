@@ -160,14 +160,6 @@ void et_metrics_add(et_metrics *metrics, const char *name, double value, double 
     et_metrics_add_at(metrics, et_metrics_place(metrics, name), value, weight);
 }
 
-void et_metrics_merge_at(et_metrics *metrics, int place, const void *state)
-{
-    if (!is_place(metrics, place))
-        return;
-    const item *one = &metrics->items[place];
-    et_metric_merge(one->metric, state_of(metrics, one), state);
-}
-
 /* By name, so that two sets may have been defined in another order. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other)
 {
@@ -192,8 +184,11 @@ size_t et_metrics_bytes(et_metrics *metrics, void **bytes)
 
 void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes)
 {
-    for (size_t i = 0; i < metrics->count; i++)
-        et_metrics_merge_at(metrics, (int)i, (const unsigned char *)bytes + metrics->items[i].at);
+    for (size_t i = 0; i < metrics->count; i++) {
+        const item *one = &metrics->items[i];
+        et_metric_merge(one->metric, state_of(metrics, one),
+                        (const unsigned char *)bytes + one->at);
+    }
 }
 
 /* "loss" or "digits/f1". */

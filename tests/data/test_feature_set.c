@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "base/alloc.h"
 #include "base/scarce.h"
 #include "calls.h"
 #include "data/fixture.h"
@@ -106,8 +107,8 @@ static void test_feature_set__round_trip(void **state)
     check_everything(again);
     assert_ok(et_feature_set_format(again, &second, error));
     assert_string_equal(text, second);
-    et_feature_set_free_text(text);
-    et_feature_set_free_text(second);
+    et_free(text);
+    et_free(second);
     et_feature_set_free(set);
     et_feature_set_free(again);
     assert_fails(et_feature_set_load(&set, fixture_path(*state, "absent"), error), ET_ENOTFOUND,
@@ -282,7 +283,7 @@ static void test_feature_set__mutated(void **state)
             }
             char *text = NULL;
             assert_int_equal(et_feature_set_format(set, &text, &error), ET_OK);
-            et_feature_set_free_text(text);
+            et_free(text);
             et_feature_set_free(set);
         }
     free(copy);
@@ -300,7 +301,7 @@ static void test_feature_set__memory(void **state)
         status = parse(&set, everything, &error);
         if (!status)
             status = et_feature_set_format(set, &text, &error);
-        et_feature_set_free_text(text);
+        et_free(text);
         et_feature_set_free(set);
         scarce_end();
         assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);

@@ -7,6 +7,7 @@
 
 #include <etude/schema.h>
 
+#include "base/alloc.h"
 #include "base/scarce.h"
 #include "data/table/features/schema.h"
 
@@ -72,8 +73,8 @@ static void test_schema__same(void **state)
     assert_int_equal(et_schema_format(loaded, &other, &error), ET_OK);
     assert_string_equal(one, other);
     assert_contains(one, "  - name: age\n    type: integer\n  - name: \"weight, kg\"\n");
-    et_schema_free_text(one);
-    et_schema_free_text(other);
+    et_free(one);
+    et_free(other);
     et_schema_free(made);
     et_schema_free(parsed);
     et_schema_free(loaded);
@@ -210,7 +211,7 @@ static void test_schema__scarce(void **state)
         if (!status) {
             status = et_schema_format(schema, &again, &error);
             if (!status)
-                et_schema_free_text(again);
+                et_free(again);
             et_schema_free(schema);
         }
         bool failed = scarce_failed;

@@ -200,7 +200,7 @@ void et_inspection_close(et_inspection *it)
     *it = (et_inspection){ .path = NULL };
 }
 
-const char *et_inspection_part_name(et_inspection_part part)
+static const char *part_name(et_inspection_part part)
 {
     static const char *const names[] = { "weights", "average", "optimizer", "export" };
     return names[part];
@@ -214,8 +214,7 @@ void et_inspection_print_sizes(const et_inspection *it)
     for (int part = 0; part < ET_INSPECTION_PARTS; part++)
         if (it->bytes[part])
             snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " %s %s,",
-                     et_inspection_part_name((et_inspection_part)part),
-                     et_format_bytes(it->bytes[part]).text);
+                     part_name((et_inspection_part)part), et_format_bytes(it->bytes[part]).text);
     et_print_lines(stdout, "file         %s:%s %s tensors, %s elements%s\n",
                    et_format_bytes(it->file_bytes).text, parts,
                    et_format_count((int64_t)et_safetensors_count(it->file)).text,
@@ -299,8 +298,7 @@ void et_inspection_describe(const et_inspection *it, et_value *dict, bool tensor
     et_value_set_int(dict, "file_bytes", (int64_t)it->file_bytes);
     et_value *bytes = et_value_set_dict(dict, "bytes");
     for (int part = 0; part < ET_INSPECTION_PARTS; part++)
-        et_value_set_int(bytes, et_inspection_part_name((et_inspection_part)part),
-                         (int64_t)it->bytes[part]);
+        et_value_set_int(bytes, part_name((et_inspection_part)part), (int64_t)it->bytes[part]);
     et_value_set_int(dict, "tensor_count", (int64_t)et_safetensors_count(it->file));
     et_value_set_int(dict, "elements", it->elements);
     et_value_set_int(dict, "parameters", it->weights);

@@ -57,8 +57,6 @@ int et_inspection_open(et_inspection *it, const char *path, et_error *error);
 
 void et_inspection_close(et_inspection *it); /* zeros are fine */
 
-const char *et_inspection_part_name(et_inspection_part part); /* "weights"; static */
-
 /* For people: sizes; parameters by block; every tensor with its verdict and the state tree, or the
  * damaged ones alone. */
 void et_inspection_print_sizes(const et_inspection *it);

@@ -123,6 +123,83 @@ const char *et_data_source_name(const et_data_source *source)
     return source->name;
 }
 
+/* ---- passes ---- */
+
+/* A batch of the pass behind the last one is given back: the position is inner's, before it. */
+
+typedef struct passes {
+    et_source source;
+    et_source *inner; /* owned */
+    int64_t epochs;
+} passes;
+
+static int passes_next(et_source *source, et_batch *batch, et_error *error)
+{
+    passes *self = (passes *)source;
+    et_position before = { .count = 0 };
+    et_source_position(self->inner, &before);
+    int status = et_source_next(self->inner, batch, error);
+    if (status || !batch->filled[0] || batch->epoch < self->epochs)
+        return status;
+    et_batch_clear(batch);
+    return et_source_seek(self->inner, &before, error);
+}
+
+static void passes_position(const et_source *source, et_position *position)
+{
+    const passes *self = (const passes *)source;
+    self->inner->class->position(self->inner, position);
+}
+
+static int passes_seek(et_source *source, const et_position *position, et_error *error)
+{
+    return et_source_seek(((passes *)source)->inner, position, error);
+}
+
+static void passes_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
+{
+    et_source_describe(((const passes *)source)->inner, batch, text, size);
+}
+
+static int passes_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((passes *)source)->inner, count, error);
+}
+
+static void passes_close(et_source *source)
+{
+    et_source_close(((passes *)source)->inner);
+    et_free(source);
+}
+
+static uint64_t passes_content(const et_source *source)
+{
+    return et_source_content(((const passes *)source)->inner);
+}
+
+static const et_source_class passes_class = {
+    .name = "passes",
+    .next = passes_next,
+    .position = passes_position,
+    .seek = passes_seek,
+    .describe = passes_describe,
+    .close = passes_close,
+    .batches = passes_batches,
+    .content = passes_content,
+};
+
+/* Not more than so many passes over what has no end. Owns inner. */
+static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)
+{
+    et_assert(epochs > 0);
+    passes *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "passes");
+    *self = (passes){ { &passes_class, inner->layout }, inner, epochs };
+    *out = &self->source;
+    return ET_OK;
+}
+
 /* ---- reading ---- */
 
 static int check_options(const et_data_source *source, const et_read_options *o, et_error *error)
@@ -203,86 +280,10 @@ int et_data_source_read(et_source **out, const et_data_source *source,
         return status;
     }
     if (o->epochs > 1)
-        status = around(&batches, et_passes_open(&outer, batches, o->epochs, error), &outer);
+        status = around(&batches, passes_open(&outer, batches, o->epochs, error), &outer);
     if (!status && o->threads > 1)
         status = around(&batches, et_prefetch_open(&outer, batches, o->threads, error), &outer);
     if (!status)
         *out = batches;
     return status;
-}
-
-/* ---- passes ---- */
-
-/* A batch of the pass behind the last one is given back: the position is inner's, before it. */
-
-typedef struct passes {
-    et_source source;
-    et_source *inner; /* owned */
-    int64_t epochs;
-} passes;
-
-static int passes_next(et_source *source, et_batch *batch, et_error *error)
-{
-    passes *self = (passes *)source;
-    et_position before = { .count = 0 };
-    et_source_position(self->inner, &before);
-    int status = et_source_next(self->inner, batch, error);
-    if (status || !batch->filled[0] || batch->epoch < self->epochs)
-        return status;
-    et_batch_clear(batch);
-    return et_source_seek(self->inner, &before, error);
-}
-
-static void passes_position(const et_source *source, et_position *position)
-{
-    const passes *self = (const passes *)source;
-    self->inner->class->position(self->inner, position);
-}
-
-static int passes_seek(et_source *source, const et_position *position, et_error *error)
-{
-    return et_source_seek(((passes *)source)->inner, position, error);
-}
-
-static void passes_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
-{
-    et_source_describe(((const passes *)source)->inner, batch, text, size);
-}
-
-static int passes_batches(et_source *source, int64_t *count, et_error *error)
-{
-    return et_source_batches(((passes *)source)->inner, count, error);
-}
-
-static void passes_close(et_source *source)
-{
-    et_source_close(((passes *)source)->inner);
-    et_free(source);
-}
-
-static uint64_t passes_content(const et_source *source)
-{
-    return et_source_content(((const passes *)source)->inner);
-}
-
-static const et_source_class passes_class = {
-    .name = "passes",
-    .next = passes_next,
-    .position = passes_position,
-    .seek = passes_seek,
-    .describe = passes_describe,
-    .close = passes_close,
-    .batches = passes_batches,
-    .content = passes_content,
-};
-
-int et_passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)
-{
-    et_assert(epochs > 0);
-    passes *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "passes");
-    *self = (passes){ { &passes_class, inner->layout }, inner, epochs };
-    *out = &self->source;
-    return ET_OK;
 }

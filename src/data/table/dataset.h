@@ -26,9 +26,6 @@ const et_encoder *et_data_set_encoder(const et_data_set *set);
 /* A set without sources, for instances: of a model that was trained elsewhere. */
 int et_data_set_bare(et_data_set **out, const et_data_set_options *options, et_error *error);
 
-/* Not more than so many passes over what has no end. Owns inner. */
-int et_passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error);
-
 /* ---- sources ---- */
 
 /* CSV files: a path, a pattern with * or ?, or several with commas between; plain or gzip.

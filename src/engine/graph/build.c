@@ -22,7 +22,8 @@
 #include "base/vector.h"
 #include "engine/graph/node.h"
 
-const char *et_scope_name(et_scope *scope, const char *name)
+/* "scope/name", as et_scope_drawn_name. */
+static const char *scope_name(et_scope *scope, const char *name)
 {
     const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
     return full ? full : name;
@@ -79,7 +80,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
     et_attributes attributes = { .leaf = { dtype, shape } };
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = et_scope_name(scope, name);
+    const char *full = scope_name(scope, name);
     for (int i = 0; i < graph->count; i++) {
         et_node *known = graph->nodes[i];
         if (known->op != ET_OP_INPUT || strcmp(known->name, full))
@@ -119,7 +120,7 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
     et_graph *graph = scope->graph;
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = et_scope_name(scope, name);
+    const char *full = scope_name(scope, name);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: what a checkpoint, the optimizer

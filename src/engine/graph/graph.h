@@ -182,11 +182,9 @@ struct et_scope {
  * NULL. Once per graph. */
 int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
 
-/* "scope/name" in the graph's arena. Without memory the bare name stands in, and no node is made
- * with it: the arena remembers the failure, and et_node_add looks. */
-const char *et_scope_name(et_scope *scope, const char *name);
-
-/* The same of what is random there, whose name chooses its numbers: "draw/scope/name". */
+/* The name of what is random there, which chooses its numbers: "draw/scope/name", in the graph's
+ * arena. Without memory the bare name stands in, and no node is made with it: the arena remembers
+ * the failure, and et_node_add looks. */
 const char *et_scope_drawn_name(et_scope *scope, const char *name);
 
 /* Records the first error of a graph (printf format); returns its poison node. */

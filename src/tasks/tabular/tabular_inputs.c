@@ -58,7 +58,8 @@ static int count_ids(const et_encoder *encoder)
     return (int)count;
 }
 
-int64_t et_tabular_number_count(const et_encoder *encoder)
+/* All columns of numbers of an encoder's layout. */
+static int64_t number_count(const et_encoder *encoder)
 {
     int64_t count = 0;
     for (int f = 0; f < et_encoder_fields(encoder); f++)
@@ -83,7 +84,7 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     const size_t fields = (size_t)et_encoder_fields(encoder);
     et_graph *graph = et_scope_graph(scope);
     *inputs = (et_tabular_inputs){ .rows = et_scope_layout(scope)->capacity[0] };
-    inputs->number_count = et_tabular_number_count(encoder);
+    inputs->number_count = number_count(encoder);
     inputs->id_count = count_ids(encoder);
     inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
     et_node **parts = et_alloc(fields + 1, sizeof *parts);
@@ -259,7 +260,7 @@ static int find(const et_params *params, const char *scope, const char *name)
 int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
                            const et_encoder *encoder, et_samples *samples, et_error *error)
 {
-    const int64_t numbers = et_tabular_number_count(encoder), bins = bins_of(columns, numbers);
+    const int64_t numbers = number_count(encoder), bins = bins_of(columns, numbers);
     int factor = find(params, scope, "factor"), offset = find(params, scope, "offset");
     if (!bins)
         return ET_OK;

@@ -22,9 +22,6 @@ typedef struct et_tabular_inputs {
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder);
 void et_tabular_inputs_release(et_tabular_inputs *inputs);
 
-/* All columns of numbers of an encoder's layout. */
-int64_t et_tabular_number_count(const et_encoder *encoder);
-
 /* All columns side by side, [rows, width] act: numbers, their piecewise-linear encodings,
  * embeddings of ids. */
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,

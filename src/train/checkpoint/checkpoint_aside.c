@@ -39,7 +39,8 @@ static void release_names(names *n)
     et_free(n->items);
 }
 
-int64_t et_checkpoint_step_of(const char *name, const char *prefix)
+/* The step in "<prefix>12.safetensors"; -1: another name. */
+static int64_t step_of(const char *name, const char *prefix)
 {
     char same[64];
     const size_t length = strlen(prefix);
@@ -88,8 +89,8 @@ static int list_files(names *n, const et_manifest *manifest, const char *directo
     int status = stream ? ET_OK : et_fail_errno(error, "cannot read the directory %s", directory);
     for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
         const char *name = item->d_name;
-        if (et_checkpoint_step_of(name, ET_CHECKPOINT_PREFIX) > line &&
-            !et_manifest_lists(manifest, name) && !et_manifest_leaves(manifest, name))
+        if (step_of(name, ET_CHECKPOINT_PREFIX) > line && !et_manifest_lists(manifest, name) &&
+            !et_manifest_leaves(manifest, name))
             status = add_name(n, name, error);
     }
     if (stream)
@@ -120,7 +121,7 @@ static int list_best(names *n, const char *directory, et_error *error)
                      : et_fail_errno(error, "cannot read the directory %s", directory);
     for (const struct dirent *item; !status && stream && (item = readdir(stream)) != NULL;)
         if (!strcmp(item->d_name, ET_CHECKPOINT_INFO) ||
-            et_checkpoint_step_of(item->d_name, ET_CHECKPOINT_BEST_PREFIX) >= 0)
+            step_of(item->d_name, ET_CHECKPOINT_BEST_PREFIX) >= 0)
             status = add_name(n, item->d_name, error);
     if (stream)
         closedir(stream);

@@ -16,9 +16,6 @@ int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64
 /* All of best/, if it has a best one. */
 int et_checkpoint_set_best_aside(const char *best_directory, et_error *error);
 
-/* The step in "<prefix>12.safetensors"; -1: another name. */
-int64_t et_checkpoint_step_of(const char *name, const char *prefix);
-
 /* The step of the entry that is the file at path; -1: none is. */
 int64_t et_checkpoint_step_at(const et_manifest *manifest, const char *directory, const char *path);
 

@@ -18,8 +18,7 @@ const char *et_feature_set_source(const et_feature_set *set);
 /* The fields of a spec that has no others: the one with its name. */
 int et_feature_fields(const et_feature_spec *spec, const char *const **fields);
 
-/* YAML that et_feature_set_parse reads, terminated. The caller frees the text. */
+/* YAML that et_feature_set_parse reads, terminated. The caller frees the text (et_free). */
 int et_feature_set_format(const et_feature_set *set, char **text, et_error *error);
-void et_feature_set_free_text(char *text); /* NULL allowed */
 
 #endif

@@ -429,11 +429,6 @@ int et_feature_set_format(const et_feature_set *set, char **text, et_error *erro
     return *text ? ET_OK : et_alloc_failed(error, arena.used, "the text of features");
 }
 
-void et_feature_set_free_text(char *text)
-{
-    et_free(text);
-}
-
 int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error)
 {
     char *text;
@@ -441,6 +436,6 @@ int et_feature_set_save(const et_feature_set *set, const char *path, et_error *e
     if (status)
         return status;
     status = et_file_write(path, text, strlen(text), error);
-    et_feature_set_free_text(text);
+    et_free(text);
     return status;
 }

@@ -558,11 +558,6 @@ int et_metadata_format(const et_metadata *metadata, char **text, et_error *error
     return *text ? ET_OK : et_alloc_failed(error, length, "the text of metadata");
 }
 
-void et_metadata_free_text(char *text)
-{
-    et_free(text);
-}
-
 int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error)
 {
     char *text;
@@ -570,7 +565,7 @@ int et_metadata_save(const et_metadata *metadata, const char *path, et_error *er
     if (status)
         return status;
     status = et_file_write(path, text, strlen(text), error);
-    et_metadata_free_text(text);
+    et_free(text);
     return status;
 }
 

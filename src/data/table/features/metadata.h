@@ -4,9 +4,8 @@
 
 #include <etude/metadata.h>
 
-/* JSON that et_metadata_parse reads, terminated. The caller frees the text. */
+/* JSON that et_metadata_parse reads, terminated. The caller frees the text (et_free). */
 int et_metadata_format(const et_metadata *metadata, char **text, et_error *error);
-void et_metadata_free_text(char *text); /* NULL allowed */
 
 int et_metadata_position(const et_metadata *metadata, const char *name); /* -1: none */
 

@@ -372,11 +372,6 @@ int et_schema_format(const et_schema *schema, char **text, et_error *error)
     return *text ? ET_OK : et_alloc_failed(error, (size_t)schema->count * 64, "a schema's text");
 }
 
-void et_schema_free_text(char *text)
-{
-    et_free(text);
-}
-
 int et_schema_save(const et_schema *schema, const char *path, et_error *error)
 {
     char *text;
@@ -384,7 +379,7 @@ int et_schema_save(const et_schema *schema, const char *path, et_error *error)
     if (status)
         return status;
     status = et_file_write(path, text, strlen(text), error);
-    et_schema_free_text(text);
+    et_free(text);
     return status;
 }
 
