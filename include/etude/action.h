@@ -1,6 +1,7 @@
-/* Actions: what happens between steps, when, and with what. A controller lets them act in the order
- * in which they were given; its own (log, validate, save) are actions as well. Some that are ready:
- * ready_actions.h.
+/* Actions: functions that a controller calls between steps. An action says at which steps it is due
+ * and what it does there. The controller calls due actions in the order in which the program passed
+ * them. The controller's own work (log, validate, save) consists of actions too. ready_actions.h
+ * has actions for common needs.
  *
  *     static int64_t noon(const et_action *self, int64_t step) { return (step / 1000 + 1) * 1000; }
  *     static int ring(et_action *self, const et_moment *now, et_error *error) { ... }
@@ -19,27 +20,27 @@
 
 typedef struct et_action et_action;
 
-/* What an action sees, and what it may ask for. */
+/* What an action receives, and how it asks for a stop. */
 typedef struct et_moment {
     int64_t step;         /* steps done */
-    bool end;             /* the last of the run */
-    const et_value *logs; /* of the evaluation at this step; of a train action, of the inner loop.
-                             NULL: there was none */
-    bool *stop; /* true: the run, or the call of outer_loop.h, ends here, as finished, once all
-                   have acted */
-    int rank;   /* among processes that run together, all of which act; files are for 0 to
-                   write */
+    bool end;             /* true: this is the last step of the run */
+    const et_value *logs; /* values of the evaluation at this step; for a train action
+                             (outer_loop.h), values of the inner loop. NULL: no such values */
+    bool *stop; /* set to true to end the run as finished (with outer_loop.h: to end the current
+                   call). The other due actions still run */
+    int rank;   /* rank of this process. Every rank calls the action; only rank 0 may write files */
 } et_moment;
 
 typedef struct et_action_class {
-    const char *name; /* in checkpoints: which action comes next; of one in a run only, and not
-                         "log", "validate" or "save" */
-    /* The first step after `step` at which it is due; ET_ACTION_NEVER. A function of the step
-     * alone, so that a resumed run acts where an unbroken one would. Train and evaluation actions
-     * (outer_loop.h) are not asked: NULL. */
+    const char *name; /* stored in checkpoints to resume with the right action; unique in a run, and
+                         not "log", "validate" or "save" */
+    /* Returns the first step after `step` at which the action is due, or ET_ACTION_NEVER. The
+     * result must depend only on `step`: then a resumed run acts at the same steps as an
+     * uninterrupted run. NULL for train and evaluation actions (outer_loop.h), which have no
+     * schedule. */
     int64_t (*due)(const et_action *self, int64_t step);
-    /* Does its work whole or, with ET_EINTERRUPTED, not at all: then it acts again when the run
-     * resumes. */
+    /* Does all of its work, or nothing and returns ET_EINTERRUPTED. After ET_EINTERRUPTED the
+     * controller calls the action again when the run resumes. */
     int (*act)(et_action *self, const et_moment *now, et_error *error);
 } et_action_class;
 

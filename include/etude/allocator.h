@@ -1,6 +1,6 @@
-/* Where the library's memory comes from: four functions that a program may replace
- * before its first other call. All memory that Etude owns passes them; what the
- * libraries under it allocate does not. Thread-safe as the functions are.
+/* The library's allocator: three functions and a payload that a program may replace, before its
+ * first other call. Etude allocates all of its own memory with these functions. Libraries that
+ * Etude uses allocate with their own. The functions must be thread-safe.
  *
  *     static const et_allocator counted = { &counts, count_allocate, count_reallocate,
  *                                           count_release };
@@ -15,12 +15,15 @@
 
 typedef struct et_allocator {
     void *payload;
-    void *(*allocate)(void *payload, size_t size, size_t alignment); /* NULL: none left */
-    void *(*reallocate)(void *payload, void *memory, size_t size);   /* 16-byte alignment */
-    void (*release)(void *payload, void *memory);                    /* NULL allowed */
+    void *(*allocate)(void *payload, size_t size,
+                      size_t alignment); /* returns NULL if there is no memory */
+    void *(*reallocate)(void *payload, void *memory,
+                        size_t size);             /* keeps an alignment of 16 bytes */
+    void (*release)(void *payload, void *memory); /* NULL allowed */
 } et_allocator;
 
-/* Copies allocator; NULL restores the C library's. All three functions are there. */
+/* Copies allocator; NULL restores the C library's functions. None of the three functions may be
+ * NULL. */
 ET_API void et_allocator_set(const et_allocator *allocator);
 
 #endif

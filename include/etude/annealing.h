@@ -1,6 +1,6 @@
-/* Values that change as training goes on, and where they go: into a variable of the model, or into
- * an optimizer's learning rate. A value is asked for (et_dynamic) in every step of a trainer, in
- * every batch of an evaluator (<etude/loop_trainer.h>, loop_evaluator.h).
+/* Values that change during training: a learning rate, or a variable of the model. A trainer asks
+ * for such a value (et_dynamic) in every step, an evaluator in every batch (<etude/loop_trainer.h>,
+ * loop_evaluator.h).
  *
  *     et_annealing_scalar_options options = { .initial_value = 0.1, .ratio = 0.5, .epochs = 100 };
  *     et_annealing_scalar_init(&rate, loop, &options, &error);
@@ -15,8 +15,8 @@
  *     et_annealing_variable_init(&beta, params, "beta", 0.01, 2, -INFINITY, &error);
  *     et_annealing_variable_anneal(&beta);                     0.02
  *
- * What resumes: a scalar is a function of the loop's counters; a variable is one of the store,
- * which a checkpoint keeps. One thread. */
+ * Resuming: a scalar is a function of the loop's counters. A variable is in the parameter store,
+ * and checkpoints contain the store. Use from one thread. */
 #ifndef ETUDE_ANNEALING_H
 #define ETUDE_ANNEALING_H
 
@@ -24,27 +24,28 @@
 #include <etude/optimizer.h>
 #include <etude/params.h>
 
-/* {0} and a constant: a number. */
+/* A value that is read when needed. {0} with a constant is a fixed number. */
 typedef struct et_dynamic {
-    double (*get)(void *payload); /* NULL: the constant */
+    double (*get)(void *payload); /* NULL: use constant */
     void *payload;                /* borrowed */
     double constant;
 } et_dynamic;
 
-/* Where a value goes: exactly one of both. */
+/* A value and its destination. Set either variable or optimizer, not both. */
 typedef struct et_bound_value {
-    const char *variable;    /* of the store, not trained, of one element (as et_variable makes) */
-    et_optimizer *optimizer; /* borrowed: its learning rate, in place of its schedule */
+    const char
+        *variable; /* an untrained variable of the store with one element (as et_variable makes) */
+    et_optimizer *optimizer; /* borrowed; the value replaces the learning rate of its schedule */
     et_dynamic value;
 } et_bound_value;
 
-/* ---- a scalar: initial_value ratio^floor((n - 1) / period), n the loop's epoch or step, from 1;
- * within its limits ---- */
+/* ---- a scalar: initial_value * ratio^floor((n - 1) / period), clipped to its limits; n is the
+ * loop's epoch or step, from 1 ---- */
 
 typedef struct et_annealing_scalar_options {
     double initial_value, ratio;
-    int64_t epochs, steps;           /* the period: exactly one is positive, and the other 0 */
-    const double *minimum, *maximum; /* NULL: none */
+    int64_t epochs, steps;           /* the period: set one of them > 0, the other 0 */
+    const double *minimum, *maximum; /* NULL: no limit */
 } et_annealing_scalar_options;
 
 typedef struct et_annealing_scalar {
@@ -53,11 +54,11 @@ typedef struct et_annealing_scalar {
     int64_t epochs, steps;
 } et_annealing_scalar;
 
-/* ET_ECONFIG: a period, or limits that are not minimum <= initial_value <= maximum. */
+/* ET_ECONFIG: not exactly one period, or not minimum <= initial_value <= maximum. */
 ET_API int et_annealing_scalar_init(et_annealing_scalar *scalar, const et_loop *loop,
                                     const et_annealing_scalar_options *options, et_error *error);
 ET_API double et_annealing_scalar_get(const et_annealing_scalar *scalar);
-ET_API et_dynamic et_annealing_scalar_dynamic(et_annealing_scalar *scalar); /* borrows it */
+ET_API et_dynamic et_annealing_scalar_dynamic(et_annealing_scalar *scalar); /* borrows scalar */
 
 /* ---- a variable of the store, in float32 ---- */
 
@@ -66,21 +67,23 @@ typedef struct et_scheduled_variable {
     int index;
 } et_scheduled_variable;
 
-/* Takes a variable that the model or et_params_declare_variable has declared, one element, and sets
- * it: after et_init_draw and before the loop begins, which may restore another value. ET_ECONFIG:
- * the store, which has its memory, has no such variable; the value is not finite. */
+/* Sets a variable that the model or et_params_declare_variable has declared with one element. Call
+ * after et_init_draw and before the loop begins: a loop that resumes restores the variable's saved
+ * value. ET_ECONFIG: the store has no memory yet or no such variable, or the value is not
+ * finite. */
 ET_API int et_scheduled_variable_init(et_scheduled_variable *variable, et_params *params,
                                       const char *name, double initial_value, et_error *error);
 ET_API double et_scheduled_variable_get(const et_scheduled_variable *variable);
-/* Not in the middle of a pass. */
+/* Do not call during a pass. */
 ET_API void et_scheduled_variable_set(et_scheduled_variable *variable, double value);
-ET_API et_dynamic et_scheduled_variable_dynamic(et_scheduled_variable *variable); /* borrows it */
+ET_API et_dynamic
+et_scheduled_variable_dynamic(et_scheduled_variable *variable); /* borrows variable */
 
-/* One that becomes max(minimum, value ratio) each time it is annealed; initial_value is raised to
- * the minimum, too. */
+/* A variable that each call of anneal sets to max(minimum, value * ratio). init also raises
+ * initial_value to the minimum. */
 typedef struct et_annealing_variable {
     et_scheduled_variable variable;
-    double ratio, minimum; /* minimum -INFINITY: none. May be set */
+    double ratio, minimum; /* minimum -INFINITY: no limit. You may change both */
 } et_annealing_variable;
 
 ET_API int et_annealing_variable_init(et_annealing_variable *variable, et_params *params,

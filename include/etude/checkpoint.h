@@ -1,4 +1,5 @@
-/* Checkpoints. Weights alone, of a file or of a run's newest or best:
+/* Checkpoints: weights or whole states in files. A program loads weights alone from a file, or from
+ * the newest or best checkpoint of a run:
  *
  *     char *path;
  *     if (et_checkpoint_load_newest(&path, params, "runs/digits", true, NULL, &error)) ...
@@ -6,21 +7,21 @@
  *     if (et_checkpoint_load_best(&path, params, "runs/digits", true, NULL, &error)) ...
  *     et_checkpoint_free_path(path);
  *
- * And whole states, in a directory, for a program that owns its loop (a run, <etude/run.h>, has
- * this, logs and more):
+ * A program that owns its loop saves whole states in a directory (a run, <etude/run.h>, does so
+ * too, and writes logs and more):
  *
  *     et_checkpoints_open(&checkpoints, "runs/digits", state, NULL, &error);
- *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: nothing there yet
+ *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: no checkpoint yet
  *     et_checkpoints_save(checkpoints, step, &error);            returns at once
  *     et_checkpoints_wait_read(checkpoints);                     before other arrays change
- *     et_checkpoints_wait(checkpoints, &error);                  until it is on the disk
+ *     et_checkpoints_wait(checkpoints, &error);                  until the file is durable
  *     et_checkpoints_close(checkpoints, &error);                 waits
  *
- * A save prints the small values of the state; a thread of its own then writes the arrays from
- * where they are, and waits for the disk. Training goes on meanwhile, up to where it would change
- * an array that is not written yet. A file's bytes depend on the state only. A checkpoint is
- * deleted only after a newer one is durable; at any instant of a kill the newest or the one before
- * it loads. One manager per directory at a time (a lock); calls from one thread. */
+ * A save prints the small values of the state. Then a thread writes the arrays directly from the
+ * program's memory and waits for the disk. Training continues meanwhile, until a step has to change
+ * an array that is not written yet. The bytes of a file depend only on the state. A checkpoint is
+ * deleted only after a newer one is durable: after a kill at any time, the newest checkpoint or the
+ * previous one loads. One manager uses a directory at a time (a lock). Call from one thread. */
 #ifndef ETUDE_CHECKPOINT_H
 #define ETUDE_CHECKPOINT_H
 
@@ -32,25 +33,27 @@
 #include <etude/state.h>
 #include <etude/value.h>
 
-/* ---- files; reading needs no lock and changes nothing in the directory ---- */
+/* ---- files: reading takes no lock and changes nothing in the directory ---- */
 
-/* What is known of a file whose weights were loaded. */
+/* What the library knows of a file whose weights it loads. */
 typedef struct et_checkpoint_facts {
-    et_arena *arena; /* the caller's, for identity; NULL: not asked for */
+    et_arena *arena; /* the caller's arena for identity; NULL: identity is not read */
     int64_t step;
-    const et_value *identity; /* what its run said of itself, known even where its weights do not
-                                 fit; NULL: nothing */
+    const et_value *identity; /* the run's description of itself; also set if the weights do not
+                                 fit. NULL: none */
 } et_checkpoint_facts;
 
-/* Loads weights only, into a materialized store, after checking them. prefer_average: takes
- * "average/<name>" where the file has averages. facts: filled in; NULL allowed. Tensors that the
- * model does not know are passed over; a missing one or another shape is ET_ECONFIG. */
+/* Checks a file, then loads its weights, and nothing else, into a materialized store.
+ * prefer_average: load "average/<name>" if the file has averages. facts: filled in; NULL allowed.
+ * Ignores tensors that the model does not have. ET_ECONFIG: a tensor of the model is missing or has
+ * another shape. */
 ET_API int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
                                       et_checkpoint_facts *facts, et_error *error);
 
-/* The same from the newest sound one of a run, or the best, which a run may be replacing
- * meanwhile: what is gone when it is opened is looked up again. *path (et_checkpoint_free_path) is
- * set as soon as it is known, also on failure; else NULL. */
+/* The same for the newest undamaged checkpoint of a run, or for the best one. The run may replace
+ * checkpoints meanwhile: if a file is gone when it is opened, the functions look again. They set
+ * *path as soon as the file is known, even if they fail later, otherwise to NULL. Free *path with
+ * et_checkpoint_free_path. */
 ET_API int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
                                      bool prefer_average, et_checkpoint_facts *facts,
                                      et_error *error);
@@ -58,15 +61,15 @@ ET_API int et_checkpoint_load_best(char **path, et_params *params, const char *m
                                    bool prefer_average, et_checkpoint_facts *facts,
                                    et_error *error);
 
-/* The weights that another run begins with, for fine-tuning: of a file, of a run's newest
- * checkpoint ("runs/a") or of its best ("runs/a/best"); averages where the file has them. Every
- * parameter and variable is there with its shape, or, with a pattern (an expression searched in
- * names, NULL: none), every one that has such a name; the others stay as they are. ET_ECONFIG: one
- * is not, or no name is found. Slots and steps are not read: they begin anew. */
+/* Initializes weights from another run, for fine-tuning: from a file, from a run's newest
+ * checkpoint ("runs/a") or from its best ("runs/a/best"). Averages are used if the file has them.
+ * pattern: a regular expression searched in names. Parameters and variables with such names are
+ * loaded, the others keep their values. NULL: all are loaded. ET_ECONFIG: one of them is missing or
+ * has another shape, or no name matches. Slots and steps are not loaded: they start from zero. */
 ET_API int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
                                     et_error *error);
 
-/* Paths that such functions give; NULL allowed. */
+/* Frees a path from the functions above; NULL allowed. */
 ET_API void et_checkpoint_free_path(char *path);
 
 /* ---- a directory ---- */
@@ -75,43 +78,45 @@ typedef struct et_checkpoints et_checkpoints;
 
 typedef struct et_checkpoint_options {
     int64_t max_to_keep;       /* the newest N; 0: 5; negative: all */
-    double keep_every_n_hours; /* beside the newest N: of those that fall out one each so many hours
-                                  stays for good, unless a run goes back before it. Hours count from
-                                  when a run first had this, also while it rests; 0: none */
-    bool other_optimizer; /* a restore takes the file of another optimizer: weights must fit, slots
-                             that it lacks are left as they are, those that it has beyond ours are
-                             dropped, with a warning */
-    const struct et_inside *inside; /* the library's own; NULL */
+    double keep_every_n_hours; /* in addition to the newest N, one checkpoint for every so many
+                                  hours is kept forever, unless a run goes back to a step before it.
+                                  Hours count from the first use of this option, including time
+                                  between processes. 0: none */
+    bool other_optimizer; /* restore accepts the file of another optimizer. Weights must fit. Slots
+                             that the file lacks keep their values; other slots of the file are
+                             dropped with a warning */
+    const struct et_inside *inside; /* internal; NULL */
 } et_checkpoint_options;
 
-/* Makes the directories, takes the lock (ET_EBUSY: another process trains there) and clears what a
- * killed run left. All is attached to state already; state and its arrays outlive the manager.
- * options NULL: the defaults. */
+/* Makes the directories, takes the lock and deletes leftovers of a killed run. Attach all parts to
+ * state before this call; state and its arrays must outlive the manager. options NULL: the
+ * defaults. ET_EBUSY: another process trains in this directory. */
 ET_API int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                                const et_checkpoint_options *options, et_error *error);
 
-/* Waits for the save in progress and frees; returns that save's error. NULL allowed. */
+/* Waits for the save in progress, frees the manager and returns the error of this save. NULL
+ * allowed. */
 ET_API int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
 
-/* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change,
- * and et_params_begin_change of the state's store calls it. Waits first for a save in progress; if
- * that failed, returns its error and saves nothing (call again to try). A step saved already is
- * saved again. Checkpoints of earlier processes that were not restored, or come after the one that
- * was, are moved to checkpoints/earlier-N by the first save, with a warning; so is such a best one.
- */
+/* Starts to save the current state. Before its arrays change, call et_checkpoints_wait_read;
+ * et_params_begin_change of the state's store does so. The call waits first for a save in progress.
+ * If that save failed, the call returns its error and saves nothing; call again to try again.
+ * Saving the same step twice writes it twice. The first save moves checkpoints of earlier processes
+ * to checkpoints/earlier-N, with a warning, if they are newer than the restored one or none was
+ * restored; also the best one. */
 ET_API int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
-/* Waits until the arrays of the state may change: a save in progress has read them, or failed.
- * NULL allowed. */
+/* Waits until a save in progress has read all arrays or has failed. Then arrays may change. NULL
+ * allowed. */
 ET_API void et_checkpoints_wait_read(et_checkpoints *checkpoints);
 
 /* Waits until the last save is durable; returns its error, once. */
 ET_API int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
 
-/* Restores the newest sound checkpoint; *step becomes its step, or -1 if there is none. A
- * damaged or missing newest is named in a warning and the one before it taken; if none of
- * several is sound: ET_EFORMAT. ET_ECONFIG: it belongs to another model (the first difference
- * is named, and nothing was changed). */
+/* Restores the newest undamaged checkpoint. *step becomes its step, or -1 if there are no
+ * checkpoints. If the newest is damaged or missing, a warning names it and the previous one is
+ * tried. ET_EFORMAT: all are damaged. ET_ECONFIG: the checkpoint is of another model; the error
+ * names the first difference, and nothing has changed. */
 ET_API int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
 
 #endif

@@ -1,22 +1,23 @@
 /* A controller: the loop around a trainer's steps.
  *
- *  until train_steps:
- *    steps up to the next boundary: where an action is due, the end, or steps_per_loop on
- *    actions, in this order: log, evaluate, the program's own, save
+ *   until train_steps:
+ *     steps up to the next boundary: an action is due, the end, or steps_per_loop
+ *     actions, in this order: log, evaluate, the program's own, save
  *
- * What actions change is in the state before it is saved, so a run that is killed and started again
- * does what an unbroken one would have done. Which action of a step comes next is in the state too:
- * a run that is interrupted between two, or in an evaluation, resumes with the right one.
+ * The save comes last, so a checkpoint contains all changes that actions make. A run that is killed
+ * and restarted therefore repeats exactly the work of an uninterrupted run. The state also has the
+ * next action of the current step. A run that is interrupted between two actions, or during an
+ * evaluation, resumes there.
  *
  *     et_controller_options options = { .trainer = &gan.trainer,
  *                                       .run.model_dir = "runs/gan",
  *                                       .train_steps = 20000 };
- *     et_controller_open(&controller, &options, &error);       restores, or starts anew
- *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped, saved
+ *     et_controller_open(&controller, &options, &error);       restores a checkpoint, or starts
+ * anew et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped and saved
  *     et_controller_close(controller, &error);
  *
- * It owns a state tree and a run, and borrows all else. A program that trains, evaluates and saves
- * by calls of its own: outer_loop.h. */
+ * The controller owns a state tree and a run, and borrows everything else. For a program that calls
+ * training, evaluation and saving itself, see outer_loop.h. */
 #ifndef ETUDE_CONTROLLER_H
 #define ETUDE_CONTROLLER_H
 
@@ -28,37 +29,39 @@ typedef struct et_controller et_controller;
 
 typedef struct et_controller_options {
     et_trainer *trainer;
-    et_evaluator *evaluator;   /* NULL: none */
-    et_action *const *actions; /* [action_count]: the program's own; borrowed */
+    et_evaluator *evaluator;   /* NULL: no evaluation */
+    et_action *const *actions; /* [action_count]: the program's actions; borrowed */
     int action_count;
-    /* Its state is the controller's: leave it NULL. model_dir: needed without an outer_loop. */
+    /* run.state must be NULL: the controller has its own. run.model_dir is required without
+     * outer_loop. */
     et_run_options run;
-    int64_t train_steps;    /* in all, an absolute target */
-    int64_t steps_per_loop; /* 0: up to what is due next */
-    /* Driven call by call, not by train_steps and validation_interval: <etude/outer_loop.h>. NULL:
-     * by et_controller_train. Copied. */
+    int64_t train_steps;    /* total number of steps, including those before a resume */
+    int64_t steps_per_loop; /* most steps per inner loop; 0: up to the next due action */
+    /* Options of the calls of <etude/outer_loop.h>, which replace train_steps and
+     * validation_interval. NULL: et_controller_train drives the run. Copied. */
     const struct et_outer_loop_options *outer_loop;
-    int64_t summary_interval;    /* steps between logs; 0: at the end only */
+    int64_t summary_interval;    /* steps between logs; 0: only at the end */
     int64_t validation_interval; /* steps between evaluations; 0: none */
-    int64_t validation_steps;    /* of an evaluation; 0 and -1: all there are */
-    /* Evaluations in a row without a new best (run.best_metric) after which the run ends, for good
-     * unless it is opened with another patience. 0: none. */
+    int64_t validation_steps;    /* steps of an evaluation; 0 or -1: all data */
+    /* The run ends after this many consecutive evaluations without a new best value
+     * (run.best_metric). It stays ended unless you open it with another patience. 0: no limit. */
     int64_t patience;
-    const double *target; /* a best value at which the run ends as well; copied. NULL: none */
-    int64_t checkpoint_interval; /* steps between saves; 0: at the end only */
-    /* How often in a row a run whose step fails with ET_EDIVERGED goes back to its last checkpoint,
-     * or to where it began, and on in another way (et_trainer_class.retry); a checkpoint past the
-     * step that failed begins a new row. The count is in model_dir/recovery.json, which no restore
-     * takes back. 0 and below: the run ends. */
+    const double
+        *target; /* the run also ends when the best value reaches this value; copied. NULL: none */
+    int64_t checkpoint_interval; /* steps between saves; 0: only at the end */
+    /* Number of consecutive recoveries. If a step fails with ET_EDIVERGED, the run goes back to its
+     * last checkpoint (or its start) and continues differently (et_trainer_class.retry). A
+     * checkpoint after the failed step starts a new count. model_dir/recovery.json has the count;
+     * restoring does not change it. 0 or less: the run fails. */
     int64_t recovery_max_trials;
 } et_controller_options;
 
-/* Attaches, restores the newest checkpoint or starts anew. */
+/* Attaches the trainer and evaluator, then restores the newest checkpoint or starts a new run. */
 ET_API int et_controller_open(et_controller **out, const et_controller_options *options,
                               et_error *error);
 
-/* Trains up to train_steps. Asked to stop, it saves the step it is at and returns ET_EINTERRUPTED;
- * an evaluation that was cut short is done when the run resumes. */
+/* Trains up to train_steps. If asked to stop, saves the current step and returns ET_EINTERRUPTED;
+ * the resumed run repeats an interrupted evaluation. */
 ET_API int et_controller_train(et_controller *controller, et_error *error);
 
 /* Waits for the last save. NULL allowed. */

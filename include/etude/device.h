@@ -1,7 +1,8 @@
-/* A device: what passes run on. Its kernels are chosen once for the CPU that is found, and matrix
- * products that were made are kept for all plans. One per process is usual; it outlives the passes
- * that use it. Threads are OpenMP's (OMP_NUM_THREADS), read when it is opened; for a number that no
- * machine has OpenMP is told a smaller one, for the calling thread, with a warning in the log.
+/* A device: the processor that passes run on. It chooses kernels for the CPU once, and keeps
+ * finished matrix products for all plans. Usually a process has one device. A device must outlive
+ * the passes that use it. Opening reads OpenMP's number of threads (OMP_NUM_THREADS). If the number
+ * is too large for any machine, opening sets a smaller one for the calling thread and logs a
+ * warning.
  *
  *     if (et_device_open(&device, &error)) ...
  *     printf("%s, %d threads\n", et_device_kernels(device), et_device_threads(device));
@@ -9,9 +10,9 @@
  *         options.bfloat16 = true;
  *     et_device_close(device);
  *
- * fork(): a child may use a device that its parent opened, and the passes on it. The thread that
- * called fork() computes on one thread in the child, with the same bits: OpenMP's other threads are
- * not copied. Data that is read ahead (a source with prefetch) returns ET_EUSAGE in the child. */
+ * fork(): a child may use its parent's device and passes. In the child, the thread that called
+ * fork() computes with one thread, because OpenMP's other threads are not copied. The bits are the
+ * same. Sources that read ahead (et_prefetch_open) return ET_EUSAGE in the child. */
 #ifndef ETUDE_DEVICE_H
 #define ETUDE_DEVICE_H
 
@@ -21,12 +22,13 @@
 
 typedef struct et_device et_device;
 
-/* ET_EUSAGE: this thread or one of OpenMP's has too small a stack (256 KiB are needed). */
+/* ET_EUSAGE: the stack of this thread or of an OpenMP thread is smaller than 256 KiB. */
 ET_API int et_device_open(et_device **out, et_error *error);
 ET_API void et_device_close(et_device *device); /* NULL allowed */
 
 ET_API int et_device_threads(const et_device *device);
-/* "avx512"; whether its matrix products of bfloat16 are the CPU's own. */
+/* kernels: the name of the kernels, such as "avx512". has_bfloat16: whether the CPU has
+ * instructions for matrix products of bfloat16. */
 ET_API const char *et_device_kernels(const et_device *device);
 ET_API bool et_device_has_bfloat16(const et_device *device);
 

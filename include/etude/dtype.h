@@ -13,10 +13,10 @@
 /* The upper half of a float32. */
 typedef uint16_t et_bf16;
 
-/* Those from ET_U8 on are types of files alone: no op and no batch has them. */
+/* ET_U8 and later types occur only in files, never in ops or batches. */
 typedef enum et_dtype { ET_F32, ET_BF16, ET_I32, ET_U8, ET_I8, ET_DTYPE_COUNT } et_dtype;
 
-/* Bytes of one element; 0 for what is no type. */
+/* Bytes of one element; 0 for an invalid type. */
 ET_API size_t et_dtype_size(et_dtype dtype);
 
 #endif

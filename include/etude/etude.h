@@ -1,5 +1,5 @@
-/* All of Etude's public headers. Each also stands alone. To add one: include it here, in
- * alphabetical order. */
+/* All public headers of Etude. You can also include each header alone. To add a header: include it
+ * here, in alphabetical order. */
 #ifndef ETUDE_ETUDE_H
 #define ETUDE_ETUDE_H
 
