@@ -1,8 +1,8 @@
 /* A controller: the loop around a trainer's steps.
  *
- *   until train_steps:
- *     steps up to the next boundary: an action is due, the end, or steps_per_loop
- *     actions, in this order: log, evaluate, the program's own, save
+ *  until train_steps:
+ *    steps up to the next boundary: an action is due, the end, or steps_per_loop
+ *    actions, in this order: log, evaluate, the program's own, save
  *
  * The save comes last, so a checkpoint contains all changes that actions make. A run that is killed
  * and restarted therefore repeats exactly the work of an uninterrupted run. The state also has the

@@ -1,6 +1,6 @@
-/* What the shared library exports: every function marked ET_API, every table marked ET_DATA in
- * place of extern. In C++ the marks also say that they are C's, and an object's member
- * `class`, ET_CLASS, is called `class_`: there the word is the language's own. */
+/* Export marks of the shared library: ET_API before every public function, ET_DATA (in place of
+ * extern) before every public table. In C++ the marks also give C linkage. There the member `class`
+ * of an object, ET_CLASS, is called `class_`, because class is a keyword of C++. */
 #ifndef ETUDE_EXPORT_H
 #define ETUDE_EXPORT_H
 

@@ -1,5 +1,5 @@
-/* A group: parameters of a store that are chosen by name, and where they lie. What takes a
- * gradient or an optimizer for a part of a model takes a group:
+/* A group: parameters of a store, chosen by name, and their ranges in the flat arrays. Functions
+ * that take a part of a model, for a gradient or an optimizer, take a group:
  *
  *     et_group *generator;
  *     if (et_group_new(&generator, params, "generator/", &error)) ...
@@ -9,8 +9,8 @@
  *             sum += et_params_gradients(params)[k];
  *     et_group_free(generator);
  *
- * Only what is trained is chosen. A group does not change; whoever takes one copies what it
- * needs, so it may be freed at once. Any number of threads may read one. */
+ * Only trained parameters are chosen. A group does not change. Functions copy what they need from
+ * it, so you may free it at once. Any number of threads may read a group. */
 #ifndef ETUDE_GROUP_H
 #define ETUDE_GROUP_H
 
@@ -19,27 +19,28 @@
 
 typedef struct et_group et_group;
 
-/* Part of the flat arrays, padding included; both are multiples of 16. */
+/* A range of the flat arrays, with padding; both ends are multiples of 16. */
 typedef struct et_range {
     int64_t begin, end; /* elements begin .. end - 1 */
 } et_range;
 
-/* What is trained and has a name that begins with prefix; "" or NULL: all. params is materialized
- * and outlives the group. ET_ECONFIG: there is no such name; the first that there is is named. */
+/* All trained parameters whose names begin with prefix; "" or NULL: all. params must be
+ * materialized and outlive the group. ET_ECONFIG: no such name; the error suggests an existing
+ * name. */
 ET_API int et_group_new(et_group **out, et_params *params, const char *prefix, et_error *error);
 
-/* The same by a regular expression (Perl's syntax) that is searched in names. */
+/* The same for a regular expression (Perl's syntax) that is searched in names. */
 ET_API int et_group_match(et_group **out, et_params *params, const char *expression,
                           et_error *error);
 
 ET_API void et_group_free(et_group *group); /* NULL allowed */
 
-/* How many parameters; the i-th, by its index in the store: in order of their places; -1: there are
- * not so many. */
+/* count: number of parameters. param: index in the store of the i-th parameter, in order of
+ * positions; -1: i is out of range. */
 ET_API int et_group_count(const et_group *group);
 ET_API int et_group_param(const et_group *group, int i);
 
-/* Ascending and as few as there can be: neighbours are one. Borrowed. */
+/* Ascending ranges; neighbours are joined. Borrowed. Returns their number. */
 ET_API int et_group_ranges(const et_group *group, const et_range **ranges);
 
 #endif
