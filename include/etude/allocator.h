@@ -15,11 +15,9 @@
 
 typedef struct et_allocator {
     void *payload;
-    void *(*allocate)(void *payload, size_t size,
-                      size_t alignment); /* returns NULL if there is no memory */
-    void *(*reallocate)(void *payload, void *memory,
-                        size_t size);             /* keeps an alignment of 16 bytes */
-    void (*release)(void *payload, void *memory); /* NULL allowed */
+    void *(*allocate)(void *payload, size_t size, size_t alignment); /* NULL: no memory left */
+    void *(*reallocate)(void *payload, void *memory, size_t size);   /* 16-byte alignment */
+    void (*release)(void *payload, void *memory);                    /* NULL allowed */
 } et_allocator;
 
 /* Copies allocator; NULL restores the C library's functions. None of the three functions may be

@@ -33,8 +33,8 @@ typedef struct et_dynamic {
 
 /* A value and its destination. Set either variable or optimizer, not both. */
 typedef struct et_bound_value {
-    const char
-        *variable; /* an untrained variable of the store with one element (as et_variable makes) */
+    const char *variable;    /* an untrained variable of the store with one element (as et_variable
+                                makes) */
     et_optimizer *optimizer; /* borrowed; the value replaces the learning rate of its schedule */
     et_dynamic value;
 } et_bound_value;
@@ -58,7 +58,7 @@ typedef struct et_annealing_scalar {
 ET_API int et_annealing_scalar_init(et_annealing_scalar *scalar, const et_loop *loop,
                                     const et_annealing_scalar_options *options, et_error *error);
 ET_API double et_annealing_scalar_get(const et_annealing_scalar *scalar);
-ET_API et_dynamic et_annealing_scalar_dynamic(et_annealing_scalar *scalar); /* borrows scalar */
+ET_API et_dynamic et_annealing_scalar_dynamic(et_annealing_scalar *scalar); /* borrows it */
 
 /* ---- a variable of the store, in float32 ---- */
 
@@ -76,8 +76,7 @@ ET_API int et_scheduled_variable_init(et_scheduled_variable *variable, et_params
 ET_API double et_scheduled_variable_get(const et_scheduled_variable *variable);
 /* Do not call during a pass. */
 ET_API void et_scheduled_variable_set(et_scheduled_variable *variable, double value);
-ET_API et_dynamic
-et_scheduled_variable_dynamic(et_scheduled_variable *variable); /* borrows variable */
+ET_API et_dynamic et_scheduled_variable_dynamic(et_scheduled_variable *variable); /* borrows it */
 
 /* A variable that each call of anneal sets to max(minimum, value * ratio). init also raises
  * initial_value to the minimum. */

@@ -41,11 +41,13 @@ ET_DATA const char *const et_level_names[]; /* ended by NULL */
 #define ET_UNITS_NONE (-1) /* the value of a missing item of an indexed flag with this default */
 
 typedef struct et_arguments_class {
-    const char *name; /* of the program, shown in help */
-    const struct et_arguments_class
-        *base;              /* the class that this class extends; NULL: et_model_arguments */
-    size_t size;            /* of the class's struct, which begins with the struct of base */
-    const et_option *flags; /* added by this class, ended by ET_OPTION_END; NULL: none */
+    const char *name;                      /* of the program, shown in help */
+    const struct et_arguments_class *base; /* the class that this class extends; NULL:
+                                              et_model_arguments */
+    size_t size;                           /* of the class's struct, which begins with the struct of
+                                              base */
+    const et_option *flags;                /* added by this class, ended by ET_OPTION_END; NULL:
+                                              none */
     /* Adds flags that are not in `flags`. Optional. */
     int (*init_parser)(et_argument_parser *parser, et_error *error);
     /* Checks and completes parsed arguments. Optional; the library calls the method of base before
@@ -61,7 +63,8 @@ struct et_arguments {
     et_arena *arena; /* holds all texts and lists; hooks may use it */
     const char *data_schema, *data_metadata, *data_features; /* paths; NULL: not given */
     const char *data_train, *data_eval; /* files; wildcards and commas allowed; NULL: not given */
-    const char *output; /* output folder of the job, --output or --job-dir; NULL: not given */
+    const char *output;                 /* output folder of the job, --output or --job-dir; NULL:
+                                           not given */
     int64_t max_steps, batch_size;
     int64_t epochs;                   /* an epoch has ceil(rows / batch_size) steps; 0: no limit */
     int64_t checkpoint_interval_secs; /* 0: only at the end */

@@ -49,8 +49,8 @@ typedef struct et_class_scores {
                    With more classes: the mean over one class against the rest, for classes that
                    have both: roc_auc_score(multi_class="ovr") */
     double log_loss; /* mean of -ln p_t, p_t clipped to [2^-52, 1 - 2^-52] */
-    double brier; /* two classes: mean of (p_1 - [t = 1])^2; more: mean of the sum of these squares
-                     over classes: brier_score_loss */
+    double brier;    /* two classes: mean of (p_1 - [t = 1])^2; more: mean of the sum of these
+                        squares over classes: brier_score_loss */
     double calibration_error; /* sum over bins of |mean of [y = t] - mean of p_y| times the bin's
                                  fraction of the weight; bin b of B has rows with b < B p_y <= b + 1
                                  (expected calibration error, Guo et al. 2017) */

@@ -29,10 +29,10 @@ typedef struct et_comm_options {
     double peer_timeout;     /* seconds without a sign of life after which a rank is lost; 0: 60 */
     bool bfloat16_gradients; /* send gradients in half the bytes. All ranks have the same sum, but
                                 its bits depend on the number of ranks */
-    bool sharded_optimizer; /* ZeRO stage 1 for the optimizer of a task trainer: each rank keeps the
-                               slots of some of the parameters and updates these parameters. The
-                               same bits. Only a run can then save. For an optimizer of your
-                               program: et_optimizer_share_out (optimizer.h) */
+    bool sharded_optimizer;  /* ZeRO stage 1 for the optimizer of a task trainer: each rank keeps
+                                the slots of some of the parameters and updates these parameters.
+                                The same bits. Only a run can then save. For an optimizer of your
+                                program: et_optimizer_share_out (optimizer.h) */
 } et_comm_options;
 
 /* Call once in each process, before the first of the ranks ends. options NULL: the defaults.

@@ -26,8 +26,8 @@ typedef struct et_call {
     const char *command;
     int argc; /* arguments after the command's name */
     char **argv;
-    void
-        *options; /* the struct of the command's usage, filled in; NULL: the command has no usage */
+    void *options; /* the struct of the command's usage, filled in; NULL: the command has no
+                      usage */
 } et_call;
 
 /* A row of a table of commands. */

@@ -46,8 +46,8 @@ typedef struct et_controller_options {
     /* The run ends after this many consecutive evaluations without a new best value
      * (run.best_metric). It stays ended unless you open it with another patience. 0: no limit. */
     int64_t patience;
-    const double
-        *target; /* the run also ends when the best value reaches this value; copied. NULL: none */
+    const double *target; /* the run also ends when the best value reaches this value; copied. NULL:
+                             none */
     int64_t checkpoint_interval; /* steps between saves; 0: only at the end */
     /* Number of consecutive recoveries. If a step fails with ET_EDIVERGED, the run goes back to its
      * last checkpoint (or its start) and continues differently (et_trainer_class.retry). A

@@ -38,8 +38,9 @@ typedef struct et_async_options {
     bool synchronous;          /* an update is the sum of one gradient of every worker */
     int64_t gradients_per_update; /* gradients that an update adds, from any workers; 0: the number
                                      of workers */
-    double peer_timeout; /* seconds without a sign of life after which a process is lost; 0: 60 */
-    int64_t steps;       /* the last step of the training; 0: unknown */
+    double peer_timeout;          /* seconds without a sign of life after which a process is lost;
+                                     0: 60 */
+    int64_t steps;                /* the last step of the training; 0: unknown */
 } et_async_options;
 
 /* Call before init_async. server: borrowed until the trainer is closed; NULL: a single node.
@@ -60,9 +61,7 @@ ET_API int et_task_trainer_coordinator_for_async(et_task_trainer *trainer, et_co
 /* ET_EIO: another process is lost. ET_EINTERRUPTED: asked to stop. */
 ET_API int et_task_trainer_join(et_task_trainer *trainer, et_error *error);
 
-ET_API int
-et_coordinator_servers(const et_coordinator *coordinator); /* parameter servers of the cluster */
-ET_API int
-et_coordinator_workers(const et_coordinator *coordinator); /* workers that are connected now */
+ET_API int et_coordinator_servers(const et_coordinator *coordinator); /* of the cluster */
+ET_API int et_coordinator_workers(const et_coordinator *coordinator); /* connected now */
 
 #endif

@@ -49,8 +49,9 @@ typedef struct et_layout {
     const char *kind[ET_LAYOUT_KINDS]; /* "sentence pair", "source token"; singular */
     int64_t capacity[ET_LAYOUT_KINDS]; /* most of each kind in a batch; 0 in a layout of samples */
     int unit;                          /* the kind that rates count */
-    const char *unit_name;        /* the unit's name in rates: "token"; NULL: the kind's name */
-    const et_layout_field *field; /* [fields]; borrowed from the samples */
+    const char *unit_name;             /* the unit's name in rates: "token"; NULL: the kind's
+                                          name */
+    const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 
 ET_API et_shape et_layout_shape(const et_layout *layout, int field);   /* no such field: a scalar */
@@ -171,8 +172,7 @@ typedef struct et_batches_options {
  * batch. */
 ET_API int et_batches_open(et_source **out, et_samples *samples, const et_batches_options *options,
                            et_error *error);
-typedef int et_map_fn(void *payload, et_batch *batch,
-                      et_error *error); /* changes a batch in place */
+typedef int et_map_fn(void *payload, et_batch *batch, et_error *error); /* changes it in place */
 ET_API int et_map_open(et_source **out, et_source *inner, et_map_fn *change, void *payload,
                        et_error *error);
 /* Reads depth batches ahead in a thread. Batches, order and positions are those of inner. */

@@ -26,18 +26,18 @@
 
 enum et_status {
     ET_OK = 0,
-    ET_EFAIL,     /* failed for another reason */
-    ET_EUSAGE,    /* calls in the wrong order, arguments that contradict each other, a wrong command
-                     line */
-    ET_ECONFIG,   /* a setting is unknown, of the wrong type or out of range */
-    ET_EDATA,     /* the user's data is wrong: text, lengths, encoding */
-    ET_EFORMAT,   /* a file is damaged or has another format */
-    ET_ENOTFOUND, /* a file or name does not exist */
-    ET_EIO,       /* reading or writing failed */
-    ET_ENOMEM,    /* out of memory */
-    ET_ENOSPACE,  /* out of disk space or quota, or a file above its size limit */
-    ET_EBUSY,     /* locked by another process */
-    ET_EDIVERGED, /* a loss or gradient is not finite */
+    ET_EFAIL,        /* failed for another reason */
+    ET_EUSAGE,       /* calls in the wrong order, arguments that contradict each other, a wrong
+                        command line */
+    ET_ECONFIG,      /* a setting is unknown, of the wrong type or out of range */
+    ET_EDATA,        /* the user's data is wrong: text, lengths, encoding */
+    ET_EFORMAT,      /* a file is damaged or has another format */
+    ET_ENOTFOUND,    /* a file or name does not exist */
+    ET_EIO,          /* reading or writing failed */
+    ET_ENOMEM,       /* out of memory */
+    ET_ENOSPACE,     /* out of disk space or quota, or a file above its size limit */
+    ET_EBUSY,        /* locked by another process */
+    ET_EDIVERGED,    /* a loss or gradient is not finite */
     ET_EINTERRUPTED, /* asked to stop; the state is saved */
     ET_EGRAPH,       /* parts of a model do not fit: shapes, dtypes */
     ET_EDENIED,      /* a file may not be used: permissions, read-only, not a regular file */

@@ -44,8 +44,8 @@ typedef struct et_feature {
 /* ---- reading ---- */
 
 typedef struct et_example {
-    const et_feature
-        *features; /* [count], sorted by key; if a message has a key twice, the last feature */
+    const et_feature *features; /* [count], sorted by key; if a message has a key twice, the last
+                                   feature */
     size_t count;
 } et_example;
 

@@ -39,8 +39,8 @@ typedef struct et_task_context {
     bool bfloat16;               /* activations are bfloat16 */
     int prefetch;                /* batches to read ahead; 0: none */
     int64_t validation_interval; /* in steps; 0: never */
-    const char *
-        best_metric; /* metric that chooses the best checkpoint; NULL: none, or the task's choice */
+    const char *best_metric; /* metric that chooses the best checkpoint; NULL: none, or the task's
+                                choice */
     const et_identity *identity; /* of the run's newest checkpoint; NULL: not known */
     void *listener;              /* lines for people are sent by tell(listener, line) */
     void (*tell)(void *listener, const char *line); /* NULL: lines are dropped */
@@ -79,11 +79,11 @@ typedef struct et_restriction {
 
 /* Files of a kind in a run, in addition to the files of all runs. */
 enum {
-    ET_RUN_FOLDER = 1, /* a folder whose files are first written under temporary names */
-    ET_RUN_MADE_AT_START =
-        2, /* made before the first step: deleted if the start fails in a new directory */
-    ET_RUN_COMPARED = 4, /* belongs to checkpoints; kind->belongs compares it */
-    ET_RUN_SAMPLES = 8,  /* a folder of texts, STEP.txt, with samples of the model's output */
+    ET_RUN_FOLDER = 1,        /* a folder whose files are first written under temporary names */
+    ET_RUN_MADE_AT_START = 2, /* made before the first step: deleted if the start fails in a new
+                                 directory */
+    ET_RUN_COMPARED = 4,      /* belongs to checkpoints; kind->belongs compares it */
+    ET_RUN_SAMPLES = 8,       /* a folder of texts, STEP.txt, with samples of the model's output */
 };
 typedef struct et_run_file {
     const char *name; /* relative to model_dir; contents before their folder */
@@ -134,10 +134,10 @@ typedef struct et_task_kind {
     int (*belongs)(const void *options, const char *model_dir, const et_identity *identity,
                    et_error *error);
 
-    const et_run_file *files; /* ended by a row without a name */
-    const struct et_command
-        *commands; /* commands of the kind, ended by a row without a name (command.h). A command
-                      with the name of a general one replaces it for runs of this kind */
+    const et_run_file *files;          /* ended by a row without a name */
+    const struct et_command *commands; /* commands of the kind, ended by a row without a name
+                                          (command.h). A command with the name of a general one
+                                          replaces it for runs of this kind */
     /* Texts for people. */
     const char *example;   /* settings that training needs, for help: "--set task.path=a.csv" */
     const char *rate;      /* unit of the rate in the progress bar, "tok/s"; NULL: the batches' */

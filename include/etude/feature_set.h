@@ -27,29 +27,30 @@
  * side. For a field of variable length, one-hot and bucketize set the columns of all its values to
  * 1. */
 typedef enum et_transform {
-    ET_TRANSFORM_IDENTITY, /* x; missing 0 */
-    ET_TRANSFORM_TARGET,   /* class by the metadata's entries, or the number itself */
-    ET_TRANSFORM_CONCAT,   /* the features side by side, in order */
-    ET_TRANSFORM_LOG,      /* ln(x + 1); x <= -1 is an error; missing 0 */
-    ET_TRANSFORM_SCALE, /* min..max of the metadata to transform.min..max (0..1); a constant column
-                           gives transform.min; not clipped; missing: the middle */
-    ET_TRANSFORM_BUCKETIZE, /* boundaries + 1 columns: column i is 1 if i boundaries are <= x,
-                               others 0; missing: all 0 */
-    ET_TRANSFORM_ONE_HOT, /* entries + 1 columns, one of them 1; the last is for unknown and missing
-                           */
+    ET_TRANSFORM_IDENTITY,    /* x; missing 0 */
+    ET_TRANSFORM_TARGET,      /* class by the metadata's entries, or the number itself */
+    ET_TRANSFORM_CONCAT,      /* the features side by side, in order */
+    ET_TRANSFORM_LOG,         /* ln(x + 1); x <= -1 is an error; missing 0 */
+    ET_TRANSFORM_SCALE,       /* min..max of the metadata to transform.min..max (0..1); a constant
+                                 column gives transform.min; not clipped; missing: the middle */
+    ET_TRANSFORM_BUCKETIZE,   /* boundaries + 1 columns: column i is 1 if i boundaries are <= x,
+                                 others 0; missing: all 0 */
+    ET_TRANSFORM_ONE_HOT,     /* entries + 1 columns, one of them 1; the last is for unknown and
+                                 missing */
     ET_TRANSFORM_STANDARDIZE, /* (x - mean) / std; a constant column 0; missing 0 */
     ET_TRANSFORM_QUANTILE, /* to a standard normal distribution by the quantiles, clipped at +-5.2;
                               equal values get the middle of their quantiles; a constant column 0;
                               missing 0 */
-    ET_TRANSFORM_EMBED, /* an id: the position among the entries; unknown and missing have the two
-                           ids after the entries */
-    ET_TRANSFORM_HASH,  /* an id: xxHash of the text, or of the number as a double, modulo
-                           transform.buckets; missing: the id after the buckets */
-    ET_TRANSFORM_CROSS, /* the same for several fields together; missing: all fields are missing */
-    ET_TRANSFORM_DATE,  /* parts of "2024-05-31[T12:30[:00]]" (as written, any time zone) or of
-                           seconds since 1970. The year is (year - 1970) / 100. Another part is its
-                           position in its cycle, 0..1, with sine and cosine; missing 0 */
-    ET_TRANSFORM_MISSING, /* 1 for a missing value, else 0 */
+    ET_TRANSFORM_EMBED,    /* an id: the position among the entries; unknown and missing have the
+                              two ids after the entries */
+    ET_TRANSFORM_HASH,     /* an id: xxHash of the text, or of the number as a double, modulo
+                              transform.buckets; missing: the id after the buckets */
+    ET_TRANSFORM_CROSS,    /* the same for several fields together; missing: all fields are
+                              missing */
+    ET_TRANSFORM_DATE,     /* parts of "2024-05-31[T12:30[:00]]" (as written, any time zone) or of
+                              seconds since 1970. The year is (year - 1970) / 100. Another part is
+                              its position in its cycle, 0..1, with sine and cosine; missing 0 */
+    ET_TRANSFORM_MISSING,  /* 1 for a missing value, else 0 */
     ET_TRANSFORM_KEY, /* the text itself, only copied to predictions; no model sees it. An identity
                          feature named "key" outside a concat is a key too, as in TensorFX */
     ET_TRANSFORM_COUNT,
@@ -72,7 +73,8 @@ typedef struct et_feature_spec {
     const char *const
         *parts; /* [part_count] of year, month, day, weekday, hour, minute; none: all */
     int part_count;
-    bool classes; /* target: the numbers of an integer field are classes */
+    bool classes;                           /* target: the numbers of an integer field are
+                                               classes */
     const struct et_feature_spec *features; /* [feature_count]; concat */
     int feature_count;
     int line; /* line in the file; 0: not from a file */

@@ -26,18 +26,18 @@
 
 /* Copied when the translator is opened. */
 typedef struct et_decoding_options {
-    int results; /* results per line, best first. Beam search: up to beam_size. Sampling: number of
-                    samples, up to 64. 0: 1 */
+    int results;    /* results per line, best first. Beam search: up to beam_size. Sampling: number
+                       of samples, up to 64. 0: 1 */
     int alignments; /* also compute alignments, with this layer of the decoder, from 1; -1: the last
                        layer; 0: none. The model then processes each result once more */
     bool sampling;  /* sample each token by its probability; otherwise beam search */
     int64_t top_k;  /* sample from this many most likely tokens; 0: all */
-    double
-        top_p; /* of those, sample from the fewest that reach this probability, up to 1; 0: all */
+    double top_p;   /* of those, sample from the fewest that reach this probability, up to 1; 0:
+                       all */
     double temperature; /* log-probabilities are first divided by this number; 0: 1 */
-    double noise;  /* add Gumbel noise times this number to the logits in each step, so that beam
-                      search gives different results; scores include the noise; 0: none */
-    uint64_t seed; /* of samples and noise */
+    double noise;       /* add Gumbel noise times this number to the logits in each step, so that
+                           beam search gives different results; scores include the noise; 0: none */
+    uint64_t seed;      /* of samples and noise */
     const char *const *ends;  /* more tokens that end a translation, as in the vocabulary;
                                  "\xE2\x96\x81and" begins a word. Ended by NULL */
     const char *const *first; /* tokens, one of which must begin a translation; format as for ends.
@@ -63,8 +63,8 @@ typedef struct et_hypothesis {
     const int32_t *ids; /* [id_count] tokens, without the end token */
     int id_count, tokens;
     double score, log_probability; /* nats */
-    const et_alignment
-        *alignment; /* [alignment_count] one for each word of text, if alignments were requested */
+    const et_alignment *alignment; /* [alignment_count] one for each word of text, if alignments
+                                      were requested */
     int alignment_count, source_words;
 } et_hypothesis;
 

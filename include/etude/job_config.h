@@ -68,10 +68,9 @@ ET_API int et_job_config_local(et_job_config **out, et_error *error);
 ET_API void et_job_config_free(et_job_config *config); /* NULL allowed */
 
 ET_API const et_job_task *et_job_config_task(const et_job_config *config);
-ET_API const et_job_cluster *
-et_job_config_cluster(const et_job_config *config);                    /* NULL: a single node */
-ET_API const et_value *et_job_config_job(const et_job_config *config); /* a dict */
-ET_API const et_value *et_job_config_env(const et_job_config *config); /* a dict */
+ET_API const et_job_cluster *et_job_config_cluster(const et_job_config *config); /* or NULL */
+ET_API const et_value *et_job_config_job(const et_job_config *config);           /* a dict */
+ET_API const et_value *et_job_config_env(const et_job_config *config);           /* a dict */
 ET_API bool et_job_config_distributed(const et_job_config *config); /* whether there is a cluster */
 ET_API bool et_job_config_master(const et_job_config *config);
 ET_API bool et_job_config_param_server(const et_job_config *config);

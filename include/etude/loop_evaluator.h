@@ -46,8 +46,8 @@ typedef struct et_loop_evaluator et_loop_evaluator;
 typedef struct et_loop_evaluator_options {
     et_source *source; /* borrowed, like pass and payload; only the evaluator may read it */
     et_pass *pass;
-    const et_loop_measure
-        *metrics; /* [metric_count]; none: the loss of the pass, as valid metric */
+    const et_loop_measure *metrics; /* [metric_count]; none: the loss of the pass, as valid
+                                       metric */
     int metric_count;
     /* Instead of pass: sets values[metric_count] of a batch. NaN: no value; the batch is then
      * ignored. */
@@ -101,9 +101,9 @@ typedef struct et_outputs et_outputs;
 ET_API int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
                               const char *const *names, int count, int axis, uint64_t seed,
                               et_error *error);
-ET_API et_tensor et_outputs_tensor(const et_outputs *outputs,
-                                   const char *name); /* no such output: data NULL */
-ET_API void et_outputs_free(et_outputs *outputs);     /* NULL allowed */
+/* The output by name; data NULL: no such output. */
+ET_API et_tensor et_outputs_tensor(const et_outputs *outputs, const char *name);
+ET_API void et_outputs_free(et_outputs *outputs); /* NULL allowed */
 
 /* The same for outputs that are one number: sets averages[count], weighted by rows. */
 ET_API int et_outputs_average(double *averages, et_comm *comm, et_pass *pass, et_source *source,

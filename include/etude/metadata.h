@@ -1,5 +1,5 @@
-/* Metadata: what was seen in the columns of a table: TensorFX's metadata, with what `etude data
- * analyze` finds beside it. Features are fitted from it, so a model depends on it.
+/* Metadata: facts about the values in the columns of a table (TensorFX's metadata, with more facts
+ * from `etude data analyze`). Features are fitted to the metadata, so a model depends on it.
  *
  *   {"age": {"count": 32561, "missing": 0, "distinct": 73, "min": 17, "max": 90, "mean": 38.58,
  *    "std": 13.64, "quantiles": [17, 19, ...]},
@@ -13,8 +13,9 @@
  *         puts(et_metadata_at(metadata, i)->name);
  *     et_metadata_free(metadata);
  *
- * Read are "entries" and "vocab": {"entries": ...}, which mean the same; both are written, so that
- * TensorFX reads them as well. Does not change once it is made; any number of threads may read. */
+ * Files may have "entries" or "vocab": {"entries": ...} with the same meaning. Saving writes both,
+ * so TensorFX can read the file too. Metadata does not change after it is made; any number of
+ * threads may read it. */
 #ifndef ETUDE_METADATA_H
 #define ETUDE_METADATA_H
 
@@ -26,40 +27,41 @@
 
 typedef struct et_column_metadata {
     const char *name;
-    int64_t count, missing; /* rows with and without a value; 0, 0: the file does not say */
-    int64_t distinct;       /* distinct values, within 3 % where they are many; 0: not known */
-    int64_t dates;          /* values that the transform date reads; 0: none, or not known */
-    bool has_range;         /* min and max are there */
-    bool has_moments;       /* mean and std are there */
+    int64_t count, missing; /* rows with and without a value; both 0: not in the file */
+    int64_t distinct;       /* number of distinct values, within 3 % if there are many; 0:
+                               unknown */
+    int64_t dates;          /* values that the transform date can read; 0: none, or unknown */
+    bool has_range;         /* min and max are set */
+    bool has_moments;       /* mean and std are set */
     double min, max;
-    double mean, std;   /* std: of the population */
+    double mean, std;   /* std of the population */
     int quantile_count; /* values at 0, 1/(n-1), ..., 1; 0: none */
     const double *quantiles;
-    int entry_count; /* distinct values, the most frequent first; 0: none */
+    int entry_count; /* distinct values, most frequent first; 0: none */
     const char *const *entries;
-    const int64_t *counts; /* [entry_count]; NULL: not known */
-    bool cut;              /* there were more entries than are kept */
+    const int64_t *counts; /* [entry_count]; NULL: unknown */
+    bool cut;              /* less frequent entries were dropped */
 } et_column_metadata;
 
 typedef struct et_metadata et_metadata;
 
-/* Copies columns. ET_ECONFIG: a name twice or empty, an entry twice, a text that is not UTF-8, a
- * range or moments that are not finite or cannot be, quantiles that fall, counts below 0. */
+/* Copies columns. ET_ECONFIG: an empty name or a name twice, an entry twice, a text that is not
+ * UTF-8, range or moments that are not finite or impossible, decreasing quantiles, counts below
+ * 0. */
 ET_API int et_metadata_create(et_metadata **out, const et_column_metadata *columns, int count,
                               et_error *error);
-/* JSON. name: of the text in messages. What else a column has there is not read, nor one of
- * min and max, of mean and std, without the other. ET_ECONFIG as create; ET_EFORMAT: not JSON, or a
- * value of another kind. */
+/* Reads JSON. name: of the text, for messages. Ignores other keys of a column, min without max, and
+ * mean without std. ET_ECONFIG as create; ET_EFORMAT: not JSON, or a value of the wrong type. */
 ET_API int et_metadata_parse(et_metadata **out, const char *text, size_t length, const char *name,
                              et_error *error);
 ET_API int et_metadata_load(et_metadata **out, const char *path, et_error *error);
 ET_API void et_metadata_free(et_metadata *metadata); /* NULL allowed */
-/* Writes JSON that et_metadata_load reads, a line for each column. The file is replaced whole. */
+/* Writes JSON for et_metadata_load, one line per column. Replaces the file atomically. */
 ET_API int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error);
 
 ET_API int et_metadata_count(const et_metadata *metadata);
 ET_API const et_column_metadata *et_metadata_at(const et_metadata *metadata, int position);
-/* Of a column that is not there: one with nothing in it, never NULL. */
+/* If there is no such column, returns empty metadata, never NULL. */
 ET_API const et_column_metadata *et_metadata_find(const et_metadata *metadata, const char *name);
 
 #endif

@@ -1,7 +1,8 @@
-/* Metrics: what is added up, merged and read. A metric is a const object of some kind; what was
- * added to it, its state, is bytes without pointers: saved, sent to another process, kept for each
- * thread. Merging states in any grouping gives values with the same bits. A set (et_metrics) names
- * metrics and keeps a state of each, for logs:
+/* Metrics: values that are added up, merged and read. A metric is a const object of one of the
+ * kinds below. Its state, the sum of everything that was added, is bytes without pointers: it can
+ * be saved, sent to another process, or kept for each thread. Merging states in any grouping gives
+ * values with the same bits. A set (et_metrics) names metrics and keeps the state of each, for
+ * logs:
  *
  *     static const et_confusion digits = ET_CONFUSION(10);
  *     et_metrics_new(&metrics, &error);
@@ -14,10 +15,10 @@
  *
  *     int loss = et_metrics_place(metrics, "loss"), place = et_metrics_place(metrics, "digits");
  *     et_metrics_add_at(metrics, loss, 0.25, 1);                      without a look-up
- *     et_metrics_add_sample_at(metrics, place, &(et_sample){ 3, 8, 1 });     an 8 taken for a 3
+ *     et_metrics_add_sample_at(metrics, place, &(et_sample){ 3, 8, 1 });   predicted 3, target 8
  *     et_metrics_free(metrics);
  *
- * A state or a set is used by one thread at a time. */
+ * Use a state or a set from one thread at a time. */
 #ifndef ETUDE_METRICS_H
 #define ETUDE_METRICS_H
 
@@ -28,16 +29,16 @@
 #include <etude/state.h>
 #include <etude/value.h>
 
-typedef struct et_metric_class et_metric_class; /* the library's own */
+typedef struct et_metric_class et_metric_class; /* internal */
 
 typedef struct et_metric {
     const et_metric_class *ET_CLASS;
 } et_metric;
 
-/* One thing seen. Weight 0: a row that does not count. */
+/* One value to add. Weight 0: ignored. */
 typedef struct et_sample {
-    double value;  /* a number, a prediction, a class that was predicted */
-    double target; /* what it should have been; kinds without one do not look at it */
+    double value;  /* a number, a prediction, or a predicted class */
+    double target; /* the true value; some kinds ignore it */
     double weight;
 } et_sample;
 
@@ -55,11 +56,11 @@ ET_DATA const et_metric et_metric_regression;
 /* "mean", "stddev", "var", "weight_sum", "counter" of values: <etude/statistics.h>. */
 ET_DATA const et_metric et_metric_statistics;
 
-/* How often class t was taken for class y, in units of 2^-24 of a weight (a weight is rounded to
- * them, so up to 2^39 samples are counted exactly). Values and targets are classes from 0; a
- * sample of another one is not counted, nor one whose weight is not from 0 to below 2^39. Of
- * several classes the values are means over those that were ever a target (macro), of two those of
- * class 1; with tp, fp, fn of a class:
+/* Confusion counts: how often class t was predicted as class y, in units of 2^-24 of a weight.
+ * Weights are rounded to such units, so up to 2^39 samples are counted exactly. Values and targets
+ * are classes from 0. A sample of another class, or with a weight below 0 or from 2^39 on, is
+ * ignored. With two classes, the values below are those of class 1. With more, they are means over
+ * all classes that were a target (macro). With tp, fp, fn of a class:
  *   accuracy, precision = tp / (tp + fp), recall = tp / (tp + fn), f1 = 2 tp / (2 tp + fp + fn),
  *   balanced_accuracy = mean of recall over classes
  * A class that was never predicted has precision 0. */
@@ -75,38 +76,39 @@ ET_DATA const et_metric_class et_confusion_class;
         { &et_confusion_class }, (classes)                                                         \
     }
 
-/* ---- named sets: memory is taken when metrics are defined, none by adding or merging ---- */
+/* ---- named sets: defining metrics allocates memory, adding and merging do not ---- */
 
 typedef struct et_metrics et_metrics;
 
 ET_API int et_metrics_new(et_metrics **out, et_error *error);
 ET_API void et_metrics_free(et_metrics *metrics); /* NULL allowed */
 
-/* Adds a metric under a name (copied); the same name and metric again is fine. metric outlives the
- * set. ET_EUSAGE: another metric has the name; a metric that cannot be. */
+/* Adds a metric under a name (copied). Adding the same name and metric again is allowed. metric
+ * outlives the set. ET_EUSAGE: another metric has the name, or the metric is invalid. */
 ET_API int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *metric,
                              et_error *error);
 
-/* Adds a value to a metric that is defined; a name that is not is left out. weight 1 for a plain
- * mean. */
+/* Adds a value to a defined metric; other names are ignored. For a plain mean, weight is 1. */
 ET_API void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight);
 
-/* The same without a look-up, for every step: the place of a metric never changes. -1: there is
- * none of this name, and to no place nothing is added. */
+/* The same without a look-up, for use in every step. The place of a metric never changes. No such
+ * name: -1; adding to place -1 does nothing. */
 ET_API int et_metrics_place(const et_metrics *metrics, const char *name);
 ET_API void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight);
 ET_API void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample);
 
-/* Forgets all that was added. */
+/* Resets all states. */
 ET_API void et_metrics_reset(et_metrics *metrics);
 
-/* Sets each value in dict, in order of definition; of a metric with several as "name/value". */
+/* Sets each value in dict, in the order of definition; values of a metric with several are
+ * "name/value". */
 ET_API int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *error);
 
-/* A metric's first value; NaN when empty, or not defined. */
+/* A metric's first value; NaN if nothing was added or the metric is not defined. */
 ET_API double et_metrics_value(const et_metrics *metrics, const char *name);
 
-/* For et_state_add: states, bit for bit. Restoring other definitions is ET_EFORMAT. */
+/* For et_state_add: saves states bit for bit. ET_EFORMAT: restored states have other
+ * definitions. */
 ET_DATA const et_part_class et_metrics_state;
 
 #endif

@@ -1,6 +1,6 @@
-/* Model builders: TensorFX's ModelBuilder. A builder says in parts what a model is, each part a
- * method that may be overridden alone; the defaults put the parts together to three graphs, for
- * training, evaluation and prediction.
+/* Model builders (TensorFX's ModelBuilder). A builder describes a model in parts; a class may
+ * override each part alone. The defaults combine the parts into graphs for training, evaluation and
+ * prediction.
  *
  *     static void infer(et_model_builder *self, et_scope *s, const et_nodes *inputs, bool training,
  *                       et_nodes *inferences)
@@ -22,9 +22,9 @@
  *     if (et_model_trainer_train(trainer, &builder, &job, &predictor, &error)) ...
  *     et_model_builder_release(&builder);
  *
- * What a class leaves NULL is its base's, and in the end et_model_builder_base's, whose four
- * abstract methods (inference, training, output, evaluation) fail with ET_EUSAGE. A trainer
- * (model_trainer.h) runs the graphs as a task; nothing of training is done here. One thread. */
+ * A NULL method is inherited from base, at last from et_model_builder_base. There inference,
+ * training, output and evaluation are abstract and fail with ET_EUSAGE. A trainer (model_trainer.h)
+ * runs the graphs as a task; a builder does not train. Use from one thread. */
 #ifndef ETUDE_MODEL_BUILDER_H
 #define ETUDE_MODEL_BUILDER_H
 
@@ -36,44 +36,44 @@
 typedef struct et_model_builder et_model_builder;
 typedef struct et_graph_interface et_graph_interface;
 
-/* What build_input gives: batches, and the features in them by name. */
+/* Result of build_input: batches with the features by name. */
 typedef struct et_builder_input {
-    et_source *source;       /* owned by the graph; NULL: prediction, where rows are handed in */
+    et_source *source;       /* owned by the graph; NULL: prediction, of given rows */
     const et_layout *layout; /* its fields are the features */
 } et_builder_input;
 
-/* What build_training gives: the loss and the operation that follows it. */
+/* Result of build_training: the loss and the optimizer. */
 typedef struct et_builder_training {
-    et_node *loss;                /* over rows; further losses are added by et_loss */
-    et_optimizer_setup optimizer; /* how parameters follow it */
+    et_node *loss;                /* over rows; add further losses with et_loss */
+    et_optimizer_setup optimizer; /* the optimizer that minimizes the loss */
 } et_builder_training;
 
-/* What build_evaluation gives: a metric, total / weight over all batches. */
+/* Result of build_evaluation: a metric, total / weight over all batches. */
 typedef struct et_builder_evaluation {
     const char *metric; /* its name in logs, "accuracy"; static */
     et_node *total, *weight;
     bool lower_is_better;
 } et_builder_evaluation;
 
-/* What build_init gives; members NULL: nothing more than initial values are drawn. */
+/* Result of build_init. Members NULL: only initial values are drawn. */
 typedef struct et_builder_init {
     int (*init)(et_model_builder *self, et_params *params, et_error *error); /* a job begins */
-    /* Weights of a trained model were loaded. */
+    /* Called when weights of a trained model were loaded. */
     int (*local_init)(et_model_builder *self, et_params *params, et_error *error);
 } et_builder_init;
 
-/* A graph and what a trainer or a program refers to in it. */
+/* A graph, with the values and names that trainers and programs need. */
 struct et_graph_interface {
     const char *name; /* "training", "evaluation", "prediction" */
     et_model_builder *builder;
-    et_pass *graph;                   /* over the builder's store; et_pass_output gives outputs */
-    et_build_fn *build;               /* what added its nodes, called with the interface */
-    et_builder_input input;           /* what it reads */
+    et_pass *graph;                   /* over the builder's store; et_pass_output returns outputs */
+    et_build_fn *build;               /* adds the nodes; its payload is the interface */
+    et_builder_input input;           /* its batches */
     const int64_t *global_steps;      /* updates done so far */
-    et_builder_init init;             /* of build_init */
-    et_optimizer_setup train_op;      /* training: of build_training */
-    const char *loss;                 /* training, evaluation: its measure */
-    const char *metric;               /* evaluation: its measure */
+    et_builder_init init;             /* from build_init */
+    et_optimizer_setup train_op;      /* training: from build_training */
+    const char *loss;                 /* training, evaluation: name of the loss's measure */
+    const char *metric;               /* evaluation: name of the metric's measure */
     bool lower_is_better;             /* of the metric */
     int output_count;                 /* evaluation, prediction */
     const char *output[ET_NODES_MAX]; /* [output_count] names of build_output's nodes:
@@ -85,13 +85,13 @@ typedef struct et_graph_interfaces {
 } et_graph_interfaces;
 
 typedef struct et_model_builder_class {
-    const char *name;                          /* kept beside what is trained */
+    const char *name;                          /* saved with the trained model */
     const struct et_model_builder_class *base; /* NULL: et_model_builder_base */
-    const et_arguments_class *arguments;       /* that args must be of; NULL: the base's */
-    size_t size; /* of its struct, which begins with an et_model_builder; 0: the base's. A predictor
-                    makes one, all zero behind that */
-    int (*init)(et_model_builder *self, et_error *error); /* fills it in, at et_model_builder_init;
-                                                             the base's before. Optional */
+    const et_arguments_class *arguments;       /* required class of args; NULL: the base's */
+    size_t size; /* of the struct, which begins with an et_model_builder; 0: the base's. A predictor
+                    makes one; all other members are zero */
+    int (*init)(et_model_builder *self, et_error *error); /* fills in the struct, after the base's
+                                                             init. Optional */
 
     /* ---- whole graphs; dataset NULL: the builder's ---- */
     int (*build_graph_interfaces)(et_model_builder *self, const et_job_config *config,
@@ -104,11 +104,11 @@ typedef struct et_model_builder_class {
                                   et_graph_interface **out, et_error *error);
     /* ---- parts ---- */
     void (*build_init)(et_model_builder *self, et_builder_init *out);
-    /* source: the dataset's "train" or "eval"; NULL: prediction. epochs 0: without end. */
+    /* source: "train" or "eval" of the dataset; NULL: prediction. epochs 0: no end. */
     int (*build_input)(et_model_builder *self, et_data_set *dataset, const char *source,
                        int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                        et_error *error);
-    /* These add nodes. inputs: the first ET_NODES_MAX features; others are et_batch_input's. */
+    /* These add nodes. inputs: the first ET_NODES_MAX features; get others with et_batch_input. */
     void (*build_inference)(et_model_builder *self, et_scope *scope, const et_nodes *inputs,
                             bool training, et_nodes *inferences);
     void (*build_training)(et_model_builder *self, et_scope *scope, const int64_t *global_steps,
@@ -123,50 +123,50 @@ typedef struct et_model_builder_class {
 struct et_model_builder {
     const et_model_builder_class *ET_CLASS;
     const et_arguments *args;               /* borrowed */
-    et_data_set *dataset;                   /* borrowed; NULL: each graph is given one */
-    struct et_model_builder_inside *inside; /* the library's own */
+    et_data_set *dataset;                   /* borrowed; NULL: give each graph a dataset */
+    struct et_model_builder_inside *inside; /* internal */
 };
 
 ET_DATA const et_model_builder_class et_model_builder_base;
 
 /* ---- ready builders ---- */
 
-/* Classification of the dataset's first target, inferences "logits": cross-entropy and gradient
- * descent, outputs "label" and "scores", metric "accuracy". Inference is left to who bases on it.
- */
+/* Classification of the dataset's first target from inferences "logits": cross-entropy, gradient
+ * descent, outputs "label" and "scores", metric "accuracy". Such a class must give
+ * build_inference. */
 ET_DATA const et_model_builder_class et_classification_builder;
-/* And all of it: TensorFX's FeedForwardClassification. Dense layers with relu on all features but
- * targets and keys; there on feature "X" alone. */
+/* The same with dense layers with relu on all features except targets and keys (TensorFX's
+ * FeedForwardClassification, which uses only feature "X"). */
 ET_DATA const et_model_builder_class et_feed_forward_builder;
 
 typedef struct et_feed_forward_arguments {
     et_arguments base;
-    double learning_rate;          /* 0.01 */
+    double learning_rate;          /* default 0.01 */
     et_integer_list hidden_layers; /* units of each; --hidden-layers:1 20 */
-    et_strings layers;             /* made by process: "20", ... */
+    et_strings layers;             /* set by process: "20", ... */
 } et_feed_forward_arguments;
 ET_DATA const et_arguments_class et_feed_forward_arguments_class;
 
 /* ---- a builder ---- */
 
-/* ET_EUSAGE: args is NULL or not of the class's kind. dataset NULL: graphs are given one. */
+/* ET_EUSAGE: args is NULL or not of the class's kind. dataset NULL: give each graph a dataset. */
 ET_API int et_model_builder_init(et_model_builder *builder, const et_model_builder_class *kind,
                                  const et_arguments *args, et_data_set *dataset, et_error *error);
-/* Closes what it has opened: device, store and the graphs that were not closed. */
+/* Frees the device, the store and all open graphs of the builder. */
 ET_API void et_model_builder_release(et_model_builder *builder);
 
 ET_API const et_arguments *et_model_builder_args(const et_model_builder *builder);
 ET_API et_data_set *et_model_builder_dataset(const et_model_builder *builder);
-/* The store that its graphs declare parameters into; made at the first call. NULL: none left. */
+/* The store of the parameters; made at the first call. NULL: no memory. */
 ET_API et_params *et_model_builder_params(et_model_builder *builder);
 
-/* Of the first target of its dataset: the feature's name, how many labels it has, which. NULL and
- * 0: there is no dataset, or no target; it is numbers. */
+/* The first target of the dataset: the feature's name, the number of labels, a label. NULL and 0:
+ * no dataset, no target, or a number. */
 ET_API const char *et_model_builder_target(const et_model_builder *builder);
 ET_API int et_model_builder_labels(const et_model_builder *builder);
 ET_API const char *et_model_builder_label(const et_model_builder *builder, int place);
 
-/* The methods, of whichever class has them. Graphs are to be closed. */
+/* Calls the methods of the builder's class. Close the graphs. */
 ET_API int et_model_builder_build_graph_interfaces(et_model_builder *builder,
                                                    const et_job_config *config,
                                                    et_graph_interfaces *out, et_error *error);
@@ -179,7 +179,7 @@ ET_API int et_model_builder_build_prediction_graph(et_model_builder *builder, et
 ET_API void et_graph_interface_close(et_graph_interface *graph); /* NULL allowed */
 
 ET_API void et_model_builder_build_init(et_model_builder *builder, et_builder_init *out);
-/* ET_EUSAGE: there is no dataset, a batch of none. The source is the caller's to close. */
+/* ET_EUSAGE: there is no dataset, or batch is below 1. The caller closes the source. */
 ET_API int et_model_builder_build_input(et_model_builder *builder, et_data_set *dataset,
                                         const char *source, int64_t batch, int64_t epochs,
                                         bool shuffle, et_builder_input *out, et_error *error);

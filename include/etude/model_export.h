@@ -1,4 +1,4 @@
-/* Exports: what people take along of a trained model (translator.h and predictor.h open ours).
+/* Exports of trained models, for Etude (translator.h and predictor.h open them) and other programs.
  *
  *     et_export_options options = { .precision = "int8" };
  *     if (et_translator_export_as(t, "models/a.safetensors", &options, &error)) ...
@@ -6,8 +6,8 @@
  *                                &error)) ...
  *     if (et_export_onnx("model.onnx", params, layout, build, NULL, &error)) ...  a pass's function
  *
- * A file is written whole or not at all, in place of one that may be there; a directory file by
- * file, none of which may be there before: ET_ECONFIG. */
+ * A file is written completely or not at all, and replaces an existing file. A directory is written
+ * file by file; none of the files may exist before: ET_ECONFIG. */
 #ifndef ETUDE_MODEL_EXPORT_H
 #define ETUDE_MODEL_EXPORT_H
 
@@ -16,23 +16,24 @@
 #include <etude/translator.h>
 
 typedef struct et_export_options {
-    const char *precision; /* how matrices of weights are stored: "float32", "bfloat16", "int8"
-                              (bytes, with a scale for each column, or each row of a table that is
-                              looked up). NULL: "float32". Others than that are of one file alone */
-    const char *format; /* NULL: Etude's own. "onnx": of a translator a directory, as Optimum reads
-                           it, of a predictor a file that takes encoded rows. "ctranslate2": of a
-                           translator, a directory */
+    const char *precision; /* type of stored weight matrices: "float32", "bfloat16", or "int8"
+                              (bytes with a scale for each column, or for each row of an embedding
+                              table). NULL: "float32". Only for exports in one file */
+    const char *format; /* NULL: Etude's own. "onnx": for a translator a directory, as Optimum reads
+                           it; for a predictor a file with encoded rows as input. "ctranslate2":
+                           only for a translator, a directory */
 } et_export_options;
 
-/* options NULL: the defaults, as et_translator_export and et_predictor_export. */
+/* options NULL: the same as et_translator_export and et_predictor_export. */
 ET_API int et_translator_export_as(const et_translator *translator, const char *path,
                                    const et_export_options *options, et_error *error);
 ET_API int et_predictor_export_as(const et_predictor *predictor, const char *path,
                                   const et_export_options *options, et_error *error);
 
-/* A model function of batches (pass.h) as one file of ONNX, with the weights of params: inputs are
- * the fields that it reads (float, int64), outputs what et_output names, under these names, of any
- * number of rows. ET_ECONFIG: layout has more than samples, or an op has no form in ONNX. */
+/* Writes a model function of batches (pass.h) as one ONNX file with the weights of params. Inputs
+ * are the fields that the function reads (float, int64). Outputs are the nodes of et_output, with
+ * these names, for any number of rows. ET_ECONFIG: layout has kinds other than samples, or an op
+ * cannot be written as ONNX. */
 ET_API int et_export_onnx(const char *path, et_params *params, const et_layout *layout,
                           et_build_fn *build, void *payload, et_error *error);
 

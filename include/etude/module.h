@@ -1,6 +1,6 @@
-/* Modules: a tree of names for what models and trainers keep (TensorFlow's Module). A module has
- * attributes: parameters and variables of a store, by name or by prefix, and other modules; asked
- * for them, it answers in an order that depends on names alone.
+/* Modules: a tree of names for the objects of models and trainers (TensorFlow's Module). A module
+ * has attributes: parameters and variables of a store, by name or by prefix, and other modules.
+ * Queries list them in an order that depends only on names.
  *
  *     if (et_module_new(&mlp, "MyMlp", NULL, NULL, &error) ||
  *         et_module_new(&dense, "Dense", "first", mlp, &error) ||
@@ -8,12 +8,12 @@
  *         et_module_add_params(dense, "weights", params, "my_mlp/first/", &error) ||
  *         et_module_variables(mlp, &variables, &count, &error)) ...
  *
- * An attribute that is added to again is a list, in the order of adding. Answers begin with the
- * module's own attributes, sorted by name (by bytes), submodules among them; then comes what each
- * of these submodules has, with all below it, before the next. Each thing comes once, and cycles
- * are fine. Of a.x = b, a.y = c, b.z = d, d.q = e, c.r = f the submodules are b c d e f, the
- * variables those of a, b, d, e, c, f. (TensorFlow's code does the same; its documentation says
- * breadth first.) Modules borrow stores and each other. One thread. */
+ * An attribute that is added again becomes a list, in the order of adding. A query lists first the
+ * module's own attributes, sorted by name (by bytes), with direct submodules. Then each of these
+ * submodules follows with everything below it. Each object is listed once, and cycles are allowed.
+ * With a.x = b, a.y = c, b.z = d, d.q = e, c.r = f the submodules of a are b c d e f, and the
+ * variables are those of a, b, d, e, c, f. (TensorFlow's code does the same; its documentation says
+ * breadth first.) Modules borrow stores and each other. Use from one thread. */
 #ifndef ETUDE_MODULE_H
 #define ETUDE_MODULE_H
 
@@ -31,49 +31,48 @@ typedef struct et_module_variable {
     int index;
 } et_module_variable;
 
-/* name NULL: class_name, from camel to snake case ("HTTPServer2D": "http_server2_d"). A name that
- * is given begins with a letter or '_' and has only letters, digits and '_': ET_ECONFIG. within:
- * whose name scope this one lies in; NULL: in none. Texts are copied. */
+/* name NULL: class_name in snake case ("HTTPServer2D": "http_server2_d"). A given name begins with
+ * a letter or '_' and has only letters, digits and '_', else ET_ECONFIG. within: the module whose
+ * name scope contains this one; NULL: none. Texts are copied. */
 ET_API int et_module_new(et_module **out, const char *class_name, const char *name,
                          const et_module *within, et_error *error);
-ET_API void et_module_free(et_module *module); /* NULL allowed; itself alone */
+ET_API void et_module_free(et_module *module); /* NULL allowed; does not free submodules */
 
-/* The name as passed or made, without those around it. Borrowed, as is the scope's. */
+/* The name alone, without outer scopes. Names and scope names are borrowed. */
 ET_API const char *et_module_name(const et_module *module);
 
-/* "outer/my_module": what the names of its parameters begin with. */
+/* "outer/my_module": the prefix of the names of its parameters. */
 ET_API const char *et_module_scope_name(const et_module *module);
 
-/* The name scope in the graph of a scope, whatever scope of it that is: entering again, also from
- * within, gives the same names. Parameters and layers take it as their scope; et_scope_enter has it
- * name the nodes of ops as well. */
+/* The module's name scope in the graph of scope. The result does not depend on which scope of the
+ * graph you pass: entering again, also from inside, gives the same names. Parameters and layers
+ * take this scope as argument; et_scope_enter makes ops name their nodes in it. */
 ET_API et_scope *et_module_name_scope(const et_module *module, et_scope *scope);
 
-/* Calls method in the module's name scope: what it declares and the nodes that it makes are named
- * "outer/my_module/...", as "outer/my_module/matmul_17". The scope that was entered before is
- * entered again behind it. */
+/* Calls method in the module's name scope: its parameters and nodes get names such as
+ * "outer/my_module/matmul_17". Afterwards the previous scope is entered again. */
 ET_API void et_module_with_name_scope(const et_module *module, et_scope *scope, et_build_fn *method,
                                       void *payload);
 
-/* Attributes. A parameter by index: ET_EUSAGE if there is none. By prefix: whatever the store has
- * of such names when it is asked, in order of declaration. */
+/* Adds attributes. By index: one parameter; ET_EUSAGE: no such parameter. By prefix: all parameters
+ * and variables with such names at the time of the query, in order of declaration. */
 ET_API int et_module_add_param(et_module *module, const char *attribute, et_params *params,
                                int index, et_error *error);
 ET_API int et_module_add_params(et_module *module, const char *attribute, et_params *params,
                                 const char *prefix, et_error *error);
 ET_API int et_module_add_module(et_module *module, const char *attribute, et_module *submodule,
                                 et_error *error);
-/* All that was added under this name goes. */
+/* Removes everything that was added under this name. */
 ET_API void et_module_remove(et_module *module, const char *attribute);
 
-/* Of this module and its submodules. Borrowed, until the next such call for this module. */
+/* Variables of this module and its submodules. Borrowed until the next query of this module. */
 ET_API int et_module_variables(et_module *module, const et_module_variable **out, size_t *count,
                                et_error *error);
 ET_API int et_module_trainable_variables(et_module *module, const et_module_variable **out,
                                          size_t *count, et_error *error);
 ET_API int et_module_non_trainable_variables(et_module *module, const et_module_variable **out,
                                              size_t *count, et_error *error);
-/* All modules that attributes lead to, this one aside. Borrowed as above. */
+/* All modules that attributes reach, without this one. Borrowed as above. */
 ET_API int et_module_submodules(et_module *module, et_module *const **out, size_t *count,
                                 et_error *error);
 

@@ -1,5 +1,6 @@
-/* Several tasks that share parameters, trained as one: Model Garden's MultiTask with its joint and
- * interleaving trainers and its evaluator. Tasks share what they name alike in the store.
+/* Several tasks trained together with shared parameters (Model Garden's MultiTask with its joint
+ * and interleaving trainers and its evaluator). Tasks share the parameters that have equal names in
+ * the store.
  *
  *     et_multitask_part parts[] = { { .task = &digits.task, .weight = 1 },
  *                                   { .task = &letters.task, .weight = 0.5 } };
@@ -12,42 +13,44 @@
  *            et_multitask_probability(multitask, 0, step));
  *     et_multitask_close(multitask);
  *
- * Joint: each step takes a batch of every task (or trainer.batches of them) and makes one update,
- * by the gradient of total_loss, the sum of weight times a task's mean loss. Interleaved: each step
- * is one of one task, drawn by (seed, step) alone; what that task does not reach stays as it is.
- * Logs have a dict for each task, by its name, so a best metric is "digits|validation_loss". Which
- * tasks had how many steps resumes too. Borrows tasks, device and params, which is empty. One
- * thread. */
+ * Joint: each step takes one batch of every task (or trainer.batches batches) and makes one update
+ * with the gradient of total_loss, the sum of weight times a task's mean loss. Interleaved: each
+ * step trains one task, drawn by (seed, step); parameters that this task does not use do not
+ * change. Logs have a dict for each task by its name, so a best metric is "digits|validation_loss".
+ * The number of steps of each task is saved and resumes. Borrows tasks, device and params, which
+ * must be empty. Use from one thread. */
 #ifndef ETUDE_MULTITASK_H
 #define ETUDE_MULTITASK_H
 
 #include <etude/task_trainer.h>
 
 typedef struct et_multitask_part {
-    et_task *task;      /* its name is another one than the others' */
-    double weight;      /* joint: of its loss; 0: 1 */
+    et_task *task;      /* its name differs from those of the other tasks */
+    double weight;      /* joint: weight of its loss; 0: 1 */
     int64_t eval_steps; /* batches of its evaluation; 0: the evaluator's limit, or all */
-    double size;        /* proportional, annealing: of its data, in whatever unit; positive */
+    double size;        /* proportional, annealing: size of its data, > 0, in any unit */
 } et_multitask_part;
 
 enum {
     ET_MULTITASK_JOINT,
     ET_MULTITASK_UNIFORM,
-    ET_MULTITASK_PROPORTIONAL, /* with probability ~ size^alpha */
-    ET_MULTITASK_ANNEALING, /* the same, alpha 1 - 0.8 (e - 1) / (E - 1) in epoch e of E, from 1 */
-    ET_MULTITASK_OWN,       /* with probability ~ share */
+    ET_MULTITASK_PROPORTIONAL, /* with probability proportional to size^alpha */
+    ET_MULTITASK_ANNEALING,    /* the same, with alpha = 1 - 0.8 (e - 1) / (E - 1) in epoch e of E,
+                                  from 1 */
+    ET_MULTITASK_OWN,          /* with probability proportional to share */
 };
 
 typedef struct et_multitask_options {
-    /* Optimizer, seed, types, batches, bound, use. Of joint training no loss_scale, dp_config;
-     * nothing is given. NULL: the defaults. */
+    /* Optimizer, seed, types, batches, bound and use. `given` must be NULL; joint training allows
+     * neither loss_scale nor dp_config. NULL: the defaults. */
     const et_task_trainer_options *trainer;
     int order;              /* ET_MULTITASK_* */
     double alpha;           /* proportional; 0: 1 */
-    int64_t steps_in_epoch; /* annealing: both positive */
+    int64_t steps_in_epoch; /* annealing: both > 0 */
     int64_t epochs;
-    /* Own: a task's share at a step, from 0 to 1e100, not all of a step 0 (the step fails with
-     * ET_ECONFIG). A function of these alone: a run that resumes asks for them again. */
+    /* ET_MULTITASK_OWN: a task's share at a step, from 0 to 1e100. If all shares of a step are 0,
+     * the step fails with ET_ECONFIG. The result must depend only on the arguments, because a
+     * resumed run asks again. */
     double (*share)(void *payload, int part, int64_t step);
     void *payload;
 } et_multitask_options;
@@ -62,9 +65,10 @@ ET_API void et_multitask_close(et_multitask *multitask); /* NULL allowed */
 ET_API et_trainer *et_multitask_trainer(et_multitask *multitask);
 ET_API et_evaluator *et_multitask_evaluator(et_multitask *multitask); /* NULL: no task has data */
 
-/* Both are 0 of a part that there is not. Steps of a task so far: of joint training all of them. */
+/* Both functions return 0 for a part that does not exist. steps: steps of a task so far; in joint
+ * training, all steps. */
 ET_API int64_t et_multitask_steps(const et_multitask *multitask, int part);
-/* The probability of a task at a step; 1 of joint training. */
+/* The probability of a task at a step; 1 in joint training. */
 ET_API double et_multitask_probability(const et_multitask *multitask, int part, int64_t step);
 
 #endif

@@ -1,5 +1,6 @@
-/* Layers: functions that declare parameters and add nodes. One equation is one line; what a
- * layer learns is named by its scope. Initial values as in Keras unless said otherwise.
+/* Layers: functions that declare parameters and add nodes. A layer is one line per equation. The
+ * scope gives the names of its parameters. Initial values are Keras's unless a comment gives
+ * others.
  *
  *     et_node *h = et_embedding_columns(et_in(s, "columns"), ids, columns, 2);
  *     h = et_norm(et_in(s, "norm"), h, 1e-6f);            or et_norm_rms, et_norm_batch:
@@ -34,11 +35,11 @@ typedef struct et_dense_options {
     et_activation activation;
     float init_limit;  /* weights uniform in [-limit, limit); 0: Glorot's limit */
     int64_t row_tile;  /* see et_matmul_options */
-    bool recomputable; /* what it adds is marked: see et_recomputable */
+    bool recomputable; /* mark the layer's nodes, see et_recomputable */
 } et_dense_options;
 
-/* act(x W + b): scope/weight [in, units] and scope/bias [units]. x is of the graph's type, or
- * float32, which is brought to it. options NULL: all zero. */
+/* act(x W + b): scope/weight [in, units] and scope/bias [units]. x has the graph's activation type,
+ * or is float32 and is converted. options NULL: all zero. */
 ET_API et_node *et_dense(et_scope *scope, et_node *x, int64_t units);
 ET_API et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
                               const et_dense_options *options);
@@ -49,11 +50,11 @@ ET_API et_node *et_norm(et_scope *scope, et_node *x, float epsilon);
 /* RMS norm with scope/scale (ones). */
 ET_API et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon);
 
-/* Batch norm of x [T, D] or [N, H, W, D] with scope/scale (ones) and scope/offset (zeros). In
- * training by the statistics of the batch, of which scope/mean and scope/variance (variables, zeros
- * and ones) become moving means; else by these. Samples that a short batch has not (mask 0, where
- * batches have the field "mask" and x has a row or image for each sample) are not counted. Keras:
- * momentum 0.99, epsilon 1e-3. */
+/* Batch norm of x [T, D] or [N, H, W, D] with scope/scale (ones) and scope/offset (zeros). Training
+ * uses the statistics of the batch and updates their moving means scope/mean and scope/variance
+ * (variables, zeros and ones). Otherwise the moving means are used. Empty samples of a short batch
+ * are ignored (mask 0, if batches have the field "mask" and x has a row or image for each sample).
+ * Keras: momentum 0.99, epsilon 1e-3. */
 ET_API et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilon);
 
 typedef struct et_conv2d_options {
@@ -62,20 +63,20 @@ typedef struct et_conv2d_options {
     et_activation activation;
 } et_conv2d_options;
 
-/* act(x * W + b), x [N, H, W, C], of a type as for et_dense: scope/weight [height, width, C,
- * filters], Glorot uniform over the receptive field (fans height width C and height width filters),
- * and scope/bias [filters]. options NULL: none. */
+/* act(x * W + b), x [N, H, W, C] with a type as for et_dense. scope/weight [height, width, C,
+ * filters] is Glorot uniform over the receptive field (fans height width C and height width
+ * filters); scope/bias [filters]. options NULL: all zero. */
 ET_API et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
                           int64_t width, const et_conv2d_options *options);
 
-/* The embeddings of several columns side by side: see et_embed_columns. scope/table holds all
+/* The embeddings of several columns side by side, see et_embed_columns. scope/table holds all
  * tables, uniform in [-0.05, 0.05). */
 ET_API et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns,
                                      int count);
 
-/* Draws every parameter's initial value, as its declaration says, and tells the store. The
- * numbers are counted (seed, the parameter's name, element): they depend neither on what else
- * the model has nor on machine or threads. The store is materialized. */
+/* Draws the initial value of every parameter as declared, and calls et_params_changed. A random
+ * number depends only on (seed, the parameter's name, element): not on other parameters, the
+ * machine or threads. The store must be materialized. */
 ET_API void et_init_draw(et_params *params, uint64_t seed);
 
 #endif
