@@ -1,8 +1,8 @@
-/* The ops of a graph (graph.h): each function adds one node and returns it, or a poison node where
- * its inputs do not fit. Nodes belong to their graph. Here are leaves, matrix products, norms,
- * look-ups and attention; what ops_elementwise.h and ops_loss.h hold they are called after;
- * ops_layout.h has views, slices and tables by column, ops_image.h convolution, pooling and batch
- * norm, ops_random.h samples.
+/* The ops of a graph (graph.h). Each function adds one node and returns it, or a poison node if its
+ * inputs do not fit. Nodes belong to their graph. This header has leaves, matrix products, norms,
+ * look-ups and attention. ops_elementwise.h and ops_loss.h have the ops in their names,
+ * ops_layout.h views, slices and tables by column, ops_image.h convolution and pooling,
+ * ops_random.h samples.
  *
  *     et_node *h = et_matmul(x, et_param(s, "weight", et_shape_2(784, 512), init), NULL, NULL);
  *     et_node *loss = et_softmax_loss(et_relu(h), labels, 0);
@@ -22,20 +22,20 @@
 
 /* The parameter scope/name, declared at first use. */
 ET_API et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init);
-/* The same for a variable: a value that a checkpoint keeps and no derivative is taken by. */
+/* The same for a variable: checkpoints keep its value, but it has no derivative. */
 ET_API et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init init);
-/* Sinusoidal positions [rows, dim], float32: with i < dim/2 and w_i = exp(-i log(10^4) /
- * (dim/2 - 1)), columns sin(p w_i) then cos(p w_i) (Vaswani et al. 2017, laid out as in Model
- * Garden: all sines, then all cosines). dim is even, from 4. */
+/* Sinusoidal positions [rows, dim], float32: with i < dim/2 and w_i = exp(-i log(10^4) / (dim/2 -
+ * 1)), columns sin(p w_i) then cos(p w_i) (Vaswani et al. 2017, in Model Garden's layout: all
+ * sines, then all cosines). dim is even, at least 4. */
 ET_API et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim);
-/* first, first + step, ...: int32 [count], the same in every batch. Offsets of segments that are
- * all equally long, a position for each row. */
+/* The integers first, first + step, ...: int32 [count], the same in every batch. Use them as
+ * offsets of segments of equal length, or as a position for each row. */
 ET_API et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step);
 
-/* In training, zeroes elements with probability rate and scales the others by what keeps the
- * mean; the mask is a function of (seed, step, node's name, element). The name is the scope's
- * "dropout", of a second one there "dropout_1", and so on: masks of their own, as attention's are.
- * Else x itself. */
+/* Dropout: in training, zeroes elements with probability rate and divides the others by 1 - rate,
+ * which keeps the mean. The mask is a function of (seed, step, the node's name, element). The name
+ * is "dropout" in scope, then "dropout_1" and so on, so every dropout and attention has another
+ * mask. Outside training, x itself. */
 ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
 
 /* ---- matrix products, norms, look-ups ---- */
@@ -43,19 +43,20 @@ ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
 typedef struct et_matmul_options {
     bool transpose_a, transpose_b; /* of the stored operand */
     bool relu;                     /* apply relu to the result */
-    bool f32;                      /* result float32, whatever act is */
-    int64_t row_tile;              /* 0: any. Else about so many rows are done together, and a row
-                                      has the same bits in any company: for decoding */
+    bool f32;                      /* result is float32 even if act is not */
+    int64_t row_tile;              /* 0: any. Otherwise about this many rows are computed together,
+                                      and the bits of a row do not depend on the others: for
+                                      decoding */
 } et_matmul_options;
 
 /* C = A B (+ bias on every row) (relu). a and b are act, or parameters (float32, used as act).
  * bias [N] float32 or NULL. options NULL: none. */
 ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options);
 
-/* Rows to mean 0 and variance 1, times gamma, plus beta ([D] float32 each). */
+/* Normalizes rows to mean 0 and variance 1, times gamma, plus beta ([D] float32 each). */
 ET_API et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon);
 
-/* Rows to a mean square of 1, times gamma [D] float32 (Zhang and Sennrich 2019). */
+/* Normalizes rows to a mean square of 1, times gamma [D] float32 (Zhang and Sennrich 2019). */
 ET_API et_node *et_rms_norm(et_node *x, et_node *gamma, float epsilon);
 
 /* y[t] = table[ids[t]] * scale (+ positions[position[t]]). ids, position int32 [T]; table
@@ -67,37 +68,38 @@ typedef struct et_attention_options {
     int heads;
     bool causal;
     float rate;      /* dropout on the weights, in training */
-    int longest_key; /* rows of kv in the longest segment that will come; 0: all of kv's */
+    int longest_key; /* most rows of kv in any segment; 0: all rows of kv */
 } et_attention_options;
 
-/* Multi-head attention over packed segments, scores scaled by 1/sqrt(D / heads).
- * Self: qkv [T, 3D] holds q, k, v side by side and kv is the same node. Cross: q [Tq, D],
- * kv [Tk, 2D]. offsets int32 [S + 1]: segment s is rows offsets[s] to offsets[s + 1] - 1; they do
- * not fall, the last is not above T. Result [Tq, D], with zeros behind the last segment. */
+/* Multi-head attention over packed segments, scores scaled by 1/sqrt(D / heads). Self: qkv [T, 3D]
+ * holds q, k, v side by side and kv is the same node. Cross: q [Tq, D], kv [Tk, 2D]. offsets int32
+ * [S + 1]: segment s is rows offsets[s] to offsets[s + 1] - 1. Offsets do not decrease and are at
+ * most T. Result [Tq, D], with zeros after the last segment. */
 ET_API et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                              et_node *key_offsets, const et_attention_options *options);
 
-/* What a loss sums over its rows: results [4] float32. */
+/* Sums of a loss over its rows: results [4] float32. */
 enum et_loss_sum {
     ET_LOSS_SUM_LOSS,    /* label-smoothed cross-entropy, nats */
     ET_LOSS_SUM_NLL,     /* plain -log p(label) */
-    ET_LOSS_SUM_CORRECT, /* rows whose most likely token or class is the label */
+    ET_LOSS_SUM_CORRECT, /* rows whose most likely class is the label */
     ET_LOSS_SUM_TOKENS,  /* rows with a label */
     ET_LOSS_SUM_COUNT,
 };
 
-/* Logits h table^T, softmax cross-entropy with label smoothing and both derivatives, in row
- * blocks: [T, V] never exists in full. h [T, D] act, table [V, D] float32 (used as act), labels
- * int32 [T], negative: an empty row. Result: the four sums, float32 [4]; the first is what is
- * differentiated: with smoothing e, t_y = 1 - e and t_i = e / (V - 1) elsewhere, the sum over rows
- * of -sum_i t_i log p_i less the entropy of t, so that a perfect prediction scores 0. */
+/* Computes logits h table^T, softmax cross-entropy with label smoothing and both derivatives, in
+ * blocks of rows, so [T, V] never exists in full. h [T, D] act, table [V, D] float32 (used as act),
+ * labels int32 [T], negative: an empty row. Result: the four sums, float32 [4]; only the first has
+ * a derivative. It is the sum over rows of -sum_i t_i log p_i minus the entropy of t, with
+ * smoothing e: t_y = 1 - e, other t_i = e / (V - 1). So a perfect prediction scores 0. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
-/* The same of logits [T, V] (act or float32) that exist already: a classifier's loss, for some
- * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
+/* The same for existing logits [T, V] (act or float32): a classifier's loss, for a few thousand
+ * classes at most. labels int32 [T], below V; negative: an empty row. */
 ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
 
-/* Marks a node that is large for the work that makes it; returns it. See ET_RECOMPUTE_MARKED. */
+/* Marks a node that takes much memory and is cheap to compute again; returns it. See
+ * ET_RECOMPUTE_MARKED. */
 ET_API et_node *et_recomputable(et_node *node);
 
 #endif

@@ -1,16 +1,17 @@
-/* Ops that compute each element by itself (ops.h). A chain of them is one pass over memory.
+/* Element-wise ops (ops.h): ops that compute each element separately. A chain of them is one pass
+ * over memory.
  *
  *     et_node *scaled = et_div(x, et_sqrt(et_offset(et_row_mean(et_square(x)), 1e-6f)));
  *     et_node *gate = et_mul(et_sigmoid(a), et_tanh(b));
  *     et_node *q = et_clamp(et_offset(et_scale(p, -1), 1), 0, 1);
  *     et_node *focal = et_mul(et_power(q, 2), et_ln(p));
- *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));     beside et_relu, et_gelu, et_swish
+ *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));     also: et_relu, et_gelu, et_swish
  *     et_node *softsign = et_mul(x, et_reciprocal(et_offset(et_abs(x), 1)));
  *     et_node *sum = et_add(et_gelu(a), et_swish(b));
  *
- * x, a and b are float32 or bfloat16, and so is the result. Of two operands one may be repeated, if
- * it is float32 or of the other's type: a vector [D] over the rows of [T, D], a column [T, 1] over
- * its columns, a scalar over both. Its derivative is the sum over what it was repeated for. */
+ * x, a and b are float32 or bfloat16; the result has the same type. One of two operands may be
+ * repeated if it is float32 or has the other's type: a vector [D] over the rows of [T, D], a column
+ * [T, 1] over its columns, a scalar over both. Its derivative is the sum over all repetitions. */
 #ifndef ETUDE_OPS_ELEMENTWISE_H
 #define ETUDE_OPS_ELEMENTWISE_H
 
@@ -38,17 +39,17 @@ ET_API et_node *et_softplus(et_node *x); /* log(1 + e^x), without overflow */
 /* ---- functions ---- */
 
 ET_API et_node *et_exp(et_node *x);        /* e^x */
-ET_API et_node *et_ln(et_node *x);         /* natural logarithm; a NaN below 0 */
-ET_API et_node *et_sqrt(et_node *x);       /* a NaN below 0 */
+ET_API et_node *et_ln(et_node *x);         /* natural logarithm; NaN below 0 */
+ET_API et_node *et_sqrt(et_node *x);       /* NaN below 0 */
 ET_API et_node *et_square(et_node *x);     /* x^2 */
 ET_API et_node *et_reciprocal(et_node *x); /* 1 / x */
 ET_API et_node *et_abs(et_node *x);        /* |x|; its derivative at 0 is 0 */
 
-/* x^exponent, which is finite and not 0; a NaN where x is below 0 and the exponent not whole. */
+/* x^exponent; exponent is finite and not 0. NaN if x is below 0 and exponent is not an integer. */
 ET_API et_node *et_power(et_node *x, float exponent);
 
-/* x brought into [low, high], low <= high, either of them infinite for no bound. The derivative is
- * that of x inside and 0 at the bounds and beyond. */
+/* x clipped to [low, high], low <= high; either may be infinite for no bound. The derivative is
+ * that of x inside and 0 at the bounds and outside. */
 ET_API et_node *et_clamp(et_node *x, float low, float high);
 
 #endif

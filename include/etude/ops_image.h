@@ -1,5 +1,5 @@
-/* Ops over images [N, H, W, C] (N samples, H rows, W columns, C channels) and norms over a batch
- * (graph.h). Options that are all zero are the defaults.
+/* Ops on images [N, H, W, C] (N samples, H rows, W columns, C channels) (graph.h). Options that are
+ * all zero are the defaults.
  *
  *     et_convolution_options same = { .same = true, .relu = true };
  *     et_node *h = et_convolution(image, weight, bias, &same);
@@ -7,9 +7,10 @@
  *     h = et_max_pool(h, &two);
  *     h = et_mean_pool(h, NULL);             of the whole image
  *
- * A window has an output wherever it lies inside the image; with `same` one for every stride, and
- * what is missing at the ends (the odd one at the end, as in TensorFlow) counts as zeros in a
- * convolution and not at all in pooling. Pairs: down (rows), across (columns). */
+ * There is one output for each position of the window that is completely inside the image. With
+ * `same` there is one output for every stride. Elements outside the image (an odd one is after the
+ * end, as in TensorFlow) are zeros in a convolution and ignored in pooling. Pairs: vertical (rows),
+ * horizontal (columns). */
 #ifndef ETUDE_OPS_IMAGE_H
 #define ETUDE_OPS_IMAGE_H
 
@@ -34,9 +35,8 @@ typedef struct et_pool_options {
     bool same;
 } et_pool_options;
 
-/* The largest, or the mean, of the elements that the window covers, by channel. Result
- * [N, OH, OW, C]. Of several largest ones the first gets the derivative. options NULL: the whole
- * image. */
+/* The largest element in the window, or the mean, for each channel. Result [N, OH, OW, C]. If
+ * several are largest, the first gets the derivative. options NULL: the whole image. */
 ET_API et_node *et_max_pool(et_node *x, const et_pool_options *options);
 ET_API et_node *et_mean_pool(et_node *x, const et_pool_options *options);
 

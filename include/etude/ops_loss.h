@@ -1,8 +1,8 @@
 /* Sums, softmax, and losses by rows (ops.h).
  *
- * A loss by rows is float32 [T, 1]: a number for each row (sample, token), to be weighted and added
- * up to the scalar that is differentiated. A row whose weight is 0 adds nothing, provided that
- * its loss is finite. A row whose label is -1 adds nothing and is not counted (et_loss).
+ * A loss by rows is float32 [T, 1]: a number for each row (sample or token). Weighted and added up,
+ * these numbers give the scalar that is differentiated. A row with weight 0 adds nothing, if its
+ * loss is finite. A row with label -1 adds nothing and is not counted (et_loss).
  *
  *     et_node *loss = et_weighted_sum(et_huber_error(out, target, 1), weights);
  *     et_loss_over(s, "loss", loss, 1, et_sum(weights));     (pass.h)
@@ -10,7 +10,7 @@
  *     et_node *mse = et_mean(et_squared_error(out, target)), *mae = et_absolute_error(out, target);
  *     et_node *centred = et_sub(out, et_column_mean(out)), *totals = et_column_sum(centred);
  *
- * Sums and means are float32 whatever x is. Means divide by the rows that the plan was made for. */
+ * Sums and means are float32 for any type of x. Means divide by the number of rows of the plan. */
 #ifndef ETUDE_OPS_LOSS_H
 #define ETUDE_OPS_LOSS_H
 
@@ -18,8 +18,8 @@
 
 /* ---- sums and means of x [T, D] ---- */
 
-ET_API et_node *et_sum(et_node *x);         /* of all elements, of any shape: a scalar */
-ET_API et_node *et_mean(et_node *x);        /* the same, a scalar */
+ET_API et_node *et_sum(et_node *x);         /* over all elements, any shape: a scalar */
+ET_API et_node *et_mean(et_node *x);        /* the same: a scalar */
 ET_API et_node *et_column_sum(et_node *x);  /* over rows: [D] */
 ET_API et_node *et_column_mean(et_node *x); /* over rows: [D] */
 ET_API et_node *et_row_sum(et_node *x);     /* over columns: [T, 1] */
@@ -30,31 +30,30 @@ ET_API et_node *et_row_mean(et_node *x);    /* over columns: [T, 1] */
 ET_API et_node *et_softmax(et_node *x);     /* y_i = e^x_i / sum_j e^x_j */
 ET_API et_node *et_log_softmax(et_node *x); /* y_i = x_i - log sum_j e^x_j */
 
-/* ---- losses by rows: [T, 1] each; x and target [T, D], the mean over columns ---- */
+/* ---- losses by rows: [T, 1]; x and target [T, D], the mean over columns ---- */
 
 ET_API et_node *et_squared_error(et_node *x, et_node *target);  /* (x - target)^2 */
 ET_API et_node *et_absolute_error(et_node *x, et_node *target); /* |x - target| */
 
-/* With r = x - target: r^2 / 2 where |r| <= delta, delta (|r| - delta / 2) elsewhere (Huber 1964).
- */
+/* With r = x - target: r^2 / 2 if |r| <= delta, else delta (|r| - delta / 2) (Huber 1964). */
 ET_API et_node *et_huber_error(et_node *x, et_node *target, float delta);
 
-/* -t log p - (1 - t) log(1 - p) with p = sigmoid(logits) and t the target, in [0, 1]; finite for
- * any finite logits. */
+/* -t log p - (1 - t) log(1 - p) with p = sigmoid(logits) and target t in [0, 1]; finite for any
+ * finite logits. */
 ET_API et_node *et_binary_cross_entropy(et_node *logits, et_node *target);
 
-/* -sum_i t_i log softmax(logits)_i less the entropy of t, which label smoothing e makes t_y = 1 -
- * e, t_i = e / (V - 1) elsewhere. logits [T, V], act or float32, labels y int32 [T], below V;
- * negative: an empty row, 0 here and in its derivative. *nll: -log softmax(logits)_y; *correct: 1
- * where the label is the likeliest class, else 0; both [T, 1] and 0 in empty rows, for metrics:
- * they have no derivative. NULL: not wanted. */
+/* -sum_i t_i log softmax(logits)_i minus the entropy of t. With label smoothing e, t_y = 1 - e and
+ * other t_i = e / (V - 1). logits [T, V], act or float32; labels y int32 [T], below V; negative: an
+ * empty row, with loss and derivative 0. *nll: -log softmax(logits)_y. *correct: 1 if the label is
+ * the most likely class, else 0. Both are [T, 1], 0 in empty rows and without derivative, for
+ * metrics. NULL: not wanted. */
 ET_API et_node *et_cross_entropy(et_node *logits, et_node *labels, float smoothing, et_node **nll,
                                  et_node **correct);
 
-/* 1 where labels [T] (int32) has a label, 0 in empty rows: [T, 1]. */
+/* 1 for rows of labels [T] (int32) with a label, 0 for empty rows: [T, 1]. */
 ET_API et_node *et_labelled(et_node *labels);
 
-/* sum_t weights_t rows_t, a scalar; rows and weights [T, 1]; NULL: all 1. */
+/* sum_t weights_t rows_t, a scalar; rows and weights [T, 1]; weights NULL: all 1. */
 ET_API et_node *et_weighted_sum(et_node *rows, et_node *weights);
 
 #endif

@@ -1,6 +1,6 @@
-/* Passes: a model function made executable. The function adds nodes and says what it wants of them
- * (et_loss, et_measure, et_output, et_moving_mean); a pass builds its graph, derives it by what is
- * trained, plans it for a layout of batches, binds a batch's arrays by name and runs.
+/* Passes: executable model functions. A model function adds nodes and registers results (et_loss,
+ * et_measure, et_output, et_moving_mean). A pass builds its graph, derives it by the trained
+ * parameters, plans it for a layout of batches, binds the arrays of a batch by name, and runs.
  *
  *     static void classifier(et_scope *s, void *payload)
  *     {
@@ -22,11 +22,11 @@
  *     while (!et_source_next(source, batch, &error))
  *         if (et_pass_run(pass, batch, 1, n++, &error)) ...
  *     const char *first = et_pass_find_not_finite(pass);
- *     et_pass_set_scale(pass, 1024);               of a pass that is scaled
+ *     et_pass_set_scale(pass, 1024);               for a scaled pass
  *
- * The loss of a batch is a sum, over rows or tokens; its gradient is that of the sum. Whoever
- * updates divides by the divisor of all batches of the update (et_pass_divisor): several batches
- * give what one large one would. A pass borrows device and store; one thread at a time. */
+ * The loss of a batch is a sum over rows or tokens, and its gradient is that of the sum. An update
+ * divides by the divisor of all its batches (et_pass_divisor), so several batches give the result
+ * of one large batch. A pass borrows device and store. Use from one thread at a time. */
 #ifndef ETUDE_PASS_H
 #define ETUDE_PASS_H
 
@@ -36,45 +36,48 @@
 
 /* ---- in a model function ---- */
 
-/* The field that says which rows are there: 1, or 0 in the rest of a short batch. */
+/* The field that marks the rows of a batch: 1, or 0 in the empty rest. */
 #define ET_BATCH_MASK "mask"
 
-/* The input that a batch's field is bound to. Poison: the layout has no such field. */
+/* The input for a field of batches. Poison: the layout has no such field. */
 ET_API et_node *et_batch_input(et_scope *scope, const char *field);
 
-/* Adds weight times the sum of node to the loss. node is a loss over rows with its sums
- * (et_softmax_loss, et_vocabulary_loss: measures "nll" and "accuracy" come with it, under "name/"
- * where the name is not "loss") or any floating-point node. Rows with mask 0, if the layout has the
- * field ET_BATCH_MASK, count nothing: a node that has as many rows as a batch, and is made of
- * inputs or random numbers, is multiplied by the mask, and so has to be finite there, where inputs
- * are 0. Rows without a label count nothing either, in a loss that is made of labels: by
- * et_cross_entropy, et_labelled, or et_one_hot where its result meets a prediction (a node that
- * trained parameters made of the batch). With labels of several kinds a row of a product needs all
- * of them, another row any of them. A scalar is taken as it is: rows in it that do not count are
- * the caller's to leave out. The first loss's count is the divisor of the pass: rows with a label;
- * of a loss without labels rows with mask 1, if there is a mask, else all rows. */
+/* Adds weight times the sum of node to the loss. node is any floating-point node, or a loss over
+ * rows with its sums (et_softmax_loss, et_vocabulary_loss). The latter add measures "nll" and
+ * "accuracy", under "name/" if the name is not "loss". These rows add nothing:
+ * - Rows with mask 0, if the layout has the field ET_BATCH_MASK. A node that has as many rows as a
+ *   batch, and is made of inputs or random numbers, is multiplied by the mask. So it must be finite
+ *   for inputs of 0.
+ * - Rows without a label, if the loss is made of labels: by et_cross_entropy, et_labelled, or
+ *   et_one_hot whose result meets a prediction (a node made from the batch with trained
+ *   parameters). With several kinds of labels, a row of a product needs all of them, another row
+ *   any of them.
+ *
+ * A scalar is used as it is; the caller must leave out such rows. The divisor of the pass is the
+ * count of the first loss: rows with a label; without labels, rows with mask 1 if there is a mask,
+ * else all rows. */
 ET_API void et_loss(et_scope *scope, const char *name, et_node *node, float weight);
 
-/* The same with a divisor of the caller: a float32 scalar, at least 0, added up over all batches of
- * an update; et_sum of weights gives a weighted mean. Only the mask leaves out rows of node then.
- */
+/* The same with the caller's divisor: a float32 scalar, at least 0, added up over all batches of an
+ * update. With et_sum of weights, the loss is a weighted mean. Only the mask then leaves out rows
+ * of node. */
 ET_API void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight,
                          et_node *divisor);
 
-/* Adds weight times node, a float32 scalar, to the mean that is minimized, however many rows a
- * batch has: what penalises weights. It is a loss of node times the rows that count for the losses
- * before it, so it stands behind them. */
+/* Adds weight times node, a float32 scalar, to the mean that is minimized, for any number of rows
+ * in a batch: a penalty on weights. It is a loss of node times the rows that count for the losses
+ * before it, so call it after them. */
 ET_API void et_penalty(et_scope *scope, const char *name, et_node *node, float weight);
 
-/* A mean: total over weight, both summed over all batches of a window; scalars, float32. */
+/* A mean: total over weight, both summed over all batches of a window; float32 scalars. */
 ET_API void et_measure(et_scope *scope, const char *name, et_node *total, et_node *weight);
 
-/* Kept after a run, until the next: et_pass_output. */
+/* A node whose value et_pass_output returns after a run, until the next run. */
 ET_API void et_output(et_scope *scope, const char *name, et_node *node);
 
-/* In training: variable, which is not trained, becomes momentum variable + (1 - momentum) node at
- * the next update; of several batches, their mean. variable is an et_variable node, momentum
- * from 0 to 1. */
+/* In training, the next update sets variable to momentum * variable + (1 - momentum) * node; for
+ * several batches, the mean of node over them. variable: an et_variable node, not trained.
+ * momentum: 0 to 1. */
 ET_API void et_moving_mean(et_scope *scope, et_node *variable, et_node *node, float momentum);
 
 /* ---- a pass ---- */
@@ -84,43 +87,42 @@ typedef void et_build_fn(et_scope *scope, void *payload);
 typedef struct et_pass et_pass;
 
 typedef struct et_pass_options {
-    bool training;      /* dropout acts, derivatives are made */
-    bool scaled;        /* gradients are times et_pass_set_scale's factor */
-    bool bfloat16;      /* activations; the store keeps a shadow */
+    bool training;      /* dropout is active, and gradients are computed */
+    bool scaled;        /* gradients are multiplied by the factor of et_pass_set_scale */
+    bool bfloat16;      /* activations are bfloat16; the store keeps a shadow */
     int recompute;      /* an et_recompute, or ET_RECOMPUTE_AUTO */
-    const char *trains; /* training: derive by what has names that begin so; NULL: by all */
+    const char *trains; /* training: derive only by parameters whose names begin so; NULL: by all */
     const char *name;   /* in traces, static; NULL: "pass" */
 } et_pass_options;
 
-/* Builds and derives; plans come with the first run, when the store has been materialized. payload
- * is handed to build, also later: a batch of other capacities has its own plan, which is kept.
- * ET_EGRAPH: the model does not fit, as a constant id that is not below the rows of its table. */
+/* Builds and derives. Plans are made at the first run, when the store must be materialized. payload
+ * is passed to build, also later: batches with other capacities get their own plan, which is kept.
+ * ET_EGRAPH: the model does not fit, or a constant id is not below the rows of its table. */
 ET_API int et_pass_open(et_pass **out, et_device *device, et_params *params,
                         const et_layout *layout, et_build_fn *build, void *payload,
                         const et_pass_options *options, et_error *error);
 ET_API void et_pass_close(et_pass *pass); /* NULL allowed */
 
-/* Plans for a layout before the first run, so that what may fail fails early. */
+/* Plans for a layout before the first run, so that errors appear early. */
 ET_API int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error);
 
-/* Runs on a batch: values, and in training gradients, which overwrite the store's (of the group).
- * Dropout and what is sampled are functions of (seed, number). A value that is not finite is no
- * failure. ET_EDATA: an id or a label of the batch that is read (through slices and their like) and
- * is not below the rows of its table, or the classes of its loss; offsets of et_attention that
- * fall, pass the rows or are more than longest_key apart. Else it fails only where it has to plan.
- */
+/* Runs on a batch: computes values, and in training gradients, which overwrite those of the store
+ * (of the group). Dropout and samples are functions of (seed, number). Values that are not finite
+ * are no error. ET_EDATA: an id or a label of the batch (also through slices and similar ops) is
+ * not below the rows of its table or the classes of its loss; or offsets of et_attention decrease,
+ * pass the rows or differ by more than longest_key. Other errors come only from planning. */
 ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                        et_error *error);
 
-/* The factor of all gradients from the next run on; 1 of a pass that is not scaled. */
+/* The factor of all gradients from the next run on; 1 if the pass is not scaled. */
 ET_API void et_pass_set_scale(et_pass *pass, float scale);
 
-/* Of the last run. Before the first: NaN, 0, and what of outputs is known, which have no values. */
+/* Results of the last run. Before the first: NaN, 0, and outputs with shape but without values. */
 ET_API double et_pass_loss(const et_pass *pass);    /* weighted sum of the losses */
-ET_API double et_pass_divisor(const et_pass *pass); /* what it is a sum of */
-ET_API et_tensor et_pass_output(const et_pass *pass, const char *name); /* data NULL: no such */
+ET_API double et_pass_divisor(const et_pass *pass); /* the divisor of this sum */
+ET_API et_tensor et_pass_output(const et_pass *pass, const char *name); /* data NULL: none */
 
-/* What a pass measures: its losses and measures, in order; a loss's own come behind it.
+/* The measures of a pass: its losses and measures, in order; measures of a loss come after it.
  * total / weight is the mean. */
 typedef struct et_measured {
     const char *name;
@@ -129,8 +131,8 @@ typedef struct et_measured {
 ET_API int et_pass_measures(const et_pass *pass);
 ET_API et_measured et_pass_measured(const et_pass *pass, int i); /* all 0: no such measure */
 
-/* Runs the last batch again, with the same numbers: the name of the first value that is not
- * finite, NULL: none, or no run. */
+/* Runs the last batch again with the same random numbers and returns the name of the first value
+ * that is not finite. NULL: there is none, or no run. */
 ET_API const char *et_pass_find_not_finite(et_pass *pass);
 
 #endif

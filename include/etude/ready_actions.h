@@ -1,5 +1,5 @@
-/* Actions that are ready: under a condition, when a metric is a new best, exports (which rank 0
- * writes alone). When and what are apart, as in Orbit:
+/* Ready-made actions: conditional actions, a new best metric, and exports (only rank 0 writes
+ * them). Condition and action are separate objects, as in Orbit:
  *
  *     et_new_best_options best = { .metric = "accuracy", .filename = "runs/a/best_accuracy.json" };
  *     if (et_new_best_open(&new_best, &best, &error) ||
@@ -12,11 +12,11 @@
  *     if (et_new_best_commit(new_best, logs, &is_new, &error) ||
  *         et_exports_next_name(exports, &name, &error) || et_exports_clean_up(exports, &error)) ...
  *
- * when_best.action is an evaluation action (outer_loop.h), or one of the program's own. To save
- * when a process is told to go there is run.stop, to save and go on run.save (run.h).
+ * when_best.action is an evaluation action (outer_loop.h), or one of the program's actions. To save
+ * and stop on a signal, use run.stop; to save and continue, run.save (run.h).
  *
- * Objects of a known size are the caller's and need no release; they stay where they are. Names are
- * those of actions in a run. One thread. */
+ * Structs of a known size are the caller's, need no release and must not be moved. Names are those
+ * of actions in a run. Use from one thread. */
 #ifndef ETUDE_READY_ACTIONS_H
 #define ETUDE_READY_ACTIONS_H
 
@@ -30,15 +30,15 @@ typedef int et_condition_fn(void *payload, const et_moment *now, bool *holds, et
 
 typedef struct et_conditional {
     et_action action;
-    et_action_class kind; /* with the name that this one has */
+    et_action_class kind; /* a class with this action's name */
     et_condition_fn *condition;
     void *payload;
     et_action *const *actions; /* [count]; borrowed */
     int count;
 } et_conditional;
 
-/* Where the condition holds all actions act, in order; of several, only the first may be
- * interrupted. It is due where one of them is. */
+/* An action that calls other actions, in order, if a condition holds. It is due when one of them is
+ * due. Only the first of them may return ET_EINTERRUPTED. */
 ET_API void et_conditional_init(et_conditional *self, const char *name, et_condition_fn *condition,
                                 void *payload, et_action *const *actions, int count);
 
@@ -47,24 +47,24 @@ ET_API void et_conditional_init(et_conditional *self, const char *name, et_condi
 typedef struct et_new_best et_new_best;
 
 typedef struct et_new_best_options {
-    const char *metric; /* a value of logs, "accuracy"; nested: "sets|one|accuracy", or
-                           with dots or slashes, where no value has that name */
-    /* In place of it: the value itself. */
+    const char *metric; /* a value of the logs, "accuracy"; nested: "sets|one|accuracy", or with
+                           dots or slashes if no value has such a name */
+    /* Instead of metric: computes the value. */
     int (*value)(void *payload, const et_value *logs, double *out, et_error *error);
     void *payload;
     bool lower_is_better;
-    const char *filename; /* keeps the best, in JSON, from process to process; made with its
-                             directories, replaced as a whole. NULL: it is forgotten */
-    bool read_only;       /* the file is read and never written */
+    const char *filename; /* JSON file that keeps the best for later processes; made with its
+                             directories and replaced atomically. NULL: not kept */
+    bool read_only;       /* read the file, but never write it */
 } et_new_best_options;
 
-/* Before the first value the best is the worst finite number, or what the file says. */
+/* Before the first value the best is the worst finite number, or the one in the file. */
 ET_API int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_error *error);
 ET_API void et_new_best_close(et_new_best *self); /* NULL allowed */
 
-/* Whether logs have a value that is better than the best, NaN never is; commit: it is the best from
- * then on, and durable. First test, then export, then commit: a kill in between costs an export
- * twice, and never one. ET_ECONFIG: logs have no such number. */
+/* Whether logs have a value better than the best; NaN never is. commit also makes the value the
+ * best, durably. Call test, export, then commit: after a kill in between, an export is made twice,
+ * but never lost. ET_ECONFIG: logs have no such number. */
 ET_API int et_new_best_test(const et_new_best *self, const et_value *logs, bool *is_new,
                             et_error *error);
 ET_API int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_new,
@@ -74,72 +74,77 @@ ET_API int et_new_best_metric(const et_new_best *self, const et_value *logs, dou
                               et_error *error);
 ET_API double et_new_best_value(const et_new_best *self);
 
-/* commit as a condition, as in Orbit: before the actions act, so that a best whose export fails or
- * is cut short is not exported again. Payload is the et_new_best; on other ranks than 0 no file is
- * written. */
+/* commit as a condition, as in Orbit. It commits before the actions run, so a best whose export
+ * fails or is interrupted is not exported again. Payload: the et_new_best. Only rank 0 writes the
+ * file. */
 ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, et_error *error);
 
 /* ---- exports ---- */
 
-/* Names of exports: BASE-1, BASE-2, ... (Orbit's begin with BASE-0.) An entry of such a name is an
- * export, whatever it is: its number is not given out again, and it goes when it is one too many.
- * The actions below make directories, and leave alone what is no export of theirs. An export of
- * another process that has the same number and other weights is moved to "earlier-N" beside it. */
+/* Numbered exports BASE-1, BASE-2, ... (Orbit begins with BASE-0.) Any entry with such a name is an
+ * export: its number is not used again, and it is removed when there are too many. The actions
+ * below make directories, and never change entries that they did not make. An export of another
+ * process with the same number and other weights is moved to a folder "earlier-N" in the same
+ * directory. */
 typedef struct et_exports et_exports;
 
 typedef struct et_exports_options {
-    int64_t (*next_id)(void *payload); /* NULL: one more than the largest there is */
+    int64_t (*next_id)(void *payload); /* number of the next export; NULL: one more than the
+                                          largest */
     void *payload;
-    const char *subdirectory; /* of BASE-N, in which exports lie, and which alone goes when one is
-                                 too many; NULL: none. ET_ECONFIG: "", one that leads outside */
+    const char *subdirectory; /* folder in BASE-N that contains the export; only this folder is
+                                 removed when there are too many. NULL: none. ET_ECONFIG: "", or a
+                                 path outside BASE-N */
 } et_exports_options;
 
-/* max_to_keep: the newest by number; negative: all. ET_ECONFIG: 0, which would keep none. Texts are
- * copied, options may be NULL. */
+/* max_to_keep: keep the exports with the largest numbers; negative: all. Texts are copied; options
+ * may be NULL. ET_ECONFIG: max_to_keep is 0. */
 ET_API int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep,
                            const et_exports_options *options, et_error *error);
 ET_API void et_exports_close(et_exports *self); /* NULL allowed */
 
-/* Where the next one goes, "BASE-3/sub"; another name each time. Borrowed until the next call. */
+/* Path of the next export, "BASE-3/sub"; each call gives another name. Borrowed until the next
+ * call. */
 ET_API int et_exports_next_name(et_exports *self, const char **name, et_error *error);
 
-/* Adds the paths of all to list, by number. */
+/* Adds the paths of all exports to list, by number. */
 ET_API int et_exports_managed(const et_exports *self, et_value *list, et_error *error);
 
-/* Removes those that are too many. */
+/* Removes exports beyond max_to_keep. */
 ET_API int et_exports_clean_up(et_exports *self, et_error *error);
 
-/* Weights as they are in the store, and settings, in the next name: weights.safetensors, which
- * et_checkpoint_load_weights reads, and settings.json. Visible when it is whole. */
+/* Exports the weights of the store and settings under the next name: weights.safetensors, for
+ * et_checkpoint_load_weights, and settings.json. The export becomes visible when it is complete. */
 typedef struct et_export_action {
     et_action action;
     et_action_class kind;
     et_exports *exports;
     const et_params *params;
-    const et_value *settings; /* a dict; NULL: none are written */
-    et_optimizer *optimizer;  /* its average is what is written; NULL: what the store shows */
+    const et_value *settings; /* a dict; NULL: not written */
+    et_optimizer *optimizer;  /* export its average; NULL: the weights of the store */
 } et_export_action;
 
 ET_API void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
                                   const et_params *params, const et_value *settings);
 
-/* The same of the average that an optimizer of these params keeps, as Model Garden's
- * EMACheckpointing: an evaluation action, with "MODEL_DIR/ema_checkpoints/average_weights" as base
- * name, of which 1 is kept, and next_id below. Weights are shown, not swapped: none changes by a
- * bit. ET_EUSAGE: it keeps none. */
+/* The same for the average that an optimizer keeps of these params, as in Model Garden's
+ * EMACheckpointing. There it is an evaluation action with base name
+ * "MODEL_DIR/ema_checkpoints/average_weights", max_to_keep 1 and the next_id below. The store's
+ * weights do not change by a bit. ET_EUSAGE: the optimizer keeps no average. */
 ET_API int et_average_export_init(et_export_action *self, const char *name, et_exports *exports,
                                   et_optimizer *optimizer, et_params *params,
                                   const et_value *settings, et_error *error);
 
-/* et_exports_options.next_id by an optimizer's updates; payload is the et_optimizer. */
+/* et_exports_options.next_id as the number of an optimizer's updates; payload: the et_optimizer. */
 ET_API int64_t et_exports_by_iterations(void *optimizer);
 
 /* ---- exports of checkpoints ---- */
 
-/* Makes exports agree with the checkpoints that a run keeps by now: of each that has none BASE-STEP
- * is made from its file, with its average where it has one, and an export whose checkpoint was
- * swept goes; max_to_keep and next_id do not count. As Model Garden's SavedModelCheckpointManager,
- * but that any process may do it. Checkpoints of an interruption have none. settings: as above. */
+/* Updates exports to match the checkpoints that a run keeps. A checkpoint without export gets
+ * BASE-STEP from its file, with its average if it has one. An export whose checkpoint is gone is
+ * removed. max_to_keep and next_id are ignored. Any process may do this, unlike in Model Garden's
+ * SavedModelCheckpointManager. Checkpoints of an interruption are not exported. settings: as
+ * above. */
 ET_API int et_exports_follow(et_exports *self, const char *model_dir, const et_value *settings,
                              et_error *error);
 
@@ -156,9 +161,9 @@ ET_API void et_checkpoint_export_init(et_checkpoint_export *self, const char *na
                                       et_exports *exports, const char *model_dir,
                                       const et_value *settings);
 
-/* Waits for an export whose number is above `after`: *id is the lowest such, so none is passed
- * over, or -1 if none came within that many seconds. *path, of it, is borrowed until the next call
- * of this or of next_name; NULL: none, or not asked for. The exports may be another process's. */
+/* Waits for an export with a number above `after`. *id: the lowest such number, so no export is
+ * skipped; -1: none within `seconds`. *path: its path, borrowed until the next call of this
+ * function or of next_name, NULL: none; path may be NULL. Another process may write the exports. */
 ET_API int et_exports_wait(et_exports *self, int64_t after, double seconds, int64_t *id,
                            const char **path, et_error *error);
 

@@ -1,10 +1,10 @@
-/* Scores of translations: BLEU and chrF2 with the numbers and the lines of sacrebleu 2, and
- * Model Garden's own uncased BLEU. One reference per hypothesis.
+/* Scores of translations: BLEU and chrF2 with the numbers and printed lines of sacrebleu 2, and
+ * Model Garden's uncased BLEU. One reference per hypothesis.
  *
- * A score is a streaming metric: add pairs, merge the counts of other ranks or threads, ask
- * for the value at any time. The counts are plain sums of integers: whatever the order and
- * the grouping, the value has the same bits. Text is UTF-8, one line each, ended by 0; reading
- * files and detokenizing is the caller's. The sentences are not kept.
+ * A score is a streaming metric: add pairs, merge the counts of other ranks or threads, read the
+ * value at any time. Counts are integer sums, so order and grouping do not change a bit of the
+ * value. Text is UTF-8, one line each, ended by 0. The caller reads files and detokenizes.
+ * Sentences are not kept.
  *
  *     et_bleu *bleu;
  *     et_bleu_result result;
@@ -16,7 +16,7 @@
  *     puts(et_bleu_print(&result, 2, NULL, text));
  *     et_bleu_free(bleu);
  *
- * Threads: a metric is used by one at a time; merge those of several. */
+ * Threads: use a metric from one thread at a time; merge the metrics of several threads. */
 #ifndef ETUDE_SCORE_H
 #define ETUDE_SCORE_H
 
@@ -33,29 +33,27 @@
 /* Enough for every signature and printed line. */
 #define ET_SCORE_TEXT_MAX 320
 
-/* How a line becomes words. */
+/* How a line is split into words. */
 typedef enum et_bleu_tokens {
-    ET_BLEU_TOKENS_13A,  /* mteval-v13a, what WMT reports: the default of sacrebleu */
-    ET_BLEU_TOKENS_NONE, /* white space only: for text that is tokenized, as multi-bleu */
-    ET_BLEU_TOKENS_CHAR, /* every character a word */
-    ET_BLEU_TOKENS_V14,  /* mteval-v14 by Unicode categories, as Model Garden reads it */
+    ET_BLEU_TOKENS_13A,  /* mteval-v13a, as reported by WMT; sacrebleu's default */
+    ET_BLEU_TOKENS_NONE, /* split at white space: for tokenized text, as multi-bleu */
+    ET_BLEU_TOKENS_CHAR, /* every character is a word */
+    ET_BLEU_TOKENS_V14,  /* mteval-v14 by Unicode categories, as in Model Garden */
 } et_bleu_tokens;
 
-/* What stands in for the precision of an order without a match. */
+/* The precision of an order without a match. */
 typedef enum et_bleu_smooth {
-    ET_BLEU_SMOOTH_EXP,          /* 1 / (2^k total), k-th such order; 0 if no word matches */
-    ET_BLEU_SMOOTH_NONE,         /* 0, and so is the score */
-    ET_BLEU_SMOOTH_MODEL_GARDEN, /* as EXP, also when no word matches; an order without any
-                                    n-grams is left out of the sum of logarithms, not of its
-                                    divisor */
+    ET_BLEU_SMOOTH_EXP,          /* 1 / (2^k total) for the k-th such order; 0 if no word matches */
+    ET_BLEU_SMOOTH_NONE,         /* 0; the score is then 0 too */
+    ET_BLEU_SMOOTH_MODEL_GARDEN, /* as EXP, also if no word matches. An order without n-grams is
+                                    left out of the sum of logarithms, but counts in its divisor */
 } et_bleu_smooth;
 
 typedef struct et_bleu_options {
     et_bleu_tokens tokens;
     et_bleu_smooth smooth;
     bool lowercase;       /* both sides, as Python's str.lower() */
-    bool effective_order; /* stop at the longest order that the hypothesis has: for single
-                             sentences */
+    bool effective_order; /* stop at the longest order of the hypothesis: for single sentences */
 } et_bleu_options;
 
 /* sacrebleu's defaults. */
@@ -63,7 +61,7 @@ typedef struct et_bleu_options {
     {                                                                                              \
         ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, false, false                                       \
     }
-/* Text that is tokenized and lower-cased already: what multi-bleu reports. */
+/* For tokenized and lower-cased text: the value of multi-bleu. */
 #define ET_BLEU_OPTIONS_TOKENIZED                                                                  \
     {                                                                                              \
         ET_BLEU_TOKENS_NONE, ET_BLEU_SMOOTH_EXP, false, false                                      \
@@ -74,11 +72,11 @@ typedef struct et_bleu_options {
         ET_BLEU_TOKENS_V14, ET_BLEU_SMOOTH_MODEL_GARDEN, true, false                               \
     }
 
-/* What is summed over the pairs: all of a metric's state, to be saved or reduced. */
+/* Sums over the pairs: the whole state of a metric, for saving and merging. */
 typedef struct et_bleu_counts {
     int64_t pairs;
     int64_t sys_len, ref_len;       /* words of the hypotheses and of the references */
-    int64_t correct[ET_BLEU_ORDER]; /* n-grams that match, clipped to the reference's count */
+    int64_t correct[ET_BLEU_ORDER]; /* matching n-grams, clipped to the reference's count */
     int64_t total[ET_BLEU_ORDER];   /* n-grams of the hypotheses */
 } et_bleu_counts;
 
@@ -91,44 +89,45 @@ typedef struct et_bleu_result {
 
 typedef struct et_bleu et_bleu;
 
-/* options NULL: the defaults. ET_ECONFIG: one is none of its values. */
+/* options NULL: the defaults. ET_ECONFIG: an invalid option. */
 ET_API int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error);
 ET_API void et_bleu_free(et_bleu *bleu); /* NULL allowed */
 
-/* Back to no pairs. */
+/* Removes all pairs. */
 ET_API void et_bleu_clear(et_bleu *bleu);
 
-/* Adds a pair; either may be empty. ET_EDATA: NULL, or not UTF-8; names side, line (the number of
- * this call since new or clear, from 1) and byte. On failure the counts are as before. */
+/* Adds a pair; either text may be empty. ET_EDATA: a text is NULL or not UTF-8. The error names
+ * side, line (number of the call since new or clear, from 1) and byte. On failure the counts do not
+ * change. */
 ET_API int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference,
                        et_error *error);
 
-/* Adds the counts of a metric with equal options. ET_EDATA: they cannot be those of any text, or
- * the sum is too large; nothing is added. */
+/* Adds the counts of a metric with equal options. ET_EDATA: no text can have such counts, or the
+ * sum is too large; nothing is added. */
 ET_API int et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts, et_error *error);
 
-/* The score of all pairs. ET_EDATA: there are none. */
+/* The score of all pairs. ET_EDATA: no pairs. */
 ET_API int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error);
 
-/* The score of one pair alone, which is not added. Set effective_order for it. */
+/* The score of one pair, without adding it. Set effective_order for this. */
 ET_API int et_bleu_sentence(et_bleu *bleu, et_bleu_result *result, const char *hypothesis,
                             const char *reference, et_error *error);
 
 /* The sums so far. Valid until free. */
 ET_API const et_bleu_counts *et_bleu_total(const et_bleu *bleu);
 
-/* "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:etude-0.1.0": sacrebleu's signature
- * but for the version, which names who computed it. Returns text. */
+/* Returns text: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:etude-0.1.0", sacrebleu's
+ * signature except for the version. */
 ET_API char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX]);
 
-/* "BLEU = 41.02 71.2/48.1/34.0/24.4 (BP = 1.000 ratio = 1.003 hyp_len = 12130 ref_len =
- * 12088)" with width decimals of the score, 0 to 17 (less is 0, more is 17); signature (NULL:
- * none) follows "BLEU|". sacrebleu's command prints one decimal, its API two. Returns text. */
+/* Returns text: "BLEU = 41.02 71.2/48.1/34.0/24.4 (BP = 1.000 ratio = 1.003 hyp_len = 12130 ref_len
+ * = 12088)" with width decimals of the score, limited to 0 to 17. signature (NULL: none) follows
+ * "BLEU|". sacrebleu's command prints one decimal, its API two. */
 ET_API char *et_bleu_print(const et_bleu_result *result, int width, const char *signature,
                            char text[ET_SCORE_TEXT_MAX]);
 
-/* chrF2: F-score (beta 2) of the mean precision and recall of character n-grams, orders 1 to
- * 6, white space left out; orders that one side has no n-grams of do not count. */
+/* chrF2: F-score (beta 2) of the mean precision and recall of character n-grams, orders 1 to 6,
+ * without white space. Orders for which one side has no n-grams are ignored. */
 typedef struct et_chrf_options {
     bool lowercase; /* both sides, as Python's str.lower() */
 } et_chrf_options;
@@ -140,14 +139,14 @@ typedef struct et_chrf_options {
 
 typedef struct et_chrf_counts {
     int64_t pairs;
-    int64_t hypothesis[ET_CHRF_ORDER]; /* n-grams, of pairs whose reference has that order */
+    int64_t hypothesis[ET_CHRF_ORDER]; /* n-grams, only of pairs whose reference has this order */
     int64_t reference[ET_CHRF_ORDER];
     int64_t match[ET_CHRF_ORDER];
 } et_chrf_counts;
 
 typedef struct et_chrf et_chrf;
 
-/* All as their namesakes above; the value is 0 to 100. */
+/* The same as for BLEU above; the value is 0 to 100. */
 ET_API int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error);
 ET_API void et_chrf_free(et_chrf *chrf);
 ET_API void et_chrf_clear(et_chrf *chrf);
