@@ -1,5 +1,5 @@
-/* Settings: options with a table (fields.h), and what people put on top of their defaults: files,
- * then words of a command line. What comes later wins; what it does not name stays.
+/* Settings: an options struct with a table (fields.h), changed by files and command-line words. A
+ * later value replaces an earlier one; other settings keep their values.
  *
  *     static adam_options adam;
  *     et_settings settings = { .table = &adam_table, .options = &adam, .arena = arena };
@@ -10,9 +10,10 @@
  *     et_settings_lock(&settings);
  *     et_settings_write(&settings, "params.yaml", &error);
  *
- * Unlike Model Garden's hyperparams: types and ranges of single values are checked, a lock holds at
- * every depth, a path may hold "=", and restrictions are checked as often as one likes.
- * Everything is borrowed. Strings and lists that are read live in the arena. One thread. */
+ * Differences to Model Garden's hyperparams: types and ranges of single values are checked, a lock
+ * applies at every depth, a path may contain "=", and restrictions can be checked repeatedly.
+ * Everything is borrowed. Strings and lists that are read live in the arena. Use from one
+ * thread. */
 #ifndef ETUDE_SETTINGS_H
 #define ETUDE_SETTINGS_H
 
@@ -20,44 +21,45 @@
 
 typedef struct et_settings {
     const et_fields *table;
-    void *options;   /* what the table is of */
-    et_arena *arena; /* outlives options */
-    et_value *extra; /* NULL: a name that the table has not is an error. A dict: it goes there, as
-                        it was written, with a warning */
+    void *options;   /* the struct of the table */
+    et_arena *arena; /* must outlive options */
+    et_value *extra; /* NULL: unknown names are errors. A dict: unknown names are stored there as
+                        written, with a warning */
     bool locked;     /* et_settings_lock */
-    struct et_fields_said *said; /* the library's own; NULL */
+    struct et_fields_said *said; /* internal; NULL */
 } et_settings;
 
-/* Puts what a text says on top. It is, tried in this order:
+/* Applies a text to the settings. Forms of the text, tried in this order:
  *
- *   a.b=1, c.d=[x, y]           assignments. A value is YAML in one line, up to a comma that begins
- *                               another assignment; commas in brackets or quotes never do
- *   a.c[0]=x, a.c[1]=y          a list, item by item: the whole of it, in any order
+ *   a.b=1, c.d=[x, y]           assignments. A value is YAML in one line. It ends at a comma before
+ *                               another assignment, but never at commas in brackets or quotes
+ *   a.c[0]=x, a.c[1]=y          all items of a list, in any order
  *   {a: {b: 1}}                 YAML, in one line or several
  *   {"a": {"b": 1}}             JSON
- *   mine.yaml                   the name of a file. One that would be an assignment of a setting
- *                               that is there is written ./task=1.yaml
+ *   mine.yaml                   the name of a file. If the name looks like an assignment to an
+ *                               existing setting, write ./task=1.yaml
  *
- * ET_ECONFIG: an unknown setting (the nearest is named), a wrong type, a value out of range;
- * locked; an item of a list is missing, or is a list. ET_EUSAGE: none of these. Assignments before
- * a wrong one are set by then. */
+ * ET_ECONFIG: an unknown setting (the error suggests the nearest), a wrong type, a value out of
+ * range, locked settings, or a missing or nested item of a list. ET_EUSAGE: none of these forms. If
+ * an assignment is wrong, those before it stay set. */
 ET_API int et_settings_override(et_settings *settings, const char *text, et_error *error);
 
-/* The same of a file: YAML, or JSON if its name ends in .json. */
+/* The same from a file: YAML, or JSON if its name ends in .json. */
 ET_API int et_settings_read_file(et_settings *settings, const char *path, et_error *error);
 
-/* Whether all restrictions hold: "a.b <= c.d", an operator (== != <= < >= >) between two operands,
- * each the path of a setting or a number, None, true or false. None is null, no choice and the
- * empty list. Numbers are compared by value, texts are equal or not. restrictions: ended by NULL;
- * NULL: none. ET_ECONFIG names both sides with their values; ET_EUSAGE: it is no restriction. */
+/* Checks restrictions: "a.b <= c.d", an operator (== != <= < >= >) between two operands. An operand
+ * is the path of a setting, a number, None, true or false. None matches null, no choice and the
+ * empty list. Numbers are compared by value; texts only as equal or not. restrictions: ended by
+ * NULL; NULL: none. ET_ECONFIG: one does not hold; the error has both sides and their values.
+ * ET_EUSAGE: not a restriction. */
 ET_API int et_settings_check(const et_settings *settings, const char *const *restrictions,
                              et_error *error);
 
-/* From here on nothing at any depth can be put on top: ET_ECONFIG. */
+/* From now on every change, at any depth, fails with ET_ECONFIG. */
 ET_API void et_settings_lock(et_settings *settings);
 
-/* Writes what counts (not groups that are not selected), and extra, as YAML; a file that has just
- * that is left as it is. */
+/* Writes the settings that have an effect (no groups that are not selected), and extra, as YAML. A
+ * file that already has this content is not written. */
 ET_API int et_settings_write(const et_settings *settings, const char *path, et_error *error);
 
 #endif

@@ -1,6 +1,5 @@
-/* Trainers and evaluators by hooks, with their data (Orbit's StandardTrainer and
- * StandardEvaluator): who writes one gives what a step is, and says nothing of loops, data
- * positions or ends.
+/* Trainers and evaluators with hooks and data (Orbit's StandardTrainer and StandardEvaluator). A
+ * class gives the work of a step; loops, positions in the data and ends are handled for it.
  *
  *     typedef struct adder { et_standard_trainer standard; double sum; } adder;
  *     static int add(et_standard_trainer *self, et_cursor *cursor, et_error *error)
@@ -19,14 +18,14 @@
  *     et_standard_trainer_set_dataset(&a.standard, &other, &error);            from now on
  *     et_standard_evaluator_set_dataset(&judge, &other, &error);
  *
- * A data set is a source or a tree of sources by name, and a cursor reads it. Training continues
- * with one cursor from call to call. A data set that replaces another begins at its beginning; the
- * rest of the other is not read, and its sources are put back to where they first stood. Cursors
- * are in the state tree: a run that resumes reads what it would have read. Data sets, sources and
- * classes are borrowed, until release or replacement. One thread.
+ * A data set is a source, or a tree of sources by name; a cursor reads it. Training continues with
+ * one cursor from call to call. A new data set begins at its beginning. The rest of the old one is
+ * not read, and its sources return to their first positions. Cursors are in the state tree, so a
+ * resumed run reads the same batches as an uninterrupted one. Data sets, sources and classes are
+ * borrowed until release or replacement. Use from one thread.
  *
- * Unlike Orbit's: eval_reduce is called whatever eval_begin gave; training data that end are an
- * error, and evaluation data that end before the steps asked for are told. */
+ * Differences to Orbit: eval_reduce is called whatever eval_begin returned. The end of training
+ * data is an error. If evaluation data end before the requested steps, a warning says so. */
 #ifndef ETUDE_STANDARD_H
 #define ETUDE_STANDARD_H
 
@@ -38,8 +37,7 @@
 typedef struct et_dataset et_dataset;
 
 struct et_dataset {
-    const char *name;        /* within its group: of one level of the tree, unique; of the root not
-                                looked at */
+    const char *name;        /* name in its group, unique there; ignored for the root */
     et_source *source;       /* NULL: a group */
     const et_dataset *parts; /* [count]: of a group */
     int count;
@@ -47,12 +45,13 @@ struct et_dataset {
 
 typedef struct et_cursor et_cursor;
 
-/* No more data: no error, and not for messages. A step returns it as it came; nothing of that step
- * counts. */
+/* No more data. Not an error, and never shown. A step must return it unchanged; the step then does
+ * not count. */
 #define ET_CURSOR_ENDED (-1)
 
-/* The next batch of the source at a path of names, "pairs/source"; NULL where the data set is one
- * source. Borrowed until the next of that source. ET_CURSOR_ENDED; ET_EUSAGE: no such path. */
+/* Returns the next batch of the source at a path of names, "pairs/source"; NULL: the data set is
+ * one source. Borrowed until the next batch of this source. ET_CURSOR_ENDED; ET_EUSAGE: no such
+ * path. */
 ET_API int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch,
                           et_error *error);
 
@@ -60,20 +59,22 @@ ET_API int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **
 
 typedef struct et_standard_trainer et_standard_trainer;
 
-/* In the order of calls; all but train_step are optional. */
+/* Methods in the order of calls; all except train_step are optional. */
 typedef struct et_standard_trainer_class {
-    const char *name; /* "MyTrainer"; its module's is "my_trainer" */
-    /* Hangs what resumes on the tree, beside the data; initial values of a new run: trainer.h. */
+    const char *name; /* "MyTrainer"; its module is then named "my_trainer" */
+    /* Adds state that resumes, besides the data; start sets initial values of a new run:
+     * trainer.h. */
     int (*attach)(et_standard_trainer *self, et_state *state, et_error *error);
     int (*start)(et_standard_trainer *self, et_error *error);
-    /* An inner loop begins, before data are looked for: metrics are reset here. */
+    /* An inner loop begins, before data are read: reset metrics here. */
     int (*train_loop_begin)(et_standard_trainer *self, et_error *error);
     int (*train_step)(et_standard_trainer *self, et_cursor *cursor, et_error *error);
-    /* Adds to logs what the loop was like; they may be nested. */
+    /* Adds results of the loop to logs; they may be nested. */
     int (*train_loop_end)(et_standard_trainer *self, et_value *logs, et_error *error);
 } et_standard_trainer_class;
 
-/* How TensorFlow runs a loop. It changes nothing here; what Orbit refuses is refused. */
+/* TensorFlow's options of a loop. They change nothing, but combinations that Orbit refuses are
+ * refused. */
 typedef struct et_standard_trainer_options {
     bool no_tf_function;           /* use_tf_function=False */
     bool no_tf_while_loop;         /* use_tf_while_loop=False */
@@ -83,17 +84,17 @@ typedef struct et_standard_trainer_options {
 struct et_standard_trainer {
     et_trainer trainer; /* for drivers */
     const et_standard_trainer_class *ET_CLASS;
-    struct et_standard_data *data; /* the library's */
+    struct et_standard_data *data; /* internal */
 };
 
-/* self, or what it is the first member of, is the caller's; release it. options NULL: {0}. */
+/* The caller owns self, or the struct that begins with self, and releases it. options NULL: {0}. */
 ET_API int et_standard_trainer_init(et_standard_trainer *self,
                                     const et_standard_trainer_class *class_,
                                     const et_dataset *train_dataset,
                                     const et_standard_trainer_options *options, et_error *error);
 ET_API void et_standard_trainer_release(et_standard_trainer *self);
 
-/* Between steps. On failure the one before stays. */
+/* Call between steps. On failure the old data set stays. */
 ET_API int et_standard_trainer_set_dataset(et_standard_trainer *self,
                                            const et_dataset *train_dataset, et_error *error);
 
@@ -101,31 +102,31 @@ ET_API int et_standard_trainer_set_dataset(et_standard_trainer *self,
 
 typedef struct et_standard_evaluator et_standard_evaluator;
 
-/* In the order of calls; all but eval_step are optional. state and outputs are the evaluator's own
- * business: each is NULL until a hook sets it. */
+/* Methods in the order of calls; all except eval_step are optional. state and outputs belong to the
+ * evaluator: each is NULL until a hook sets it. */
 typedef struct et_standard_evaluator_class {
-    const char *name; /* of its module, and the directory of its logs: "validation" */
+    const char *name; /* name of its module, and directory of its logs: "validation" */
     int (*attach)(et_standard_evaluator *self, et_state *state, et_error *error);
-    /* Before data are looked for. */
+    /* Called before data are read. */
     int (*eval_begin)(et_standard_evaluator *self, void **state, et_error *error);
     int (*eval_step)(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
                      et_error *error);
     int (*eval_reduce)(et_standard_evaluator *self, void **state, void *outputs, et_error *error);
-    /* logs NULL: it was cut short or has failed, and there is nothing to say. */
+    /* logs NULL: the evaluation was interrupted or has failed. */
     int (*eval_end)(et_standard_evaluator *self, void *state, et_value *logs, et_error *error);
 } et_standard_evaluator_class;
 
 typedef struct et_standard_evaluator_options {
-    bool no_tf_function; /* use_tf_function=False: changes nothing */
-    bool tf_while_loop;  /* use_tf_while_loop=True: as in Orbit, not for all data (-1) */
-    bool keep_iterator;  /* recreate_iterator_for_each_eval=False: an evaluation goes on where
-                            the last one ended; else each begins at the beginning */
+    bool no_tf_function; /* use_tf_function=False: no effect */
+    bool tf_while_loop;  /* use_tf_while_loop=True: as in Orbit, refused with all data (-1) */
+    bool keep_iterator;  /* recreate_iterator_for_each_eval=False: an evaluation continues where the
+                            last one ended; otherwise each begins at the beginning */
 } et_standard_evaluator_options;
 
 struct et_standard_evaluator {
     et_evaluator evaluator; /* for drivers */
     const et_standard_evaluator_class *ET_CLASS;
-    struct et_standard_data *data; /* the library's */
+    struct et_standard_data *data; /* internal */
 };
 
 ET_API int et_standard_evaluator_init(et_standard_evaluator *self,

@@ -1,6 +1,6 @@
-/* The state tree: everything that resumes hangs here, so that a checkpoint is one transaction.
- * Parts attach: small things as plain values (a dict each), arrays as named tensors. The tree
- * knows nothing of files and owns none of what is attached, which must outlive it.
+/* The state tree: all state that resumes, so that a checkpoint is one transaction. Parts are
+ * attached: small ones as plain values (a dict each), arrays as named tensors. The tree knows no
+ * files, and does not own the attached objects, which must outlive it.
  *
  *     static int save_rate(const void *self, et_value *dict, et_error *error)
  *     {
@@ -14,10 +14,10 @@
  *     if (et_state_new(&state, &error)) ...
  *     et_state_add(state, "rate", &rate_part, &rate, &error);
  *     et_state_add_tensor(state, "noise", values, et_shape_1(64), &error);
- *     et_state_free(state);                    after all that it is saved with
+ *     et_state_free(state);                    after everything that saves it
  *
- * Attach everything before the first save or restore: a trainer does in its method attach. One
- * thread. */
+ * Attach everything before the first save or restore; trainers do so in their attach method. Use
+ * from one thread. */
 #ifndef ETUDE_STATE_H
 #define ETUDE_STATE_H
 
@@ -25,12 +25,13 @@
 #include <etude/tensor.h>
 #include <etude/value.h>
 
-/* How an object of some kind is written as plain values and read back. */
+/* Saves an object as plain values, and restores it. */
 typedef struct et_part_class {
-    const char *name; /* of the kind, for messages */
-    /* Fills dict, which is empty. Must depend on the state only: no time, no pointer. */
+    const char *name; /* name of the kind, for messages */
+    /* Fills the empty dict. The values must depend only on the state: no time, no pointer. */
     int (*save)(const void *self, et_value *dict, et_error *error);
-    /* Reads what save wrote; of a tree, after all tensors were restored, in order of adding. */
+    /* Reads the values of save. In a tree, all tensors are restored first, then parts in order of
+     * adding. */
     int (*restore)(void *self, const et_value *dict, et_error *error);
 } et_part_class;
 
@@ -40,20 +41,20 @@ typedef struct et_state et_state;
 ET_API int et_state_new(et_state **out, et_error *error);
 ET_API void et_state_free(et_state *state); /* NULL allowed */
 
-/* Attaches a part; name is its key in the tree, unique, copied. ET_EUSAGE: it is taken, or the run
- * has begun. */
+/* Attaches a part; name is its key in the tree, unique, copied. ET_EUSAGE: the name is taken, or
+ * the run has begun. */
 ET_API int et_state_add(et_state *state, const char *name, const et_part_class *kind, void *self,
                         et_error *error);
 
-/* Attaches an array; name is unique, copied. A save takes a copy of it, so it may change at any
- * time between two calls. ET_EUSAGE as above, and for a name that et_params_declare refuses. */
+/* Attaches an array; name is unique, copied. A save copies the array, so it may change at any time
+ * between two calls. ET_EUSAGE as above, and for a name that et_params_declare refuses. */
 ET_API int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
                                et_error *error);
 
-/* Doubles that must come back bit for bit, whatever they are: JSON has neither NaN nor
- * infinity, so those are written as text. NULL: no memory. */
+/* Stores a double so that it is restored bit for bit: JSON has neither NaN nor infinity, so they
+ * are written as text. NULL: no memory. */
 ET_API et_value *et_part_set_real(et_value *dict, const char *key, double real);
-/* A number, or such text; anything else is ET_EFORMAT. */
+/* Reads such a number or text. ET_EFORMAT: any other value. */
 ET_API int et_part_read_real(const et_value *dict, const char *key, double *out, et_error *error);
 
 #endif

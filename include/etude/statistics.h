@@ -1,5 +1,5 @@
-/* Statistics of values that come one by one: weighted mean, variance, how many. Nothing is rounded
- * while they come, so the order of them and how they are grouped change no bit.
+/* Statistics of a stream of values: weighted mean, variance, count. Nothing is rounded while values
+ * are added, so their order and grouping do not change a bit.
  *
  *     et_statistics_new(&statistics, &error);
  *     et_statistics_collect(statistics, 2, 1);
@@ -13,7 +13,7 @@
  *            et_statistics_weight_sum(statistics));
  *     et_statistics_free(statistics);
  *
- * As a metric of a set it is et_metric_statistics (<etude/metrics.h>). One thread at a time. */
+ * As a metric of a set: et_metric_statistics (<etude/metrics.h>). Use from one thread at a time. */
 #ifndef ETUDE_STATISTICS_H
 #define ETUDE_STATISTICS_H
 
@@ -29,14 +29,14 @@ ET_API void et_statistics_free(et_statistics *statistics); /* NULL allowed */
 ET_API void et_statistics_reset(et_statistics *statistics);
 
 ET_API void et_statistics_collect(et_statistics *statistics, double value, double weight);
-/* count of them; weights NULL: 1 each. None: nothing. */
+/* Adds count values; weights NULL: 1 each. count 0: nothing. */
 ET_API void et_statistics_collect_all(et_statistics *statistics, const double *values,
                                       const double *weights, size_t count);
 
 ET_API int64_t et_statistics_counter(const et_statistics *statistics); /* values collected */
-/* NaN: nothing was collected that weighs. */
+/* NaN: the sum of weights is 0. */
 ET_API double et_statistics_mean(const et_statistics *statistics);
-/* sum w (x - mean)^2 / sum w, not below 0; and its root. */
+/* sum w (x - mean)^2 / sum w, at least 0; and its square root. */
 ET_API double et_statistics_var(const et_statistics *statistics);
 ET_API double et_statistics_stddev(const et_statistics *statistics);
 ET_API double et_statistics_weight_sum(const et_statistics *statistics);

@@ -24,21 +24,21 @@ typedef struct et_summary et_summary;
 ET_API int et_summary_new(et_summary **out, et_error *error);
 ET_API void et_summary_free(et_summary *summary); /* NULL allowed */
 
-/* As float32, as TensorBoard has scalars. */
+/* Stored as float32, as in TensorBoard. */
 ET_API int et_summary_add_scalar(et_summary *summary, const char *tag, double value,
                                  et_error *error);
 
-/* values: [count], at least 1. Counted in TensorFlow's buckets, which grow by a tenth from 1e-12 to
- * 1e20 on both sides of 0. ET_EDATA: a value is not finite. */
+/* values: [count], at least 1. The histogram has TensorFlow's buckets, which grow by a tenth from
+ * 1e-12 to 1e20 on both sides of 0. ET_EDATA: a value is not finite. */
 ET_API int et_summary_add_histogram(et_summary *summary, const char *tag, const double *values,
                                     int64_t count, et_error *error);
 
 /* pixels: [height, width, channels], 0 to 255; channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA.
- * Stored as PNG. ET_EDATA: sizes are not at least 1, or make more than 1 GiB. */
+ * Stored as PNG. ET_EDATA: a size is below 1, or the image has more than 1 GiB. */
 ET_API int et_summary_add_image(et_summary *summary, const char *tag, const uint8_t *pixels,
                                 int height, int width, int channels, et_error *error);
 
-/* The message so far; lives until the next add. */
+/* The message so far; valid until the next add. */
 ET_API const void *et_summary_bytes(const et_summary *summary, size_t *length);
 
 #endif

@@ -1,6 +1,6 @@
-/* A tree of plain values: what YAML and JSON texts, the state tree, options and the results
- * of a loop have in common. A dictionary keeps the order in which keys came. Everything of a
- * tree lives in the arena it was made in; there is nothing to free.
+/* Values: trees of plain values, for YAML and JSON texts, the state tree, options and results of
+ * loops. A dictionary keeps the order of its keys. All memory of a tree is in its arena; you never
+ * free single values.
  *
  *     et_value *state = et_value_dict(arena);
  *     et_value_set_int(state, "step", 200);
@@ -12,7 +12,7 @@
  *     et_value_add_string(list, "none");
  *     if (et_value_failed(state)) ...                     no memory was left
  *
- *     int64_t step;                                       read, with messages that name the key
+ *     int64_t step;                                       read, with errors that name the key
  *     const char *metric;
  *     if (et_value_read_int(state, "step", &step, &error) ||
  *         et_value_read_bool(state, "done", &done, &error) ||
@@ -21,8 +21,8 @@
  *     for (const et_value *note = list->first; note; note = note->next)
  *         puts(note->kind == ET_VALUE_STRING ? note->string : "a number");
  *
- * A failed allocation is remembered by the arena (et_value_failed): writers check once at the
- * end. One thread at a time. */
+ * The arena remembers failed allocations (et_value_failed), so writers check once at the end. Use
+ * from one thread at a time. */
 #ifndef ETUDE_VALUE_H
 #define ETUDE_VALUE_H
 
@@ -32,7 +32,7 @@
 
 #include <etude/error.h>
 
-/* Memory that is given back as a whole. NULL: none left, which everything below accepts. */
+/* Memory that is freed as a whole. NULL: no memory; all functions below accept NULL. */
 typedef struct et_arena et_arena;
 ET_API et_arena *et_arena_new(void);
 ET_API void et_arena_free(et_arena *arena); /* NULL allowed */
@@ -51,36 +51,37 @@ typedef struct et_value et_value;
 
 struct et_value {
     et_value_kind kind;
-    int line;        /* where it stood in its text, from 1; 0: made by program */
-    et_arena *arena; /* where children go */
+    int line;        /* line in its text, from 1; 0: made by a program */
+    et_arena *arena; /* for children */
     union {
         bool boolean;
         int64_t integer;
         double real;
-        const char *string; /* terminated; holds no NUL */
+        const char *string; /* ended by 0; contains no NUL */
     };
-    const char *text;       /* a scalar of a YAML text, or a number of JSON data, as it was
-                               written; else NULL */
-    const char *key;        /* in a dict: its name */
+    const char *text;       /* the text of a scalar in YAML, or of a number in JSON; otherwise
+                               NULL */
+    const char *key;        /* its name in a dict */
     et_value *first, *last; /* of a list or dict */
     et_value *next;         /* sibling */
-    size_t count;           /* of children */
+    size_t count;           /* number of children */
 };
 
-/* New values in arena; NULL if none left (all functions below accept NULL quietly). */
+/* A new value in arena; NULL: no memory (all functions below accept NULL silently). */
 ET_API et_value *et_value_dict(et_arena *arena);
 
-/* Whether root is NULL or anything asked of its arena was not given: the tree is not whole. */
+/* Whether root is NULL, or an allocation in its arena has failed: then the tree may be
+ * incomplete. */
 ET_API bool et_value_failed(const et_value *root);
 
-/* The child named key of a dict, NULL if there is none or value is not a dict. Linear. */
+/* The child of a dict with this key; NULL: no such key, or dict is not a dict. Linear search. */
 ET_API et_value *et_value_get(const et_value *dict, const char *key);
 
 /* The value at a dotted path such as "a.b.c"; NULL if any part is missing. */
 ET_API et_value *et_value_path(const et_value *dict, const char *path);
 
-/* Set or replace a child. Strings are copied; a NULL string is null. Each returns the child, NULL
- * if none left. */
+/* Set or replace a child. Strings are copied; a NULL string is null. Each function returns the
+ * child; NULL: no memory. */
 ET_API et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean);
 ET_API et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer);
 ET_API et_value *et_value_set_float(et_value *dict, const char *key, double real);
@@ -88,13 +89,13 @@ ET_API et_value *et_value_set_string(et_value *dict, const char *key, const char
 ET_API et_value *et_value_set_dict(et_value *dict, const char *key);
 ET_API et_value *et_value_set_list(et_value *dict, const char *key);
 
-/* Append to a list; as above. */
+/* Append to a list; otherwise as above. */
 ET_API et_value *et_value_add_int(et_value *list, int64_t integer);
 ET_API et_value *et_value_add_float(et_value *list, double real);
 ET_API et_value *et_value_add_string(et_value *list, const char *string);
 
-/* Typed reads of dict[key]; an integer counts as a float. On a missing key or another type:
- * ET_EFORMAT naming the key (the caller adds the file with et_fail_while). */
+/* Read dict[key] with its type; an integer is allowed for a float. ET_EFORMAT: a missing key or
+ * another type; the error names the key, and the caller adds the file with et_fail_while. */
 ET_API int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error);
 ET_API int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error);
 ET_API int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
