@@ -128,7 +128,7 @@ typedef struct et_task_kind {
      * model. */
     void (*describe)(et_task *task);
     /* Adds values other than settings to a new dict that identifies checkpoints: checksums of
-     * files, and under the key "text" of the training text or other training data. */
+     * files. The key "text" is for the training text or other training data. */
     int (*identify)(const et_task *task, et_value *identity, et_error *error);
     /* Checks that a run's files with ET_RUN_COMPARED are those of a checkpoint. */
     int (*belongs)(const void *options, const char *model_dir, const et_identity *identity,

@@ -24,8 +24,9 @@
  * resumed run reads the same batches as an uninterrupted one. Data sets, sources and classes are
  * borrowed until release or replacement. Use from one thread.
  *
- * Differences to Orbit: eval_reduce is called whatever eval_begin returned. The end of training
- * data is an error. If evaluation data end before the requested steps, a warning says so. */
+ * Differences to Orbit: eval_reduce is always called, also if eval_begin set no state. The end of
+ * training data is an error. If evaluation data end before the requested steps, a warning says
+ * so. */
 #ifndef ETUDE_STANDARD_H
 #define ETUDE_STANDARD_H
 

@@ -51,8 +51,8 @@ typedef struct et_task_trainer_given {
      *   eval_reduce       et_task_aggregate_logs; state is a dict, empty at first
      *   eval_end          fills logs; aggregated_logs NULL: there is no state
      *
-     * Without the default work nothing of it happens. A loop begins with its first step, or at its
-     * end if it has no steps; a controller's loop ends with a log. After eval_end the trained
+     * A function that does not call it skips this work. A loop begins with its first step, or at
+     * its end if it has no steps; a controller's loop ends with a log. After eval_end the trained
      * weights are always restored. An evaluation that fails or is interrupted has no eval_end. If
      * one of the last three is given, rank 0 evaluates for all. */
     int (*train_loop_begin)(void *self, et_task_trainer *trainer, et_error *error);
