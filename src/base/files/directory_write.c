@@ -1,14 +1,16 @@
-/* A directory of several files: all of them or none, whatever ends the process.
+/* A directory of several files: all files become visible or none, however the process ends.
  *
- *   DIR is not there, or empty: .DIR.export.tmp.PID beside it is filled and made durable, then
- * renamed.
- *   DIR has other files, or cannot be replaced (it is a link, a mount, where the process works,
- * somebody else's, has attributes): DIR/.export.tmp.PID is filled and made durable. Its files get a
- * second name in DIR, in their order. Then it is renamed to .export.done.tmp.PID, and goes. A kill
- * between two names leaves the first of them, until the next call.
+ * DIR is missing or empty: the files are written to .DIR.export.tmp.PID in the same folder, made
+ * durable, then the folder is renamed.
  *
- * What a killed process left is known by its name and by its lock, which no living process holds;
- * in DIR it is the same file as one of the draft. Such files are removed, and no others. */
+ * DIR has other files, or cannot be replaced (it is a link, a mount, the working directory or
+ * another user's, or has attributes): the files are written to DIR/.export.tmp.PID and made
+ * durable. Each file then gets a second name in DIR, in order. Then the folder is renamed to
+ * .export.done.tmp.PID and removed. After a kill between two names, the files named so far stay
+ * until the next export.
+ *
+ * Leftovers of a killed process are recognized by their names and by a lock that no living process
+ * holds. In DIR, a leftover is the same file as one of the draft. Only leftovers are removed. */
 #include "base/files/file.h"
 
 #include <dirent.h>

@@ -1,31 +1,32 @@
-/* The manager of a run's checkpoints: when what is written, named and deleted. What the thread does
- * is in checkpoint_write.c. Bytes of one file are checkpoint_file.c's, which file to read is
- * checkpoint_find.c's.
+/* The manager of a run's checkpoints: it decides when files are written, named and deleted.
+ * checkpoint_write.c has the work of the writing thread, checkpoint_file.c the bytes of one file,
+ * checkpoint_find.c finds the file to read.
  *
- * Two threads: the caller's and, while a save is on its way, one that writes. The job passes
- * from one to the other:
+ * There are two threads: the caller's and, during a save, one that writes. The job passes from one
+ * to the other:
  *
  *   caller: print_state -> start ------ trains on ------ wait_read --- update --- ... wait (joins)
  *   thread:                  \-- arrays to the draft -- stop_reading -- fsync, commit, delete --/
  *
  * Invariants:
- *   (1) at most one save is on its way: each begins by waiting for the one before;
- *   (2) between start and join only the thread touches job, manifest and taken_up; the caller
- *       reads no more of them than kind and step, which the thread leaves alone; both ask for the
- *       lock, under the mutex;
- *   (3) `reading` is true from start until the thread has done with the arrays, and on every way
- *       out of the thread it becomes false: whoever waits for it is never left waiting;
- *   (4) a file is named by the manifest (or info.json) only when it is complete and durable, and
- *       deleted only when no durable manifest (or info.json) names it.
  *
- * The best one's arrays stay as they are until it is durable: where it fails it is tried once more,
- * while they are still the best's.
+ *   (1) at most one save is in progress: each save first waits for the previous one;
+ *   (2) between start and join only the thread uses job, manifest and taken_up. The caller reads
+ *       only kind and step of them, which the thread does not change. Both use the lock under
+ *       the mutex;
+ *   (3) `reading` is true from start until the thread has read the arrays, and the thread sets
+ *       it to false on every path, so no caller waits forever;
+ *   (4) the manifest (or info.json) names a file only when the file is complete and durable, and
+ *       a file is deleted only when no durable manifest (or info.json) names it.
  *
- * No copy of the state is made, but for arrays of the program's own: it is three to four times the
- * weights, and a step reads it only until its update.
+ * The arrays of the best step stay unchanged until its checkpoint is durable. If that save fails,
+ * it is tried once more while the arrays are still those of the best step.
  *
- * Where ranks have the state in parts the caller writes the draft itself, with what the others give
- * it meanwhile, and the thread does the rest. */
+ * The state is not copied, except arrays of the program: a copy needs three to four times the
+ * memory of the weights, and a step only reads the state until its update.
+ *
+ * If each rank has a part of the state, the caller writes the draft itself with the parts that the
+ * other ranks send, and the thread does the rest. */
 #include "train/checkpoint/checkpoint.h"
 
 #include <inttypes.h>

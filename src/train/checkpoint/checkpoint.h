@@ -1,7 +1,7 @@
-/* Checkpoints of a run: policy over io's safetensors and manifest; what <etude/checkpoint.h> leaves
- * to runs. MODEL_DIR/checkpoints/ has the last ones, the commit point is its checkpoint.json;
- * MODEL_DIR/best/ has the best one and info.json. A checkpoint holds all tensors, and in its
- * metadata the tree as JSON. Left-over temporary files never block. */
+/* Checkpoints of a run: the functions that runs need beyond <etude/checkpoint.h>.
+ * MODEL_DIR/checkpoints/ has the last checkpoints; its checkpoint.json is the commit point.
+ * MODEL_DIR/best/ has the best checkpoint and info.json. A checkpoint has all tensors, and the
+ * state tree as JSON in its metadata. Leftover temporary files never block a run. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_H
 

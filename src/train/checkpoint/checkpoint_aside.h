@@ -1,5 +1,5 @@
-/* What lies in the directories of a run and is no work of the run's own: checkpoints that it does
- * not resume, or a best one of those. Set aside before the run writes in their place
+/* Files in the directories of a run that are not the run's work: checkpoints that it does not
+ * resume, or the best one of those. They are moved aside before the run writes there
  * (base/files/aside.h). */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_ASIDE_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_ASIDE_H

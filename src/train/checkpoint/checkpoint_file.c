@@ -1,13 +1,16 @@
-/* One checkpoint file. It is a sealed safetensors file (formats/safetensors/safetensors.h) with two
- * keys of metadata beside the seal's: "step"   decimal digits, so that a file says what it is
- * without its name "state"  the state tree as one line of JSON,
- * {"optimizer":{...},"progress":{...},...} and every tensor of the state under its name: weights
- * plain, "average/<weight>", "optimizer/<slot>/<weight>".
+/* One checkpoint file: a sealed safetensors file (formats/safetensors/safetensors.h). It has two
+ * more keys of metadata than the seal:
  *
- * A restore is all or nothing as far as another model goes: names and shapes of all tensors and
- * the parts of the tree are compared before the first byte is copied. Then arrays are copied,
- * then parts restored in order of adding; a part that refuses its values (ET_EFORMAT) leaves the
- * state half restored, and the run is not begun. */
+ *   "step"   decimal digits, so the file identifies itself without its name
+ *   "state"  the state tree as one line of JSON: {"optimizer":{...},"progress":{...},...}
+ *
+ * and every tensor of the state under its name: weights as they are, "average/<weight>",
+ * "optimizer/<slot>/<weight>".
+ *
+ * A file of another model restores nothing: names and shapes of all tensors and the parts of the
+ * tree are compared before the first byte is copied. Then arrays are copied, then parts are
+ * restored in order of adding. If a part refuses its values (ET_EFORMAT), the state is half
+ * restored and the run does not begin. */
 #include "train/checkpoint/checkpoint_file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* One checkpoint file: written from arrays and the state's text, opened with all of it checked.
- * Policy (which file, when, what goes) is checkpoint.c's. Private to checkpoint*.c. */
+/* One checkpoint file: writes it from arrays and the state's text, and opens it with all checks.
+ * checkpoint.c decides which files are written and deleted, and when. Private to checkpoint*.c. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_FILE_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_FILE_H
 

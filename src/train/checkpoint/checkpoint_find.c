@@ -1,14 +1,14 @@
-/* Which checkpoint to read: the newest that is sound, or the best. For the manager and for
- * commands that only read, which hold no lock.
+/* Finds the checkpoint to read: the newest undamaged one, or the best. Used by the manager and by
+ * commands that only read and hold no lock.
  *
- * There are three witnesses, and each may be missing or damaged after a kill, a full disk or a
- * careless hand: checkpoint.json, the names of the files, and their contents. The manifest is
- * believed where it can be read, names fill what it does not know, and contents decide: a file
- * is taken only when all of its checksums are right.
+ * There are three sources of information, and each may be missing or damaged after a kill, a full
+ * disk or a user's mistake: checkpoint.json, the names of the files, and their contents. The
+ * manifest is used if it is readable. Names fill its gaps. Contents decide: a file is used only if
+ * all of its checksums are right.
  *
- * What may pass (no permission, no memory, an I/O error) stops the search; only a file that is
- * damaged or missing is passed over. Otherwise a disk that is away for a minute would cost the
- * work since the checkpoint before. */
+ * Errors that may be temporary (no permission, no memory, an I/O error) stop the search. Only
+ * damaged or missing files are skipped. Otherwise a disk that is away for a minute would cost all
+ * work since the previous checkpoint. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

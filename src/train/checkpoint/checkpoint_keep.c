@@ -1,5 +1,5 @@
-/* With N 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p: a transient one (p) that
- * is the newest stays beside the N, since it was never counted. */
+/* Deletes checkpoints. With N = 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p. A
+ * transient checkpoint (p) is never counted, so the newest one stays in addition to the N. */
 #include "train/checkpoint/checkpoint_keep.h"
 
 #include <math.h>

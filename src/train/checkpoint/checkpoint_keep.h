@@ -1,5 +1,6 @@
-/* Which checkpoints a run keeps: the newest N, and, of those that fall out, one each so many hours
- * for good (<etude/checkpoint.h>). Over the manifest alone: nothing is deleted here. */
+/* The rule for the checkpoints that a run keeps: the newest N, and of the older ones one for every
+ * so many hours forever (<etude/checkpoint.h>). It only edits the manifest; files are deleted
+ * elsewhere. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_KEEP_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_KEEP_H
 

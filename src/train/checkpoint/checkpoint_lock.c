@@ -1,4 +1,4 @@
-/* The lock of a run's checkpoints: who has it may write there. */
+/* The lock of a run's checkpoints: the process that holds it may write there. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
-/* What the two files of the manager of a run's checkpoints share: checkpoint.c, which its caller
- * calls, and checkpoint_write.c, which its thread runs. Who may touch what when is said there. */
+/* The manager of a run's checkpoints, for its two files: checkpoint.c, called by its caller, and
+ * checkpoint_write.c, run by its thread. checkpoint.c says which thread may use which member, and
+ * when. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
 

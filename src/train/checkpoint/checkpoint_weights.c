@@ -1,16 +1,17 @@
-/* Weights alone: loading them for use, and averaging those of several files.
+/* Weights alone: loading them for use, and averaging the weights of several files.
  *
- * A file has weights under their plain names and, where the run kept an average of them, also
- * "average/<name>" (et_state_is_weight tells them apart). Using a model needs one of both and
- * none of the optimizer's slots; so tensors that are not asked for are passed over here, while a
- * restore refuses them.
+ * A file has weights under their names and, if the run kept an average, also "average/<name>"
+ * (et_state_is_weight distinguishes them). A model needs one of both and none of the optimizer's
+ * slots. So tensors that are not requested are skipped here, while a restore refuses them.
  *
- * Averaging the last checkpoints of a run (Junczys-Dowmunt, Dwojak and Sennrich 2016; "Attention
- * is all you need", section 6.1, averages the last 5 or 20) usually scores better than any one
- * of them:
+ * Averaging the last checkpoints of a run (Junczys-Dowmunt, Dwojak and Sennrich 2016; "Attention is
+ * all you need", section 6.1, averages the last 5 or 20) usually scores better than each of them:
+ *
  *   w = (w[1] + ... + w[n]) / n
- * Where all files have averages, w[i] are those: they are what a run is validated and used with.
- * The result has no slots and no averages: it can be loaded, not trained on. */
+ *
+ * If all files have averages, w[i] are the averages, because the run is validated and used with
+ * them. The result has no slots and no averages: it can be loaded, but training cannot resume from
+ * it. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* What a save writes, in the thread of checkpoint.c, which says in which order and who may touch
- * what. */
+/* The work of a save in the writing thread. checkpoint.c has the order and says which thread may
+ * use which member. */
 #include "train/checkpoint/checkpoint_private.h"
 
 #include <errno.h>

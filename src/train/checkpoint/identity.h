@@ -1,13 +1,13 @@
-/* What a checkpoint belongs to: a dict of plain values that says with which settings and
- * files its weights were made. It is part "identity" of the state tree, so that files beside a
- * checkpoint which are not its own (another run's, or damaged) can be told from those that are.
- * Who trains makes the dict; here it is kept, found again and compared.
+/* The identity of a checkpoint: a dict of plain values that describes the settings and files that
+ * its weights were made with. It is the part "identity" of the state tree. With it, files of
+ * another run and damaged files in a run's directory are recognized. The trainer makes the dict;
+ * this module saves, finds and compares it.
  *
  *     et_identity identity;
  *     et_state_add_identity(state, values, &error);                 saved from here on
  *     et_identity_of_newest(&identity, "RUN", &arena, &error);      before anything is restored
  *
- * Checkpoints that were saved without one have none, and nothing is refused for it. */
+ * A checkpoint that was saved without an identity has none, and is not refused. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_IDENTITY_H
 #define ETUDE_TRAIN_CHECKPOINT_IDENTITY_H
 

@@ -1,5 +1,6 @@
-/* Rank 0 says a tensor's number to all, END to let them go; then its parts come in order, each in
- * pieces. Who is asked for what follows from the number, so nothing else has to be said. */
+/* The protocol: rank 0 sends a tensor's number to all ranks, or END to release them. Then the parts
+ * of the tensor come in order, each in pieces. The number decides which rank sends what, so nothing
+ * else is sent. */
 #include "train/checkpoint/parts.h"
 
 #include "base/alloc.h"

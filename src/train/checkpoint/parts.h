@@ -1,5 +1,5 @@
-/* Tensors that ranks have in parts (et_state_tensor.cut), for rank 0, which saves them. It asks for
- * one after another, as often as it likes, while the others stand by:
+/* Tensors that are divided among ranks (et_state_tensor.cut), for rank 0, which saves them. Rank 0
+ * asks for one tensor after another, as often as it likes, while the other ranks serve:
  *
  *     status = et_parts_begin(state, status, &error);          all ranks
  *     if (!status && et_comm_rank(comm)) status = et_parts_give(state, &error);
@@ -8,9 +8,9 @@
  *         status = et_parts_end(state, status, &error);        lets the others go
  *     }
  *
- * Where a rank has failed before, begin fails on all and nothing is asked. What rank 0 comes to
- * between begin and end is its own: the next agreement tells the others. Rank 0 needs no more
- * memory than a piece. */
+ * If a rank has failed before, begin fails on all ranks and nothing is asked. The other ranks do
+ * not learn rank 0's status between begin and end; the next agreement tells them. Rank 0 needs no
+ * more memory than a piece. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_PARTS_H
 #define ETUDE_TRAIN_CHECKPOINT_PARTS_H
 

@@ -1,19 +1,22 @@
-/* A registry: parts (an object and a class that writes and reads it as plain values) and tensors
- * (a name, a pointer, a shape). It owns its names and lists, nothing else. Saving asks every
- * part for its dict; arrays are read from where they are, by whoever writes the file.
+/* The state tree: a registry of parts (an object and a class that writes and reads it as plain
+ * values) and tensors (a name, a pointer, a shape). It owns its names and lists, nothing else.
+ * Saving asks every part for its dict. The code that writes the file reads arrays directly from
+ * their memory.
  *
  * Names of tensors, as in files:
+ *
  *   logits/weight                 a weight
  *   optimizer/m/logits/weight     slot m of it
  *   average/logits/weight         its average
  *
  * Invariants:
+ *
  *   (1) part names are unique, and so are names of tensors;
  *   (2) tensors keep their order, which is the order in the list that a save writes;
- *   (3) what is saved depends on the attached objects only: no time, no address, no thread.
+ *   (3) the saved bytes depend on the attached objects only: no time, no address, no thread.
  *
- * The tree is matched before anything is restored: its parts must be exactly those of this run,
- * but for optional ones, which files of earlier versions lack. */
+ * The tree is compared before anything is restored: the file must have exactly the parts of this
+ * run, except optional ones, which files of earlier versions lack. */
 #include "train/checkpoint/state.h"
 
 #include <string.h>

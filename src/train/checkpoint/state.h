@@ -1,5 +1,5 @@
-/* What <etude/state.h> leaves to the library's own parts: its weights and slots, and what
- * checkpoint.h reads of it.
+/* The state tree, for the library's own parts: weights and slots, and the functions that
+ * checkpoint.h needs beyond <etude/state.h>.
  *
  * Names: weights by parameter name; slots "optimizer/<slot>/<parameter>"; averages
  * "average/<parameter>". */

@@ -1,6 +1,6 @@
-/* A weight as a file has it: float32; bfloat16; or bytes, a matrix as scale q (row_product.h) with
- * the scales, float32 [rows, 1] or [1, columns], in a tensor of their own that is named by
- * ET_ARTIFACT_SCALE. Matrices alone are stored so: what else a model has is little. */
+/* A weight as a file stores it: float32, bfloat16, or bytes. Bytes are a matrix as scale q
+ * (row_product.h); the scales, float32 [rows, 1] or [1, columns], are a separate tensor named by
+ * ET_ARTIFACT_SCALE. Only matrices are stored as bytes; the rest of a model is small. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 #define ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 

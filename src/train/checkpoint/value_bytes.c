@@ -1,4 +1,4 @@
-/* A value: its kind, then
+/* The bytes of a value: its kind, then
  *
  *   bool, int, float   8 bytes
  *   string             its size, its bytes

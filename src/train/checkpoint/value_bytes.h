@@ -1,5 +1,5 @@
 /* A tree of plain values as bytes, for another process of the same program: every kind, numbers bit
- * for bit, also those that are not finite. */
+ * for bit, also NaN and infinity. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_VALUE_BYTES_H
 #define ETUDE_TRAIN_CHECKPOINT_VALUE_BYTES_H
 

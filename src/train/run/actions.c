@@ -1,10 +1,11 @@
-/* What a controller's own actions do.
+/* The controller's own actions.
  *
- * A log is a dict with a dict of its own for each summary directory:
+ * A log is a dict with a nested dict for each summary directory:
+ *
  *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
  *   {"validation": {"accuracy": 0.912, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
- * What depends on the clock stands under "time", so that logs of equal runs are equal without
- * it. */
+ *
+ * Values that depend on the clock are under "time", so logs of equal runs are equal without it. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

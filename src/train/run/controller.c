@@ -1,9 +1,11 @@
-/* Invariants:
- *   (1) between boundaries nothing but steps happens;
- *   (2) `next` is the first action of this step that has not acted; it is in the state, by name,
- *       as is `stopper`, the one that has ended the run: what it ended is finished for good;
- *   (3) whether a run was interrupted shows nowhere in what it computes, logs or keeps in the
- *       end. */
+/* The loop of a controller. Invariants:
+ *
+ *   (1) between boundaries only steps happen;
+ *   (2) `next` is the first action of this step that has not acted. The state has it, by name,
+ *       and also `stopper`, the action that has ended the run: a run that it ended stays
+ *       finished;
+ *   (3) an interruption changes nothing that the run computes, logs or finally keeps.
+ */
 #include "train/run/controller.h"
 
 #include <math.h>

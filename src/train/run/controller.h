@@ -1,4 +1,4 @@
-/* What <etude/controller.h> leaves to the command: names and texts that it shows. */
+/* Controllers, for the command: names and texts that it shows, beyond <etude/controller.h>. */
 #ifndef ETUDE_TRAIN_RUN_CONTROLLER_H
 #define ETUDE_TRAIN_RUN_CONTROLLER_H
 

@@ -1,4 +1,4 @@
-/* What the files of a controller share: controller.c (the loop), controller_progress.c (its part of
+/* The controller, for its own files: controller.c (the loop), controller_progress.c (its part of
  * the state), actions.c (its own actions), outer_loop.c (calls). */
 #ifndef ETUDE_TRAIN_RUN_CONTROLLER_PRIVATE_H
 #define ETUDE_TRAIN_RUN_CONTROLLER_PRIVATE_H

@@ -1,9 +1,9 @@
-/* A cursor over a data set (<etude/standard.h>), which is a tree of sources. It lives from its
+/* A cursor over a data set (<etude/standard.h>), which is a tree of sources. A cursor lives from
  * begin until it is dropped, and continues over the calls in between.
  *
- * Batches are made with the cursor, so that reading allocates nothing. A source begins where it
- * stood when the cursor was made; whoever replaces a cursor puts its sources back there (rewind),
- * so that they can be read again. */
+ * Batches are allocated with the cursor, so reading allocates nothing. A source begins at its
+ * position when the cursor was made. The code that replaces a cursor puts the sources back there
+ * (rewind), so that they can be read again. */
 #ifndef ETUDE_TRAIN_RUN_CURSOR_H
 #define ETUDE_TRAIN_RUN_CURSOR_H
 

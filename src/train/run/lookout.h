@@ -1,13 +1,13 @@
-/* Looking out for the checkpoints of a run that another process trains, by all ranks that measure
- * them together: rank 0 looks, and what it sees is so for all, as is whatever else is its to say
- * (how long it has waited). Who waits looks again after a while; nothing is kept between.
+/* Waiting for the checkpoints of a run that another process trains, by all ranks that evaluate them
+ * together. Rank 0 looks, and its result and decisions (such as how long it has waited) hold for
+ * all ranks. The caller repeats the call after a while; nothing is kept in between.
  *
  *     status = et_lookout_next(comm, &path, &step, "runs/a", step, false, &error);
  *     ... path NULL: there is none ...
  *     bool over = et_clock_monotonic() - since > timeout;
  *     status = et_lookout_decide(comm, ET_OK, &over, &error);
  *
- * All ranks call these together; comm NULL: this process alone. */
+ * All ranks call these functions together; comm NULL: this process alone. */
 #ifndef ETUDE_TRAIN_RUN_LOOKOUT_H
 #define ETUDE_TRAIN_RUN_LOOKOUT_H
 

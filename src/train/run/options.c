@@ -1,9 +1,9 @@
-/* The tables of what options.h declares: for each member its default, limits and help, from
- * which base/fields/fields.c makes the parser, `--help` and the echo in params.yaml. Ranges of
- * single numbers are checked there; et_trainer_check has what is left.
+/* The tables of the options in options.h: default, limits and help of each member.
+ * base/fields/fields.c makes the parser, `--help` and the echo in params.yaml from them. The tables
+ * check ranges of single numbers; et_trainer_check checks the rest.
  *
- * To add an option: a member in options.h and a row here; a choice also gets its names in the
- * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
+ * To add an option: a member in options.h and a row here. A choice also gets its names in the list,
+ * in the order of the enum. Defaults are Model Garden's if it has the setting. */
 #include "train/run/options.h"
 
 #include <float.h>

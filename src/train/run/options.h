@@ -1,5 +1,5 @@
-/* Settings of the trainer and of the run around it: Model Garden's names and defaults where it
- * has them, ours beside them. */
+/* Settings of the trainer and of the run around it: Model Garden's names and defaults if it has
+ * them, and Etude's own. */
 #ifndef ETUDE_TRAIN_RUN_OPTIONS_H
 #define ETUDE_TRAIN_RUN_OPTIONS_H
 

@@ -1,9 +1,9 @@
-/* A mean of what came lately, for people: values fade by 2 in a hundred with each new one,
+/* A mean of recent values, for people: with each new value, older values lose 2 % of their weight,
  *
  *     mean = (x[n] + 0.98 x[n-1] + 0.98^2 x[n-2] + ...) / (1 + 0.98 + 0.98^2 + ...)
  *
- * over the values there are, so that it is a mean from the first one on: 100 values are 0.87 of
- * it. A value of two numbers; zero: nothing was added. */
+ * over the values so far, so it is a mean from the first value on; the last 100 values have 0.87 of
+ * the weight. A plain value of two numbers; zero: no values yet. */
 #ifndef ETUDE_TRAIN_RUN_RECENT_H
 #define ETUDE_TRAIN_RUN_RECENT_H
 

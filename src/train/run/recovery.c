@@ -2,8 +2,9 @@
  *
  *   {"trials":1,"all":2,"step":1000,"failed":1250,"memory":{"data":{...}}}
  *
- * It is written before the state goes back: whoever finds it beside a checkpoint of "step" goes on
- * with "memory"; beside a newer one that has happened already, and only the trial counts. */
+ * The file is written before the state goes back. A run that finds the file and resumes from
+ * checkpoint "step" continues with "memory". If it resumes from a newer checkpoint, the recovery
+ * has already happened, and only the number of trials counts. */
 #include "train/run/recovery.h"
 
 #include <stdio.h>

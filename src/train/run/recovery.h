@@ -1,12 +1,12 @@
-/* Recovery of a run whose loss blew up: back to its newest checkpoint, and on in another way, as
- * Model Garden's RecoveryCondition and RecoveryAction. What they get wrong is mended: every step is
- * judged (by the trainer), not a loop's mean; the data go back with the weights; a run without a
- * checkpoint goes back to its initial values, which are saved as step 0; the count is kept in a
- * file, and begins anew once the run has got past the step that failed.
+/* Recovery of a run whose loss diverged: the run goes back to its newest checkpoint and continues
+ * differently, as with Model Garden's RecoveryCondition and RecoveryAction. Differences: the
+ * trainer judges every step, not the mean of a loop. The data go back with the weights. A run
+ * without a checkpoint goes back to its initial values, which are saved as step 0. A file keeps the
+ * count, which starts again once the run has passed the failed step.
  *
  *   diverged -> wait for the save in progress -> recovery.json -> restore -> retry
  *
- * Killed after the file is written, the run goes on as it would have: with the same trial. */
+ * A run that is killed after the file was written resumes with the same trial. */
 #ifndef ETUDE_TRAIN_RUN_RECOVERY_H
 #define ETUDE_TRAIN_RUN_RECOVERY_H
 

@@ -1,12 +1,11 @@
-/* The directory of a run and what is written there.
+/* The directory of a run and its files.
  *
- *   metrics.jsonl, events   logs; where they end is part "logs" of the state, so that they are cut
- *                           off where the checkpoint was made
- *   best/                   the step with the best validation; which one it is: part "best"
- *   checkpoints/            saving.c decides what becomes of a save that failed
+ *   metrics.jsonl, events   logs; part "logs" of the state has their ends, so that a resumed run
+ * cuts them at its checkpoint best/                   the step with the best validation; part
+ * "best" has its number checkpoints/            saving.c handles saves that fail
  *
- * Invariants: (1) `unsaved` is false as long as nothing has happened since the last save or
- * restore; (2) no step, rate or date is in what resumes. */
+ * Invariants: (1) `unsaved` is false until something happens after the last save or restore; (2)
+ * the state that resumes contains no rate and no date. */
 #include "train/run/run.h"
 
 #include <math.h>

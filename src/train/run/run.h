@@ -1,4 +1,4 @@
-/* What <etude/run.h> leaves to drivers: lines for people, and going back. */
+/* Runs, for drivers: lines for people, and going back, beyond <etude/run.h>. */
 #ifndef ETUDE_TRAIN_RUN_RUN_H
 #define ETUDE_TRAIN_RUN_RUN_H
 

@@ -1,4 +1,4 @@
-/* Whose best a run has: of what validation, by what, and whether it is on the disk. */
+/* The best step of a run: the validation it is from, the metric, and whether it is on the disk. */
 #include <string.h>
 
 #include "base/text/format.h"

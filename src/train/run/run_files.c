@@ -1,4 +1,4 @@
-/* Small readers and writers of a run's directory; checkpoints are found by checkpoint_find.c. */
+/* Reads and writes single files of a run's directory; checkpoint_find.c finds checkpoints. */
 #include <etude/run_files.h>
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* train.log in a run's directory: what people were told, with the time of day. And the library's
- * warnings while a run is open in a program that has no log function: kept until the run's own
- * thread tells them. */
+/* train.log in a run's directory: all lines for people, with the time of day. If the program has no
+ * log function, also the library's warnings while a run is open: they are kept until the run's own
+ * thread prints them. */
 #ifndef ETUDE_TRAIN_RUN_RUN_MESSAGES_H
 #define ETUDE_TRAIN_RUN_RUN_MESSAGES_H
 

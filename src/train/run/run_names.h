@@ -1,6 +1,5 @@
-/* What the files of a run's directory are called, each said here and nowhere else
- * (tools/check-names); a kind of task adds its own (artifact.h). Who writes which stands beside
- * it, what is in it in the header of its owner.
+/* Names of the files in a run's directory. They are written only here (tools/check-names); a kind
+ * of task adds its own (artifact.h). The header of each owner describes the contents.
  *
  *   RUN/params.yaml, metrics.jsonl, train.log, info.json, recovery.json
  *   RUN/checkpoints/lock, checkpoint.json (formats/safetensors/manifest.h), ckpt-2000.safetensors

@@ -1,5 +1,5 @@
-/* What the files of a run share: run.c (directory, logs, best), saving.c (saves, and those that
- * fail). */
+/* The run, for its own files: run.c (directory, logs, best) and saving.c (saves, and failed
+ * saves). */
 #ifndef ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 #define ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 

@@ -1,21 +1,21 @@
-/* Saves of a run, and what becomes of those that fail. A save runs beside training, so its failure
- * is found later: between two steps, and not first where the next save is due.
+/* Saves of a run, and failed saves. A save runs in the background, so its failure is found later:
+ * between two steps, and not only when the next save is due.
  *
  *   saved                                    ->  nothing
- *   failed                                   ->  a warning, and the step at hand is saved
- *   that failed too, on_failed_save: stop    ->  the run ends with the error
- *                    on_failed_save: go_on   ->  a warning; the next try is the next save due
+ *   failed                                   ->  a warning, and the current step is saved
+ *   failed again, on_failed_save: stop       ->  the run ends with the error
+ *                 on_failed_save: go_on      ->  a warning; the next due save tries again
  *   another process has the directory        ->  the run ends with the error
  *
  * At the end of a run, and when it is asked to stop, a state that could not be saved is an error
- * whatever the setting.
+ * for any setting.
  *
- * Of the best the manager itself tries once more, since a later step is another's. One that failed
- * twice is told, and ends the run or does not, as above. The state keeps that a better one was
- * lost: unless a later one is as good, the run's end is an error.
+ * The manager itself tries the best checkpoint again, because a later step is not the best. If it
+ * fails twice, the run warns or ends as above. The state remains marked: if no later step is as
+ * good, the end of the run is an error.
  *
- * Where ranks have the state in parts all of them come here at the same places, and rank 0 alone
- * decides whether there is something to save: the others stand by. */
+ * If each rank has a part of the state, all ranks call these functions at the same places. Rank 0
+ * decides whether to save; the others serve. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

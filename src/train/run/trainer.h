@@ -1,4 +1,4 @@
-/* What <etude/trainer.h> leaves to drivers. */
+/* Trainers, for drivers, beyond <etude/trainer.h>. */
 #ifndef ETUDE_TRAIN_RUN_TRAINER_H
 #define ETUDE_TRAIN_RUN_TRAINER_H
 

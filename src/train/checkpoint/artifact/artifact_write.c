@@ -1,5 +1,4 @@
-/* An export: the items of its file are weights, narrowed where that is asked for, their scales,
- * texts. */
+/* Exports in one file. Items of the file: weights (narrowed if requested), their scales, texts. */
 #include "train/checkpoint/artifact/artifact.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Exports are directories BASE-N. One is made under a temporary name and renamed when all of it is
- * on disk, so that what has a name is whole. */
+/* Exports: directories BASE-N. An export is made under a temporary name and renamed when all of it
+ * is on disk, so a directory with the final name is complete. */
 #include <etude/ready_actions.h>
 
 #include <dirent.h>
