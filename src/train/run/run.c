@@ -1,8 +1,9 @@
 /* The directory of a run and its files.
  *
- *   metrics.jsonl, events   logs; part "logs" of the state has their ends, so that a resumed run
- * cuts them at its checkpoint best/                   the step with the best validation; part
- * "best" has its number checkpoints/            saving.c handles saves that fail
+ *   metrics.jsonl, events   logs; part "logs" of the state has their ends, where a resumed run cuts
+ *                           them off
+ *   best/                   the step with the best validation; part "best" has its number
+ *   checkpoints/            saving.c handles saves that fail
  *
  * Invariants: (1) `unsaved` is false until something happens after the last save or restore; (2)
  * the state that resumes contains no rate and no date. */

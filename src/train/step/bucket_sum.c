@@ -1,24 +1,24 @@
-/* Ways of a bucket of n elements over P ranks; the first that fits is taken. s: sums of the rank
- * that has most.
+/* Ways to sum a bucket of n elements over P ranks; the first that fits is used. s: sums of the rank
+ * with the most sums.
  *
- *               rounds         sends           for whom
- *   doubling    log2 P         n log2 P        small; each rank has one sum, and they pair up
- *   halving     2 log2 P       2 n (P-1)/P     any size, they pair up
- *   gathering   log2 P         n s (P - 1)     small; any tree
+ *   way         rounds         sends               used for
+ *   doubling    log2 P         n log2 P            small; one sum per rank, sums pair up
+ *   halving     2 log2 P       2 n (P-1)/P         any size, sums pair up
+ *   gathering   log2 P         n s (P - 1)         small; any tree
  *   parts       2 (P - 1)      n (s + 1) (P-1)/P   any
  *
- * Sums pair up where P is a power of two and in round k that of ranks r to r + 2^k - 1 is the left
- * or the right half of one in the tree: the first rounds are the tree's lowest branches. So
- * doubling and halving exchange with the nearest rank first, and what is added in round k is a
- * branch. A sum of two does not depend on which is named first.
+ * Sums pair up if P is a power of two and, in round k, the sum of ranks r to r + 2^k - 1 is the
+ * left or the right half of a sum in the tree: the first rounds are the tree's lowest branches. So
+ * doubling and halving exchange with the nearest rank first, and each sum of round k is a branch. A
+ * sum of two does not depend on their order.
  *
- *   doubling    in round k all that I have to rank r ^ 2^k, and all that it has to me
+ *   doubling    in round k send everything to rank r ^ 2^k, and receive everything it has
  *   gathering   et_comm_gather_blocks of all sums, then the tree
- *   halving     in round k half of what is left to rank r ^ 2^k, which adds it; then the same way
- *               back with what is whole (Rabenseifner 2004, with distances doubling)
- *   parts       part p of each of my sums to rank p, which adds it in the tree; then to all
+ *   halving     in round k send half of the rest to rank r ^ 2^k, which adds it; then the same way
+ *               back with finished sums (Rabenseifner 2004, with distances doubling)
+ *   parts       send part p of each sum to rank p, which adds it in the tree; then to all
  *
- * bfloat16 goes in parts alone: it is a sum's owner that rounds the whole, once. */
+ * bfloat16 uses only parts: the owner of a sum rounds the whole sum once. */
 #include "train/step/bucket_sum.h"
 
 #include <string.h>

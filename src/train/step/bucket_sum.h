@@ -1,14 +1,14 @@
-/* The sums of one bucket, a few arrays on each rank, become one on all: in the tree's order, so bit
- * for bit what one process comes to. How they travel (a way) follows from the number of ranks, the
- * tree and the size of the bucket alone, so all ranks choose the same.
+/* The sum of one bucket over ranks: a few arrays on each rank become one array on all, added in the
+ * tree's order, so with the bits of one process. The way of sending depends only on the number of
+ * ranks, the tree and the size of the bucket, so all ranks choose the same way.
  *
  *     et_bucket_sum_run(sum, mine, count, false, NULL, &error);     the sum is in mine[0]
  *
- * Where the bucket is small an agreement costs no message of its own: `word` rides on the first
- * bucket of an update (et_comm_say in comm.h). Unless all have agreed on ET_OK and no flag the
- * arrays hold anything in the end. Everything else that may fail is ET_EIO: a rank is gone.
+ * For a small bucket an agreement costs no extra message: `word` is sent with the first bucket of
+ * an update (et_comm_say in comm.h). Unless all ranks have agreed on ET_OK and no flag, the arrays
+ * are undefined afterwards. All other failures are ET_EIO: a rank is lost.
  *
- * Nothing is allocated after open. One thread at a time; it borrows what it is opened with. */
+ * Nothing is allocated after open. Use from one thread at a time. Borrows the arguments of open. */
 #ifndef ETUDE_TRAIN_STEP_BUCKET_SUM_H
 #define ETUDE_TRAIN_STEP_BUCKET_SUM_H
 

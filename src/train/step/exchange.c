@@ -1,16 +1,16 @@
-/* Buckets follow each other in one order on all ranks, rank 0's: the one in which its first plan
- * makes them ready. Another plan's may differ, and then a bucket that is ready waits. What becomes
- * of each is bucket_sum.c's.
+/* Buckets follow each other in one order on all ranks: the order in which rank 0's first plan
+ * finishes them. Another plan may have another order; a ready bucket then waits. bucket_sum.c sums
+ * each bucket.
  *
- * Whoever comes first does all of an update: the thread, once there is something to be said, or who
- * waits. A handing over costs more than a small message.
+ * The first to come does all of an update: the thread, if there is something to send, or the caller
+ * in wait. Handing over costs more than a small message.
  *
- * Where everything is ready on all ranks when they agree, nothing is left to overlap, and every
- * round is time lost: neighbouring buckets go as one. Not as bfloat16, whose bits depend on where
- * they are cut, while who is ready is a matter of time.
+ * If everything is ready on all ranks when they agree, there is nothing to overlap, and every round
+ * only costs time. Then neighbouring buckets are sent as one. Not as bfloat16: its bits depend on
+ * the division into buckets, and readiness depends on timing.
  *
- * `state` and `ready` are under the mutex; all else is whoever's turn it is: of who calls, or from
- * begin to wait of who has taken it. */
+ * `state` and `ready` are protected by the mutex. All other members belong to the caller, or, from
+ * begin to wait, to the thread that does the update. */
 #include "train/step/exchange.h"
 
 #include <omp.h>

@@ -1,23 +1,24 @@
-/* What ranks send each other for one update. Each has a few sums, arrays of one layout; all sums of
- * all ranks become one, in the tree's order, on every rank. The layout is cut into buckets, and a
- * bucket goes as soon as it is ready on this rank, while the rest is computed:
+/* The exchange of ranks for one update. Each rank has a few sums, arrays of one layout. All sums of
+ * all ranks become one sum, added in the tree's order, on every rank. The layout is divided into
+ * buckets. A bucket is sent as soon as it is ready on this rank, while the rest is computed:
  *
  *     et_exchange_begin(exchange, status, &bad, &error, mine);    nothing that comes later can fail
  *     ...  et_exchange_ready(exchange, bucket);                   its elements of mine are final
  *     status = et_exchange_wait(exchange, &bad, &error);
  *
- * All ranks agree on one status and whether there is a bad one, before anything is sent or, where
- * the first bucket is small, on its message; if so there is no sum. From then on every bucket
- * goes, whatever this rank has come to meanwhile: who fails later has to say so in an agreement
- * behind et_exchange_wait, and no sum counts until then.
+ * All ranks agree on one status and on whether there is a bad one: before anything is sent or, if
+ * the first bucket is small, with its message. If there is a bad one, there is no sum. Afterwards
+ * every bucket is sent, whatever happens on this rank. A rank that fails later must report its
+ * error in an agreement after et_exchange_wait; no sum may be used before it.
  *
- * Where comm has bfloat16_gradients, those go so: a sum is rounded before it is sent to who adds it
- * to others, a part of the whole on its way back and where it stays, so all have the same. Sums
- * that stay on their rank and moving means are not rounded.
+ * With bfloat16_gradients of comm, sums are sent as bfloat16: a sum is rounded before it is sent to
+ * the rank that adds it, and each part of the total is rounded before it is sent back, also where
+ * it stays, so all ranks have the same values. Sums that stay on their rank and moving means are
+ * not rounded.
  *
- * From begin to wait comm is this one's: a thread of its own speaks, where the transport allows it
- * (et_comm_class), else wait does, as where the thread has not begun by then. ready is for one
- * other thread; nothing is allocated. */
+ * From begin to wait, comm belongs to the exchange. Its own thread sends if the transport allows
+ * that (et_comm_class) and the thread has begun; otherwise wait sends. One other thread may call
+ * ready. Nothing is allocated. */
 #ifndef ETUDE_TRAIN_STEP_EXCHANGE_H
 #define ETUDE_TRAIN_STEP_EXCHANGE_H
 

@@ -1,5 +1,5 @@
-/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as
- * the command's are: the rule and its rate, then the text on top. */
+/* Optimizers for programs: <etude/optimizer.h>. A setup becomes settings like those of the command:
+ * the rule and its rate, then the text on top. */
 #include <math.h>
 #include <string.h>
 

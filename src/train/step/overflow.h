@@ -1,10 +1,10 @@
-/* What happens when a loss or gradient is not finite: an object, chosen at set-up. Fail: the step
- * fails and says where it began; nothing was changed. Scale: gradients are made times a factor
- * (for types with few exponents); where one is not finite the update is left out and the factor
- * halved, and it is doubled after a number of good updates; a step fails after a hundred that were
- * left out in a row.
+/* The reaction to a loss or gradient that is not finite: an object, chosen at set-up. Fail: the
+ * step fails and names the first such value; nothing has changed. Scale: gradients are multiplied
+ * by a factor (for types with few exponents). If a gradient is not finite, the update is skipped
+ * and the factor halved; after a number of good updates the factor is doubled. After a hundred
+ * skipped updates in a row the step fails.
  *
- * A part of the state where it has one (part is not NULL). */
+ * It is a part of the state if `part` is not NULL. */
 #ifndef ETUDE_TRAIN_STEP_OVERFLOW_H
 #define ETUDE_TRAIN_STEP_OVERFLOW_H
 

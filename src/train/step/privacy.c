@@ -1,10 +1,10 @@
-/* The Renyi accountant of <etude/privacy.h>. At a whole order a, with rate q and noise s,
+/* The Renyi accountant of <etude/privacy.h>. For a whole order a, rate q and noise s,
  *
  *   A(a) = sum over k of binomial(a, k) (1 - q)^(a - k) q^k exp((k^2 - k) / (2 s^2))
  *   rdp(a) = steps log(A(a)) / (a - 1)
  *   epsilon(a) = rdp(a) + log(1 - 1 / a) - log(delta a) / (a - 1)
  *
- * and epsilon is the least of them. Terms are summed as logarithms, from the largest. */
+ * and epsilon is the smallest of them. Terms are summed as logarithms, from the largest. */
 #include <etude/privacy.h>
 
 #include <math.h>

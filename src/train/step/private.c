@@ -1,4 +1,4 @@
-/* Gradients are clipped where they are, in the store, before the tree reads them. */
+/* Private updates. Gradients are clipped in place, in the store, before the tree reads them. */
 #include "train/step/private.h"
 
 #include <math.h>

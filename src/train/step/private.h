@@ -1,10 +1,10 @@
-/* A reducer that makes an update private (<etude/privacy.h>): around the tree, which adds up what
- * it has clipped.
+/* A reducer for private updates (<etude/privacy.h>): clips gradients and passes them to the tree,
+ * which adds them.
  *
  *   per example   g = divisor / shards (sum of g_i min(1, C / |g_i|) + C noise N(0, 1))
  *   of an update  g = divisor (m min(1, C / |m|) + C noise N(0, 1)),   m = sum of g_i / divisor
  *
- * The optimizer divides by the divisor. Noise is drawn for (seed, step, place); padding stays
+ * The optimizer divides by the divisor. Noise is a function of (seed, step, place); padding stays
  * zero. */
 #ifndef ETUDE_TRAIN_STEP_PRIVATE_H
 #define ETUDE_TRAIN_STEP_PRIVATE_H

@@ -1,14 +1,15 @@
 /* One update:
  *
- *   expect    the pass runs on this rank's last shard next: what it adds to the sums is known, and
- *             the exchange begins
- *   final     a bucket of its gradients is: it goes into the sums, and they are sent
- *   add       what is left of it: scalars, moving means
- *   meet      all buckets have gone; all ranks agree on what became of that shard
- *   end       each rank's losses, divisors and measures to all; all add them in the tree
+ *   expect    the pass runs on this rank's last shard next: its place in the sums is known, and the
+ *             exchange begins
+ *   final     a bucket of its gradients is final: it is added to the sums, and they are sent
+ *   add       adds the rest: scalars, moving means
+ *   meet      all buckets are sent; all ranks agree on the status of that shard
+ *   end       each rank's losses, divisors and measures go to all; all add them in the tree
  *
- * Before, shards go into the tree of this process alone. Sums of all ranks, from left to right, are
- * numbered; `nodes` has them, `begin` where each rank's are. Mine are the tree's slots. */
+ * Earlier shards go into the tree of this process. Sums of all ranks are numbered from left to
+ * right: `nodes` has them, `begin` the first of each rank. This rank's sums are the tree's
+ * slots. */
 #include "train/step/ranked.h"
 
 #include <string.h>

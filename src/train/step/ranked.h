@@ -1,15 +1,15 @@
-/* The tree of shards over ranks: each computes a run of them, rank r of R from r S / R to
- * (r + 1) S / R of S. What a rank's shards come to is one sum, or a few where the tree cuts through
- * its run; each rank adds up a part of all sums in the tree's order, then everybody gets all parts
- * (exchange.h). So a rank sends and receives about twice the gradient, however many there are, and
+/* The tree of shards over ranks. Each rank computes consecutive shards: rank r of R from r S / R to
+ * (r + 1) S / R of S. The sum of a rank's shards is one sum, or a few sums if the tree cuts through
+ * them. Each rank adds up a part of all sums in the tree's order, then every rank gets all parts
+ * (exchange.h). So a rank sends and receives about twice the gradient for any number of ranks, and
  * every bit is that of one process with as many shards.
  *
- * Gradients are final in a rank's last shard alone, and go while its pass still runs: the pass's
- * plans tell the reducer, which listens until it is closed. Of several over one pass the one that
- * was opened last does; the others' gradients go after their passes.
+ * Gradients become final only in a rank's last shard, and are sent while its pass still runs: the
+ * pass's plans report to the reducer until it is closed. If several reducers use one pass, the last
+ * one opened gets the reports; gradients of the others are sent after their passes.
  *
- * Who fails says so in meet, and then all fail with its status and text; what was sent by then is
- * forgotten. */
+ * A rank that fails reports it in meet; then all ranks fail with its status and text, and sent data
+ * is dropped. */
 #ifndef ETUDE_TRAIN_STEP_RANKED_H
 #define ETUDE_TRAIN_STEP_RANKED_H
 

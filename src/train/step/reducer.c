@@ -1,17 +1,16 @@
-/* The tree as a stack of sums of neighbours: a shard is pushed, and while the two on top are
- * siblings they become one. With six shards, from 0 on:
+/* The tree as a stack of sums of neighbours: a shard is pushed, and while the two top sums are
+ * siblings they are added. With six shards, from 0 on:
  *
  *     after shard      0    1      2        3      4          5
  *     the stack        0    0-1    0-1 2    0-3    0-3 4      0-5
  *
- * Which are siblings is a matter of numbers (et_tree_siblings), so shards of another rank may be
- * missing on the left: what is left then is several sums, which ranked.c adds up with the others'.
+ * Siblings are determined by numbers (et_tree_siblings), so shards of another rank may be missing
+ * on the left. Then several sums remain, and ranked.c adds them to the others'.
  *
- * A sum lies in a slot: an array of the store's trained size with the moving means behind it, and
- * scalars. As many slots are made as sums are ever there at once. With one shard the store's
- * gradients are the sum, and nothing is copied: a class of its own. With more, each shard's
- * gradient is read once more to see whether it is finite: a sum that is not would not tell whose
- * fault it is. */
+ * A sum is in a slot: an array of the store's trained size, then the moving means and scalars.
+ * There are as many slots as sums can exist at once. With one shard the store's gradients are the
+ * sum, and nothing is copied; this is a separate class. With more, each shard's gradient is read
+ * once more to check that it is finite, because the sum would not show which shard is not. */
 #include "train/step/reducer_private.h"
 
 #include <math.h>

@@ -1,16 +1,16 @@
-/* Reducers: what stands between passes and an update. An update is made of a number of shards, each
- * one batch; a reducer adds up their gradients, divisors and measures, in a fixed tree of shards:
+/* Reducers: the addition between passes and an update. An update has a number of shards, each one
+ * batch. A reducer adds their gradients, divisors and measures in a fixed tree of shards:
  *
  *     0   1   2   3   4   5        leaves
  *      \ /     \ /     \ /
  *      0-1     2-3     4-5         neighbours first
  *        \     /        |
  *          0-3          |
- *            \---- 0-5 -/          what is left over, from the right
+ *            \---- 0-5 -/          the rest, from the right
  *
- * so that the bits depend on the number of shards alone, not on who computed which or when. A
- * process computes those from `first` to `end`: all, or its rank's share (ranked.h). What else
- * happens to gradients on the way (clipped each, with noise) is another class.
+ * So the bits depend only on the number of shards, not on the process or time of each. A process
+ * computes the shards from `first` to `end`: all, or those of its rank (ranked.h). Other work on
+ * gradients (clipping each, noise) is another class.
  *
  *     et_reducer_begin(reducer);
  *     for (int i = reducer->first; !status && i < reducer->end; i++) {

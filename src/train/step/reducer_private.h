@@ -1,4 +1,4 @@
-/* What the tree (reducer.c) has for the one that spans ranks (ranked.c). */
+/* The tree of reducer.c, for ranked.c. */
 #ifndef ETUDE_TRAIN_STEP_REDUCER_PRIVATE_H
 #define ETUDE_TRAIN_STEP_REDUCER_PRIVATE_H
 

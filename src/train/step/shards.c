@@ -1,7 +1,7 @@
-/*   batch -> cut -> pass, for each shard of this rank -> reducer (ranked.h) -> update
+/* batch -> cut -> pass, for each shard of this rank -> reducer (ranked.h) -> update
  *
- * A shard's batch has room for the largest: its own plan, kept by the pass. Of a batch that is not
- * full all shards get less. */
+ * A shard's batch has room for the largest shard; the pass keeps a plan for it. If a batch is not
+ * full, all shards get fewer samples. */
 #include <etude/shards.h>
 
 #include <math.h>

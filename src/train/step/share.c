@@ -1,12 +1,12 @@
-/* Ranks that evaluate together. Each sees every batch go by and evaluates each n-th, by rank; in
- * the end all have what one would have had:
+/* Shared evaluations. Each rank sees every batch and evaluates every n-th, by rank. At the end all
+ * ranks have the results of one process:
  *
- *   metrics   the sums of all ranks, added in the order of ranks
- *   rows      of arrays that are kept by sample, from whoever had it
- *   outputs   of steps, from whoever made the batch, handed to the caller in the order of batches
+ *   metrics   sums of all ranks, added in the order of ranks
+ *   rows      arrays that are kept by sample, from the rank that evaluated the sample
+ *   outputs   of steps, from the rank of the batch, passed to the caller in the order of batches
  *
- * What needs memory or the caller's code may fail on one rank alone, so each exchange is agreed on
- * before it (comm.h). */
+ * Work that needs memory or calls the caller's code may fail on one rank alone, so ranks agree
+ * before each exchange (comm.h). */
 #include "train/step/share.h"
 
 #include <string.h>

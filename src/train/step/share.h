@@ -1,5 +1,5 @@
-/* What <etude/share.h> leaves to the library: a share as part of something else, and evaluators
- * that no rank can share. */
+/* Shared evaluations, for the library, beyond <etude/share.h>: a share as a member of another
+ * struct, and evaluators that ranks cannot share. */
 #ifndef ETUDE_TRAIN_STEP_SHARE_H
 #define ETUDE_TRAIN_STEP_SHARE_H
 

@@ -1,4 +1,4 @@
-/* Plain values go as JSON, as they are in checkpoints. */
+/* Broadcasts of values. They are sent as JSON, as in checkpoints. */
 #include "train/step/spread.h"
 
 #include <string.h>

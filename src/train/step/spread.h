@@ -1,5 +1,5 @@
-/* What rank 0 has, to all ranks: the state tree, and plain values. All ranks call these together;
- * what fails on one fails on all. comm NULL: nothing to do. */
+/* Broadcasts from rank 0 to all ranks: the state tree, and plain values. All ranks call these
+ * functions together; a failure on one rank is a failure on all. comm NULL: does nothing. */
 #ifndef ETUDE_TRAIN_STEP_SPREAD_H
 #define ETUDE_TRAIN_STEP_SPREAD_H
 

@@ -1,6 +1,6 @@
-/* Everything before the update only reads the weights. So a save may read them beside it, and a
- * step that diverges has changed nothing but gradients: the check stands before the update for
- * the loss, within it (before any weight is moved) for the gradient. */
+/* A step. Everything before the update only reads the weights. So a save may read them at the same
+ * time, and a step that diverges changes nothing but gradients. The loss is checked before the
+ * update, the gradient inside it, before any weight changes. */
 #include "train/step/step.h"
 
 #include <math.h>

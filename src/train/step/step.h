@@ -1,9 +1,9 @@
-/* One step: batches in, one update out. What varies (where batches come from, the model, how
- * gradients add up, the optimizer's rule, what happens to a gradient that is not finite) is an
- * object chosen when the step is made; the step itself asks nothing.
+/* One step: from batches to one update. Everything that varies is an object chosen when the step is
+ * made: the source of batches, the model, the sum of gradients, the optimizer's rule, the reaction
+ * to a gradient that is not finite. The step itself has no options.
  *
  * The loss is a sum over rows or tokens; the update divides by the divisor of all batches of the
- * step, so accumulation gives what one large batch would. */
+ * step, so accumulation gives the result of one large batch. */
 #ifndef ETUDE_TRAIN_STEP_STEP_H
 #define ETUDE_TRAIN_STEP_STEP_H
 

@@ -1,4 +1,4 @@
-/* What every update of a pass by an optimizer has in common. */
+/* The common part of every update of a pass by an optimizer. */
 #ifndef ETUDE_TRAIN_STEP_UPDATE_H
 #define ETUDE_TRAIN_STEP_UPDATE_H
 

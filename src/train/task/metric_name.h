@@ -1,4 +1,4 @@
-/* Values of logs by the names that people give them. */
+/* Looks up values of logs by the names that people use. */
 #ifndef ETUDE_TRAIN_TASK_METRIC_NAME_H
 #define ETUDE_TRAIN_TASK_METRIC_NAME_H
 

@@ -1,4 +1,4 @@
-/* Methods of a task and their defaults, Model Garden's. */
+/* Methods of a task and their defaults, as in Model Garden. */
 #include <etude/task.h>
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What a task's defaults and its trainer share. */
+/* Declarations for a task's defaults and its trainer. */
 #ifndef ETUDE_TRAIN_TASK_TASK_PRIVATE_H
 #define ETUDE_TRAIN_TASK_TASK_PRIVATE_H
 
