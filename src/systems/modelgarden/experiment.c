@@ -1,14 +1,14 @@
-/* Experiments and their settings, from the table to a run's own file:
+/* Experiments and their settings, from the table to a run's file:
  *
  *   defaults of the fields -> the kind's row -> files -> --set -> checks -> lock -> params.yaml
  *
- * Every arrow changes what it names and leaves the rest. The tree of settings is what the field
- * tables say (base/fields/fields.h): task, trainer, runtime; nothing here knows a setting by its
- * path.
+ * Every arrow changes the settings that it names and keeps the others. The field tables
+ * (base/fields/fields.h) define the tree of settings: task, trainer, runtime. Nothing here knows a
+ * setting by its path.
  *
- * A settings file may name its experiment in a key of its own, `experiment`, beside the three
- * groups: params.yaml does, so that a run says what it is, and such a file can be given with
- * --config to begin another run like it. */
+ * A settings file may name its experiment with the key `experiment`, next to the three groups.
+ * params.yaml does, so a run identifies itself, and --config with this file starts another run like
+ * it. */
 #include "systems/modelgarden/experiment.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Experiments: a name for a whole set of settings. They stand in the tables of the kinds of task
- * that a program has (<etude/experiment.h>); a run begins with one of them, YAML files and single
- * settings change it.
+/* Experiments: named sets of settings. They are in the tables of a program's kinds of task
+ * (<etude/experiment.h>). A run begins with an experiment; YAML files and single settings change
+ * it.
  *
  *     et_experiment experiment;
  *     et_experiment_begin(&experiment, program, "rings/small", &arena, &error);

@@ -1,22 +1,21 @@
-/* Whether the settings of a start are those of the run that is there. Both are echoed as trees
- * (et_fields_echo) and compared leaf by leaf, as far as the tables say that a leaf may not change
- * (et_field_change) and that it counts: there is no list of members that could miss a new one.
+/* Compares the settings of a start with those of an existing run. Both are echoed as trees
+ * (et_fields_echo) and compared leaf by leaf. The tables say whether a leaf may change
+ * (et_field_change) and whether it has an effect, so no list of members can miss a new one.
  *
- *   free             may change: how long, how often, how fast; where files lie, since their
- *                    contents are compared elsewhere
- *   fixed, model     must be the same: ET_ECONFIG, with both values
- *   ask              may change with --accept-changes, which makes it a warning
+ *   free             may change: how long, how often, how fast; paths of files, because contents
+ * are compared elsewhere fixed, model     must be equal: ET_ECONFIG, with both values ask may
+ * change with --accept-changes, then with a warning
  *
- * A list of groups is a leaf as a whole, where it may not change; else its groups are gone through.
+ * A list of groups that may not change is one leaf; otherwise each of its groups is compared.
  *
- * The leaves that may not change are also what a checkpoint keeps of the settings it was made with
- * (train/checkpoint/identity.h). What it says goes before params.yaml, which lies beside it
- * unprotected: a digit that has changed there is found, and a start with the right value mends the
- * file. A leaf that a checkpoint of another version has not is that of params.yaml.
+ * A checkpoint keeps the leaves that may not change (train/checkpoint/identity.h). Its values have
+ * priority over params.yaml, which is not protected: a digit that was changed there is found, and a
+ * start with the right value repairs the file. A leaf that an older checkpoint lacks is read from
+ * params.yaml.
  *
- * Example: trainer.train_steps 2000 -> 4000 goes on (but where the rate falls to its end with the
- * run, which is another rate then); a layer's width 128 -> 256 is another model;
- * trainer.optimizer_config.learning_rate.* is a person's decision. */
+ * Examples: trainer.train_steps 2000 -> 4000 resumes, unless the learning rate falls to its end
+ * with the run, because the rate then changes. A layer's width 128 -> 256 is another model.
+ * trainer.optimizer_config.learning_rate.* needs --accept-changes. */
 #include <stdlib.h>
 #include <string.h>
 

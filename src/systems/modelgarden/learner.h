@@ -1,11 +1,12 @@
-/* What a command drives of a task: trainer and evaluator, and what people are told of both. That of
- * most tasks is their task trainer; one of several tasks has its own (et_task_class.open_learner).
+/* A learner: trainer and evaluator of a task for commands, and facts about both for people. For
+ * most tasks it is the task trainer; several tasks together have their own
+ * (et_task_class.open_learner).
  *
  *     et_learner_open(&learner, task, device, params, &options, &error);
  *     controller.trainer = et_learner_trainer(learner);
  *     et_learner_close(learner);
  *
- * Borrows task, device and params, which is empty. */
+ * Borrows task, device and params, which must be empty. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_LEARNER_H
 #define ETUDE_SYSTEMS_MODELGARDEN_LEARNER_H
 

@@ -1,5 +1,5 @@
-/* Which values of a validation people see while a run trains: few, and each once. Tasks say which
- * (<etude/task.h>, main_metrics); what chooses the best comes first. */
+/* The validation values to show while a run trains: few, each once. Tasks name them
+ * (<etude/task.h>, main_metrics); the metric that chooses the best checkpoint comes first. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_MAIN_METRICS_H
 #define ETUDE_SYSTEMS_MODELGARDEN_MAIN_METRICS_H
 

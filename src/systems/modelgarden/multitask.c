@@ -1,10 +1,11 @@
-/* A trainer over trainers of tasks, which share store and optimizer.
+/* A trainer of several tasks, whose trainers share store and optimizer.
  *
  *   interleaved    draw a task by (seed, step) -> its own step
- *   joint          each task: batches -> its gradient, times weight / divisor, to the sum
+ *   joint          each task: batches -> its gradient times weight / divisor, added to the sum
  *                  the sum -> one update -> each task's metrics
  *
- * A task's gradient is in the store only until the next one's pass: it is added up at once. */
+ * A task's gradient is in the store only until the pass of the next task, so it is added to the sum
+ * at once. */
 #include "systems/modelgarden/multitask.h"
 
 #include <math.h>

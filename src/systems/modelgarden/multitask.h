@@ -1,4 +1,4 @@
-/* What <etude/multitask.h> leaves to the library's own parts. */
+/* Several tasks together, for the library, beyond <etude/multitask.h>. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_MULTITASK_H
 #define ETUDE_SYSTEMS_MODELGARDEN_MULTITASK_H
 

@@ -1,4 +1,4 @@
-/* What a command drives of several tasks, and what people are told of them. */
+/* The learner (learner.h) of several tasks. */
 #include <stddef.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* What the files of a trainer of several tasks share: multitask.c (trainer, evaluator, opening),
- * multitask_learner.c (what a command drives). */
+/* The trainer of several tasks, for its own files: multitask.c (trainer, evaluator, opening) and
+ * multitask_learner.c (the learner). */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_MULTITASK_PRIVATE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_MULTITASK_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* A recipe works on settings by path, with their values from an echo: it knows no struct. */
+/* Recipes. They read and change settings by path, with values from an echo, and use no struct. */
 #include "systems/modelgarden/recipe.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Recipes: settings of an experiment that follow from the size of the data and the length of the
- * run. A kind of task has at most one (et_task_kind.recipe), for one of its experiments.
+ * run. A kind of task has at most one recipe (et_task_kind.recipe), for one of its experiments.
  *
  *     et_recipe_amounts amounts;
  *     if (et_recipe_of(&experiment)) {
@@ -9,8 +9,8 @@
  *         et_recipe_print(&experiment, &text, &error);               "dropout 0.2, peak 0.005"
  *     }
  *
- * A recipe chooses numbers. What a person has set stays: the recipe reads those values and chooses
- * the others to go with them. Equal amounts give equal settings on every machine. */
+ * A recipe chooses numbers. Values that a person has set stay: the recipe reads them and chooses
+ * the others to fit. Equal amounts give equal settings on every machine. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_RECIPE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_RECIPE_H
 

@@ -1,20 +1,21 @@
-/* Evaluation of a task, as Model Garden's Trainer does it.
+/* Evaluation of a task, in the order of Model Garden's Trainer.
  *
- *   begin    metrics and state are reset; the store shows the averaged weights. What a program has
- *            given in place of begin, aggregate_logs and end is called from there as from here, and
- *            calls what it takes the place of by the member's name (et_task_trainer.in_given)
+ *   begin    resets metrics and state, and puts the averaged weights into the store
  *   step     next_eval_inputs -> validation_step -> aggregate_logs
  *   end      metrics -> validation_loss -> reduce_aggregated_logs -> validate -> exporter;
- *            the store shows its own weights again, in any case
+ *            then always puts the trained weights back
  *
- * Of several sets each goes this way by itself, in one evaluation: when one is over its values are
- * kept under its name and the next begins, until the exporter gets all of them.
+ * A program may replace begin, aggregate_logs and end. Its functions are called here, and call the
+ * replaced function by the member's name (et_task_trainer.in_given).
  *
- * Of several ranks each evaluates its share of a set's batches, and what came of them is joined
- * before the set's values are made (share.h).
+ * Several sets are evaluated one after another in one evaluation. At the end of a set its values
+ * are stored under its name; the exporter gets the values of all sets.
  *
- * The plan is made at the first evaluation: a run that is short never needs it. A step's logs are
- * made where somebody looks at them; else a step allocates nothing. */
+ * Each of several ranks evaluates some batches of a set; the results are joined before the set's
+ * values are computed (share.h).
+ *
+ * The plan is made at the first evaluation, because a short run may not need it. A step's logs are
+ * made only if they are wanted; otherwise a step allocates nothing. */
 #include <string.h>
 
 #include <etude/log.h>

@@ -1,13 +1,13 @@
-/* Between a task and a driver: sources, passes, optimizer, step and metrics, each made once.
+/* The trainer of a task: sources, passes, optimizer, step and metrics, each made once.
  *
  *   open    training data -> its pass (graph, derivatives) -> validation data -> its pass ->
  *           parameters' memory -> plans -> metrics -> optimizer -> step
- *   step    next_train_inputs -> train_step -> the step's loss is looked at
+ *   step    next_train_inputs -> train_step -> check of the step's loss
  *   evaluate    task_evaluator.c
  *
- * A step that failed, or was left, has added to no metric: those of the task's own are gathered
- * aside and added when it is done. A step of the task's own alone is judged behind its update,
- * which then has been made: its loss is not known before. */
+ * A step that failed or was abandoned adds to no metric: metrics of the task are gathered
+ * separately and added when the step is done. Only a task's own step is checked after its update,
+ * because its loss is not known before. */
 #include "systems/modelgarden/task_trainer.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What <etude/task_trainer.h> leaves to the library's own parts: facts about a task trainer. */
+/* Task trainers, for the library, beyond <etude/task_trainer.h>: facts about a task trainer. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_H
 #define ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_H
 

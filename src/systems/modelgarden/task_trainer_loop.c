@@ -1,4 +1,4 @@
-/* How an inner loop of the task trainer begins, and what it says at its end. */
+/* The begin of an inner loop of the task trainer, and the logs at its end. */
 #include "base/alloc.h"
 #include "engine/optim/optimizer.h"
 #include "formats/events/log_names.h"

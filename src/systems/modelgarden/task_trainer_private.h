@@ -1,5 +1,5 @@
-/* What the files of a task trainer share: task_trainer.c (opening, training), task_evaluator.c,
- * task_trainer_members.c (what a program calls beside a driver). */
+/* The task trainer, for its own files: task_trainer.c (opening, training), task_evaluator.c,
+ * task_trainer_members.c (functions for programs without a driver). */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
 

@@ -1,5 +1,5 @@
-/* Calls of <etude/outer_loop.h>: each says to the controller's one loop what it is to do, or does
- * one thing of it by itself. */
+/* Calls of <etude/outer_loop.h>. Each runs the controller's loop with its own limits, or does one
+ * part of the loop's work. */
 #include <etude/outer_loop.h>
 
 #include <math.h>

@@ -1,10 +1,10 @@
-/* Hooks under the classes of <etude/trainer.h>.
+/* Trainers and evaluators with hooks, as classes of <etude/trainer.h>.
  *
- *   train   train_loop_begin, a cursor if none lives, train_step n times, train_loop_end
- *   eval    eval_begin, a cursor (anew, unless kept), eval_step and eval_reduce n times, eval_end
+ *   train   train_loop_begin, a cursor if there is none, train_step n times, train_loop_end
+ *   eval    eval_begin, a cursor (new, unless kept), eval_step and eval_reduce n times, eval_end
  *
- * A driver calls loop_begin right after a log; here a loop begins with its first step, so that the
- * hook comes after what lies between, and a run that was saved there begins it when it goes on. */
+ * A driver calls loop_begin right after a log. Here a loop begins with its first step, so the hook
+ * comes after the actions in between. A run that was saved there calls the hook when it resumes. */
 #include <etude/standard.h>
 
 #include <etude/module.h>

@@ -1,5 +1,5 @@
-/* A value that is there already is not written: whoever reads the store for a save is not waited
- * for without need. */
+/* Bound values. A value that the store already has is not written, so nothing waits for a save that
+ * reads the store. */
 #include "systems/tfsnippet/bound_values.h"
 
 #include <math.h>

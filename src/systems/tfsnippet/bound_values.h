@@ -1,4 +1,4 @@
-/* Bound values whose targets have been looked up: et_bound_value of <etude/annealing.h>. */
+/* Bound values with resolved targets: et_bound_value of <etude/annealing.h>. */
 #ifndef ETUDE_SYSTEMS_TFSNIPPET_BOUND_VALUES_H
 #define ETUDE_SYSTEMS_TFSNIPPET_BOUND_VALUES_H
 

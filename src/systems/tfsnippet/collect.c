@@ -1,4 +1,4 @@
-/* What comes in: metrics, by hand, from a collector or a timer, and summaries. All metrics pass
+/* Collection of metrics (by call, by a collector, by a timer) and summaries. All metrics go through
  * et_loop_collect_as: statistics, summary, event, valid metric, in this order. */
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What stands at each door of a loop: whether a call may go on, events, lines for people. */
+/* The common work of all public functions of a loop: checking whether a call is allowed, events,
+ * lines for people. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* A run: from where the source stood at first to the end of its pass, batch by batch, into sums of
- * weight times value. Doubles are added in the order of batches, so a run gives the same bits each
- * time, and by any number of ranks: those keep weight and values of their batches, and add them up
- * when all are there (share.h). */
+/* An evaluator. A run goes from the first position of the source to the end of its pass and adds
+ * weight times value, batch by batch. Doubles are added in the order of batches, so every run has
+ * the same bits, for any number of ranks: ranks keep weight and values of their batches and add
+ * them when all are known (share.h). */
 #include <etude/loop_evaluator.h>
 
 #include <math.h>

@@ -1,6 +1,5 @@
-/* A list of events, each with a list of handlers. A handler that is taken off while its event is
- * fired leaves a hole, so that no place in the list moves then; holes are closed when nothing is
- * fired any more. */
+/* Events with lists of handlers. A handler that is removed while its event is fired leaves a hole,
+ * so positions in the list do not change. Holes are closed when no event is being fired. */
 #include "systems/tfsnippet/events.h"
 
 #include <stdbool.h>

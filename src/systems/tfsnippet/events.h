@@ -1,4 +1,4 @@
-/* What <etude/events.h> leaves to the library itself. */
+/* Events, for the library, beyond <etude/events.h>. */
 #ifndef ETUDE_SYSTEMS_TFSNIPPET_EVENTS_H
 #define ETUDE_SYSTEMS_TFSNIPPET_EVENTS_H
 

@@ -1,9 +1,8 @@
-/* Where the batches of steps come from: sources by name, each with a cursor
- * (data/batches/cursor.h). A source that has ended is set back to its begin; a pass that is left
- * continues where it was.
+/* The batches of steps: sources by name, each with a cursor (data/batches/cursor.h). A source that
+ * has ended is set back to its begin; a pass that was left continues where it stopped.
  *
- * As a part of the state: for each source the position of the next batch of a step. One without a
- * name is the source that was first used; what is restored for it waits until that is known. */
+ * The state has, for each source, the position of the next batch of a step. The source without a
+ * name is the first one used; its saved position is applied when that source is known. */
 #ifndef ETUDE_SYSTEMS_TFSNIPPET_FLOW_H
 #define ETUDE_SYSTEMS_TFSNIPPET_FLOW_H
 

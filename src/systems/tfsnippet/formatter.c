@@ -1,5 +1,5 @@
-/* How metrics are printed where a program does not say: times first, as durations, the rest by
- * name, with six digits. */
+/* The default format of printed metrics: times first, as durations, then the others by name, with
+ * six digits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A short list: metrics of a loop are few. */
+/* Statistics of metrics, as a short list: a loop has few metrics. */
 #include "systems/tfsnippet/logger.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Statistics of metrics by name: collected, told to people, saved. A name is known from its first
- * value on and stays; clearing forgets values alone. Names that end in "time" or "timer" depend on
- * the clock and are not saved. */
+/* Statistics of metrics by name, for collecting, printing and saving. A name is added with its
+ * first value and stays; clearing removes only values. Names that end in "time" or "timer" depend
+ * on the clock and are not saved. */
 #ifndef ETUDE_SYSTEMS_TFSNIPPET_LOGGER_H
 #define ETUDE_SYSTEMS_TFSNIPPET_LOGGER_H
 

@@ -1,4 +1,4 @@
-/* A loop's life: options in, parts on the tree, restored, ended. */
+/* The lifecycle of a loop: options, parts of the state tree, restoring, the end. */
 #include <math.h>
 #include <string.h>
 

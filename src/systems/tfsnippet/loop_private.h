@@ -1,6 +1,6 @@
-/* What the files of a loop share. Doors (<etude/loop.h>, <etude/loop_log.h>) guard themselves with
- * et_loop_ready and hand &loop->error down as what to fail with: after the first failure nothing
- * runs that could write over it. */
+/* The loop, for its own files. Public functions (<etude/loop.h>, <etude/loop_log.h>) check
+ * et_loop_ready first and pass &loop->error down as the error. After the first failure nothing runs
+ * that could overwrite it. */
 #ifndef ETUDE_SYSTEMS_TFSNIPPET_LOOP_PRIVATE_H
 #define ETUDE_SYSTEMS_TFSNIPPET_LOOP_PRIVATE_H
 

@@ -1,9 +1,9 @@
-/* Outputs of batches come as [outer, rows, inner], rows along the axis that is asked for. They are
- * appended as they come, rows first: [rows, outer, inner]; at the end, where there is an outer
- * dimension, one pass over memory puts it in front.
+/* Outputs of a pass. Those of a batch are [outer, rows, inner], with rows along the requested axis.
+ * They are appended with rows first: [rows, outer, inner]. At the end, if there is an outer
+ * dimension, one pass over memory moves it to the front.
  *
- * Ranks take every batch and run the pass on each n-th; of the first, which tells what outputs are,
- * all do. What they have is then put in the order of batches on all of them. */
+ * Ranks read every batch and run the pass on every n-th. All run it on the first batch, which shows
+ * the shapes of outputs. Then all ranks get all outputs in the order of batches. */
 #include <etude/loop_evaluator.h>
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What people see: lines with a tag, logs, what a loop runs on and trains; progress and ETA. */
+/* Printed lines of a loop: lines with a tag, logs, the training summary; progress and ETA. */
 #include <math.h>
 #include <string.h>
 

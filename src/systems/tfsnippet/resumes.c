@@ -1,9 +1,10 @@
-/* What of a loop resumes, beside store and run:
+/* The state of a loop, besides store and run:
  *
  *   loop      counters, whether an epoch is open, how long summaries have waited
- *   metrics   {"epoch": {...}, "step": {...}}, without what depends on the clock
+ *   metrics   {"epoch": {...}, "step": {...}}, without values that depend on the clock
  *   data      positions of sources (flow.c)
- *   objects   {name: ...} of the program's own: any of them may be missing */
+ *   objects   {name: ...} of the program; each of them may be missing
+ */
 #include <stdio.h>
 #include <string.h>
 

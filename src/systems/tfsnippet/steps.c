@@ -1,11 +1,11 @@
-/* Epochs and steps. A door of the next one is the end of the one before; the order in which an
- * end happens is TFSnippet's:
+/* Epochs and steps. The call for the next one ends the current one, in TFSnippet's order:
  *
  *   step   AFTER_STEP in reverse, step_time, closed, checkpoint if asked for
  *   epoch  AFTER_EPOCH in reverse, epoch_time, closed, checkpoint if due or asked for
  *
- * Closed before the checkpoint, so that what is restored has done all of it. What is restored
- * within an epoch opens it again without an event; within a step ends that step first. */
+ * The step or epoch is closed before the checkpoint, so a restored state has done all of it. A
+ * state that was saved within an epoch opens the epoch again without an event; one saved within a
+ * step ends the step first. */
 #include <math.h>
 
 #include "base/clock.h"

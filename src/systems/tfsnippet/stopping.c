@@ -1,6 +1,6 @@
-/* The valid metric and early stopping. The run keeps which was the best, and its step as a whole
- * snapshot beside the last ones; without a directory the values of the parameters are kept here.
- * Checkpoints of the last steps are never touched by what a clean end takes back. */
+/* The valid metric and early stopping. The run keeps the best step as a whole snapshot, in addition
+ * to the last ones. Without a directory, the values of the parameters are kept here. When a clean
+ * end goes back to the best step, checkpoints of the last steps do not change. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

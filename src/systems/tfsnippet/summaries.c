@@ -1,4 +1,4 @@
-/* What a program adds to the event files of a loop, and the graph of a pass in them. */
+/* Summaries of a program in the event files of a loop, and the graph of a pass. */
 #include "base/alloc.h"
 #include "base/map.h"
 #include "engine/comm/comm.h"

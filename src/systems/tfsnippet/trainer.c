@@ -1,7 +1,7 @@
-/* A trainer calls the loop's next epoch and next step, and fires its own events in between, as
- * include/etude/loop_trainer.h says in which order. A hook is a handler of one of those events that
- * looks at the loop's counter first: what is evaluated, annealed or logged in a step is in the
- * state that is saved behind it. */
+/* A trainer of a loop. It calls the loop's next epoch and next step, and fires its own events in
+ * between, in the order of include/etude/loop_trainer.h. A hook is a handler of one of these events
+ * that first checks the loop's counter. Results of evaluation, annealing or logging in a step are
+ * therefore in the state that is saved after the step. */
 #include <etude/loop_trainer.h>
 
 #include "base/alloc.h"
