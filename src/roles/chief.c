@@ -1,12 +1,15 @@
-/* The master of a cluster. What holds after each call:
+/* The master of a cluster. After each call:
  *
- *  (1) all servers are asked one thing at a time: asked is its kind while left servers owe an
- *      answer, and NONE after that; so they are of the same version, but while APPLY is out;
- *  (2) a ticket is one session's: numbers of sessions and tickets only rise, and what comes of an
- *      older one is refused or done in vain;
- *  (3) part[0 .. parts - 1] are the workers whose gradients ADD or APPLY lists, while it is out;
- *      reports[0 .. added - 1] are what servers have added to update version + 1;
- *  (4) after FAILED nothing is sent and nothing taken. */
+ *   (1) all servers answer the same question at a time: asked is its kind while `left` servers
+ *       owe an answer, and NONE afterwards. So all servers have the same version, except during
+ *       APPLY;
+ *   (2) a ticket belongs to one session. Numbers of sessions and tickets only increase; results
+ *       of an older one are refused or have no effect;
+ *   (3) part[0 .. parts - 1] are the workers whose gradients ADD or APPLY lists, while the
+ *       question is open; reports[0 .. added - 1] are the gradients that servers have added to
+ *       update version + 1;
+ *   (4) after FAILED nothing is sent and nothing is accepted.
+ */
 #include "roles/chief.h"
 
 #include <math.h>

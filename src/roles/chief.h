@@ -1,25 +1,25 @@
-/* The master, as its part in the talk. It alone orders: who may compute when (a ticket), and which
- * gradients are an update when. It asks all servers for one thing at a time, so that all have the
- * same version, and an update is either done by all or by none.
+/* The master's protocol. Only the master decides: which worker may compute when (a ticket), and
+ * which gradients form an update. It asks all servers one question at a time, so all have the same
+ * version, and all servers make an update or none does.
  *
- *   asynchronous   an update is the sum of the next `gradients` that are done, whose workers go on
- *                  as soon as servers have added them. Staleness (updates between the weights a
- *                  gradient was computed from and its own) is at most max_staleness: no more
- *                  tickets are out than could still be in time, and a gradient waits where it
- *                  would make an older one too late. The oldest never waits, so nothing stands
- *                  still. A worker whose next gradient would be late waits for the update under
- *                  way, but no longer than `waits` times what its last one took: those that are
- *                  about as fast as each other keep in step, and nobody is held up by a slow one.
- *   synchronous    an update is the sum of the gradients of all workers that have a ticket of its
- *                  version; a worker that comes late takes part in the next one.
+ *   asynchronous   an update is the sum of the next `gradients` finished gradients; their workers
+ *                  continue as soon as the servers have added them. Staleness (updates between the
+ *                  weights of a gradient and its own update) is at most max_staleness: the master
+ *                  gives only as many tickets as can be in time, and a gradient waits if it would
+ *                  make an older one too late. The oldest never waits, so there is no deadlock. A
+ *                  worker whose next gradient would be late waits for the current update, but at
+ *                  most `waits` times the duration of its last gradient. So workers of about equal
+ *                  speed stay together, and a slow one delays nobody.
+ *   synchronous    an update is the sum of the gradients of all workers with a ticket of its
+ *                  version; a worker that joins late takes part in the next update.
  *
- * A ticket that is not done in time is nobody's: its gradient is never used. That is `lease`, or
- * once tickets have been done `patience` or ten times the slowest of them, where that is less. A
- * worker that is started again takes the place of the one with its number, whose session is over.
+ * A ticket that is not done in time expires: its gradient is never used. The time is `lease`. Once
+ * tickets have been done, it is the smaller of `patience` and ten times the slowest of them. A
+ * restarted worker replaces the worker with its number, whose session ends.
  *
- * Updates are done while version < target: between two of them the state is that of one step.
- * Gradients that were added to an update that is never done are lost with it, as those under way.
- * No threads; allocates at open only. */
+ * Updates are made while version < target; between two updates the state is that of one step. If an
+ * update is never made, the gradients added to it are lost, like unfinished ones. No threads;
+ * allocates only at open. */
 #ifndef ETUDE_ROLES_CHIEF_H
 #define ETUDE_ROLES_CHIEF_H
 

@@ -1,19 +1,19 @@
 /* Training by the roles of a cluster (TensorFX's): a master, parameter servers, workers. All open
- * the same task by the same settings, with a task trainer each; then
+ * the same task with the same settings, with one task trainer each. Then
  *
  *   a worker   is source, pass, push: et_cluster_work
- *   a server   is the task's optimizer on a slice of the parameters: et_cluster_serve
- *   the master is a trainer for a controller, in place of the task trainer's own: a step of it is
- *              an update that the servers have done. Where its controller acts (logs, validates,
- *              saves), weights and slots of all servers are those of that step, in its own store
- *              and optimizer: so checkpoints, results and what reads them are those of one process.
+ *   a server   is the task's optimizer for a slice of the parameters: et_cluster_serve
+ *   the master is a trainer for a controller, which replaces the task trainer's own: one of its
+ * steps is an update that the servers have made. When its controller acts (logs, validates, saves),
+ * its own store and optimizer have the weights and slots of that step from all servers. So
+ * checkpoints and results are those of one process.
  *
  *     et_cluster_wait(&options, &error);                      workers, servers: the master is ready
  *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error)) ...
  *
- * How they talk: src/roles/wire. Workers take every so-many-th batch of one order of the data. What
- * the state says of the place in the data is that of the last update; a run may go on with other
- * numbers of workers and servers, or in one process. */
+ * src/roles/wire has the messages. A worker takes every n-th batch of one order of the data. The
+ * position of the data in the state is that of the last update. A run may resume with other numbers
+ * of workers and servers, or in one process. */
 #ifndef ETUDE_ROLES_CLUSTER_H
 #define ETUDE_ROLES_CLUSTER_H
 

@@ -1,5 +1,5 @@
-/* What the files of a cluster's tasks share: cluster.c (places and sizes, what is said of a
- * gradient), cluster_worker.c, cluster_server.c, cluster_trainer.c (the master). */
+/* Tasks of a cluster, for their own files: cluster.c (slices and sizes, reports of gradients),
+ * cluster_worker.c, cluster_server.c, cluster_trainer.c (the master). */
 #ifndef ETUDE_ROLES_CLUSTER_PRIVATE_H
 #define ETUDE_ROLES_CLUSTER_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* A store of the pieces that this server has, and the task's optimizer over it. */
+/* A parameter server: a store of the pieces of this server, with the task's optimizer. */
 #include <math.h>
 #include <string.h>
 

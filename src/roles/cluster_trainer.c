@@ -1,8 +1,8 @@
-/* The master, as a trainer: a step waits until the servers have done an update more.
+/* The master, as a trainer: a step waits until the servers have made one more update.
  *
- * The part of the state that is called "data" is the source's, whose place is set to that of the
- * last update before it is saved; it stands first in the tree, so that what the servers hold is
- * here before anything else is written down. */
+ * The part "data" of the state is the source's; before a save, its position is set to that of the
+ * last update. The part is first in the tree, so the values of the servers arrive before anything
+ * else is saved. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Weights from the servers into the task trainer's store, what a step gathers, gradients to the
- * servers. Nothing is allocated in a step. */
+/* A worker: weights of the servers go into the task trainer's store, gradients and sums of a step
+ * go to the servers. A step allocates nothing. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* A task trainer's place in a cluster: what <etude/coordinator.h> says, by the parts of
- * roles/cluster.h. */
+/* A task trainer in a cluster: <etude/coordinator.h>, with the parts of roles/cluster.h. */
 #include <etude/coordinator.h>
 
 #include <etude/log.h>

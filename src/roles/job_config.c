@@ -1,5 +1,5 @@
-/* TF_CONFIG is a text of whoever starts the process: everything in it is checked when it is read,
- * and what is kept of it lives in the configuration's arena. */
+/* The configuration of a job. TF_CONFIG may come from anyone who starts the process, so everything
+ * in it is checked when it is read. Values live in the configuration's arena. */
 #include <etude/job_config.h>
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What a task of a cluster needs beside its configuration: et_job_server of <etude/job_config.h>,
- * as the library's own parts see it. */
+/* et_job_server of <etude/job_config.h>, for the library: keys and listening socket of a task of a
+ * cluster. */
 #ifndef ETUDE_ROLES_JOB_SERVER_H
 #define ETUDE_ROLES_JOB_SERVER_H
 

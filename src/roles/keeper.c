@@ -1,10 +1,11 @@
-/* A parameter server. What holds after each message:
+/* A parameter server's protocol. After each message:
  *
- *  (1) sequence is that of the master's last question that was done, which is answered again from
- *      `answer`; older ones are not, and one that was refused does not count;
- *  (2) sum, where begun, has gradients of update version + 1, each of which is staged no more;
- *  (3) what a worker has staged is of its session: a new one (ADMIT) has nothing staged;
- *  (4) last are the weights of version - 1, or those of version where there was no update yet. */
+ *   (1) sequence is that of the master's last question that was done; it is answered again from
+ *       `answer`. Older questions are not answered, and a refused question does not count;
+ *   (2) sum, if begun, has gradients of update version + 1; none of them is still staged;
+ *   (3) a gradient that a worker has staged is of its session: a new session (ADMIT) has none;
+ *   (4) last has the weights of version - 1, or of version before the first update.
+ */
 #include "roles/keeper.h"
 
 #include <math.h>

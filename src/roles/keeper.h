@@ -1,11 +1,11 @@
-/* A parameter server, as its part in the talk: it holds a slice of the weights and what an
- * optimizer keeps for them, keeps one gradient of each worker until the master says which update it
- * is part of, adds up those of an update, and does updates in the master's order. So all servers do
- * the same updates in the same order, each once, whole or not at all, and whenever the master asks
- * the state is that of one step: what was added to the next update is no part of it.
+/* A parameter server's protocol. The server holds a slice of the weights and the optimizer's slots
+ * for them. It keeps one gradient of each worker until the master says which update uses it, adds
+ * the gradients of an update, and makes updates in the master's order. So all servers make the same
+ * updates in the same order, each once, completely or not at all. Whenever the master asks, the
+ * state is that of one step; gradients added to the next update are no part of it.
  *
- * A worker that the master has not admitted, a session that is over, a ticket that was pushed
- * already are refused or answered again; none changes anything. Allocates at open only. */
+ * A worker that the master has not admitted, an ended session, or a ticket that was pushed before
+ * is refused or answered again; nothing changes. Allocates only at open. */
 #ifndef ETUDE_ROLES_KEEPER_H
 #define ETUDE_ROLES_KEEPER_H
 

@@ -1,9 +1,9 @@
-/* Which server has which parameter: what is trained goes to servers in turn, in order of
- * declaration (TensorFX's device setter); a large tensor is cut along its first dimension, a piece
- * for each server, where the optimizer looks at elements alone. Every task makes the same placement
- * of the same model.
+/* The placement of parameters on servers. Trained parameters go to servers in turn, in order of
+ * declaration (TensorFX's device setter). If the optimizer works element by element, a large tensor
+ * is cut along its first dimension, one piece per server. Every task computes the same placement
+ * for the same model.
  *
- * What is sent of a server's values, gradients or slots are its pieces one behind another, in this
+ * Messages contain a server's values, gradients or slots as its pieces one after another, in this
  * order, without padding. */
 #ifndef ETUDE_ROLES_PLACEMENT_H
 #define ETUDE_ROLES_PLACEMENT_H

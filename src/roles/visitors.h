@@ -1,15 +1,20 @@
-/* Connections that others make to a task, by descriptor, and what each holds of its memory: what it
- * has brought, as TCP counts it, less what the task has taken. A transport that takes memory for
- * whatever comes is bounded so from beside it: who holds more than `most`, who is the youngest of
- * the large ones where all together hold more than `all`, who sends what no task sends, and the
- * youngest of more than `places` that have outlived a handshake, are shut (shutdown(2)); the
- * transport sees a connection that has ended. Who shuts is the one thread that is told who comes
- * and leaves; what it is told may lag behind, so a bound is exact to what comes in between.
+/* Incoming connections of a task, by descriptor, and the memory that each holds: the bytes that it
+ * has sent, as TCP counts them, minus the bytes that the task has read. The transport itself would
+ * accept any amount of memory. This module shuts (shutdown(2)) a connection in these cases; the
+ * transport then sees an ended connection:
  *
- * What is against a bound is logged, once for each role's key, and how often at the end. A line
- * that has sent nothing but heartbeats comes to `most` as well, in days: it is shut and not named.
+ *   - it holds more than `most`;
+ *   - it is the youngest of the large ones while all together hold more than `all`;
+ *   - it sends something that no task sends;
+ *   - it is the youngest of more than `places` connections that have survived a handshake.
  *
- * Descriptors are the transport's: none is opened, read or closed here. */
+ * One thread shuts; it is told of connections that come and go. This information may lag, so a
+ * bound is exact except for bytes that arrive in between.
+ *
+ * Violations are logged, once for each role's key, and with their number at the end. A connection
+ * with only heartbeats reaches `most` as well, after days: it is shut without a log.
+ *
+ * Descriptors belong to the transport: this module opens, reads or closes none. */
 #ifndef ETUDE_ROLES_VISITORS_H
 #define ETUDE_ROLES_VISITORS_H
 

@@ -1,30 +1,30 @@
-/* A worker, as its part in the talk: it joins, gets a ticket, pulls the weights of all servers, has
- * a gradient computed, pushes it to all servers, reports, gets the next ticket. Whoever drives it
- * hands in messages and time, and looks at `phase`:
+/* A worker's protocol: it joins, gets a ticket, pulls the weights of all servers, lets its caller
+ * compute a gradient, pushes it to all servers, reports, and gets the next ticket. The caller
+ * passes messages and time, and looks at `phase`:
  *
  *     et_worker_start(w, now);
  *     for (;;) {
  *         ... et_worker_receive(w, now, &message); et_worker_tick(w, now); ...
  *         if (w->phase == ET_WORKER_COMPUTES) {
- *             ... gradients of the weights that `pulled` was called with ...
+ *             ... gradients of the weights that `pulled` got ...
  *             et_worker_computed(w, now, gradients, report);
  *         } else if (w->phase == ET_WORKER_ENDED) ...
  *     }
  *
- * A ticket is computed once. No threads; allocates at open only.
+ * A ticket is computed once. No threads; allocates only at open.
  *
  * One step of a worker:
  *
- *     worker -> master    ASK    what came of the last ticket; where its data stand
- *     master -> worker    GO     a ticket, the version that all servers have at least, and how many
- *                                updates will be done before that of its gradient
- *     worker -> servers   PULL   VALUES come back, as they will be by then
- *     worker -> servers   PUSH   the gradient is kept (STAGED); nothing is changed
+ *     worker -> master    ASK    result of the last ticket; position of its data
+ *     master -> worker    GO     a ticket, the lowest version of all servers, and the number of
+ *                                updates that will be made before the gradient's own
+ *     worker -> servers   PULL   VALUES come back, predicted for that update
+ *     worker -> servers   PUSH   the gradient is kept (STAGED); nothing else changes
  *     worker -> master    ASK    the ticket is done
- *     master -> servers   ADD    that gradient is part of the next update (DONE); the worker may go
- * on master -> servers   APPLY  the update, once it has all its gradients (DONE)
+ *     master -> servers   ADD    the gradient is part of the next update (DONE); the worker
+ * continues master -> servers   APPLY  the update, once it has all its gradients (DONE)
  *
- * The master alone orders updates; all servers do an update once, or none does it. Between two
+ * Only the master orders updates; all servers make an update once, or none does. Between two
  * updates the state of the servers is that of one step. Every message may be lost, repeated or
  * late: a question has a sequence number and is asked again, and an answer is given again. */
 #ifndef ETUDE_ROLES_WORKER_H

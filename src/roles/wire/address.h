@@ -1,4 +1,4 @@
-/* Addresses of a cluster, "host:port" or "[::1]:port", as the system has them. */
+/* Addresses of a cluster, "host:port" or "[::1]:port", as socket addresses. */
 #ifndef ETUDE_ROLES_WIRE_ADDRESS_H
 #define ETUDE_ROLES_WIRE_ADDRESS_H
 

@@ -1,11 +1,12 @@
 /* Keys of a cluster: a pair for each role (CURVE: Curve25519 by libsodium, as text of 40
- * characters, Z85). A task has its role's pair and all roles' public keys; who has none of them
- * gets no answer. Files, made by `etude keys DIR`:
+ * characters, Z85). A task has the pair of its role and the public keys of all roles. A process
+ * without such keys gets no answer. `etude keys DIR` makes the files:
  *
  *     DIR/cluster.pub                        the public keys of all roles
- *     DIR/master.key, ps.key, worker.key     mode 0600: what a host of that role needs beside it
+ *     DIR/master.key, ps.key, worker.key     mode 0600: the other file for a host of this role
  *
- *     if (et_keys_read(&keys, "keys", ET_JOB_WORKER, &error)) ... */
+ *     if (et_keys_read(&keys, "keys", ET_JOB_WORKER, &error)) ...
+ */
 #ifndef ETUDE_ROLES_WIRE_KEYS_H
 #define ETUDE_ROLES_WIRE_KEYS_H
 

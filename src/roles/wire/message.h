@@ -1,13 +1,13 @@
-/* Messages between the tasks of a cluster: a header of fixed size, then bytes that belong to it. A
- * transport (et_link) carries them and may lose, delay, repeat or damage them; who talks asks again
- * (et_asking) until there is an answer, and every answer can be given twice. So the tasks (chief,
- * worker, keeper) need nothing of a transport but that it tries, and a simulation is one.
+/* Messages between the tasks of a cluster: a header of fixed size, then the bytes of the body. A
+ * transport (et_link) carries messages and may lose, delay, repeat or damage them. A task asks
+ * again (et_asking) until there is an answer, and every answer can be given again. So the protocols
+ * (chief, worker, keeper) only need a transport that tries, and a simulation can replace it.
  *
- * A header says who sends it (a task's number: 0 the master, then servers, then workers), of which
- * run and session, and the sequence number of what is asked: an answer has that of its question. A
- * message whose checksum, size or kind is wrong is none. All is little-endian; floats are float32.
+ * A header has the sender (a task's number: 0 the master, then servers, then workers), its run and
+ * session, and the sequence number of the question; an answer has that of its question. A message
+ * with a wrong checksum, size or kind is ignored. All is little-endian; floats are float32.
  *
- * No threads, no clock: time is handed in, in seconds. */
+ * No threads, no clock: the caller passes the time, in seconds. */
 #ifndef ETUDE_ROLES_WIRE_MESSAGE_H
 #define ETUDE_ROLES_WIRE_MESSAGE_H
 

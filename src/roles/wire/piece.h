@@ -1,14 +1,15 @@
-/* Messages in pieces that a transport takes: a message goes as one piece or as several, each of at
- * most 32 KiB. Those of a connection come in order or not at all. One that does not go on where the
- * last one ended is dropped, and so its message is never whole: who asks asks again. The first
- * piece of a message takes the place of what its connection had begun.
+/* Messages in pieces for a transport: a message is sent as one piece or several, each of at most 32
+ * KiB. Pieces of a connection arrive in order or not at all. A piece that does not continue the
+ * last one is dropped; its message is then never complete, and the sender of the question asks
+ * again. The first piece of a message replaces an unfinished message of its connection.
  *
- * A piece is the number of its message, where it begins in it, the size of the whole (8 bytes each,
- * little-endian), then its bytes; the whole is a header and the bytes that belong to it.
+ * A piece is the number of its message, its offset there, the size of the whole (8 bytes each,
+ * little-endian), then its bytes. The whole is a header and its body.
  *
- * Memory is taken for messages of several pieces only, once the first is there: `largest` bytes at
- * most for each, and for as many connections at a time as there are places, whose memory is kept
- * for the next. One more connection takes the place that has not gone on for the longest.
+ * Memory is allocated only for messages of several pieces, after the first has arrived: at most
+ * `largest` bytes each, for as many connections at a time as there are places. Places keep their
+ * memory for the next message. A further connection gets the place that has waited longest for its
+ * next piece.
  *
  * No threads. */
 #ifndef ETUDE_ROLES_WIRE_PIECE_H

@@ -1,5 +1,5 @@
-/* Tasks that start at the same time each make a folder of their own and rename it: one of them
- * wins, and all read what is there then. */
+/* Keys of this user. Each of several tasks that start together makes its own folder and renames it.
+ * One of them wins, and all read its keys. */
 #include "roles/wire/user_keys.h"
 
 #include <arpa/inet.h>

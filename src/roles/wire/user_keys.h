@@ -1,5 +1,5 @@
-/* Keys of clusters whose tasks all run on this host: those of this user, TMPDIR/etude-keys-UID
- * (TMPDIR or /tmp), mode 0700. The first task makes them; they stay, for later clusters. */
+/* Keys of this user, TMPDIR/etude-keys-UID (TMPDIR or /tmp), mode 0700, for clusters whose tasks
+ * all run on this host. The first task makes them; they stay for later clusters. */
 #ifndef ETUDE_ROLES_WIRE_USER_KEYS_H
 #define ETUDE_ROLES_WIRE_USER_KEYS_H
 

@@ -1,31 +1,32 @@
-/* The transport between processes: ZeroMQ (zmq.c and the files of zmq_private.h know it) over TCP,
- * every connection authenticated and encrypted by CURVE. Servers and the master listen at their
- * address in the cluster and nowhere else; workers listen to nobody.
+/* The transport between processes: ZeroMQ over TCP (only zmq.c and the files of zmq_private.h use
+ * it). CURVE authenticates and encrypts every connection. Servers and the master listen only at
+ * their address in the cluster; workers do not listen.
  *
- * A connection whose key is none of the cluster's roles that may speak here is refused before a
- * message of it is read. Messages go in pieces of 32 KiB at most (piece.h), a frame each: a longer
- * one closes its connection before memory is taken for it, so who is not let in gets none; a
- * message of more than `largest` bytes is dropped, as is one whose pieces are not all there. What
- * cannot be sent at once is dropped: who asks asks again.
+ * A connection without the key of a role that may speak here is refused before a message of it is
+ * read. Messages are sent in pieces of at most 32 KiB (piece.h), one frame each. A longer frame
+ * closes its connection before memory is allocated, so a refused process gets no memory. A message
+ * of more than `largest` bytes is dropped, as is one with missing pieces. Messages that cannot be
+ * sent at once are dropped; the sender of a question asks again.
  *
- * Nor does who has a key get more than its role needs (visitors.h): one that sends what no task
- * sends (a message of several frames, of a wrong length or checksum, in another's name), frames
- * without an end, or more than all its messages may have, is shut, whether the task looks or not;
- * so a message is at most `largest` bytes, or `asked` of one that comes to this task.
+ * A process with a key does not get more than its role needs either (visitors.h). Its connection is
+ * shut if it sends something that no task sends (several frames in a message, a wrong length or
+ * checksum, another task's name), endless frames, or more than all its messages may have. This also
+ * works while the task computes. So a message has at most `largest` bytes, or `asked` for one that
+ * comes to this task.
  *
- * A connection that this task has made and that gets what can't be is made again at once; so is one
- * whose other side waits for what is lost, once a question was asked in vain (et_link_class.doubt).
- * How many were damaged is logged once, when it closes.
+ * If an outgoing connection of this task receives something invalid, it is made again at once. The
+ * same happens if the other side waits for lost data, after an unanswered question
+ * (et_link_class.doubt). The number of damaged messages is logged once, when the connection closes.
  *
- * A handshake has four seconds. So strangers hold as many descriptors as come in that time; where
- * a task listens, the process's soft limit of them is raised to 16,384 or to its hard limit. How
- * many were refused is logged once, when it closes.
+ * A handshake has four seconds. So strangers hold only the descriptors of four seconds. A listening
+ * task raises the process's soft limit of descriptors to 16,384 or to the hard limit. The number of
+ * refused connections is logged once, at the close.
  *
- * Two connections to each task: messages go over one, ZeroMQ's heartbeats over the other, since
+ * There are two connections to each task: one for messages, one for ZeroMQ's heartbeats, because
  * both over one can end the process; so can a message of several frames (zmq_private.h says how).
  *
- * One thread; ZeroMQ has its own, and one lets others in, so that a task that computes is alive to
- * others. */
+ * One thread uses the transport. ZeroMQ has its own threads, and one thread accepts connections, so
+ * a task that computes stays alive for the others. */
 #ifndef ETUDE_ROLES_WIRE_WIRE_H
 #define ETUDE_ROLES_WIRE_WIRE_H
 

@@ -1,4 +1,4 @@
-/* The router that others come to, its guard and its visitors. */
+/* The listening side: the router, its guard, and its connections. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Connections that this task makes: made, watched, and made again. */
+/* The outgoing connections of a task: making, watching and remaking them. */
 #include <linux/tcp.h>
 
 #include <math.h>

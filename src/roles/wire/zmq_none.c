@@ -1,4 +1,4 @@
-/* Built without ZeroMQ. */
+/* The transport in a build without ZeroMQ: always an error. */
 #include "roles/wire/wire.h"
 
 static int none(et_error *error)

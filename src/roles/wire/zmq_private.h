@@ -1,9 +1,10 @@
-/* What the files of a wire over ZeroMQ share:
+/* The transport over ZeroMQ, for its own files:
  *
- *   zmq.c         a wire's life, and messages as pieces
- *   zmq_door.c    who may connect to this task: the router, its guard, its visitors
- *   zmq_lines.c   connections that this task makes, and what becomes of them
- *   zmq_socket.c  ZeroMQ's calls, and what every socket has: knows none of the others */
+ *   zmq.c         lifecycle, and messages as pieces
+ *   zmq_door.c    incoming connections: the router, its guard, its visitors
+ *   zmq_lines.c   outgoing connections of this task
+ *   zmq_socket.c  ZeroMQ's calls, and options of every socket; uses none of the others
+ */
 #ifndef ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
 #define ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
 

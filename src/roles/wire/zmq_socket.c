@@ -1,4 +1,4 @@
-/* The library's calls, and what every socket of a wire has. */
+/* Calls of ZeroMQ, and options of every socket. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
