@@ -3,10 +3,10 @@
  *
  *   a worker   is source, pass, push: et_cluster_work
  *   a server   is the task's optimizer for a slice of the parameters: et_cluster_serve
- *   the master is a trainer for a controller, which replaces the task trainer's own: one of its
- * steps is an update that the servers have made. When its controller acts (logs, validates, saves),
- * its own store and optimizer have the weights and slots of that step from all servers. So
- * checkpoints and results are those of one process.
+ *   the master is a trainer for a controller, in place of the task trainer's own: one of its
+ *              steps is an update that the servers have made. When its controller acts (logs,
+ *              validates, saves), its own store and optimizer have the weights and slots of that
+ *              step from all servers. So checkpoints and results are those of one process.
  *
  *     et_cluster_wait(&options, &error);                      workers, servers: the master is ready
  *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error)) ...

@@ -21,8 +21,8 @@
  *     worker -> servers   PULL   VALUES come back, predicted for that update
  *     worker -> servers   PUSH   the gradient is kept (STAGED); nothing else changes
  *     worker -> master    ASK    the ticket is done
- *     master -> servers   ADD    the gradient is part of the next update (DONE); the worker
- * continues master -> servers   APPLY  the update, once it has all its gradients (DONE)
+ *     master -> servers   ADD    the gradient is part of the next update (DONE)
+ *     master -> servers   APPLY  the update, once it has all its gradients (DONE)
  *
  * Only the master orders updates; all servers make an update once, or none does. Between two
  * updates the state of the servers is that of one step. Every message may be lost, repeated or

@@ -2,9 +2,10 @@
  * (et_fields_echo) and compared leaf by leaf. The tables say whether a leaf may change
  * (et_field_change) and whether it has an effect, so no list of members can miss a new one.
  *
- *   free             may change: how long, how often, how fast; paths of files, because contents
- * are compared elsewhere fixed, model     must be equal: ET_ECONFIG, with both values ask may
- * change with --accept-changes, then with a warning
+ *   free             may change: duration, intervals, speed; paths of files, whose contents are
+ *                    compared elsewhere
+ *   fixed, model     must be equal: ET_ECONFIG, with both values
+ *   ask              may change with --accept-changes, then with a warning
  *
  * A list of groups that may not change is one leaf; otherwise each of its groups is compared.
  *
