@@ -157,7 +157,8 @@ static void add_ids(table *t)
     const int emb = place_of("emb"), count = entries_of(t, "emb");
     assert_int_equal(count, 3);
     for (int i = 0; i < count; i++) {
-        row *r = add(t, emb, et_metadata_find(t->predictor->model->texts.metadata, "emb")->entries[i]);
+        row *r =
+            add(t, emb, et_metadata_find(t->predictor->model->texts.metadata, "emb")->entries[i]);
         assert_true(r->ids[0] == i);
     }
     add(t, emb, NULL)->ids[0] = -1;
