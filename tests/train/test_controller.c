@@ -759,12 +759,13 @@ static void test_controller__asserts(void **state)
                                       .run.model_dir = in(state, "asserts"),
                                       .train_steps = 1 };
     assert_ok(et_controller_open(&c, &options, error));
-    const int next = c->next;
-    c->next = -1;
-    assert_asserts(train, c, "c->next >= 0 && c->next <= c->count");
-    c->next = 0;
-    assert_asserts(train, c, "c->next == c->count || c->at_boundary");
-    c->next = next;
+    et_place *place = &c->loop.place;
+    const int next = place->next;
+    place->next = -1;
+    assert_asserts(train, c, "place->next >= 0 && place->next <= loop->count");
+    place->next = 0;
+    assert_asserts(train, c, "place->next == loop->count || place->at_boundary");
+    place->next = next;
     c->own[ET_OWN_SAVE].controller = NULL;
     assert_asserts(train, c, "c->own[i].controller == c");
     c->own[ET_OWN_SAVE].controller = c;

@@ -132,7 +132,7 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
 {
     const char *directory = args->model_dir;
     bool first = et_comm_rank(t->comm) == 0;
-    et_leave_on_signals(first ? ET_CONTROLLER_NOT_BEGUN : "");
+    et_leave_on_signals(first ? ET_RUN_NOT_BEGUN : "");
     int status =
         first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
     if (!status && first)

@@ -503,7 +503,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
     while (!status && more) {
         int64_t batches = 0;
         status = et_flag_is_set(&et_stop_requested)
-                     ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
+                     ? et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN)
                      : open_batch(t, directory, fit.batch, error);
         const bool small = status == ET_ECONFIG && fit.fails;
         if (small)
@@ -533,7 +533,7 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
             "--memory cannot be used with runtime.data_shards: %lld; set the batch size instead",
             (long long)t->experiment.runtime.data_shards);
     if (!status)
-        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
+        status = et_profiling_open(&t->profiling, t->device, ET_RUN_STEP_SPAN, error);
     if (!status)
         status = open_model(t, directory, error);
     if (!status && fits)

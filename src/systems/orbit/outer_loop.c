@@ -1,5 +1,5 @@
-/* Calls of <etude/outer_loop.h>. Each runs the controller's loop with its own limits, or does one
- * part of the loop's work. */
+/* Calls of <etude/outer_loop.h>: each says to the controller's inner loop what it is to do, or does
+ * one thing of it by itself. */
 #include <etude/outer_loop.h>
 
 #include <math.h>
@@ -22,7 +22,7 @@ static int need(const et_controller *c, bool there, const char *what, const char
 {
     et_controller_sane(c);
     et_comm_resume(c->options.run.comm);
-    if (!c->by_call)
+    if (!et_controller_is_called(c))
         return et_fail(error, ET_EUSAGE,
                        "`outer_loop` is not set: %s needs a controller that was opened with it",
                        call);
@@ -31,11 +31,6 @@ static int need(const et_controller *c, bool there, const char *what, const char
     return et_fail(error, ET_EUSAGE,
                    "`%s` is not set. Pass `%s` to et_controller_open before calling %s", what, what,
                    call);
-}
-
-static bool trains(const et_controller *c)
-{
-    return c->trainer != &c->nobody;
 }
 
 static int check_eval_steps(int64_t steps, et_error *error)
@@ -50,9 +45,9 @@ static int check_eval_steps(int64_t steps, et_error *error)
 /* What an evaluation gave, with its rate. */
 static int give_values(const et_controller *c, et_value *logs, et_error *error)
 {
-    if (!logs || !c->last)
+    if (!logs || !c->loop.last)
         return ET_OK;
-    int status = et_value_merge(logs, c->last, error);
+    int status = et_value_merge(logs, c->loop.last, error);
     if (!status && !isnan(c->evaluation_rate))
         et_value_set_float(et_value_set_dict(logs, ET_SINK_TIME), "steps_per_second",
                            c->evaluation_rate);
@@ -61,26 +56,36 @@ static int give_values(const et_controller *c, et_value *logs, et_error *error)
 
 /* ---- training ---- */
 
+/* eval_every: 0: it evaluates at the end alone; negative: not at all. */
+static int train_to(et_controller *c, int64_t target, int64_t eval_every, bool saves,
+                    et_error *error)
+{
+    const et_goal goal = { .target = target, .call = true, .saves = saves };
+    et_listed_action *rows = c->loop.actions;
+    unsigned *validates = &rows[c->own_row[ET_OWN_VALIDATE]].acts;
+    unsigned *save = &rows[c->own_row[ET_OWN_SAVE]].acts;
+    const bool evaluates = eval_every >= 0;
+    c->own[ET_OWN_VALIDATE].every = evaluates ? eval_every : 0;
+    *validates = evaluates ? ET_ACTS_WHEN_DUE | ET_ACTS_AT_END : 0;
+    *save = ET_ACTS_WHEN_DUE | ET_ACTS_WHEN_EVALUATED | (saves ? ET_ACTS_AT_END : 0);
+    *save = c->model_dir ? *save : 0;
+    return et_inner_loop_run(&c->loop, &goal, error);
+}
+
 int et_controller_train_to(et_controller *c, int64_t steps, bool save_nothing, et_error *error)
 {
-    et_controller_goal goal = { .target = steps, .saves = !save_nothing };
-    int status = need(c, trains(c), "trainer", "et_controller_train_to", error);
+    int status = need(c, et_controller_trains(c), "trainer", "et_controller_train_to", error);
     if (!status && steps < 0)
         status =
             et_fail(error, ET_ECONFIG, "train to step %lld; give at least 0", (long long)steps);
-    return status ? status : et_controller_run(c, &goal, error);
+    return status ? status : train_to(c, steps, -1, !save_nothing, error);
 }
 
 int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int64_t eval_steps,
                                      int64_t eval_interval, et_value *logs, et_error *error)
 {
     static const char name[] = "et_controller_train_and_evaluate";
-    et_controller_goal goal = { .target = train_steps,
-                                .eval_interval = eval_interval,
-                                .eval_steps = eval_steps,
-                                .saves = true,
-                                .evaluates = true };
-    int status = need(c, trains(c), "trainer", name, error);
+    int status = need(c, et_controller_trains(c), "trainer", name, error);
     if (!status)
         status = need(c, c->options.evaluator, "evaluator", name, error);
     if (!status)
@@ -89,8 +94,9 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
         status = et_fail(error, ET_ECONFIG,
                          "train to step %lld, evaluate every %lld; give at least 0 for both",
                          (long long)train_steps, (long long)eval_interval);
+    c->eval_steps = eval_steps;
     if (!status)
-        status = et_controller_run(c, &goal, error);
+        status = train_to(c, train_steps, eval_interval, true, error);
     return status ? status : give_values(c, logs, error);
 }
 
@@ -98,11 +104,12 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
 
 int et_controller_save(et_controller *c, et_error *error)
 {
-    int64_t step = c->trainer->step;
-    int status = need(c, trains(c) && c->model_dir, trains(c) ? "run.model_dir" : "trainer",
-                      "et_controller_save", error);
+    int64_t step = c->loop.trainer->step;
+    int status =
+        need(c, et_controller_trains(c) && c->model_dir,
+             et_controller_trains(c) ? "run.model_dir" : "trainer", "et_controller_save", error);
     if (!status)
-        status = et_controller_check_count(c, error);
+        status = et_inner_loop_check_count(&c->loop, error);
     if (!status)
         status = et_run_save(c->run, step, false, error);
     if (!status)
@@ -131,7 +138,7 @@ static int load_weights(et_controller *c, const char *path, int64_t *step, et_er
         return ET_OK;
     if (status)
         return et_fail(error, status, "%s", reason.text);
-    c->trainer->step = facts.step;
+    c->loop.trainer->step = facts.step;
     c->restored = true;
     return ET_OK;
 }
@@ -139,13 +146,13 @@ static int load_weights(et_controller *c, const char *path, int64_t *step, et_er
 /* The state of a run that trains: a save that reads the arrays has ended before they change. */
 static int restore_state(et_controller *c, const char *path, int64_t *step, et_error *error)
 {
-    int status = et_run_await_saves(c->run, c->trainer->step, error);
+    int status = et_run_await_saves(c->run, c->loop.trainer->step, error);
     if (!status)
         status = path ? et_run_take_file(c->run, path, step, error)
-                      : et_controller_start(c, step, error);
+                      : et_inner_loop_start(&c->loop, step, error);
     et_run_touch(c->run);
     if (!status && *step >= 0)
-        c->miscounted = (et_error)ET_ERROR_INIT;
+        c->loop.miscounted = (et_error)ET_ERROR_INIT;
     return status;
 }
 
@@ -155,14 +162,16 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
     *step = -1;
     int status = need(c, c->model_dir, "run.model_dir", name, error);
     if (!status)
-        status = need(c, trains(c) || c->outer.weights, "outer_loop.weights", name, error);
+        status =
+            need(c, et_controller_trains(c) || c->outer.weights, "outer_loop.weights", name, error);
     if (status)
         return status;
     if (path)
         et_controller_tell(c, "restoring model from %s...", path);
     else
         et_controller_tell(c, "restoring or initializing model...");
-    status = trains(c) ? restore_state(c, path, step, error) : load_weights(c, path, step, error);
+    status = et_controller_trains(c) ? restore_state(c, path, step, error)
+                                     : load_weights(c, path, step, error);
     status = et_run_agree(c->run, status, error);
     if (!status && path)
         et_controller_tell(c, "restored model from %s.", path);
@@ -178,7 +187,7 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
 static int need_weights(et_controller *c, et_error *error)
 {
     int64_t step;
-    if (trains(c) || c->restored || !c->model_dir)
+    if (et_controller_trains(c) || c->restored || !c->model_dir)
         return ET_OK;
     int status = et_controller_restore(c, NULL, &step, error);
     if (!status && step < 0)
@@ -192,14 +201,16 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
     int status = et_run_check(c->run, error);
     if (!status)
         status = et_controller_evaluate_now(c, eval_steps, error);
-    const et_moment now = { .step = c->trainer->step,
-                            .logs = c->values,
+    const et_moment now = { .step = c->loop.trainer->step,
+                            .logs = c->loop.evaluation.values,
                             .stop = stop,
                             .rank = et_comm_rank(c->options.run.comm) };
-    for (int i = 0; !status && i < c->count; i++)
-        if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)
-            status = c->actions[i].action->class->act(c->actions[i].action, &now, error);
-    if (trains(c))
+    for (int i = 0; !status && i < c->loop.count; i++) {
+        const et_listed_action *row = &c->loop.actions[i];
+        if (row->needs && row->sees == &c->loop.evaluation)
+            status = row->action->class->act(row->action, &now, error);
+    }
+    if (et_controller_trains(c))
         et_run_touch(c->run);
     return status;
 }
@@ -292,7 +303,7 @@ static int need_for_watching(const et_controller *c, et_error *error)
     int status = need(c, c->options.evaluator, "evaluator", name, error);
     if (!status)
         status = need(c, c->model_dir, "run.model_dir", name, error);
-    if (!status && trains(c))
+    if (!status && et_controller_trains(c))
         return et_fail(error, ET_EUSAGE,
                        "`trainer` is set, but %s is for a separate process; use "
                        "et_controller_train_and_evaluate",
@@ -308,7 +319,7 @@ int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, do
     int status = need_for_watching(c, error);
     if (!status)
         status = check_eval_steps(eval_steps, error);
-    c->last = NULL;
+    c->loop.last = NULL;
     while (!status && !w.ended) {
         char *path;
         status =
@@ -325,13 +336,14 @@ int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, do
 
 int64_t et_controller_step(const et_controller *controller)
 {
-    return controller->trainer->step;
+    return controller->loop.trainer->step;
 }
 
 int64_t et_controller_steps_per_loop(const et_controller *c)
 {
-    int64_t steps = 0;
-    if (et_controller_loop_steps(c, c->trainer->step, &steps, NULL))
+    const bool known = c->outer.steps_per_loop || c->options.steps_per_loop;
+    int64_t steps;
+    if (!known || et_inner_loop_steps(&c->loop, c->loop.trainer->step, &steps, NULL))
         return 0;
     return steps;
 }

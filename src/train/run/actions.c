@@ -27,76 +27,52 @@
 static int64_t due(const et_action *action, int64_t step)
 {
     const et_own_action *self = (const et_own_action *)action;
-    if (!self->present || !self->every)
+    if (!self->every)
         return ET_ACTION_NEVER;
     return (step / self->every + 1) * self->every;
 }
 
-/* The window is what lies between two logs: its rates are what the log says of speed. */
-void et_meter_start_window(et_meter *meter)
-{
-    meter->window_start = et_clock_monotonic();
-    meter->window_steps = meter->window_units = 0;
-}
-
-void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
-{
-    double now = et_clock_monotonic();
-    meter->window_steps += steps;
-    meter->window_units += view->units;
-    meter->step_seconds = now - meter->step_start;
-    et_recent_add(&meter->rate, (double)view->units / meter->step_seconds);
-    meter->step_start = now;
-    if (!isnan(view->loss))
-        et_recent_add(&meter->loss, view->loss);
-}
-
 /* What the window's steps were like: an inner loop of the trainer's own has left it, else loop_end
  * tells it. */
-static int end_loop(et_controller *c, et_value **values, et_error *error)
+static int end_loop(et_inner_loop *loop, et_value **values, et_error *error)
 {
-    const et_trainer_class *class = c->trainer->class;
-    *values = (et_value *)c->loop_values;
-    c->loop_values = NULL;
+    const et_trainer_class *class = loop->trainer->class;
+    *values = (et_value *)loop->steps.values;
+    loop->steps.values = NULL;
     if (class->train)
         return ET_OK;
-    et_arena_release(&c->loop_arena);
-    *values = et_value_dict(&c->loop_arena);
-    return class->loop_end ? class->loop_end(c->trainer, *values, error) : ET_OK;
+    et_arena_release(&loop->steps.arena);
+    *values = et_value_dict(&loop->steps.arena);
+    return class->loop_end ? class->loop_end(loop->trainer, *values, error) : ET_OK;
 }
 
 /* That, with rate and epoch of the last step. */
-static int collect(et_controller *c, et_error *error)
+static int collect(et_inner_loop *loop, et_error *error)
 {
-    const et_trainer *trainer = c->trainer;
-    et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
     et_value *values;
-    int status = end_loop(c, &values, error);
+    int status = end_loop(loop, &values, error);
     if (status)
         return status;
-    if (trainer->class->view)
-        trainer->class->view(trainer, &view);
+    const et_trainer_view view = et_inner_loop_view(loop);
     if (!isnan(view.learning_rate))
         et_value_set_float(values, ET_LOGGED_LEARNING_RATE, view.learning_rate);
     if (view.epoch)
         et_value_set_int(values, "epoch", view.epoch);
-    c->loop_values = values;
+    loop->steps.values = values;
     return et_value_failed(values) ? et_alloc_failed(error, 0, "a log") : ET_OK;
 }
 
-static double add_rates(const et_controller *c, et_value *time)
+static double add_rates(const et_inner_loop *loop, et_value *time)
 {
-    const et_trainer *trainer = c->trainer;
-    double seconds = et_clock_monotonic() - c->meter.window_start;
-    double steps_per_second = (double)c->meter.window_steps / seconds;
-    et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
-    if (trainer->class->view)
-        trainer->class->view(trainer, &view);
+    const et_meter *meter = &loop->meter;
+    double seconds = et_clock_monotonic() - meter->window_start;
+    double steps_per_second = (double)meter->window_steps / seconds;
+    const et_trainer_view view = et_inner_loop_view(loop);
     char name[64];
     snprintf(name, sizeof name, "%ss_per_second", view.unit ? view.unit : "unit");
     et_value_set_float(time, "steps_per_second", steps_per_second);
     if (view.unit)
-        et_value_set_float(time, name, (double)c->meter.window_units / seconds);
+        et_value_set_float(time, name, (double)meter->window_units / seconds);
     return steps_per_second;
 }
 
@@ -117,7 +93,7 @@ static int write_log(const et_controller *c, et_sink *sink, int64_t step, const 
 static void tell_values(const et_controller *c, const char *line, const et_value *values)
 {
     et_strbuf text = ET_STRBUF_INIT;
-    if (!c->by_call || !c->options.run.observer.tell)
+    if (!et_controller_is_called(c) || !c->options.run.observer.tell)
         return;
     et_json_print(&text, values, 0);
     et_controller_tell(c, "%s | output: %s", line, et_strbuf_text(&text));
@@ -128,16 +104,16 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, ET_LOGGED_TRAIN);
-    int status = train ? et_value_merge(train, c->loop_values, error)
+    int status = train ? et_value_merge(train, c->loop.steps.values, error)
                        : et_alloc_failed(error, sizeof *logs, "a log");
-    double rate = add_rates(c, et_value_set_dict(train, ET_SINK_TIME));
+    double rate = add_rates(&c->loop, et_value_set_dict(train, ET_SINK_TIME));
     if (!status)
         status = write_log(c, c->outer.summaries, step, logs, error);
     et_arena_release(&arena);
     char line[80];
     snprintf(line, sizeof line, "train | step: %6lld | steps/sec: %6.1f", (long long)step, rate);
     if (!status)
-        tell_values(c, line, c->loop_values);
+        tell_values(c, line, c->loop.steps.values);
     return status;
 }
 
@@ -145,13 +121,13 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
 static int act_log(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
-    const et_trainer_class *class = c->trainer->class;
-    int status = collect(c, error);
+    et_trainer *trainer = c->loop.trainer;
+    int status = collect(&c->loop, error);
     if (!status)
         status = log_window(c, now->step, error);
-    if (!status && class->loop_begin && !class->train)
-        status = class->loop_begin(c->trainer, error);
-    et_meter_start_window(&c->meter);
+    if (!status && trainer->class->loop_begin && !trainer->class->train)
+        status = trainer->class->loop_begin(trainer, error);
+    et_meter_start_window(&c->loop.meter);
     return status;
 }
 
@@ -163,7 +139,7 @@ static bool stops(void *controller)
 /* The values, and how long they took: the clock is in the log only. */
 static int log_values(et_controller *c, const et_value *values, double seconds, et_error *error)
 {
-    int64_t step = c->trainer->step;
+    int64_t step = c->loop.trainer->step;
     const et_outer_loop_options *outer = &c->outer;
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
@@ -184,7 +160,7 @@ static int log_values(et_controller *c, const et_value *values, double seconds, 
 static void tell_evaluation(const et_controller *c, const et_value *values, double seconds)
 {
     char line[120];
-    int64_t step = c->trainer->step;
+    int64_t step = c->loop.trainer->step;
     if (isnan(c->evaluation_rate))
         snprintf(line, sizeof line, " eval | step: %6lld | eval time: %6.1f sec", (long long)step,
                  seconds);
@@ -208,14 +184,15 @@ static int note_best(et_controller *c, int64_t step, et_value *values, et_error 
 
 int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
 {
-    int64_t step = c->trainer->step;
+    int64_t step = c->loop.trainer->step;
     et_evaluator *evaluator = c->options.evaluator;
     et_controller_sane(c);
     et_assert(evaluator && limit >= -1);
     limit = limit < 0 ? 0 : limit;
-    et_arena_release(&c->arena);
-    c->values = c->last = NULL;
-    et_value *values = et_value_dict(&c->arena);
+    et_inner_loop *loop = &c->loop;
+    et_arena_release(&loop->evaluation.arena);
+    loop->evaluation.values = loop->last = NULL;
+    et_value *values = et_value_dict(&loop->evaluation.arena);
     if (limit)
         et_controller_tell(c, " eval | step: %6lld | running %lld steps of evaluation...",
                            (long long)step, (long long)limit);
@@ -234,8 +211,8 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
         status = log_values(c, values, et_clock_monotonic() - start, error);
     if (!status)
         tell_evaluation(c, values, seconds);
-    c->values = c->last = status ? NULL : values;
-    c->meter.window_start += et_clock_monotonic() - start; /* rates are those of training */
+    loop->evaluation.values = loop->last = status ? NULL : values;
+    loop->meter.window_start += et_clock_monotonic() - start; /* rates are those of training */
     return status;
 }
 
@@ -258,7 +235,7 @@ bool et_controller_has_enough(const et_controller *c)
 static int act_validate(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
-    int status = et_controller_evaluate_now(c, c->goal.eval_steps, error);
+    int status = et_controller_evaluate_now(c, c->eval_steps, error);
     *now->stop |= !status && et_controller_has_enough(c);
     return status;
 }
@@ -277,14 +254,10 @@ static const et_action_class classes[ET_OWN_ACTIONS] = {
     [ET_OWN_SAVE] = { "save", due, act_save },
 };
 
-/* Which evaluation a loop has is said when it is run. */
 void et_controller_make_own(et_controller *c)
 {
-    const et_controller_options *o = &c->options;
-    const int64_t every[ET_OWN_ACTIONS] = { o->summary_interval, 0, o->checkpoint_interval };
-    const bool present[ET_OWN_ACTIONS] = { true, false, c->model_dir != NULL };
     for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        c->own[i] = (et_own_action){ { &classes[i] }, c, every[i], present[i] };
+        c->own[i] = (et_own_action){ .action = { &classes[i] }, .controller = c };
 }
 
 void et_controller_tell(const et_controller *c, const char *format, ...)
@@ -292,7 +265,7 @@ void et_controller_tell(const et_controller *c, const char *format, ...)
     const et_observer *observer = &c->options.run.observer;
     et_strbuf line = ET_STRBUF_INIT;
     va_list arguments;
-    if (!c->by_call || !observer->tell)
+    if (!et_controller_is_called(c) || !observer->tell)
         return;
     va_start(arguments, format);
     et_strbuf_vprintf(&line, format, arguments);

@@ -1,13 +1,10 @@
-/* Controllers, for the command: names and texts that it shows, beyond <etude/controller.h>. */
+/* What <etude/controller.h> leaves to the command. */
 #ifndef ETUDE_TRAIN_RUN_CONTROLLER_H
 #define ETUDE_TRAIN_RUN_CONTROLLER_H
 
 #include <etude/controller.h>
 
-#include "train/run/run.h"
-
-/* What a step's span is called in a trace of the device. */
-#define ET_CONTROLLER_STEP_SPAN "step"
+#include "train/run/inner_loop.h"
 
 /* The best evaluation so far: its step, -1 if there is none, and its value. */
 int64_t et_controller_best(const et_controller *controller, double *value);
@@ -15,11 +12,6 @@ int64_t et_controller_best(const et_controller *controller, double *value);
 /* Whether the last evaluation of this process was better than all before it, of which there was at
  * least one: by its metric, or as good and with a lower loss (run.best_tie). */
 bool et_controller_improving(const et_controller *controller);
-
-/* What people read when a run is interrupted. */
-#define ET_CONTROLLER_RESUMES "The same command resumes from there."
-#define ET_CONTROLLER_NOT_BEGUN                                                                    \
-    "interrupted before the first step: nothing to save. The same command starts again."
 
 /* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. Of
  * one that is driven call by call: never. */

@@ -3,12 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/values/value.h"
-#include "train/run/controller_private.h"
-
-static const char *name_of(const et_controller *c, int action)
-{
-    return action < c->count ? c->actions[action].action->class->name : "";
-}
+#include "train/run/inner_loop.h"
 
 /* In lists a number that JSON has no text for, and a dict, are a dict of one of these members. */
 #define REAL "real"
@@ -87,108 +82,121 @@ static void restore_values(et_value *to, const et_value *dict)
     }
 }
 
-/* NULL where dict has none of that name. */
-static int restore_logs(et_arena *arena, const et_value *dict, const char *name,
-                        const et_value **out, et_error *error)
+/* Nothing where dict has none of that name. */
+static int restore_logs(et_logged *logged, const et_value *dict, const char *name, et_error *error)
 {
     const et_value *values = et_value_get(dict, name);
-    *out = NULL;
+    logged->values = NULL;
     if (!values)
         return ET_OK;
-    et_arena_release(arena);
-    et_value *copy = et_value_dict(arena);
+    et_arena_release(&logged->arena);
+    et_value *copy = et_value_dict(&logged->arena);
     restore_values(copy, values);
-    *out = copy;
+    logged->values = copy;
     return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
 }
 
-/* Where the inner loop began: here, if the one that ended here has nothing left to do. */
-static int64_t began(const et_controller *c)
+/* Where every row ends loops, what is due is due at a loop's last step, wherever the loop began. */
+static bool asks_for_begin(const et_inner_loop *loop)
 {
-    return c->at_boundary && c->next >= c->count ? c->trainer->step : c->loop_began;
+    bool asks = false;
+    for (int i = 0; i < loop->count; i++)
+        asks |= loop->actions[i].asked && !loop->actions[i].ends_loop;
+    return asks;
 }
 
-/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}, by call
- * "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call; what actions
- * have yet to see: "evaluation", "inner_loop". */
+/* A loop that has nothing left to do is over. */
+static bool is_within_loop(const et_inner_loop *loop)
+{
+    const et_place *place = &loop->place;
+    return place->began < loop->trainer->step &&
+           !(place->at_boundary && place->next >= loop->count);
+}
+
+/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}; within a
+ * loop "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call; what
+ * actions have yet to see: "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
-    const et_controller *c = self;
-    et_value_set_int(dict, "step", c->trainer->step);
-    et_value_set_string(dict, "next", name_of(c, c->next));
-    et_value_set_string(dict, "stopped_by", name_of(c, c->stopper));
-    if (c->by_call)
-        et_value_set_int(dict, "loop", began(c));
-    if (c->by_call && c->stopper < c->count)
-        et_value_set_int(dict, "stopped_target", c->stopped_target);
-    if (c->values && c->next < c->count)
-        save_values(et_value_set_dict(dict, "evaluation"), c->values);
-    if (c->by_call && c->loop_values && c->next < c->count)
-        save_values(et_value_set_dict(dict, "inner_loop"), c->loop_values);
-    et_part_set_real(dict, "recent_loss", c->meter.loss.sum);
-    return et_part_set_real(dict, "recent_weight", c->meter.loss.weight)
+    const et_inner_loop *loop = self;
+    const et_place *place = &loop->place;
+    const bool pending = place->next < loop->count;
+    et_value_set_int(dict, "step", loop->trainer->step);
+    et_value_set_string(dict, "next", et_inner_loop_name(loop, place->next));
+    et_value_set_string(dict, "stopped_by", et_inner_loop_name(loop, place->stopper));
+    if (asks_for_begin(loop) && is_within_loop(loop))
+        et_value_set_int(dict, "loop", place->began);
+    if (place->stopper < loop->count && place->stopped_target >= 0)
+        et_value_set_int(dict, "stopped_target", place->stopped_target);
+    if (pending && loop->evaluation.values)
+        save_values(et_value_set_dict(dict, "evaluation"), loop->evaluation.values);
+    if (pending && loop->steps.values)
+        save_values(et_value_set_dict(dict, "inner_loop"), loop->steps.values);
+    et_part_set_real(dict, "recent_loss", loop->meter.loss.sum);
+    return et_part_set_real(dict, "recent_weight", loop->meter.loss.weight)
                ? ET_OK
                : et_alloc_failed(error, 0, "the state");
 }
 
 /* By name, so that actions may come and go between versions. "" is the end of the list. A name
  * that is not there any more is an error: what should have acted next is not known. */
-static int restore_action(et_controller *c, const et_value *dict, const char *key, int *action,
+static int restore_action(et_inner_loop *loop, const et_value *dict, const char *key, int *action,
                           et_error *error)
 {
     const char *name;
     int status = et_value_read_string(dict, key, &name, error);
     if (status)
         return status;
-    for (*action = 0; *action < c->count; ++*action)
-        if (!strcmp(name_of(c, *action), name))
+    for (*action = 0; *action < loop->count; ++*action)
+        if (!strcmp(et_inner_loop_name(loop, *action), name))
             return ET_OK;
     return *name ? et_fail(error, ET_EFORMAT, "%s: no action is called %s", key, name) : ET_OK;
 }
 
 /* Steps are not negative, and a loop began no later than here. */
-static int restore_steps(et_controller *c, const et_value *dict, et_error *error)
+static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *error)
 {
-    int64_t step, loop;
+    int64_t step, began;
     int status = et_value_read_int(dict, "step", &step, error);
     if (!status && step < 0)
         status = et_fail(error, ET_EFORMAT, "step: %lld is negative", (long long)step);
     if (status)
         return status;
-    loop = step;
-    if (c->by_call && et_value_get(dict, "loop"))
-        status = et_value_read_int(dict, "loop", &loop, error);
-    if (!status && (loop < 0 || loop > step))
+    began = step;
+    if (asks_for_begin(loop) && et_value_get(dict, "loop"))
+        status = et_value_read_int(dict, "loop", &began, error);
+    if (!status && (began < 0 || began > step))
         status = et_fail(error, ET_EFORMAT, "loop: began at step %lld, but the step is %lld",
-                         (long long)loop, (long long)step);
-    c->trainer->step = step;
-    c->loop_began = loop;
+                         (long long)began, (long long)step);
+    loop->trainer->step = step;
+    loop->place.began = began;
     return status;
 }
 
 static int restore_progress(void *self, const et_value *dict, et_error *error)
 {
-    et_controller *c = self;
-    int status = restore_steps(c, dict, error);
+    et_inner_loop *loop = self;
+    et_place *place = &loop->place;
+    int status = restore_steps(loop, dict, error);
     if (!status)
-        status = et_part_read_real(dict, "recent_loss", &c->meter.loss.sum, error);
+        status = et_part_read_real(dict, "recent_loss", &loop->meter.loss.sum, error);
     if (!status)
-        status = et_part_read_real(dict, "recent_weight", &c->meter.loss.weight, error);
+        status = et_part_read_real(dict, "recent_weight", &loop->meter.loss.weight, error);
     if (!status)
-        status = restore_action(c, dict, "next", &c->next, error);
+        status = restore_action(loop, dict, "next", &place->next, error);
     if (!status)
-        status = restore_action(c, dict, "stopped_by", &c->stopper, error);
-    c->stopped_target = -1;
+        status = restore_action(loop, dict, "stopped_by", &place->stopper, error);
+    place->stopped_target = -1;
     if (!status && et_value_get(dict, "stopped_target"))
-        status = et_value_read_int(dict, "stopped_target", &c->stopped_target, error);
-    c->stop_restored = true;
+        status = et_value_read_int(dict, "stopped_target", &place->stopped_target, error);
+    place->stop_restored = true;
     if (!status)
-        status = restore_logs(&c->arena, dict, "evaluation", &c->values, error);
+        status = restore_logs(&loop->evaluation, dict, "evaluation", error);
     if (!status)
-        status = restore_logs(&c->loop_arena, dict, "inner_loop", &c->loop_values, error);
-    c->at_boundary = c->next < c->count;
-    c->last = NULL;
+        status = restore_logs(&loop->steps, dict, "inner_loop", error);
+    place->at_boundary = place->next < loop->count;
+    loop->last = NULL;
     return status;
 }
 
-const et_part_class et_controller_progress = { "progress", save_progress, restore_progress };
+const et_part_class et_progress_part = { "progress", save_progress, restore_progress };

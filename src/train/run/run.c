@@ -399,6 +399,16 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error)
 
 /* ---- requests ---- */
 
+et_comm *et_run_comm(const et_run *run)
+{
+    return run->options.comm;
+}
+
+const char *et_run_directory(const et_run *run)
+{
+    return run->options.model_dir;
+}
+
 int et_run_check(et_run *run, et_error *error)
 {
     return run->checkpoints ? et_checkpoints_check_lock(run->checkpoints, error) : ET_OK;

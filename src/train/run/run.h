@@ -7,6 +7,9 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/recent.h"
 
+et_comm *et_run_comm(const et_run *run);
+const char *et_run_directory(const et_run *run); /* NULL: nothing is saved */
+
 /* Tells people a line. */
 void et_run_tell(const et_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Tells the library's warnings that have come since, where the program has no log function: to the

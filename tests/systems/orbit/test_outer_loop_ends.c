@@ -169,6 +169,7 @@ static void test_outer_loop_ends__ended_call(void **state)
         { 12, 6, 6, true },   { 12, 0, 6, true }, /* that call again: it has ended */
         { 12, 0, 12, false }, { 21, 15, 15, false }, { 18, 0, 18, true },
         { 18, 0, 18, false }, { 24, 21, 21, false }, { 24, 0, 24, false },
+        { 36, 30, 30, true }, { 36, 0, 36, false }, /* stopped by this process */
     };
     play p;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {

@@ -1,0 +1,423 @@
+/* Invariants:
+ *   (1) between boundaries nothing but steps happens;
+ *   (2) place.next is the first action of this step that has not acted; it is in the state, by
+ * name, as is place.stopper, the one that has ended the run: what it ended is finished for good;
+ *   (3) whether a run was interrupted shows nowhere in what it computes, logs or keeps in the
+ *       end. */
+#include "train/run/inner_loop.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/text/format.h"
+#include "engine/comm/comm.h"
+#include "train/run/trainer.h"
+
+/* ---- making ---- */
+
+int et_inner_loop_init(et_inner_loop *loop, size_t actions, et_error *error)
+{
+    loop->actions = et_alloc(actions, sizeof *loop->actions);
+    return loop->actions ? ET_OK
+                         : et_alloc_failed(error, actions * sizeof *loop->actions, "actions");
+}
+
+void et_inner_loop_release(et_inner_loop *loop)
+{
+    et_recovery_release(&loop->recovery);
+    et_free(loop->actions);
+    et_arena_release(&loop->evaluation.arena);
+    et_arena_release(&loop->steps.arena);
+    *loop = (et_inner_loop){ .trainer = NULL };
+}
+
+void et_inner_loop_list(et_inner_loop *loop, et_listed_action one)
+{
+    et_assert(!one.needs || one.sees);
+    loop->actions[loop->count++] = one;
+    loop->place.next = loop->place.stopper = loop->count;
+}
+
+const char *et_inner_loop_name(const et_inner_loop *loop, int action)
+{
+    return action < loop->count ? loop->actions[action].action->class->name : "";
+}
+
+void et_inner_loop_sane(const et_inner_loop *loop)
+{
+    const et_place *place = &loop->place;
+    et_assert(loop->trainer && loop->run && loop->track && loop->actions);
+    et_assert(place->next >= 0 && place->next <= loop->count);
+    et_assert(place->stopper >= 0 && place->stopper <= loop->count);
+    et_assert(place->next == loop->count || place->at_boundary);
+    et_assert(loop->trainer->step >= 0 && place->began >= 0);
+    et_assert(loop->meter.window_steps >= 0);
+    for (int i = 0; i < loop->count; i++)
+        et_assert(loop->actions[i].action && loop->actions[i].sees);
+}
+
+int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
+{
+    et_trainer *trainer = loop->trainer;
+    int status = et_run_restore(loop->run, step, error);
+    if (status || *step >= 0)
+        return status;
+    trainer->step = 0;
+    loop->place = (et_place){ .next = loop->count, .stopper = loop->count };
+    if (trainer->class->start)
+        status = trainer->class->start(trainer, error);
+    if (!status && trainer->class->loop_begin)
+        status = trainer->class->loop_begin(trainer, error);
+    return status;
+}
+
+/* ---- rates ---- */
+
+/* The window is what lies between two logs: its rates are what the log says of speed. */
+void et_meter_start_window(et_meter *meter)
+{
+    meter->window_start = et_clock_monotonic();
+    meter->window_steps = meter->window_units = 0;
+}
+
+void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
+{
+    double now = et_clock_monotonic();
+    meter->window_steps += steps;
+    meter->window_units += view->units;
+    meter->step_seconds = now - meter->step_start;
+    et_recent_add(&meter->rate, (double)view->units / meter->step_seconds);
+    meter->step_start = now;
+    if (!isnan(view->loss))
+        et_recent_add(&meter->loss, view->loss);
+}
+
+et_trainer_view et_inner_loop_view(const et_inner_loop *loop)
+{
+    et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
+    if (loop->trainer->class->view)
+        loop->trainer->class->view(loop->trainer, &view);
+    return view;
+}
+
+/* Every step, also without an observer, so that rate and loss are there when one is asked for. Of a
+ * trainer's own inner loop all its steps at once. */
+static void show(et_inner_loop *loop, int64_t steps)
+{
+    const et_trainer_view view = et_inner_loop_view(loop);
+    et_meter *meter = &loop->meter;
+    et_meter_add(meter, &view, steps);
+    const et_showing showing = { .step = loop->trainer->step,
+                                 .steps = loop->goal.target,
+                                 .loss = et_recent_mean(meter->loss),
+                                 .learning_rate = view.learning_rate,
+                                 .rate = view.unit ? et_recent_mean(meter->rate) : NAN,
+                                 .unit = view.unit,
+                                 .epoch = view.epoch,
+                                 .time = meter->step_start,
+                                 .units = view.units,
+                                 .seconds = meter->step_seconds };
+    et_run_show(loop->run, &showing);
+}
+
+/* ---- steps ---- */
+
+static const et_activity step_activity = { .name = ET_RUN_STEP_SPAN, .kind = "step" };
+
+int et_inner_loop_check_count(const et_inner_loop *loop, et_error *error)
+{
+    const et_error *failure = &loop->miscounted;
+    return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
+}
+
+/* A count that went wrong is no step that could be saved. */
+static int check_count(et_inner_loop *loop, int64_t before, int64_t steps, et_error *error)
+{
+    int status = et_trainer_advanced(loop->trainer, before, steps, &loop->miscounted);
+    return status ? et_inner_loop_check_count(loop, error) : ET_OK;
+}
+
+/* One step as a span of the trace; steps count from 1 there, as in logs. */
+static int run_step(et_inner_loop *loop, et_error *error)
+{
+    et_trainer *trainer = loop->trainer;
+    int64_t before = trainer->step;
+    et_track_begin(loop->track, &step_activity, before + 1);
+    int status = trainer->class->step(trainer, error);
+    et_track_end(loop->track);
+    trainer->step += !status;
+    return status ? status : check_count(loop, before, 1, error);
+}
+
+/* All steps up to `until`, by the trainer's own inner loop. */
+static int run_train(et_inner_loop *loop, int64_t until, et_error *error)
+{
+    et_arena_release(&loop->steps.arena);
+    et_value *values = et_value_dict(&loop->steps.arena);
+    const int64_t before = loop->trainer->step;
+    et_track_begin(loop->track, &step_activity, before + 1);
+    int status = values ? et_trainer_run(loop->trainer, until - before, values, error)
+                        : et_alloc_failed(error, sizeof *values, "a log");
+    et_track_end(loop->track);
+    if (!status)
+        status = check_count(loop, before, until - before, error);
+    loop->steps.values = status ? NULL : values;
+    return status;
+}
+
+/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before, and save_and_stop says what that
+ * means. A step is done whole or not at all, so requests are served between steps. */
+static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
+{
+    et_trainer *trainer = loop->trainer;
+    et_assert(until > trainer->step);
+    int counted = et_inner_loop_check_count(loop, error);
+    if (counted)
+        return counted;
+    loop->place.at_boundary = false;
+    loop->meter.step_start = et_clock_monotonic();
+    while (trainer->step < until) {
+        const int64_t before = trainer->step;
+        int status = et_run_between_steps(loop->run, before, error);
+        if (!status)
+            status = trainer->class->train ? run_train(loop, until, error) : run_step(loop, error);
+        if (status)
+            return status;
+        et_run_touch(loop->run);
+        show(loop, trainer->step - before);
+    }
+    loop->place.at_boundary = true;
+    return ET_OK;
+}
+
+int et_inner_loop_steps(const et_inner_loop *loop, int64_t step, int64_t *steps, et_error *error)
+{
+    const et_loop_length *length = &loop->length;
+    *steps = length->steps ? length->steps(length->payload, step) : length->constant;
+    if (!length->steps && !*steps)
+        *steps = INT64_MAX;
+    if (*steps > 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "steps_per_loop gives %lld after step %lld; it must give at least 1",
+                   (long long)*steps, (long long)step);
+}
+
+static int64_t next_due(const et_listed_action *listed, int64_t step)
+{
+    return listed->asked ? listed->asked->class->due(listed->asked, step) : step + 1;
+}
+
+/* Where the loop that began at place.began ends. With 1000 steps, from 250, and rows that are due
+ * every 100 and 400 steps: 300. A loop that is under way where settings have changed ends with the
+ * next step. */
+static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *error)
+{
+    const int64_t from = loop->place.began, step = loop->trainer->step;
+    int64_t steps;
+    et_assert(step < loop->goal.target && loop->place.next == loop->count);
+    int status = et_inner_loop_steps(loop, from, &steps, error);
+    if (status)
+        return status;
+    *until = loop->goal.target;
+    if (steps < *until - from)
+        *until = from + steps;
+    for (int i = 0; i < loop->count; i++) {
+        const et_listed_action *listed = &loop->actions[i];
+        const int64_t due = listed->ends_loop ? next_due(listed, from) : *until;
+        et_assert(!listed->ends_loop || due > from);
+        *until = due < *until ? due : *until;
+    }
+    *until = *until > step ? *until : step + 1;
+    return ET_OK;
+}
+
+/* ---- actions ---- */
+
+/* Whether it was due when this step's actions began to act: since the loop began or, where that is
+ * no longer known, exactly here. */
+static bool was_due(const et_inner_loop *loop, const et_listed_action *listed)
+{
+    const int64_t step = loop->trainer->step, began = loop->place.began;
+    const int64_t since = began < step ? began : step - 1;
+    return !listed->asked || (since >= 0 && next_due(listed, since) <= step);
+}
+
+static bool has_ended(const et_inner_loop *loop)
+{
+    return loop->trainer->step >= loop->goal.target;
+}
+
+static bool is_stopped(const et_inner_loop *loop)
+{
+    return loop->place.stopper < loop->count;
+}
+
+/* Where an action has ended the run those before it that were not due act too, as at any end; what
+ * was due has acted. */
+static bool acts(const et_inner_loop *loop, int i)
+{
+    const et_listed_action *listed = &loop->actions[i];
+    const unsigned when = listed->acts;
+    if (!when || i == loop->place.stopper || (listed->needs && !listed->sees->values))
+        return false;
+    if (is_stopped(loop))
+        return i > loop->place.stopper || !was_due(loop, listed);
+    return (when & ET_ACTS_EACH_LOOP) || (when & ET_ACTS_WHEN_DUE && was_due(loop, listed)) ||
+           (when & ET_ACTS_WHEN_EVALUATED && loop->evaluation.values) ||
+           (when & ET_ACTS_AT_END && has_ended(loop));
+}
+
+/* *stops: the action ends the run, which it did not before. */
+static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *stops,
+                   et_error *error)
+{
+    et_action *action = listed->action;
+    int64_t step = loop->trainer->step;
+    const et_moment now = { .step = step,
+                            .end = has_ended(loop) || is_stopped(loop),
+                            .logs = listed->sees->values,
+                            .stop = stops,
+                            .rank = et_comm_rank(et_run_comm(loop->run)) };
+    et_run_touch(loop->run);
+    et_assert(loop->place.at_boundary && !loop->miscounted.status);
+    et_track_begin(loop->track, listed->activity, step);
+    int status = et_run_check(loop->run, error);
+    if (!status && loop->trainer->class->gather)
+        status = loop->trainer->class->gather(loop->trainer, error);
+    if (!status)
+        status = action->class->act(action, &now, error);
+    et_track_end(loop->track);
+    *stops = *stops && !now.end;
+    return status;
+}
+
+static void note_stop(et_inner_loop *loop, int stopper)
+{
+    et_place *place = &loop->place;
+    place->stopper = stopper;
+    place->stopped_target = loop->goal.call ? loop->goal.target : -1;
+    place->stop_restored = false;
+    place->next = 0;
+}
+
+/* Lets this step's actions act, from `next` on; none writes where another process works by now.
+ * That one counts as done while it acts: what the save saves has nothing left to do. */
+static int act(et_inner_loop *loop, et_error *error)
+{
+    et_place *place = &loop->place;
+    while (place->next < loop->count) {
+        int i = place->next++;
+        bool stops = false;
+        int status = acts(loop, i) ? act_one(loop, &loop->actions[i], &stops, error) : ET_OK;
+        if (status) {
+            place->next = i;
+            return status;
+        }
+        if (stops)
+            note_stop(loop, i);
+    }
+    if (place->at_boundary)
+        place->began = loop->trainer->step;
+    loop->steps.values = NULL;
+    return ET_OK;
+}
+
+static void begin_boundary(et_inner_loop *loop)
+{
+    et_assert(loop->place.at_boundary && loop->place.next == loop->count);
+    loop->place.next = 0;
+    loop->evaluation.values = NULL;
+}
+
+/* ---- the loop ---- */
+
+/* The save is waited for: the process ends when this has returned. Before the first step there
+ * is nothing to save, and the message says so. */
+static int save_and_stop(et_inner_loop *loop, et_error *error)
+{
+    int64_t step = loop->trainer->step;
+    et_comm_resume(et_run_comm(loop->run));
+    int status = et_run_save_unsaved(loop->run, step, true, error);
+    if (!status)
+        status = et_run_await_saves(loop->run, step, error);
+    status = et_run_agree(loop->run, status, error);
+    if (status)
+        return status;
+    if (!et_run_directory(loop->run))
+        return et_fail(error, ET_EINTERRUPTED,
+                       "interrupted after step %s; not saved, because there is no model_dir",
+                       et_format_count(step).text);
+    return step ? et_fail(error, ET_EINTERRUPTED, "interrupted: saved step %s. %s",
+                          et_format_count(step).text, ET_RUN_RESUMES)
+                : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
+}
+
+/* What the checkpoint had left to do is done next, as where a run goes on. */
+static int go_back(et_inner_loop *loop, et_error *error)
+{
+    int status = et_recovery_go_back(&loop->recovery, loop->run, loop->trainer, error);
+    et_meter_start_window(&loop->meter);
+    if (!status && error)
+        *error = (et_error)ET_ERROR_INIT; /* the step's: it has not failed the run */
+    return status;
+}
+
+/* A stop ends its call alone, and that call again where the run goes on in a process that makes the
+ * same ones. */
+static void begin_call(et_inner_loop *loop)
+{
+    et_place *place = &loop->place;
+    bool same = place->stop_restored && place->stopped_target == loop->goal.target;
+    place->stop_restored = false;
+    if (loop->goal.call && !same)
+        place->stopper = loop->count;
+}
+
+/* Up to the end, or where an action has ended the run. */
+static int run_loops(et_inner_loop *loop, et_error *error)
+{
+    const bool stopped = is_stopped(loop);
+    int status = act(loop, error); /* what the last interruption cut short */
+    bool told = !loop->goal.call;
+    if (!status && stopped)
+        begin_call(loop);
+    while (!status && !is_stopped(loop) && !has_ended(loop)) {
+        int64_t until;
+        status = next_boundary(loop, &until, error);
+        if (!status && !told)
+            et_run_tell(loop->run, "train | step: %6lld | training until step %lld...",
+                        (long long)loop->trainer->step, (long long)loop->goal.target);
+        told = true;
+        if (!status)
+            status = run_steps(loop, until, error);
+        if (status == ET_EDIVERGED)
+            status = go_back(loop, error);
+        else if (!status)
+            begin_boundary(loop);
+        if (!status)
+            status = act(loop, error);
+    }
+    return status;
+}
+
+/* What a run that went past the target has yet to do is for the call that it was made in. */
+int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error)
+{
+    et_inner_loop_sane(loop);
+    et_assert(goal->target >= 0);
+    loop->goal = *goal;
+    loop->last = loop->place.next < loop->count ? loop->evaluation.values : NULL;
+    et_meter_start_window(&loop->meter);
+    bool past = loop->trainer->step > goal->target;
+    int status = past ? ET_OK : et_run_agree(loop->run, run_loops(loop, error), error);
+    if (!status && goal->saves)
+        status = et_run_save_unsaved(loop->run, loop->trainer->step, false, error);
+    if (status == ET_EINTERRUPTED)
+        return save_and_stop(loop, error);
+    if (!status)
+        status = et_run_finish_saves(loop->run, loop->trainer->step, error);
+    return et_run_agree(loop->run, status, error);
+}
