@@ -1,7 +1,7 @@
 /* An evaluator. A run goes from the first position of the source to the end of its pass and adds
  * weight times value, batch by batch. Doubles are added in the order of batches, so every run has
- * the same bits, for any number of ranks: ranks keep weight and values of their batches and add
- * them when all are known (share.h). */
+ * the same bits, for any number of ranks: the row of a batch is the weight and the value of each
+ * metric, and rows come in that order (share.h). */
 #include <etude/loop_evaluator.h>
 
 #include <math.h>
@@ -17,8 +17,6 @@
 #include "systems/tfsnippet/measures.h"
 #include "train/step/share.h"
 
-#define KEPT "kept" /* of a batch */
-
 struct et_loop_evaluator {
     et_loop *loop; /* borrowed */
     et_loop_evaluator_options options;
@@ -27,12 +25,11 @@ struct et_loop_evaluator {
     et_measures measures;
     et_bound_values bound;
     et_batch_cursor cursor;
-    double *values; /* [metrics]: of a batch, */
-    double *counts; /* and what each weighs; 0: it has none */
+    double *row; /* [2, metrics], of a batch: what each metric weighs, 0: it has none; its value */
     double *sums, *weights;
-    et_share share;       /* who evaluates which batch */
-    et_arena arena;       /* of what is kept of a batch */
-    et_loop_metric *last; /* [metrics]: those that had values in the last run come first */
+    et_share share;        /* who evaluates which batch */
+    et_bound_values *more; /* of the run */
+    et_loop_metric *last;  /* [metrics]: those that had values in the last run come first */
     int last_count;
     bool running;
 };
@@ -54,28 +51,19 @@ static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_err
                : ET_OK;
 }
 
-static void add(et_loop_evaluator *e)
-{
-    for (int i = 0; i < e->measures.count; i++)
-        if (e->counts[i] > 0) {
-            e->sums[i] += e->counts[i] * e->values[i];
-            e->weights[i] += e->counts[i];
-        }
-}
-
-/* What a rank has kept: of each metric what its value weighs, and the value. */
-static int add_kept(void *self, const et_value *outputs, et_error *error)
+static int add(void *self, const void *row, size_t size, et_error *error)
 {
     et_loop_evaluator *e = self;
-    const et_value *list = et_value_get(outputs, KEPT);
-    if (!list || list->count != 2 * (size_t)e->measures.count)
+    const int metrics = e->measures.count;
+    if (size != 2 * (size_t)metrics * sizeof(double))
         return et_fail(error, ET_EFAIL, "ranks evaluate different metrics");
-    const et_value *one = list->first;
-    for (int i = 0; i < e->measures.count; i++, one = one->next->next) {
-        e->counts[i] = one->real;
-        e->values[i] = one->next->real;
-    }
-    add(e);
+    if (row != e->row)
+        memcpy(e->row, row, size);
+    for (int i = 0; i < metrics; i++)
+        if (e->row[i] > 0) {
+            e->sums[i] += e->row[i] * e->row[metrics + i];
+            e->weights[i] += e->row[i];
+        }
     return ET_OK;
 }
 
@@ -83,9 +71,9 @@ static int add_kept(void *self, const et_value *outputs, et_error *error)
 static void open_share(et_loop_evaluator *e)
 {
     bool together = e->options.pass || e->options.run_batch_by_ranks;
-    e->share.options = (et_share_options){ .comm = together ? e->loop->options.comm : NULL,
-                                           .output = add_kept,
-                                           .self = e };
+    e->share.options =
+        (et_share_options){ .comm = together ? e->loop->options.comm : NULL, .self = e };
+    e->share.row = add;
 }
 
 static int open_parts(et_loop_evaluator *e, et_error *error)
@@ -113,14 +101,13 @@ static int open_parts(et_loop_evaluator *e, et_error *error)
 static int open_sums(et_loop_evaluator *e, et_error *error)
 {
     size_t count = (size_t)e->measures.count;
-    e->values = et_alloc_zero(count, sizeof *e->values);
-    e->counts = et_alloc_zero(count, sizeof *e->counts);
+    e->row = et_alloc_zero(2 * count, sizeof *e->row);
     e->sums = et_alloc_zero(count, sizeof *e->sums);
     e->weights = et_alloc_zero(count, sizeof *e->weights);
     e->last = et_alloc_zero(count, sizeof *e->last);
-    return e->values && e->counts && e->sums && e->weights && e->last
+    return e->row && e->sums && e->weights && e->last
                ? ET_OK
-               : et_alloc_failed(error, 5 * count * sizeof *e->values, "an evaluator");
+               : et_alloc_failed(error, 5 * count * sizeof *e->row, "an evaluator");
 }
 
 int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
@@ -154,9 +141,7 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
     et_bound_values_release(&e->bound);
     et_batch_cursor_release(&e->cursor);
     et_share_release(&e->share);
-    et_arena_release(&e->arena);
-    et_free(e->values);
-    et_free(e->counts);
+    et_free(e->row);
     et_free(e->sums);
     et_free(e->weights);
     et_free(e->last);
@@ -178,51 +163,33 @@ static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
                          "a batch has the weight %g: give a finite number of at least 0", *weight);
 }
 
-static int keep(et_loop_evaluator *e, et_error *error)
-{
-    et_value *outputs = et_value_dict(&e->arena);
-    et_value *list = outputs ? et_value_set_list(outputs, KEPT) : NULL;
-    for (int i = 0; i < e->measures.count; i++) {
-        et_value_add_float(list, e->counts[i]);
-        et_value_add_float(list, e->values[i]);
-    }
-    int status = !list || et_value_failed(outputs) ? et_alloc_failed(error, 0, "an evaluation")
-                                                   : et_share_keep(&e->share, outputs, error);
-    et_arena_release(&e->arena);
-    return status;
-}
-
 static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
 {
     const et_loop_evaluator_options *o = &e->options;
-    double weight = 0;
+    const int metrics = e->measures.count;
+    double weight = 0, *values = e->row + metrics;
     int status = weigh(e, &weight, error);
     if (!status && o->pass)
         status = et_pass_run(o->pass, e->cursor.batch, o->seed, (uint64_t)number, error);
     else if (!status)
-        status = o->run_batch(o->payload, e->cursor.batch, e->values, error);
+        status = o->run_batch(o->payload, e->cursor.batch, values, error);
     if (status)
         return status;
-    for (int i = 0; i < e->measures.count; i++) {
-        bool counted =
-            o->pass ? et_measures_value(&e->measures, i, &e->values[i]) : !isnan(e->values[i]);
-        e->counts[i] = counted ? weight : 0;
+    for (int i = 0; i < metrics; i++) {
+        bool counted = o->pass ? et_measures_value(&e->measures, i, &values[i]) : !isnan(values[i]);
+        e->row[i] = counted ? weight : 0;
     }
-    if (et_share_waits(&e->share))
-        return keep(e, error);
-    add(e);
-    return ET_OK;
+    return et_share_keep_row(&e->share, e->row, 2 * (size_t)metrics * sizeof *e->row, error);
 }
 
 /* What is bound is asked for in every batch, whoever evaluates it. */
-static int take_batch(et_loop_evaluator *e, et_bound_values *more, int64_t number, et_error *error)
+static int take_batch(void *self, const et_batch *batch, int64_t number, bool mine, et_error *error)
 {
-    bool mine = false;
+    et_loop_evaluator *e = self;
+    et_assert(batch == e->cursor.batch);
     int status = et_bound_values_apply(&e->bound, error);
     if (!status)
-        status = et_bound_values_apply(more, error);
-    if (!status)
-        status = et_share_take(&e->share, e->cursor.batch, &mine, error);
+        status = et_bound_values_apply(e->more, error);
     return status || !mine ? status : run_batch(e, number, error);
 }
 
@@ -232,24 +199,18 @@ static void sane(const et_loop_evaluator *e)
     et_assert(e->options.source && !e->options.pass != !e->options.run_batch);
     et_assert(e->measures.count > 0 && e->measures.pass == e->options.pass);
     et_assert(e->last_count >= 0 && e->last_count <= e->measures.count);
-    et_assert(e->values && e->counts && e->sums && e->weights);
+    et_assert(e->row && e->sums && e->weights);
 }
 
-static int run_batches(et_loop_evaluator *e, et_bound_values *more, et_error *error)
+static int run_batches(et_loop_evaluator *e, et_error *error)
 {
     size_t bytes = (size_t)e->measures.count * sizeof(double);
-    int64_t number = 0;
-    bool over = false;
     memset(e->sums, 0, bytes);
     memset(e->weights, 0, bytes);
     et_share_begin(&e->share);
     int status = et_batch_cursor_rewind(&e->cursor, error);
-    while (!status) {
-        status = et_batch_cursor_next(&e->cursor, &over, error);
-        if (status || over)
-            break;
-        status = take_batch(e, more, number++, error);
-    }
+    if (!status)
+        status = et_share_batches(&e->share, &e->cursor, take_batch, error);
     return et_share_join(&e->share, status, error);
 }
 
@@ -272,7 +233,8 @@ static int evaluate(et_loop_evaluator *e, et_bound_values *more, et_error *error
         return status;
     et_bound_values_keep(&e->bound);
     et_bound_values_keep(more);
-    status = run_batches(e, more, error);
+    e->more = more;
+    status = run_batches(e, error);
     et_bound_values_put_back(more);
     et_bound_values_put_back(&e->bound);
     if (!status)

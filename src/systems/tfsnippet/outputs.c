@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "base/vector.h"
 #include "data/batches/cursor.h"
-#include "engine/comm/collected.h"
+#include "train/step/share.h"
 
 typedef struct output {
     char *name; /* owned */
@@ -27,7 +27,7 @@ typedef struct output {
 struct et_outputs {
     output *outputs; /* [count] */
     int count, axis;
-    int64_t rows; /* that are here */
+    int64_t rows;
 };
 
 void et_outputs_free(et_outputs *outputs)
@@ -55,96 +55,80 @@ et_tensor et_outputs_tensor(const et_outputs *outputs, const char *name)
 
 /* A pass over data. */
 typedef struct job {
-    et_pass *pass; /* borrowed, as all but rows */
-    et_source *source;
-    et_comm *comm;
+    et_pass *pass; /* borrowed */
     uint64_t seed;
-    int64_t *rows; /* [batches]: of each, whoever ran it */
-    size_t batches, capacity;
+    et_share share;
+    et_strbuf row; /* of a batch: its number of rows, and what pack appends */
+    /* At the first batch, on all ranks: what the outputs are; NULL: that is known. */
+    int (*look)(struct job *self, const et_batch *batch, et_error *error);
+    int (*pack)(struct job *self, const et_batch *batch, et_error *error);
+    et_outputs *all;          /* of those that are collected */
+    const char *const *names; /* [count]: of those that are averaged */
+    double *sums, weight;     /* [count] */
+    int count;
 } job;
 
-/* What is done with a batch that the pass has run on; mine: it is this rank's, else the first. */
-typedef int batch_fn(void *payload, const job *j, const et_batch *batch, bool mine,
-                     et_error *error);
-
-static int rank_of(const job *j, size_t batch)
+static int run_batch(void *self, const et_batch *batch, int64_t number, bool mine, et_error *error)
 {
-    return (int)(batch % (size_t)et_comm_size(j->comm));
-}
-
-static int run_batch(job *j, const et_batch *batch, batch_fn *take, void *payload, et_error *error)
-{
-    size_t number = j->batches;
-    et_assert(batch->filled[0] > 0 && j->batches <= j->capacity);
-    bool mine = rank_of(j, number) == et_comm_rank(j->comm);
-    int64_t *rows = et_vector_grow(j->rows, &j->capacity, number + 1, sizeof *rows, 64);
-    if (!rows)
-        return et_alloc_failed(error, number * sizeof *rows, "outputs");
-    j->rows = rows;
-    rows[j->batches++] = batch->filled[0];
-    if (number && !mine)
+    job *j = self;
+    et_assert(batch->filled[0] > 0);
+    const bool looks = !number && j->look;
+    if (!mine && !looks)
         return ET_OK;
     int status = et_pass_run(j->pass, batch, j->seed, (uint64_t)number, error);
-    return status ? status : take(payload, j, batch, mine, error);
+    if (!status && looks)
+        status = j->look(j, batch, error);
+    if (status || !mine)
+        return status;
+    et_strbuf_reset(&j->row);
+    et_strbuf_append_bytes(&j->row, &batch->filled[0], sizeof batch->filled[0]);
+    status = j->pack(j, batch, error);
+    if (!status && j->row.failed)
+        status = et_alloc_failed(error, j->row.length, "outputs");
+    return status ? status : et_share_keep_row(&j->share, j->row.data, j->row.length, error);
 }
 
 /* Runs the pass on all that is left of the source's pass; a batch of the next one is given back. */
-static int run_pass(job *j, batch_fn *take, void *payload, et_error *error)
+static int run_pass(job *j, et_source *source, et_error *error)
 {
     et_batch_cursor cursor = { .source = NULL };
-    bool over = false;
-    int status = et_pass_prepare(j->pass, &j->source->layout, error);
+    int status = et_pass_prepare(j->pass, &source->layout, error);
     if (!status)
-        status = et_batch_cursor_open(&cursor, j->source, error);
-    while (!status) {
-        status = et_batch_cursor_next(&cursor, &over, error);
-        if (status || over)
-            break;
-        status = run_batch(j, cursor.batch, take, payload, error);
-    }
+        status = et_batch_cursor_open(&cursor, source, error);
+    if (!status)
+        status = et_share_batches(&j->share, &cursor, run_batch, error);
     if (!status)
         status = et_batch_cursor_give_back(&cursor, error);
     et_batch_cursor_release(&cursor);
-    return !status && !j->batches ? et_fail(error, ET_EDATA, "the source has no batch") : status;
+    return !status && !j->share.batches ? et_fail(error, ET_EDATA, "the source has no batch")
+                                        : status;
 }
 
-/* What all ranks have of batches, each `each` bytes of its rows or, by_rows false, of its own: mine
- * becomes all of it, in the order of batches. status: how this rank came here. */
-static int join(const job *j, int status, char **mine, size_t each, bool by_rows, et_error *error)
+/* All ranks, whatever has become of a rank before. row: what is done with a batch's. */
+static int run_job(job *j, et_comm *comm, et_source *source, et_share_row_fn *row, et_error *error)
 {
-    size_t total = 0, at = 0, own = 0;
-    et_collected all = { 0 };
-    char *joined = NULL;
-    if (et_comm_size(j->comm) == 1)
-        return status;
-    for (size_t i = 0; i < j->batches; i++) {
-        size_t size = each * (by_rows ? (size_t)j->rows[i] : 1);
-        total += size;
-        own += rank_of(j, i) == et_comm_rank(j->comm) ? size : 0;
-    }
-    if (!status)
-        status = et_collected_open(&all, j->comm, error);
-    if (!status && !(joined = et_alloc(total, 1)))
-        status = et_alloc_failed(error, total, "outputs of all ranks");
-    status = et_collected_take(&all, j->comm, status, *mine, own, error);
-    et_assert(status || joined);
-    for (size_t i = 0; !status && i < j->batches; i++) {
-        size_t size = each * (by_rows ? (size_t)j->rows[i] : 1);
-        const char *theirs = et_collected_next(&all, rank_of(j, i), size);
-        if (theirs)
-            memcpy(joined + at, theirs, size);
-        else
-            status = et_fail(error, ET_EFAIL, "ranks ran on different batches");
-        at += size;
-    }
-    et_collected_release(&all);
-    if (status) {
-        et_free(joined);
-        return status;
-    }
-    et_free(*mine);
-    *mine = joined;
-    return ET_OK;
+    j->share = (et_share){ .options = { .comm = comm, .self = j }, .row = row };
+    et_share_begin(&j->share);
+    int status = et_share_join(&j->share, run_pass(j, source, error), error);
+    et_share_release(&j->share);
+    et_strbuf_release(&j->row);
+    return status;
+}
+
+static int fail_apart(et_error *error)
+{
+    return et_fail(error, ET_EFAIL, "ranks ran on different batches");
+}
+
+/* The number of rows that a row begins with; what follows is size bytes. */
+static bool read_rows(int64_t *rows, const char **row, size_t *size)
+{
+    if (*size < sizeof *rows)
+        return false;
+    memcpy(rows, *row, sizeof *rows);
+    *row += sizeof *rows;
+    *size -= sizeof *rows;
+    return *rows > 0;
 }
 
 static int find(et_tensor *tensor, const et_pass *pass, const char *name, et_error *error)
@@ -187,51 +171,68 @@ static int set_shape(const et_outputs *all, output *o, et_tensor tensor, const e
     return ET_OK;
 }
 
-static int append(output *o, et_tensor tensor, const et_batch *batch, int64_t rows, et_error *error)
+static int look_at_outputs(job *j, const et_batch *batch, et_error *error)
 {
-    size_t row = o->outer * o->inner, count = (size_t)batch->filled[0];
-    et_assert(rows >= 0 && row > 0);
-    et_assert(tensor.dtype == o->dtype && count <= (size_t)batch->layout->capacity[0]);
-    size_t used = (size_t)rows * row, places = (size_t)batch->layout->capacity[0];
-    char *data = et_vector_grow(o->data, &o->capacity, used + count * row, 1, 4096);
-    if (!data)
-        return et_alloc_failed(error, used + count * row, "outputs");
-    o->data = data;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < o->outer; k++)
-            memcpy(data + used + i * row + k * o->inner,
-                   (const char *)tensor.data + (k * places + i) * o->inner, o->inner);
-    return ET_OK;
-}
-
-static int take_outputs(void *payload, const job *j, const et_batch *batch, bool mine,
-                        et_error *error)
-{
-    et_outputs *all = payload;
     int status = ET_OK;
-    for (int i = 0; !status && i < all->count; i++) {
-        output *o = &all->outputs[i];
+    for (int i = 0; !status && i < j->all->count; i++) {
+        output *o = &j->all->outputs[i];
         et_tensor tensor;
         status = find(&tensor, j->pass, o->name, error);
-        if (!status && j->batches == 1)
-            status = set_shape(all, o, tensor, batch, error);
-        if (!status && mine)
-            status = append(o, tensor, batch, all->rows, error);
+        if (!status)
+            status = set_shape(j->all, o, tensor, batch, error);
     }
-    all->rows += mine ? batch->filled[0] : 0;
     return status;
 }
 
-/* In the order of batches. */
-static int join_outputs(et_outputs *all, const job *j, int status, et_error *error)
+/* Rows first. */
+static void pack_output(et_strbuf *row, const output *o, et_tensor tensor, const et_batch *batch)
 {
-    for (int i = 0; i < all->count; i++) {
-        output *o = &all->outputs[i];
-        status = join(j, status, &o->data, o->outer * o->inner, true, error);
+    size_t count = (size_t)batch->filled[0], places = (size_t)batch->layout->capacity[0];
+    et_assert(tensor.dtype == o->dtype && count <= places);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < o->outer; k++)
+            et_strbuf_append_bytes(row, (const char *)tensor.data + (k * places + i) * o->inner,
+                                   o->inner);
+}
+
+static int pack_outputs(job *j, const et_batch *batch, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < j->all->count; i++) {
+        const output *o = &j->all->outputs[i];
+        et_tensor tensor;
+        status = find(&tensor, j->pass, o->name, error);
+        if (!status)
+            pack_output(&j->row, o, tensor, batch);
     }
-    all->rows = 0;
-    for (size_t i = 0; i < j->batches; i++)
-        all->rows += j->rows[i];
+    return status;
+}
+
+static int append(output *o, const char *data, int64_t before, int64_t rows, et_error *error)
+{
+    size_t row = o->outer * o->inner, used = (size_t)before * row, more = (size_t)rows * row;
+    char *grown = et_vector_grow(o->data, &o->capacity, used + more, 1, 4096);
+    if (!grown)
+        return et_alloc_failed(error, used + more, "outputs");
+    o->data = grown;
+    memcpy(grown + used, data, more);
+    return ET_OK;
+}
+
+static int add_outputs(void *self, const void *row, size_t size, et_error *error)
+{
+    et_outputs *all = ((job *)self)->all;
+    const char *at = row;
+    int64_t rows = 0;
+    int status = read_rows(&rows, &at, &size) ? ET_OK : fail_apart(error);
+    for (int i = 0; !status && i < all->count; i++) {
+        output *o = &all->outputs[i];
+        const size_t bytes = (size_t)rows * o->outer * o->inner;
+        status = size < bytes ? fail_apart(error) : append(o, at, all->rows, rows, error);
+        at += bytes;
+        size -= bytes;
+    }
+    all->rows += status ? 0 : rows;
     return status;
 }
 
@@ -282,16 +283,17 @@ int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source
                        et_error *error)
 {
     et_outputs *all = NULL;
-    job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
     *out = NULL;
     int status = open_outputs(&all, names, count, axis, error);
     if (status)
         return status;
-    status = join_outputs(all, &j, run_pass(&j, take_outputs, all, error), error);
+    job j = {
+        .pass = pass, .seed = seed, .look = look_at_outputs, .pack = pack_outputs, .all = all
+    };
+    status = run_job(&j, comm, source, add_outputs, error);
     for (int i = 0; !status && i < count; i++)
         status = turn(&all->outputs[i], all->rows, axis, error);
     status = et_comm_agree(comm, status, NULL, error);
-    et_free(j.rows);
     if (status) {
         et_outputs_free(all);
         return status;
@@ -301,13 +303,6 @@ int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source
 }
 
 /* ---- averages ---- */
-
-typedef struct averages {
-    const char *const *names;
-    int count;
-    double *values; /* [batches, count], owned */
-    size_t batches, capacity;
-} averages;
 
 static int read_value(const job *j, const char *name, double *value, et_error *error)
 {
@@ -324,52 +319,47 @@ static int read_value(const job *j, const char *name, double *value, et_error *e
     return ET_OK;
 }
 
-static int take_averages(void *payload, const job *j, const et_batch *batch, bool mine,
-                         et_error *error)
+static int pack_values(job *j, const et_batch *batch, et_error *error)
 {
-    averages *all = payload;
-    size_t count = (size_t)all->count, at = all->batches * count;
     int status = ET_OK;
     (void)batch;
-    double *values = et_vector_grow(all->values, &all->capacity, at + count, sizeof *values, 64);
-    if (!values)
-        return et_alloc_failed(error, (at + count) * sizeof *values, "averages");
-    all->values = values;
-    for (size_t i = 0; !status && i < count; i++)
-        status = read_value(j, all->names[i], &values[at + i], error);
-    all->batches += mine;
+    for (int i = 0; !status && i < j->count; i++) {
+        double value = 0;
+        status = read_value(j, j->names[i], &value, error);
+        et_strbuf_append_bytes(&j->row, &value, sizeof value);
+    }
     return status;
 }
 
-static void average(const averages *all, const job *j, double *out)
+static int add_values(void *self, const void *row, size_t size, et_error *error)
 {
-    double rows = 0;
-    memset(out, 0, (size_t)all->count * sizeof *out);
-    for (size_t b = 0; b < j->batches; b++) {
-        for (int i = 0; i < all->count; i++)
-            out[i] += (double)j->rows[b] * all->values[b * (size_t)all->count + (size_t)i];
-        rows += (double)j->rows[b];
+    job *j = self;
+    const char *at = row;
+    int64_t rows;
+    if (!read_rows(&rows, &at, &size) || size != (size_t)j->count * sizeof(double))
+        return fail_apart(error);
+    for (int i = 0; i < j->count; i++, at += sizeof(double)) {
+        double value;
+        memcpy(&value, at, sizeof value);
+        j->sums[i] += (double)rows * value;
     }
-    for (int i = 0; i < all->count; i++)
-        out[i] /= rows;
+    j->weight += (double)rows;
+    return ET_OK;
 }
 
 int et_outputs_average(double *out, et_comm *comm, et_pass *pass, et_source *source,
                        const char *const *names, int count, uint64_t seed, et_error *error)
 {
-    averages all = { .names = names, .count = count };
-    job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
+    job j = { .pass = pass, .seed = seed, .pack = pack_values, .names = names, .count = count };
     int status = check_names(names, count, "average", error);
     if (status)
         return status;
-    status = run_pass(&j, take_averages, &all, error);
-    char *values = (char *)all.values;
-    status = join(&j, status, &values, (size_t)count * sizeof *all.values, false, error);
-    all.values = (double *)(void *)values;
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        average(&all, &j, out);
-    et_free(all.values);
-    et_free(j.rows);
+    j.sums = et_alloc_zero((size_t)count, sizeof *j.sums);
+    if (!j.sums)
+        return et_alloc_failed(error, (size_t)count * sizeof *j.sums, "averages");
+    status = run_job(&j, comm, source, add_values, error);
+    for (int i = 0; !status && i < count; i++)
+        out[i] = j.sums[i] / j.weight;
+    et_free(j.sums);
     return status;
 }

@@ -50,6 +50,11 @@ void et_share_close(et_share *share)
     et_free(share);
 }
 
+static bool has_sink(const et_share *share)
+{
+    return share->row || share->options.output;
+}
+
 static void sane(const et_share *share)
 {
     const et_share_options *o = &share->options;
@@ -57,7 +62,8 @@ static void sane(const et_share *share)
     et_assert(share->count <= share->capacity);
     et_assert(o->sets >= 0 && (!o->sets || o->metrics));
     et_assert(!share->count || o->kept);
-    et_assert(!share->outputs.length || (o->output && et_comm_size(o->comm) > 1));
+    et_assert(!share->row || !o->output);
+    et_assert(!share->outputs.length || (has_sink(share) && et_comm_size(o->comm) > 1));
 }
 
 static bool kept_rows(const et_share *share, int number, et_kept_rows *rows)
@@ -116,23 +122,43 @@ int et_share_take(et_share *share, const et_batch *batch, bool *mine, et_error *
                                                    : ET_OK;
 }
 
-bool et_share_waits(const et_share *share)
+int et_share_batches(et_share *share, et_batch_cursor *cursor, et_share_batch_fn *run,
+                     et_error *error)
 {
-    return !is_alone(share);
+    int status = ET_OK;
+    for (;;) {
+        bool over, mine = false;
+        status = et_batch_cursor_next(cursor, &over, error);
+        if (status || over)
+            return status;
+        const int64_t number = share->batches;
+        status = et_share_take(share, cursor->batch, &mine, error);
+        if (!status)
+            status = run(share->options.self, cursor->batch, number, mine, error);
+        if (status)
+            return status;
+    }
 }
 
-/* Its size, then its bytes. */
-static int keep(et_share *share, const et_value *outputs, et_error *error)
+/* ---- rows: their size, then their bytes ---- */
+
+static int end_row(et_share *share, size_t at, et_error *error)
 {
     et_strbuf *to = &share->outputs;
-    size_t at = to->length, size = 0;
-    et_strbuf_append_bytes(to, &size, sizeof size);
-    et_value_write_bytes(to, outputs);
+    size_t size = 0;
     if (to->failed)
         return et_alloc_failed(error, at, "a step's logs");
     size = to->length - at - sizeof size;
     memcpy(to->data + at, &size, sizeof size);
     return ET_OK;
+}
+
+static int keep_values(et_share *share, const et_value *outputs, et_error *error)
+{
+    const size_t at = share->outputs.length, size = 0;
+    et_strbuf_append_bytes(&share->outputs, &size, sizeof size);
+    et_value_write_bytes(&share->outputs, outputs);
+    return end_row(share, at, error);
 }
 
 int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
@@ -141,7 +167,19 @@ int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
     et_assert(outputs || !o->output);
     if (!o->output)
         return ET_OK;
-    return is_alone(share) ? o->output(o->self, outputs, error) : keep(share, outputs, error);
+    return is_alone(share) ? o->output(o->self, outputs, error)
+                           : keep_values(share, outputs, error);
+}
+
+int et_share_keep_row(et_share *share, const void *row, size_t size, et_error *error)
+{
+    const size_t at = share->outputs.length;
+    et_assert(share->row);
+    if (is_alone(share))
+        return share->row(share->options.self, row, size, error);
+    et_strbuf_append_bytes(&share->outputs, &size, sizeof size);
+    et_strbuf_append_bytes(&share->outputs, row, size);
+    return end_row(share, at, error);
 }
 
 /* ---- joining ---- */
@@ -226,10 +264,20 @@ static int join_rows(const et_share *share, given *g, et_error *error)
     return status;
 }
 
-static int give_output(const et_share_options *o, given *g, int rank, et_error *error)
+static int give_values(const et_share_options *o, const void *bytes, size_t size, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *outputs;
+    int status = et_value_read_bytes(&outputs, &arena, bytes, size, error);
+    if (!status)
+        status = o->output(o->self, outputs, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int give_row(const et_share *share, given *g, int rank, et_error *error)
+{
+    const et_share_options *o = &share->options;
     size_t size;
     const char *at = et_collected_next(&g->rest, rank, sizeof size);
     if (at) {
@@ -238,22 +286,19 @@ static int give_output(const et_share_options *o, given *g, int rank, et_error *
     }
     if (!at)
         return fail_apart(error);
-    int status = et_value_read_bytes(&outputs, &arena, at, size, error);
-    if (!status)
-        status = o->output(o->self, outputs, error);
-    et_arena_release(&arena);
-    return status;
+    return share->row ? share->row(o->self, at, size, error) : give_values(o, at, size, error);
 }
 
 static int join_outputs(const et_share *share, given *g, et_error *error)
 {
-    const et_share_options *o = &share->options;
+    et_comm *comm = ranks_of(share);
     const et_strbuf *mine = &share->outputs;
     int status = ET_OK;
-    if (o->output)
-        status = et_collected_take(&g->rest, o->comm, ET_OK, mine->data, mine->length, error);
-    for (int64_t i = 0; o->output && !status && i < share->batches; i++)
-        status = give_output(o, g, (int)(i % et_comm_size(o->comm)), error);
+    if (!has_sink(share))
+        return ET_OK;
+    status = et_collected_take(&g->rest, comm, ET_OK, mine->data, mine->length, error);
+    for (int64_t i = 0; !status && i < share->batches; i++)
+        status = give_row(share, g, (int)(i % et_comm_size(comm)), error);
     return status;
 }
 

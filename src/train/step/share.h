@@ -1,5 +1,6 @@
 /* Shared evaluations, for the library, beyond <etude/share.h>: a share as a member of another
- * struct, and evaluators that ranks cannot share. */
+ * struct, rows of bytes in place of outputs, the loop over a pass, and evaluators that ranks cannot
+ * share. */
 #ifndef ETUDE_TRAIN_STEP_SHARE_H
 #define ETUDE_TRAIN_STEP_SHARE_H
 
@@ -7,6 +8,7 @@
 #include <etude/trainer.h>
 
 #include "base/text/strbuf.h"
+#include "data/batches/cursor.h"
 #include "engine/comm/comm.h"
 
 /* A sample that a rank has evaluated. */
@@ -15,8 +17,12 @@ typedef struct et_share_sample {
     int32_t rank;
 } et_share_sample;
 
+/* What a batch gave; not aligned. */
+typedef int et_share_row_fn(void *self, const void *row, size_t size, et_error *error);
+
 struct et_share {
     et_share_options options; /* as they are when an evaluation begins; checked by open alone */
+    et_share_row_fn *row;     /* in place of options.output, with its self; NULL: values */
     unsigned flags;           /* the caller's; joined they are those that any rank has */
     int64_t batches;          /* taken of the evaluation */
     et_strbuf outputs;        /* of this rank's batches, one behind another */
@@ -27,9 +33,16 @@ struct et_share {
 /* Of one that is zeros but for options: et_share_close without freeing it. */
 void et_share_release(et_share *share);
 
-/* Whether outputs wait until they are joined, so that a batch may do without any where they do not.
- */
-bool et_share_waits(const et_share *share);
+/* et_share_keep of a row of bytes. */
+int et_share_keep_row(et_share *share, const void *row, size_t size, et_error *error);
+
+/* A batch of the pass, by number from 0; mine: this rank keeps what it gives. */
+typedef int et_share_batch_fn(void *self, const et_batch *batch, int64_t number, bool mine,
+                              et_error *error);
+
+/* Each batch of a pass, in order, between begin and join; self is that of the options. */
+int et_share_batches(et_share *share, et_batch_cursor *cursor, et_share_batch_fn *run,
+                     et_error *error);
 
 /* et_evaluate by all ranks: together where the evaluator is made for that (evaluator->comm), else
  * by rank 0 while the others wait for its values. */
