@@ -23,8 +23,8 @@
 #include <etude/trainer.h>
 
 typedef struct et_task et_task;
-struct et_learner;
-struct et_learner_request;
+struct et_multitask;
+struct et_multitask_request;
 
 #define ET_NODES_MAX 16
 
@@ -144,9 +144,9 @@ typedef struct et_task_class {
      * when each calls validate. If kept is NULL and the task overrides one of these methods (or
      * inference_step or process_compiled_metrics), rank 0 validates alone. */
     bool (*kept)(et_task *self, int number, et_kept_rows *rows);
-    /* internal, for a task made of other tasks: replaces the task trainer in the command. NULL. */
-    int (*open_learner)(et_task *self, const struct et_learner_request *request,
-                        struct et_learner **out, et_error *error);
+    /* internal, for a task made of other tasks: opens the trainer of these. NULL. */
+    int (*open_multitask)(et_task *self, const struct et_multitask_request *request,
+                          struct et_multitask **out, et_error *error);
 } et_task_class;
 
 /* Most validation sets of a task. */

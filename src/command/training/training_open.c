@@ -274,7 +274,7 @@ static int plan_steps(et_training *t, et_error *error)
     bool decays = et_optimization_counts_epochs(optimization);
     int64_t batches = 0, shards = t->experiment.runtime.data_shards;
     int status = decays || et_trainer_counts_epochs(&t->plan)
-                     ? t->learner->class->batches(t->learner, &batches, error)
+                     ? et_learner_batches(t->learner, &batches, error)
                      : ET_OK;
     if (!status && decays)
         et_optimization_resolve(optimization, batches, t->plan.gradient_accumulation * shards);
@@ -455,7 +455,7 @@ static int open_batch(et_training *t, const char *directory, int64_t batch, et_e
 uint64_t et_training_planned(const et_training *t)
 {
     et_plan_memory memory = et_learner_plan_memory(t->learner);
-    return t->learner->class->parameter_bytes(t->learner) + memory.activations + memory.packed +
+    return et_learner_parameter_bytes(t->learner) + memory.activations + memory.packed +
            memory.constants;
 }
 
@@ -496,7 +496,7 @@ static et_format at_least(uint64_t bytes)
  * it; what opening has read of the data is kept beside the run by then. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
-    const et_layout *layout = t->learner->class->layout(t->learner);
+    const et_layout *layout = et_learner_layout(t->learner);
     et_batch_fit fit = et_batch_fit_begin(t->args->memory, layout->capacity[layout->unit]);
     bool more = true;
     int status = ET_OK;
@@ -511,7 +511,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
         if (status == ET_ECONFIG)
             return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
-            status = t->learner->class->batches(t->learner, &batches, error);
+            status = et_learner_batches(t->learner, &batches, error);
         more = !status && !small && et_batch_fit_note(&fit, et_training_planned(t), batches == 1);
     }
     if (!status && !fit.fits)
@@ -555,7 +555,7 @@ static int open_cluster(et_training *t, const char *directory, et_error *error)
                        "servers cannot go back to a checkpoint by itself; set 0",
                        (long long)t->plan.recovery_max_trials);
     et_task_trainer *single;
-    int status = t->learner->class->single(t->learner, &single, error);
+    int status = et_learner_single(t->learner, &single, error);
     if (!status)
         status = et_training_write_settings(t, directory, error);
     if (!status)

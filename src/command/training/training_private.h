@@ -77,7 +77,7 @@ static inline int64_t et_training_step(const et_training *t)
 
 static inline const et_layout *et_training_layout(const et_training *t)
 {
-    return t->learner->class->layout(t->learner);
+    return et_learner_layout(t->learner);
 }
 
 /* training_open.c. Everything below the controller, as --dry-run has it too; all of it. What is

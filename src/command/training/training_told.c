@@ -42,7 +42,7 @@ void et_training_say_task(et_training *t)
 void et_training_say_memory(et_training *t)
 {
     et_plan_memory memory = et_learner_plan_memory(t->learner);
-    size_t parameters = t->learner->class->parameter_bytes(t->learner);
+    size_t parameters = et_learner_parameter_bytes(t->learner);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
@@ -101,7 +101,7 @@ void et_training_say_privacy(et_training *t, int64_t steps)
                                      "clipped, not that of each sample; see per_example");
         return;
     }
-    if (t->learner->class->batches(t->learner, &samples, NULL) || samples < 1)
+    if (et_learner_batches(t->learner, &samples, NULL) || samples < 1)
         return;
     const double delta = delta_of(samples), rate = (double)taken / (double)samples;
     if (et_privacy_spent(rate < 1 ? rate : 1, privacy->noise_multiplier, steps, delta, &epsilon,

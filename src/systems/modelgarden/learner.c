@@ -1,115 +1,120 @@
 #include "systems/modelgarden/learner.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "engine/exec/pass.h"
+#include "engine/tensor/params.h"
+#include "systems/modelgarden/multitask_private.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/run/options.h"
 
-static et_task_trainer *of(const et_learner *learner)
-{
-    return (et_task_trainer *)(void *)((char *)learner - offsetof(et_task_trainer, learner));
-}
-
-/* ---- one task ---- */
-
-static et_trainer *trainer(et_learner *self)
-{
-    return et_task_trainer_trainer(of(self));
-}
-
-static et_evaluator *evaluator(et_learner *self)
-{
-    return et_task_trainer_evaluator(of(self));
-}
-
-static const et_layout *layout(const et_learner *self)
-{
-    return et_task_trainer_layout(of(self));
-}
-
-static int batches(et_learner *self, int64_t *count, et_error *error)
-{
-    return et_task_trainer_batches(of(self), count, error);
-}
-
-/* Of several sets of validation data it is the first's. */
-static int best_metric(const et_learner *self, const char **name, et_arena *arena, et_error *error)
-{
-    const char *set = et_task_trainer_validation_set(of(self), 0);
-    *name = of(self)->task->class->best_metric;
-    if (!*name || !set)
-        return ET_OK;
-    *name = et_arena_printf(arena, "%s/%s", set, *name);
-    return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
-}
-
-static int main_metrics(const et_learner *self, et_main_metrics *metrics, et_arena *arena,
-                        et_error *error)
-{
-    return et_main_metrics_of_task(metrics, of(self), "", false, arena, error);
-}
-
-static const et_pass *pass(const et_learner *self, int number)
-{
-    return number ? NULL : et_task_trainer_pass(of(self));
-}
-
-static size_t parameter_bytes(const et_learner *self)
-{
-    return et_task_trainer_parameter_bytes(of(self));
-}
-
-static int single(et_learner *self, et_task_trainer **out, et_error *error)
-{
-    (void)error;
-    *out = of(self);
-    return ET_OK;
-}
-
-static void close_trainer(et_learner *self)
-{
-    et_task_trainer_close(of(self));
-}
-
-static const et_learner_class class = {
-    .name = "task",
-    .trainer = trainer,
-    .evaluator = evaluator,
-    .layout = layout,
-    .batches = batches,
-    .best_metric = best_metric,
-    .main_metrics = main_metrics,
-    .pass = pass,
-    .parameter_bytes = parameter_bytes,
-    .single = single,
-    .close = close_trainer,
+struct et_learner {
+    et_task_trainer *one;    /* the only task's, or the first's; owned where it is the only one */
+    et_multitask *multitask; /* of several; owned. NULL: there is one */
 };
 
-/* ---- any ---- */
+static int task_count(const et_learner *learner)
+{
+    return learner->multitask ? learner->multitask->count : 1;
+}
+
+static et_task_trainer *task_at(const et_learner *learner, int i)
+{
+    return learner->multitask ? learner->multitask->parts[i].trainer : learner->one;
+}
+
+/* Of a task's values among all: "digits/"; "" of the only one. NULL: there is no memory. */
+static const char *prefix_of(const et_learner *learner, int i, et_arena *arena)
+{
+    return learner->multitask
+               ? et_arena_printf(arena, "%s/", et_multitask_name(learner->multitask, i))
+               : "";
+}
+
+/* ---- opening ---- */
+
+static int open_tasks(et_learner *learner, et_task *task, const et_multitask_request *request,
+                      et_error *error)
+{
+    if (!task->class->open_multitask)
+        return et_task_trainer_open(&learner->one, task, request->device, request->params,
+                                    request->options, error);
+    int status = task->class->open_multitask(task, request, &learner->multitask, error);
+    learner->one = status ? NULL : task_at(learner, 0);
+    return status;
+}
 
 int et_learner_open(et_learner **out, et_task *task, et_device *device, et_params *params,
                     const et_task_trainer_options *options, et_error *error)
 {
-    const et_learner_request request = { device, params, options };
-    et_task_trainer *one;
+    const et_multitask_request request = { device, params, options };
     *out = NULL;
-    if (task->class->open_learner)
-        return task->class->open_learner(task, &request, out, error);
-    int status = et_task_trainer_open(&one, task, device, params, options, error);
+    et_learner *learner = et_alloc_zero(1, sizeof *learner);
+    if (!learner)
+        return et_alloc_failed(error, sizeof *learner, "a trainer");
+    int status = open_tasks(learner, task, &request, error);
     if (status)
-        return status;
-    one->learner.class = &class;
-    *out = &one->learner;
-    return ET_OK;
+        et_free(learner);
+    else
+        *out = learner;
+    return status;
 }
 
 void et_learner_close(et_learner *learner)
 {
-    if (learner)
-        learner->class->close(learner);
+    if (!learner)
+        return;
+    if (learner->multitask)
+        et_multitask_close(learner->multitask);
+    else
+        et_task_trainer_close(learner->one);
+    et_free(learner);
+}
+
+et_trainer *et_learner_trainer(et_learner *learner)
+{
+    return learner->multitask ? et_multitask_trainer(learner->multitask)
+                              : et_task_trainer_trainer(learner->one);
+}
+
+et_evaluator *et_learner_evaluator(et_learner *learner)
+{
+    return learner->multitask ? et_multitask_evaluator(learner->multitask)
+                              : et_task_trainer_evaluator(learner->one);
+}
+
+int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *error)
+{
+    *out = learner->multitask ? NULL : learner->one;
+    return *out ? ET_OK
+                : et_fail(error, ET_ECONFIG,
+                          "%d tasks: several tasks cannot be trained with workers and parameter "
+                          "servers; "
+                          "use ranks (runtime.data_shards, `etude launch -n N`)",
+                          task_count(learner));
+}
+
+/* ---- values that people see ---- */
+
+/* That of the first task that has one and, of several, is evaluated; of several sets of validation
+ * data the first's. */
+static int best_metric(const et_learner *learner, const char **name, et_arena *arena,
+                       et_error *error)
+{
+    *name = NULL;
+    for (int i = 0; i < task_count(learner); i++) {
+        const et_task_trainer *t = task_at(learner, i);
+        const char *own = t->task->class->best_metric;
+        const char *set = et_task_trainer_validation_set(t, 0);
+        if (!own || (learner->multitask && !t->validation.source))
+            continue;
+        const char *prefix = prefix_of(learner, i, arena);
+        if (prefix)
+            *name = et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", own);
+        return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
+    }
+    return ET_OK;
 }
 
 int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
@@ -118,7 +123,21 @@ int et_learner_best_metric(const et_learner *learner, const char *asked, const c
     *best = asked;
     if (!asked || strcmp(asked, ET_BEST_AUTO) != 0)
         return ET_OK;
-    return learner->class->best_metric(learner, best, arena, error);
+    return best_metric(learner, best, arena, error);
+}
+
+/* Of several tasks or sets of data one of each. */
+static int main_metrics(const et_learner *learner, et_main_metrics *metrics, et_arena *arena,
+                        et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < task_count(learner); i++) {
+        const char *prefix = prefix_of(learner, i, arena);
+        status = prefix ? et_main_metrics_of_task(metrics, task_at(learner, i), prefix,
+                                                  learner->multitask, arena, error)
+                        : et_alloc_failed(error, 0, "a name");
+    }
+    return status;
 }
 
 int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
@@ -128,7 +147,7 @@ int et_learner_shown_metrics(const et_learner *learner, const char *best, et_mai
     *shown = own;
     if (best)
         et_main_metrics_add(shown, best);
-    int status = learner->class->main_metrics(learner, &own, arena, error);
+    int status = main_metrics(learner, &own, arena, error);
     for (int i = 0; i < own.count; i++)
         et_main_metrics_add(shown, own.name[i]);
     const bool several = own.count && strchr(own.name[0], '/');
@@ -136,22 +155,33 @@ int et_learner_shown_metrics(const et_learner *learner, const char *best, et_mai
     return status;
 }
 
-et_trainer *et_learner_trainer(et_learner *learner)
+/* ---- what training needs ---- */
+
+const et_layout *et_learner_layout(const et_learner *learner)
 {
-    return learner->class->trainer(learner);
+    return et_task_trainer_layout(learner->one);
 }
 
-et_evaluator *et_learner_evaluator(et_learner *learner)
+int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error)
 {
-    return learner->class->evaluator(learner);
+    return learner->multitask ? et_multitask_batches(learner->multitask, count, error)
+                              : et_task_trainer_batches(learner->one, count, error);
+}
+
+/* One store and one optimizer, which are the first one's; joint training adds gradients up. */
+size_t et_learner_parameter_bytes(const et_learner *learner)
+{
+    const et_multitask *m = learner->multitask;
+    size_t sum = m && m->gradient ? (size_t)et_params_trained_size(m->params) * sizeof(float) : 0;
+    return sum + et_task_trainer_parameter_bytes(learner->one);
 }
 
 et_plan_memory et_learner_plan_memory(const et_learner *learner)
 {
     et_plan_memory sum = { 0 };
-    const et_pass *one;
-    for (int i = 0; (one = learner->class->pass(learner, i)) != NULL; i++) {
-        et_plan_memory memory = et_pass_plan_memory(one);
+    for (int i = 0; i < task_count(learner); i++) {
+        const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
+        const et_plan_memory memory = pass ? et_pass_plan_memory(pass) : (et_plan_memory){ 0 };
         sum.activations += memory.activations;
         sum.packed += memory.packed;
         sum.constants += memory.constants;
@@ -161,18 +191,20 @@ et_plan_memory et_learner_plan_memory(const et_learner *learner)
 
 bool et_learner_computes_twice(const et_learner *learner)
 {
-    const et_pass *one;
-    for (int i = 0; (one = learner->class->pass(learner, i)) != NULL; i++)
-        if (et_pass_recompute(one) == ET_RECOMPUTE_MARKED)
-            return true;
-    return false;
+    bool twice = false;
+    for (int i = 0; i < task_count(learner); i++) {
+        const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
+        twice |= pass && et_pass_recompute(pass) == ET_RECOMPUTE_MARKED;
+    }
+    return twice;
 }
 
 int et_learner_calls(const et_learner *learner)
 {
-    const et_pass *one;
     int calls = 0;
-    for (int i = 0; (one = learner->class->pass(learner, i)) != NULL; i++)
-        calls += et_plan_calls(et_pass_plan(one));
+    for (int i = 0; i < task_count(learner); i++) {
+        const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
+        calls += pass ? et_plan_calls(et_pass_plan(pass)) : 0;
+    }
     return calls;
 }

@@ -4,7 +4,12 @@
 
 #include <etude/multitask.h>
 
-#include "systems/modelgarden/learner.h"
+/* What a task that is made of others is given for their trainer. */
+typedef struct et_multitask_request {
+    et_device *device;
+    et_params *params;
+    const et_task_trainer_options *options;
+} et_multitask_request;
 
 typedef struct et_multitask_inside {
     et_params *const
@@ -18,7 +23,8 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
                              et_params *params, const et_multitask_options *options,
                              et_error *error);
 
-/* Closing it closes the multitask. */
-et_learner *et_multitask_learner(et_multitask *multitask);
+/* Until every task has been through its data once, on average by how often it is drawn: a step of
+ * joint training is one of each. Annealing says itself how many steps an epoch has. */
+int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error);
 
 #endif

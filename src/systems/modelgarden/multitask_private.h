@@ -1,5 +1,5 @@
-/* The trainer of several tasks, for its own files: multitask.c (trainer, evaluator, opening) and
- * multitask_learner.c (the learner). */
+/* The trainer of several tasks, for multitask.c (trainer, evaluator, opening) and learner.c, which
+ * drives one task or several. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_MULTITASK_PRIVATE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_MULTITASK_PRIVATE_H
 
@@ -20,7 +20,6 @@ typedef struct et_multitask_member {
 struct et_multitask {
     et_trainer trainer;
     et_evaluator evaluator;
-    et_learner learner; /* of et_multitask_learner */
     et_task_trainer_options options;
     int order;
     double alpha;
@@ -52,9 +51,5 @@ static inline et_optimizer *et_multitask_optimizer(const et_multitask *m)
 {
     return m->parts[0].trainer->optimizer;
 }
-
-/* Until every task has been through its data once, on average by how often it is drawn: a step of
- * joint training is one of each. Annealing says itself how many steps an epoch has. */
-int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "engine/optim/options.h"
-#include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "train/step/share.h"
 #include "train/task/task_private.h"
@@ -63,7 +62,6 @@ struct et_task_trainer {
     et_trainer trainer;
     et_trainer *driver; /* whose steps train it: trainer, or the master's of a cluster */
     et_evaluator evaluator;
-    et_learner learner;          /* of et_learner_open */
     et_coordinator *coordinator; /* of a cluster, owned; NULL: there is none */
     void (*close_coordinator)(et_coordinator *coordinator); /* where there is one */
     et_task *task;                                          /* borrowed, as device and params */

@@ -119,8 +119,8 @@ static int check_shared(const several *s, et_error *error)
     return status;
 }
 
-static int open_learner(et_task *self, const struct et_learner_request *request,
-                        struct et_learner **out, et_error *error)
+static int open_multitask(et_task *self, const struct et_multitask_request *request,
+                          struct et_multitask **out, et_error *error)
 {
     const several *s = downcast(self);
     const et_multitask_options options = options_of(s->settings, request->options);
@@ -141,7 +141,7 @@ static int open_learner(et_task *self, const struct et_learner_request *request,
     if (!status)
         status = check_shared(s, error);
     if (!status)
-        *out = et_multitask_learner(multitask);
+        *out = multitask;
     else
         et_multitask_close(multitask);
     return status;
@@ -259,7 +259,7 @@ static int write_member(const et_multitask_settings *settings, int i, const char
 
 /* ---- opening and closing ---- */
 
-static const et_task_class class = { .name = "multitask", .open_learner = open_learner };
+static const et_task_class class = { .name = "multitask", .open_multitask = open_multitask };
 
 /* The folder is made with the first file of the run, by who may write there. */
 static int open_part(several *s, int i, et_error *error)
