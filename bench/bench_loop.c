@@ -18,7 +18,7 @@
 #include "bench.h"
 #include "formats/events/progress.h"
 #include "systems/modelgarden/task_trainer.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 #include "train/run/options.h"
 
 #define ROUND      1000 /* steps */

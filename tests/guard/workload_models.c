@@ -12,8 +12,8 @@
 #include "formats/events/progress.h"
 #include "guard/guard.h"
 #include "systems/modelgarden/task_trainer.h"
+#include "systems/orbit/controller.h"
 #include "tasks/translation/decoding/decoder.h"
-#include "train/run/controller.h"
 #include "train/step/step.h"
 
 /* ---- what is trained ---- */

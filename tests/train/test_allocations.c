@@ -5,7 +5,7 @@
  * of malloc. oneDNN 2.6 asks for a few small blocks in every product, by operator new: they reach
  * malloc unless the program keeps them (command/etude/small_new.cpp, which is linked here), 554
  * times of 45 bytes a step of this model. */
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 #include <math.h>
 #include <omp.h>

@@ -15,7 +15,7 @@
 #include <etude/nn.h>
 
 #include "formats/files.h"
-#include "train/run/controller_private.h"
+#include "systems/orbit/controller_private.h"
 #include "train/run/run_private.h"
 #include "train/toy_run.h"
 

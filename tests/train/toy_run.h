@@ -4,7 +4,7 @@
 #define ETUDE_TESTS_TRAIN_TOY_RUN_H
 
 #include "systems/modelgarden/task_trainer.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 /* Members are zero or owned, but for class, which is the test's; release in any case. */
 typedef struct toy_run {

@@ -22,7 +22,7 @@
 #include "command/outputs.h"
 #include "command/session.h"
 #include "command/training/dry_run.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 #include "train/run/run_names.h"
 
 /* A run that goes on has the batches that it began with. */

@@ -18,7 +18,7 @@
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 #include "train/run/run_names.h"
 #include "train/task/metric_name.h"
 

@@ -18,7 +18,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/recipe.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct et_training {

@@ -11,9 +11,9 @@
 #include "base/text/format.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
+#include "systems/orbit/controller.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
-#include "train/run/controller.h"
 #include "train/run/run_names.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)

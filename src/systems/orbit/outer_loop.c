@@ -1,5 +1,5 @@
-/* Calls of <etude/outer_loop.h>: each says to the controller's inner loop what it is to do, or does
- * one thing of it by itself. */
+/* Calls of <etude/outer_loop.h>. Each gives the controller's inner loop a goal, or does one part of
+ * the loop's work. */
 #include <etude/outer_loop.h>
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/values/value.h"
-#include "train/run/controller_private.h"
+#include "systems/orbit/controller_private.h"
 #include "train/run/lookout.h"
 #include "train/run/run_names.h"
 

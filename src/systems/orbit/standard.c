@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
-#include "train/run/cursor.h"
+#include "systems/orbit/cursor.h"
 
 struct et_standard_data {
     et_cursor *cursor;

@@ -15,7 +15,7 @@
 #include "engine/tensor/params.h"
 #include "formats/files.h"
 #include "systems/modelgarden/task_trainer_private.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 #include "train/toy_run.h"
 
 enum { NARROW = 4, WIDE = 256 };

@@ -10,7 +10,7 @@
 #include "systems/orbit/outer_play.h"
 
 #include "formats/event_lines.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 /* ---- what happens ---- */
 

@@ -34,11 +34,11 @@
 #include "formats/events/log_names.h"
 #include "roles/cluster.h"
 #include "roles/job_server.h"
+#include "systems/orbit/controller.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tensorfx/job_files.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/run/controller.h"
 #include "train/run/options.h"
 #include "train/run/run_names.h"
 

@@ -1,6 +1,6 @@
-/* What <etude/controller.h> leaves to the command. */
-#ifndef ETUDE_TRAIN_RUN_CONTROLLER_H
-#define ETUDE_TRAIN_RUN_CONTROLLER_H
+/* Controllers, for the command, beyond <etude/controller.h>. */
+#ifndef ETUDE_SYSTEMS_ORBIT_CONTROLLER_H
+#define ETUDE_SYSTEMS_ORBIT_CONTROLLER_H
 
 #include <etude/controller.h>
 

@@ -18,7 +18,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
-#include "train/run/controller_private.h"
+#include "systems/orbit/controller_private.h"
 #include "train/run/run_names.h"
 #include "train/step/share.h"
 

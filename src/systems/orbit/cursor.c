@@ -1,4 +1,4 @@
-#include "train/run/cursor.h"
+#include "systems/orbit/cursor.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* What the files of a controller share: controller.c (options, opening), actions.c (its own
  * actions), outer_loop.c (calls). */
-#ifndef ETUDE_TRAIN_RUN_CONTROLLER_PRIVATE_H
-#define ETUDE_TRAIN_RUN_CONTROLLER_PRIVATE_H
+#ifndef ETUDE_SYSTEMS_ORBIT_CONTROLLER_PRIVATE_H
+#define ETUDE_SYSTEMS_ORBIT_CONTROLLER_PRIVATE_H
 
 #include <etude/outer_loop.h>
 
 #include "base/arena.h"
 #include "base/assert.h"
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 /* An action of the controller's own. */
 typedef struct et_own_action {

@@ -1,5 +1,5 @@
 /* A controller: options, a list of actions for the one inner loop, and what is opened around it. */
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "engine/comm/comm.h"
-#include "train/run/controller_private.h"
+#include "systems/orbit/controller_private.h"
 #include "train/run/run_names.h"
 
 /* ---- the list ---- */

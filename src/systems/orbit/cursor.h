@@ -4,8 +4,8 @@
  * Batches are allocated with the cursor, so reading allocates nothing. A source begins at its
  * position when the cursor was made. The code that replaces a cursor puts the sources back there
  * (rewind), so that they can be read again. */
-#ifndef ETUDE_TRAIN_RUN_CURSOR_H
-#define ETUDE_TRAIN_RUN_CURSOR_H
+#ifndef ETUDE_SYSTEMS_ORBIT_CURSOR_H
+#define ETUDE_SYSTEMS_ORBIT_CURSOR_H
 
 #include <etude/standard.h>
 

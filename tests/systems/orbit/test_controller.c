@@ -3,7 +3,7 @@
  *
  *     L4     a log after step 4       V5   an evaluation         a3   action a
  *     a3!    at the end of the run    b5v  with an evaluation's values at hand */
-#include "train/run/controller.h"
+#include "systems/orbit/controller.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -17,8 +17,8 @@
 #include "base/values/value.h"
 #include "formats/files.h"
 #include "skip.h"
+#include "systems/orbit/controller_private.h"
 #include "train/logged.h"
-#include "train/run/controller_private.h"
 #include "train/said.h"
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
