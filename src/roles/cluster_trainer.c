@@ -15,6 +15,8 @@
 #include "metric/metric.h"
 #include "roles/chief.h"
 #include "roles/cluster_private.h"
+#include "train/checkpoint/state.h"
+#include "train/step/update.h"
 
 #define FIRST   10.0 /* seconds until it is said that nobody is there */
 #define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
@@ -125,8 +127,8 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
     step->update = (et_update){ norm, et_optimizer_learning_rate(t->optimizer), true };
     et_optimizer_set_progress(t->optimizer, et_optimizer_iterations(t->optimizer) + 1,
                               et_optimizer_slots_from(t->optimizer));
+    et_update_finish(t->optimizer, t->pass, step->sum.means);
     et_step_updated(step);
-    et_optimizer_average_variables(t->optimizer);
     et_step_add_measures(step);
     et_step_add_norm(step);
     t->stepped = true;

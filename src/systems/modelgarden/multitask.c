@@ -295,13 +295,14 @@ static int joint_step(et_multitask *m, et_error *error)
     int status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1, error);
     if (status)
         return status;
-    m->update = et_optimizer_apply(et_multitask_optimizer(m), m->gradient, 1);
+    const et_reduced sum = { .gradient = m->gradient, .divisor = 1 };
+    status = et_update_apply(et_multitask_optimizer(m), &sum, 1, &m->update, error);
+    if (status)
+        return status;
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
                        (long long)m->trainer.step + 1);
-    status = et_optimizer_settled(et_multitask_optimizer(m), error);
-    if (!status)
-        status = finish_tasks(m, error);
+    status = finish_tasks(m, error);
     et_optimizer_average_variables(et_multitask_optimizer(m));
     return status;
 }

@@ -205,6 +205,7 @@ int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_
     et_assert(!t->step.taken && update->finite);
     t->stepped = true;
     t->step.update = *update;
+    et_pass_move_means(t->pass, t->step.sum.means);
     et_step_updated(&t->step);
     et_step_add_norm(&t->step);
     int status = keep_own(t, error);

@@ -77,32 +77,6 @@ static int agree_on_update(const et_optimizer *optimizer, bool *good, et_error *
     return status;
 }
 
-/* What the pass does not derive by has the gradient of some other pass. */
-static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
-{
-    const char *prefix = et_pass_trains(pass);
-    for (int i = 0, param; prefix && (param = et_optimizer_param(optimizer, i)) >= 0; i++) {
-        const char *name = et_params_name(et_pass_params(pass), param);
-        if (strncmp(name, prefix, strlen(prefix)) != 0)
-            return et_fail(error, ET_EUSAGE,
-                           "the optimizer changes %s, but the pass computes gradients only for "
-                           "%s... (et_pass_options.trains): open the optimizer with this prefix",
-                           name, prefix);
-    }
-    return ET_OK;
-}
-
-int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
-{
-    if (et_pass_params(pass) == et_optimizer_params(optimizer) && et_pass_is_training(pass))
-        return check_trains(optimizer, pass, error);
-    return et_fail(error, ET_EUSAGE,
-                   et_pass_is_training(pass)
-                       ? "the optimizer and the pass use different stores of parameters: open both "
-                         "on one store"
-                       : "the pass computes no gradient: set et_pass_options.training");
-}
-
 int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update, et_error *error)
 {
     int wrong = et_update_check(optimizer, pass, error);
@@ -110,25 +84,20 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
         return wrong;
     if (!et_pass_has_run(pass))
         return et_fail(error, ET_EUSAGE, "there is no gradient yet: run the pass first");
-    double divisor = et_pass_divisor(pass);
+    const et_reduced sum = { .gradient = et_params_gradients(et_pass_params(pass)),
+                             .divisor = et_pass_divisor(pass) };
     et_update done = { NAN, 0, false };
-    bool good = isfinite(et_pass_loss(pass)) && divisor >= 0;
+    bool good = isfinite(et_pass_loss(pass)) && sum.divisor >= 0;
     int status = agree_on_update(optimizer, &good, error);
-    if (!status && good)
-        done = et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)),
-                                  et_mean_of(1, divisor));
+    if (!status)
+        status = good ? et_update_apply(optimizer, &sum, 1, &done, error)
+                      : et_optimizer_settled(optimizer, error);
     if (update)
         *update = done;
-    if (!status)
-        status = et_optimizer_settled(optimizer, error);
     if (status)
         return status;
-    if (done.finite) {
-        et_pass_move_means(pass, NULL);
-        et_optimizer_average_variables(optimizer);
-        return ET_OK;
-    }
-    const char *name = et_pass_find_not_finite(pass);
-    return et_fail(error, ET_EDIVERGED, "the loss or gradient is not finite, first in %s",
-                   name ? name : "the gradient's norm");
+    if (!done.finite)
+        return et_update_diverged(pass, error);
+    et_update_finish(optimizer, pass, NULL);
+    return ET_OK;
 }

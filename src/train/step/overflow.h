@@ -28,6 +28,13 @@ struct et_overflow {
     double scale; /* of gradients, from the next step on */
 };
 
+/* An update has been made. */
+static inline void et_overflow_good(et_overflow *overflow)
+{
+    if (overflow->class->good)
+        overflow->class->good(overflow);
+}
+
 /* Fails with ET_EDIVERGED: step, first bad value and the batch's samples are named. */
 et_overflow et_overflow_fail(void);
 

@@ -24,6 +24,16 @@
 typedef et_tree tree;
 typedef et_tree_slot slot;
 
+int et_reducer_sum(et_reducer *reducer, int status, et_shard_fn *run, void *self, et_reduced *sum,
+                   et_error *error)
+{
+    et_reducer_begin(reducer);
+    for (int i = reducer->first; !status && i < reducer->end; i++)
+        status = run(self, i, error);
+    status = et_reducer_meet(reducer, status, error);
+    return status ? status : et_reducer_end(reducer, sum, error);
+}
+
 void et_reducer_close(et_reducer *reducer)
 {
     if (reducer)

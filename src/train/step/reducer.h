@@ -12,13 +12,8 @@
  * computes the shards from `first` to `end`: all, or those of its rank (ranked.h). Other work on
  * gradients (clipping each, noise) is another class.
  *
- *     et_reducer_begin(reducer);
- *     for (int i = reducer->first; !status && i < reducer->end; i++) {
- *         ... a pass has run on batch i ...
- *         status = et_reducer_add(reducer, i, pass, &error);
- *     }
- *     if ((status = et_reducer_meet(reducer, status, &error))) ...
- *     if ((status = et_reducer_end(reducer, &sum, &error))) ...
+ *     static int run(void *self, int shard, et_error *error)     a pass runs; et_reducer_add
+ *     if ((status = et_reducer_sum(reducer, ET_OK, run, self, &sum, &error))) ...
  *     et_optimizer_apply(optimizer, sum.gradient, 1 / sum.divisor);
  *
  * Adding allocates nothing. One thread. */
@@ -104,6 +99,14 @@ static inline int et_reducer_failed(et_reducer *reducer, int shard, int status, 
 {
     return reducer->class->failed ? reducer->class->failed(reducer, shard, status, error) : status;
 }
+
+/* Runs a pass on a shard and adds it. */
+typedef int et_shard_fn(void *self, int shard, et_error *error);
+
+/* The sum of all shards, of which run is called for those of this process, in order. status: what
+ * has become of it before; all processes come here. ET_EDIVERGED: reducer->bad is not finite. */
+int et_reducer_sum(et_reducer *reducer, int status, et_shard_fn *run, void *self, et_reduced *sum,
+                   et_error *error);
 
 void et_reducer_close(et_reducer *reducer); /* NULL allowed */
 

@@ -109,8 +109,14 @@ static void cut(et_shards *s, const et_batch *batch, int64_t begin, int64_t end)
     et_batch_finish(s->part);
 }
 
-static int run_shards(et_shards *s, const et_batch *batch, uint64_t seed, uint64_t number,
-                      et_error *error)
+/* An update that is under way. */
+typedef struct shared_batch {
+    et_shards *shards;
+    const et_batch *batch;
+    uint64_t seed, number;
+} shared_batch;
+
+static int check_batch(const et_shards *s, const et_batch *batch, et_error *error)
 {
     int64_t filled = batch->filled[0], count = s->reducer->shards;
     if (!et_layout_same(batch->layout, &s->layout) || filled > s->layout.capacity[0] * count)
@@ -122,24 +128,26 @@ static int run_shards(et_shards *s, const et_batch *batch, uint64_t seed, uint64
                        "a batch of %lld samples is too small for %lld shards, which all update "
                        "moving means; use full batches (drop_remainder)",
                        (long long)filled, (long long)count);
-    int status = ET_OK;
-    for (int i = s->reducer->first; !status && i < s->reducer->end; i++) {
-        cut(s, batch, filled * i / count, filled * (i + 1) / count);
-        et_reducer_expect(s->reducer, i);
-        status = et_pass_run(s->pass, s->part, seed, number * (uint64_t)count + (uint64_t)i, error);
-        if (!status)
-            status = et_reducer_add(s->reducer, i, s->pass, error);
-    }
-    return status;
+    return ET_OK;
+}
+
+static int run_shard(void *self, int shard, et_error *error)
+{
+    const shared_batch *shared = self;
+    et_shards *s = shared->shards;
+    int64_t filled = shared->batch->filled[0], count = s->reducer->shards;
+    cut(s, shared->batch, filled * shard / count, filled * (shard + 1) / count);
+    et_reducer_expect(s->reducer, shard);
+    int status = et_pass_run(s->pass, s->part, shared->seed,
+                             shared->number * (uint64_t)count + (uint64_t)shard, error);
+    return status ? status : et_reducer_add(s->reducer, shard, s->pass, error);
 }
 
 /* The text is that of who has the shard, which was its last. */
 static int tell_diverged(et_shards *s, int shard, et_error *error)
 {
     bool mine = shard >= s->reducer->first && shard < s->reducer->end;
-    const char *name = mine ? et_pass_find_not_finite(s->pass) : NULL;
-    int status = et_fail(error, ET_EDIVERGED, "the loss or gradient is not finite, first in %s",
-                         name ? name : "the gradient's norm");
+    int status = et_update_diverged(mine ? s->pass : NULL, error);
     return et_reducer_failed(s->reducer, shard, status, error);
 }
 
@@ -161,28 +169,24 @@ int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batc
                      uint64_t number, et_update *update, et_error *error)
 {
     et_update done = { NAN, 0, false };
-    et_reducer_begin(s->reducer);
+    shared_batch shared = { s, batch, seed, number };
     int status = check_optimizer(s, optimizer, error);
     if (!status)
-        status = run_shards(s, batch, seed, number, error);
-    status = et_reducer_meet(s->reducer, status, error);
+        status = check_batch(s, batch, error);
+    status = et_reducer_sum(s->reducer, status, run_shard, &shared, &s->sum, error);
     bool diverged = status == ET_EDIVERGED;
     int bad = diverged ? s->reducer->bad : s->reducer->shards - 1;
-    if (!status)
-        status = et_reducer_end(s->reducer, &s->sum, error);
     if (status && !diverged)
         return status;
-    if (!diverged && s->sum.divisor >= 0)
-        done = et_optimizer_apply(optimizer, s->sum.gradient, et_mean_of(1, s->sum.divisor));
+    status = !diverged && s->sum.divisor >= 0 ? et_update_apply(optimizer, &s->sum, 1, &done, error)
+                                              : et_optimizer_settled(optimizer, error);
     if (update)
         *update = done;
-    status = et_optimizer_settled(optimizer, error);
     if (status)
         return status;
     if (!done.finite)
         return tell_diverged(s, bad, error);
-    et_pass_move_means(s->pass, s->sum.means);
-    et_optimizer_average_variables(optimizer);
+    et_update_finish(optimizer, s->pass, s->sum.means);
     return ET_OK;
 }
 

@@ -103,7 +103,6 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
         status = et_pass_variant(step->pass, &step->source->layout, &step->variant, error);
     if (!status)
         status = open_reducer(step, parts, error);
-    step->tracks = !status && et_pass_tracks(step->pass) > 0;
     return status ? status : define_metrics(step, parts, error);
 }
 
@@ -146,13 +145,13 @@ static int take_batch(et_step *step, int shard, et_error *error)
 
 /* The weights may change once no save reads them: the optimizer waits, and not before, as all of
  * a step's computing may go on beside a save. */
-static void update(et_step *step)
+static int apply(et_step *step, et_error *error)
 {
-    const et_reduced *sum = &step->sum;
     et_track_begin(step->track, &update_activity, -1);
-    step->update = et_optimizer_apply(step->optimizer, sum->gradient,
-                                      et_mean_of(1, sum->divisor * step->overflow->scale));
+    int status =
+        et_update_apply(step->optimizer, &step->sum, step->overflow->scale, &step->update, error);
     et_track_end_with(step->track, step->update_cost);
+    return status;
 }
 
 /* After the update, which has measured it. */
@@ -227,8 +226,7 @@ int et_step_take(et_step *step, et_error *error)
     return status;
 }
 
-/* One shard: its batch, unless it is the first, which is there. */
-static int run_shard(et_step *step, int shard, et_error *error)
+static int compute_shard(et_step *step, int shard, et_error *error)
 {
     int status = reach(step, shard, error);
     if (!status)
@@ -242,15 +240,17 @@ static int run_shard(et_step *step, int shard, et_error *error)
     return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
 }
 
-/* Those of this process, and then what is left of the step's batches. */
-static int run_shards(et_step *step, et_error *error)
+/* A shard of this process; with the last goes what is left of the step's batches. */
+static int run_shard(void *self, int shard, et_error *error)
 {
+    et_step *step = self;
     const et_reducer *reducer = step->reducer;
-    int status = ET_OK;
-    for (int i = reducer->first; !status && i < reducer->end; i++)
-        status = i > reducer->first && et_flag_is_set(step->stop) ? ET_EINTERRUPTED
-                                                                  : run_shard(step, i, error);
-    return status || !reducer->whole ? status : reach(step, reducer->shards - 1, error);
+    if (shard > reducer->first && et_flag_is_set(step->stop))
+        return ET_EINTERRUPTED;
+    int status = compute_shard(step, shard, error);
+    if (status || shard + 1 < reducer->end || !reducer->whole)
+        return status;
+    return reach(step, reducer->shards - 1, error);
 }
 
 int et_step_gather(et_step *step, bool *left_out, et_error *error)
@@ -264,50 +264,44 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     et_pass_set_scale(step->pass, (float)step->overflow->scale);
     step->reducer->seed = step->seed;
     step->reducer->step = step->count;
-    et_reducer_begin(step->reducer);
-    status = et_reducer_meet(step->reducer, run_shards(step, error), error);
+    status = et_reducer_sum(step->reducer, ET_OK, run_shard, step, &step->sum, error);
     *left_out = status == ET_EDIVERGED;
     if (*left_out)
         return not_finite(step, step->reducer->bad, error);
-    if (status == ET_EINTERRUPTED && step->reducer->shards > 1)
-        return leave(step, error);
-    if (status)
-        return status;
-    return et_reducer_end(step->reducer, &step->sum, error);
+    return status == ET_EINTERRUPTED && step->reducer->shards > 1 ? leave(step, error) : status;
 }
 
 void et_step_updated(et_step *step)
 {
     et_assert(!step->taken);
-    et_assert(!step->tracks || step->sum.means);
-    if (step->tracks)
-        et_pass_move_means(step->pass, step->sum.means);
     step->count++;
     step->updated = true;
     if (step->sum.divisor > 0)
         step->loss = step->sum.loss / step->sum.divisor;
 }
 
+static int judge(const et_step *step, et_error *error)
+{
+    const double loss = et_mean_of(step->sum.loss, step->sum.divisor);
+    return et_judge_loss(step->bound, "the loss", loss, step->count + 1, error);
+}
+
 int et_step_update(et_step *step, et_error *error)
 {
     bool left_out;
     int status = et_step_gather(step, &left_out, error);
-    if (!status && !left_out)
-        status =
-            et_judge_loss(step->bound, "the loss", et_mean_of(step->sum.loss, step->sum.divisor),
-                          step->count + 1, error);
     if (status || left_out)
         return status;
-    update(step);
-    if (!step->update.finite)
-        return not_finite(step, step->reducer->shards - 1, error);
-    status = et_optimizer_settled(step->optimizer, error);
+    status = judge(step, error);
+    if (!status)
+        status = apply(step, error);
     if (status)
         return status;
-    if (step->overflow->class->good)
-        step->overflow->class->good(step->overflow);
+    if (!step->update.finite)
+        return not_finite(step, step->reducer->shards - 1, error);
+    et_overflow_good(step->overflow);
+    et_update_finish(step->optimizer, step->pass, step->sum.means);
     et_step_updated(step);
-    et_optimizer_average_variables(step->optimizer);
     return ET_OK;
 }
 

@@ -54,7 +54,6 @@ typedef struct et_step {
     et_step_hooks hooks;
     et_position begin; /* of the source, before the step's first batch; of several only */
     int drawn;         /* batches that the step under way has taken */
-    bool tracks;       /* the pass has moving means */
     bool taken;        /* the first batch of the step to come is there */
     bool updated;      /* the step has made an update, and sum is what it was made of */
     et_reduced sum;
@@ -108,7 +107,7 @@ int et_step_update(et_step *step, et_error *error);
 void et_step_add_norm(et_step *step);
 
 /* The parts of an update. gather: step->sum from all batches (*left_out: it is not finite, and the
- * step counts without an update). updated: moving means and the count, after the optimizer.
+ * step counts without an update). updated: the count, after the optimizer and moving means.
  * add_measures: those of the sum to the metrics. */
 int et_step_gather(et_step *step, bool *left_out, et_error *error);
 /* Of a step of several batches that were gathered: its source is before them again. */

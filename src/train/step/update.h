@@ -5,6 +5,8 @@
 #include <etude/optimizer.h>
 #include <etude/pass.h>
 
+#include "train/step/reducer.h"
+
 /* A mean over `divisor` rows by their sum. Of no row, as in a batch without a label, it is 0, and
  * so is its gradient: as Keras divides. */
 static inline double et_mean_of(double sum, double divisor)
@@ -15,5 +17,17 @@ static inline double et_mean_of(double sum, double divisor)
 /* ET_EUSAGE: the pass is of another store of parameters, or leaves no gradient, or none of what the
  * optimizer changes. */
 int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error);
+
+/* The mean gradient of a sum, which is times `scale`, into the optimizer, on all ranks that share
+ * it out. update->finite false: nothing has changed. */
+int et_update_apply(et_optimizer *optimizer, const et_reduced *sum, double scale, et_update *update,
+                    et_error *error);
+
+/* ET_EDIVERGED: it was not. pass: where the first value is looked for; NULL: in none. */
+int et_update_diverged(et_pass *pass, et_error *error);
+
+/* After one that was finite: moving means of the pass (means NULL: by its last batch alone), then
+ * averages. */
+void et_update_finish(et_optimizer *optimizer, et_pass *pass, const float *means);
 
 #endif
