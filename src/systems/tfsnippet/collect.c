@@ -48,7 +48,7 @@ static bool is_due(et_loop *loop, const char *name)
     if (loop->skip && et_patterns_match(loop->skip, name))
         return false;
     for (int i = 0; i < loop->options.summary_commit_freq_count; i++) {
-        et_loop_commit *commit = &loop->commits[i];
+        et_loop_commit *commit = &loop->metrics.commits[i];
         if (strcmp(commit->name, name) != 0)
             continue;
         commit->waited = (commit->waited + 1) % commit->every;
@@ -59,10 +59,10 @@ static bool is_due(et_loop *loop, const char *name)
 
 static void add_tag(et_loop *loop, et_value *values, const et_loop_metric *metric)
 {
-    et_strbuf_reset(&loop->line);
-    et_strbuf_append(&loop->line, loop->options.summary_metric_prefix);
-    et_strbuf_append(&loop->line, metric->name);
-    et_value_set_float(values, et_strbuf_text(&loop->line), mean_of(metric));
+    et_strbuf_reset(&loop->out.line);
+    et_strbuf_append(&loop->out.line, loop->options.summary_metric_prefix);
+    et_strbuf_append(&loop->out.line, metric->name);
+    et_value_set_float(values, et_strbuf_text(&loop->out.line), mean_of(metric));
 }
 
 /* One event for all that are due. */
@@ -76,10 +76,10 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
             add_tag(loop, values, &metrics[i]);
         }
     int status = ET_OK;
-    if (arena.failed || loop->line.failed)
+    if (arena.failed || loop->out.line.failed)
         status = et_alloc_failed(&loop->error, 0, "a summary");
     else if (values)
-        status = et_sink_write(loop->writer, loop->step, values, &loop->error);
+        status = et_sink_write(loop->writer, loop->at.step, values, &loop->error);
     et_arena_release(&arena);
     return status;
 }
@@ -88,9 +88,9 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
 
 static int add_up(et_loop *loop, const et_loop_metric *metric)
 {
-    int status = et_logger_collect(&loop->epoch_metrics, metric, &loop->error);
-    if (!status && loop->within_step)
-        status = et_logger_collect(&loop->step_metrics, metric, &loop->error);
+    int status = et_logger_collect(&loop->metrics.epoch, metric, &loop->error);
+    if (!status && loop->at.within_step)
+        status = et_logger_collect(&loop->metrics.step, metric, &loop->error);
     return status;
 }
 
@@ -146,19 +146,20 @@ int et_loop_collect_time(et_loop *loop, const char *name, double *begun)
 
 static et_loop_pair *find_pair(et_loop *loop, const char *name, bool timer)
 {
-    for (size_t i = 0; i < loop->pair_count; i++)
-        if (!loop->pairs[i].collector == timer && !strcmp(loop->pairs[i].name, name))
-            return &loop->pairs[i];
+    for (size_t i = 0; i < loop->metrics.pair_count; i++)
+        if (!loop->metrics.pairs[i].collector == timer &&
+            !strcmp(loop->metrics.pairs[i].name, name))
+            return &loop->metrics.pairs[i];
     return NULL;
 }
 
 static int add_pair(et_loop_pair **out, et_loop *loop, const char *name, bool timer)
 {
-    et_loop_pair *pairs =
-        et_vector_grow(loop->pairs, &loop->pair_capacity, loop->pair_count + 1, sizeof *pairs, 4);
+    et_loop_pair *pairs = et_vector_grow(loop->metrics.pairs, &loop->metrics.pair_capacity,
+                                         loop->metrics.pair_count + 1, sizeof *pairs, 4);
     if (!pairs)
         return et_alloc_failed(&loop->error, sizeof *pairs, "a timer");
-    loop->pairs = pairs;
+    loop->metrics.pairs = pairs;
     et_loop_pair pair = { .name = et_strdup(name) };
     int status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
     if (!status && !timer)
@@ -167,7 +168,7 @@ static int add_pair(et_loop_pair **out, et_loop *loop, const char *name, bool ti
         et_free(pair.name);
         return status;
     }
-    *out = &loop->pairs[loop->pair_count++];
+    *out = &loop->metrics.pairs[loop->metrics.pair_count++];
     **out = pair;
     return ET_OK;
 }
@@ -187,7 +188,7 @@ static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool 
     if (status)
         return status;
     (*out)->open = true;
-    (*out)->in_step = loop->within_step;
+    (*out)->in_step = loop->at.within_step;
     return ET_OK;
 }
 
@@ -205,9 +206,9 @@ static int end_pair(et_loop_pair **out, et_loop *loop, const char *name, bool ti
 
 void et_loop_drop_pairs(et_loop *loop, bool all)
 {
-    for (size_t i = 0; i < loop->pair_count; i++)
-        if (all || loop->pairs[i].in_step)
-            loop->pairs[i].open = false;
+    for (size_t i = 0; i < loop->metrics.pair_count; i++)
+        if (all || loop->metrics.pairs[i].in_step)
+            loop->metrics.pairs[i].open = false;
 }
 
 void et_loop_drop_timer(et_loop *loop, const char *name)

@@ -17,16 +17,17 @@ static void sane(const et_loop *l)
     const bool runs = l->phase == ET_LOOP_RUNNING || l->phase == ET_LOOP_ENDING;
     et_assert(l->params && l->group && l->state && l->events);
     et_assert(l->phase <= ET_LOOP_ENDED && (!runs || l->run));
-    et_assert(l->within_epoch || !l->within_step);
-    et_assert(l->within_step || !l->step_data);
-    et_assert(!l->resumes || !l->within_epoch);
-    et_assert(l->step >= 0 && l->epoch >= 0);
-    et_assert(l->epochs_done >= 0 && l->epochs_done <= l->epoch);
-    et_assert(l->steps_done >= 0 && l->steps_done <= l->step);
+    et_assert(l->at.within_epoch || !l->at.within_step);
+    et_assert(l->at.within_step || !l->step_data);
+    et_assert(!l->at.resumes || !l->at.within_epoch);
+    et_assert(l->at.step >= 0 && l->at.epoch >= 0);
+    et_assert(l->at.epochs_done >= 0 && l->at.epochs_done <= l->at.epoch);
+    et_assert(l->at.steps_done >= 0 && l->at.steps_done <= l->at.step);
     et_assert(l->firing >= 0 && l->firing <= FIRING_MOST);
-    et_assert(l->best_step >= -1);
-    et_assert(l->optimizer_count <= l->optimizer_capacity);
-    et_assert(l->object_count <= l->object_capacity && l->pair_count <= l->pair_capacity);
+    et_assert(l->best.step >= -1);
+    et_assert(l->own.optimizer_count <= l->own.optimizer_capacity);
+    et_assert(l->own.object_count <= l->own.object_capacity &&
+              l->metrics.pair_count <= l->metrics.pair_capacity);
 }
 
 int et_loop_ready(et_loop *loop)
@@ -44,7 +45,7 @@ int et_loop_ready(et_loop *loop)
 int et_loop_ready_in_epoch(et_loop *loop)
 {
     int status = et_loop_ready(loop);
-    if (status || loop->within_epoch)
+    if (status || loop->at.within_epoch)
         return status;
     return et_fail(&loop->error, ET_EUSAGE,
                    "An epoch or a step loop is expected, but neither has been opened");
@@ -105,12 +106,12 @@ int et_loop_fail(et_loop *loop, const et_error *error)
 
 void et_loop_print(et_loop *loop, const char *text)
 {
-    if (loop->quiet)
+    if (loop->out.quiet)
         return;
-    et_strbuf_reset(&loop->plain);
-    et_plain_append_lines(&loop->plain, text, strlen(text));
+    et_strbuf_reset(&loop->out.plain);
+    et_plain_append_lines(&loop->out.plain, text, strlen(text));
     if (loop->options.print)
-        loop->options.print(loop->options.print_payload, et_strbuf_text(&loop->plain));
+        loop->options.print(loop->options.print_payload, et_strbuf_text(&loop->out.plain));
     else
-        printf("%s\n", et_strbuf_text(&loop->plain)), fflush(stdout);
+        printf("%s\n", et_strbuf_text(&loop->out.plain)), fflush(stdout);
 }

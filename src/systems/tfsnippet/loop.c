@@ -108,14 +108,14 @@ static void copy_lists(et_loop *loop)
     et_loop_options *o = &loop->options;
     size_t groups = (size_t)o->var_group_count, freqs = (size_t)o->summary_commit_freq_count;
     const char **names = et_arena_array(&loop->arena, groups + 1, sizeof *names);
-    loop->commits = et_arena_array(&loop->arena, freqs + 1, sizeof *loop->commits);
-    if (!names || !loop->commits)
+    loop->metrics.commits = et_arena_array(&loop->arena, freqs + 1, sizeof *loop->metrics.commits);
+    if (!names || !loop->metrics.commits)
         return;
     for (size_t i = 0; i < groups; i++)
         names[i] = keep(loop, o->var_groups[i]);
     for (size_t i = 0; i < freqs; i++)
-        loop->commits[i] = (et_loop_commit){ keep(loop, o->summary_commit_freqs[i].name),
-                                             o->summary_commit_freqs[i].every, 0 };
+        loop->metrics.commits[i] = (et_loop_commit){ keep(loop, o->summary_commit_freqs[i].name),
+                                                     o->summary_commit_freqs[i].every, 0 };
     o->var_groups = names;
     o->summary_commit_freqs = NULL;
 }
@@ -208,9 +208,9 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     if (!loop)
         return status ? status : et_alloc_failed(error, sizeof *loop, "a loop");
     loop->params = params;
-    loop->epoch_begun = loop->step_begun = loop->best = (double)NAN;
-    loop->best_step = -1;
-    loop->quiet = et_comm_rank(options->comm) != 0;
+    loop->clock.epoch_begun = loop->clock.step_begun = loop->best.value = (double)NAN;
+    loop->best.step = -1;
+    loop->out.quiet = et_comm_rank(options->comm) != 0;
     status = open_parts(loop, options, error);
     if (status) {
         et_loop_close(loop);
@@ -218,9 +218,9 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     }
     const char *valid = loop->options.valid_metric_name;
     int better = loop->options.valid_metric_better;
-    loop->smaller_is_better = better == ET_LOOP_BETTER_BY_NAME
-                                  ? !valid || !et_loop_larger_by_name(valid)
-                                  : better == ET_LOOP_BETTER_SMALLER;
+    loop->best.smaller_is_better = better == ET_LOOP_BETTER_BY_NAME
+                                       ? !valid || !et_loop_larger_by_name(valid)
+                                       : better == ET_LOOP_BETTER_SMALLER;
     *out = loop;
     return ET_OK;
 }
@@ -235,19 +235,19 @@ void et_loop_close(et_loop *loop)
             et_fail(&loop->error, ET_EINTERRUPTED, "closed before its end");
         et_loop_end(loop, NULL);
     }
-    for (size_t i = 0; i < loop->pair_count; i++) {
-        et_free(loop->pairs[i].name);
-        et_statistics_free(loop->pairs[i].collector);
+    for (size_t i = 0; i < loop->metrics.pair_count; i++) {
+        et_free(loop->metrics.pairs[i].name);
+        et_statistics_free(loop->metrics.pairs[i].collector);
     }
-    et_free(loop->pairs);
-    et_free(loop->objects);
-    et_free(loop->optimizers);
-    et_free(loop->best_values);
+    et_free(loop->metrics.pairs);
+    et_free(loop->own.objects);
+    et_free(loop->own.optimizers);
+    et_free(loop->best.values);
     et_flows_release(&loop->flows);
-    et_logger_release(&loop->epoch_metrics);
-    et_logger_release(&loop->step_metrics);
-    et_strbuf_release(&loop->line);
-    et_strbuf_release(&loop->plain);
+    et_logger_release(&loop->metrics.epoch);
+    et_logger_release(&loop->metrics.step);
+    et_strbuf_release(&loop->out.line);
+    et_strbuf_release(&loop->out.plain);
     et_state_free(loop->state);
     et_event_source_free(loop->events);
     et_group_free(loop->group);
@@ -281,16 +281,16 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
     int status = check_name("an object", name, error);
     if (status)
         return status;
-    for (size_t i = 0; i < loop->object_count; i++)
-        if (!strcmp(loop->objects[i].name, name))
+    for (size_t i = 0; i < loop->own.object_count; i++)
+        if (!strcmp(loop->own.objects[i].name, name))
             return et_fail(error, ET_ECONFIG, "two objects of a loop have the name %s", name);
-    et_loop_object *objects = et_vector_grow(loop->objects, &loop->object_capacity,
-                                             loop->object_count + 1, sizeof *objects, 4);
+    et_loop_object *objects = et_vector_grow(loop->own.objects, &loop->own.object_capacity,
+                                             loop->own.object_count + 1, sizeof *objects, 4);
     const char *copy = objects ? keep(loop, name) : NULL;
-    loop->objects = objects ? objects : loop->objects;
+    loop->own.objects = objects ? objects : loop->own.objects;
     if (!copy)
         return et_alloc_failed(error, strlen(name), "an object of a loop");
-    loop->objects[loop->object_count++] = (et_loop_object){ copy, kind, self };
+    loop->own.objects[loop->own.object_count++] = (et_loop_object){ copy, kind, self };
     return ET_OK;
 }
 
@@ -322,7 +322,7 @@ static int open_run(et_loop *loop, et_error *error)
         .state = loop->state,
         .max_to_keep = o->checkpoint_max_to_keep ? o->checkpoint_max_to_keep : -1,
         .best_metric = o->valid_metric_name,
-        .best_comparison = loop->smaller_is_better ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER,
+        .best_comparison = loop->best.smaller_is_better ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER,
         .best_unsaved = !o->early_stopping,
         .summary_dir = o->summary_dir,
         .no_logs = true,
@@ -335,12 +335,12 @@ static int open_run(et_loop *loop, et_error *error)
 
 static int tell_resumed(et_loop *loop, const char *path, et_error *error)
 {
-    et_strbuf_reset(&loop->line);
-    et_strbuf_printf(&loop->line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
-                     (long long)loop->epoch, (long long)loop->step, path);
-    if (loop->line.failed)
+    et_strbuf_reset(&loop->out.line);
+    et_strbuf_printf(&loop->out.line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
+                     (long long)loop->at.epoch, (long long)loop->at.step, path);
+    if (loop->out.line.failed)
         return et_alloc_failed(error, 0, "a line");
-    et_loop_print(loop, et_strbuf_text(&loop->line));
+    et_loop_print(loop, et_strbuf_text(&loop->out.line));
     return ET_OK;
 }
 
@@ -471,7 +471,7 @@ static int tell_failure(et_loop *loop, et_error *error)
 
 static int finish_saves(et_loop *loop, et_error *error)
 {
-    return et_run_finish_saves(loop->run, loop->step, error);
+    return et_run_finish_saves(loop->run, loop->at.step, error);
 }
 
 /* Handlers see a loop that has not failed: they may print and write. */
@@ -517,22 +517,22 @@ et_event_source *et_loop_events(et_loop *loop)
 
 int64_t et_loop_epoch(const et_loop *loop)
 {
-    return loop->epoch;
+    return loop->at.epoch;
 }
 
 int64_t et_loop_step(const et_loop *loop)
 {
-    return loop->step;
+    return loop->at.step;
 }
 
 bool et_loop_within_epoch(const et_loop *loop)
 {
-    return loop->within_epoch;
+    return loop->at.within_epoch;
 }
 
 bool et_loop_within_step(const et_loop *loop)
 {
-    return loop->within_step;
+    return loop->at.within_step;
 }
 
 const et_batch *et_loop_step_data(const et_loop *loop)
@@ -579,7 +579,7 @@ const et_group *et_loop_param_vars(const et_loop *loop)
 
 double et_loop_best_valid_metric(const et_loop *loop)
 {
-    return loop->best;
+    return loop->best.value;
 }
 
 const char *et_loop_valid_metric_name(const et_loop *loop)
@@ -589,7 +589,7 @@ const char *et_loop_valid_metric_name(const et_loop *loop)
 
 bool et_loop_valid_metric_smaller_is_better(const et_loop *loop)
 {
-    return loop->smaller_is_better;
+    return loop->best.smaller_is_better;
 }
 
 bool et_loop_use_early_stopping(const et_loop *loop)

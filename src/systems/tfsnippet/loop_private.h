@@ -39,6 +39,46 @@ typedef struct et_loop_commit {
     int64_t every, waited;
 } et_loop_commit;
 
+/* Where a loop is: the part "loop" of the state. */
+typedef struct et_loop_at {
+    int64_t epoch, step;
+    bool within_epoch, within_step;
+    int64_t epochs_done, steps_done; /* at the end of the last epoch that ended */
+    bool resumes;                    /* restored within an epoch, which is not open yet */
+    bool ends_step;                  /* restored within a step, which is to end */
+} et_loop_at;
+
+/* By the clock. */
+typedef struct et_loop_clock {
+    double epoch_begun, step_begun;       /* NaN: not open, or collected already */
+    double eta_time, eta_step, eta_epoch; /* where the ETA counts from */
+} et_loop_clock;
+
+/* What resumes beside the loop's own parts. */
+typedef struct et_loop_own {
+    et_optimizer **optimizers; /* [optimizer_count], owned list: of trainers, borrowed */
+    size_t optimizer_count, optimizer_capacity;
+    et_loop_object *objects; /* [object_count], owned: the program's */
+    size_t object_count, object_capacity;
+} et_loop_own;
+
+/* What is collected. */
+typedef struct et_loop_metrics {
+    et_logger epoch, step;
+    et_loop_pair *pairs; /* [pair_count], owned */
+    size_t pair_count, pair_capacity;
+    et_loop_commit *commits; /* [options.summary_commit_freq_count], in the arena */
+} et_loop_metrics;
+
+/* The valid metric. */
+typedef struct et_loop_best {
+    bool smaller_is_better;
+    bool is_last; /* its last value is the best, until it is printed */
+    double value; /* NaN: none yet */
+    int64_t step;
+    float *values; /* where there is no directory: [flat size of the store] */
+} et_loop_best;
+
 struct et_loop {
     et_loop_options options; /* texts in the arena */
     et_metric_formatter formatter;
@@ -54,35 +94,20 @@ struct et_loop {
     /* ENDING: EXIT_LOOP is fired. */
     enum { ET_LOOP_OPEN, ET_LOOP_RUNNING, ET_LOOP_ENDING, ET_LOOP_ENDED } phase;
     int firing; /* events that are fired now, in each other */
-    bool quiet; /* another rank prints */
-
-    int64_t epoch, step;
-    bool within_epoch, within_step;
-    int64_t epochs_done, steps_done;        /* at the end of the last epoch that ended */
-    bool resumes;                           /* restored within an epoch, which is not open yet */
-    bool ends_step;                         /* restored within a step, which is to end */
-    bool save_after_step, save_after_epoch; /* asked for while these were open */
-    double epoch_begun, step_begun;         /* by the clock; NaN: not open, or collected already */
-    double eta_time, eta_step, eta_epoch;   /* where the ETA counts from */
-
+    et_loop_at at;
+    struct {
+        bool after_step, after_epoch;
+    } saves; /* asked for while these were open */
+    et_loop_clock clock;
     et_flows flows;
     const et_batch *step_data;
-    et_optimizer **optimizers; /* [optimizer_count], owned list: of trainers, borrowed */
-    size_t optimizer_count, optimizer_capacity;
-    et_loop_object *objects; /* [object_count], owned */
-    size_t object_count, object_capacity;
-
-    et_logger epoch_metrics, step_metrics;
-    et_loop_pair *pairs; /* [pair_count], owned */
-    size_t pair_count, pair_capacity;
-    et_loop_commit *commits; /* [options.summary_commit_freq_count], in the arena */
-    et_strbuf line, plain;   /* memory for what is printed */
-
-    bool smaller_is_better;
-    bool is_best; /* the valid metric's last value, until it is printed */
-    double best;  /* NaN: none yet */
-    int64_t best_step;
-    float *best_values; /* where there is no directory: [flat size of the store] */
+    et_loop_own own;
+    et_loop_metrics metrics;
+    struct {
+        et_strbuf line, plain; /* memory for what is printed */
+        bool quiet;            /* another rank prints */
+    } out;
+    et_loop_best best;
 };
 
 /* ---- doors.c ---- */

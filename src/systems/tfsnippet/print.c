@@ -22,8 +22,8 @@ static double progress_of(const et_loop *loop, double step, double epoch)
 {
     const et_loop_options *o = &loop->options;
     double steps = (double)o->max_step;
-    if (!o->max_step && o->max_epoch && loop->epochs_done)
-        steps = (double)o->max_epoch * ((double)loop->steps_done / (double)loop->epochs_done);
+    if (!o->max_step && o->max_epoch && loop->at.epochs_done)
+        steps = (double)o->max_epoch * ((double)loop->at.steps_done / (double)loop->at.epochs_done);
     if (steps > 0)
         return fmin(step / steps, 1);
     return o->max_epoch ? fmin(epoch / (double)o->max_epoch, 1) : (double)NAN;
@@ -31,25 +31,25 @@ static double progress_of(const et_loop *loop, double step, double epoch)
 
 double et_loop_progress(const et_loop *loop)
 {
-    return progress_of(loop, done(loop->step, loop->within_step, loop->step_begun),
-                       done(loop->epoch, loop->within_epoch, loop->epoch_begun));
+    return progress_of(loop, done(loop->at.step, loop->at.within_step, loop->clock.step_begun),
+                       done(loop->at.epoch, loop->at.within_epoch, loop->clock.epoch_begun));
 }
 
 /* Counters, not progress: limits may be set later. */
 void et_loop_begin_eta(et_loop *loop)
 {
-    loop->eta_step = (double)loop->step;
-    loop->eta_epoch = (double)(loop->epoch - loop->resumes);
-    loop->eta_time = et_clock_monotonic();
+    loop->clock.eta_step = (double)loop->at.step;
+    loop->clock.eta_epoch = (double)(loop->at.epoch - loop->at.resumes);
+    loop->clock.eta_time = et_clock_monotonic();
 }
 
 double et_loop_eta(const et_loop *loop)
 {
     double progress = et_loop_progress(loop);
-    double made = progress - progress_of(loop, loop->eta_step, loop->eta_epoch);
+    double made = progress - progress_of(loop, loop->clock.eta_step, loop->clock.eta_epoch);
     if (!(made >= 1e-7))
         return (double)NAN;
-    return (et_clock_monotonic() - loop->eta_time) / made * (1 - progress);
+    return (et_clock_monotonic() - loop->clock.eta_time) / made * (1 - progress);
 }
 
 /* ---- lines ---- */
@@ -67,10 +67,10 @@ static void append_tag(et_loop *loop, et_strbuf *line)
     double eta = o->no_eta ? (double)NAN : et_loop_eta(loop);
     et_strbuf_append_char(line, '[');
     if (o->max_epoch != 1) {
-        append_counter(line, "Epoch", loop->epoch, o->max_epoch);
+        append_counter(line, "Epoch", loop->at.epoch, o->max_epoch);
         et_strbuf_append(line, ", ");
     }
-    append_counter(line, "Step", loop->step, o->max_step);
+    append_counter(line, "Step", loop->at.step, o->max_step);
     if (!isnan(eta)) {
         char text[ET_DURATION_TEXT_MAX];
         et_humanize_duration(eta, false, text);
@@ -81,9 +81,9 @@ static void append_tag(et_loop *loop, et_strbuf *line)
 
 static int print_line(et_loop *loop)
 {
-    if (loop->line.failed)
+    if (loop->out.line.failed)
         return et_fail(&loop->error, ET_ENOMEM, "out of memory for a line");
-    et_loop_print(loop, et_strbuf_text(&loop->line));
+    et_loop_print(loop, et_strbuf_text(&loop->out.line));
     return ET_OK;
 }
 
@@ -92,10 +92,10 @@ int et_loop_println(et_loop *loop, const char *message, bool with_tag)
     int status = with_tag ? et_loop_ready_in_epoch(loop) : loop->error.status;
     if (status)
         return status;
-    et_strbuf_reset(&loop->line);
+    et_strbuf_reset(&loop->out.line);
     if (with_tag)
-        append_tag(loop, &loop->line);
-    et_strbuf_append(&loop->line, message ? message : "");
+        append_tag(loop, &loop->out.line);
+    et_strbuf_append(&loop->out.line, message ? message : "");
     return print_line(loop);
 }
 
@@ -119,11 +119,11 @@ static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
 
 static int print_list(et_loop *loop, const et_logger_list *list)
 {
-    et_strbuf_reset(&loop->line);
-    append_tag(loop, &loop->line);
-    et_logger_print(list, loop->options.formatter, &loop->line);
-    et_strbuf_append(&loop->line, loop->is_best ? " (*)" : "");
-    loop->is_best = false;
+    et_strbuf_reset(&loop->out.line);
+    append_tag(loop, &loop->out.line);
+    et_logger_print(list, loop->options.formatter, &loop->out.line);
+    et_strbuf_append(&loop->out.line, loop->best.is_last ? " (*)" : "");
+    loop->best.is_last = false;
     return print_line(loop);
 }
 
@@ -132,10 +132,11 @@ int et_loop_print_logs(et_loop *loop)
     int status = et_loop_ready_in_epoch(loop);
     if (status)
         return status;
-    et_logger *logger = loop->within_step ? &loop->step_metrics : &loop->epoch_metrics;
+    et_logger *logger = loop->at.within_step ? &loop->metrics.step : &loop->metrics.epoch;
     et_logger_list list;
-    status = loop->within_step ? et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->step_begun)
-                               : et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->epoch_begun);
+    status = loop->at.within_step
+                 ? et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->clock.step_begun)
+                 : et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->clock.epoch_begun);
     if (!status)
         status = et_logger_sort(&list, logger, loop->options.formatter, &loop->error);
     if (status)
@@ -170,13 +171,13 @@ int et_loop_print_training_summary(et_loop *loop)
     int status = et_loop_ready(loop);
     if (status)
         return status;
-    et_strbuf_reset(&loop->line);
-    append_environment(loop, &loop->line);
-    et_strbuf_append(&loop->line, "\n");
+    et_strbuf_reset(&loop->out.line);
+    append_environment(loop, &loop->out.line);
+    et_strbuf_append(&loop->out.line, "\n");
     status = print_line(loop);
     if (status)
         return status;
-    et_strbuf_reset(&loop->line);
-    et_loop_print_table(loop, &loop->line);
+    et_strbuf_reset(&loop->out.line);
+    et_loop_print_table(loop, &loop->out.line);
     return print_line(loop);
 }

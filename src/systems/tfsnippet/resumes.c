@@ -20,7 +20,7 @@
 static bool save_commits(const et_loop *loop, et_value *dict)
 {
     for (int i = 0; dict && i < loop->options.summary_commit_freq_count; i++)
-        if (!et_value_set_int(dict, loop->commits[i].name, loop->commits[i].waited))
+        if (!et_value_set_int(dict, loop->metrics.commits[i].name, loop->metrics.commits[i].waited))
             return false;
     return dict != NULL;
 }
@@ -29,14 +29,15 @@ static int save_loop(const void *self, et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
     bool whole =
-        et_value_set_int(dict, "epoch", loop->epoch) &&
-        et_value_set_int(dict, "step", loop->step) &&
-        et_value_set_bool(dict, "within_epoch", loop->within_epoch || loop->resumes) &&
-        et_value_set_int(dict, "epochs_done", loop->epochs_done) &&
-        et_value_set_int(dict, "steps_done", loop->steps_done) &&
-        et_value_set_bool(dict, "is_best", loop->is_best) &&
+        et_value_set_int(dict, "epoch", loop->at.epoch) &&
+        et_value_set_int(dict, "step", loop->at.step) &&
+        et_value_set_bool(dict, "within_epoch", loop->at.within_epoch || loop->at.resumes) &&
+        et_value_set_int(dict, "epochs_done", loop->at.epochs_done) &&
+        et_value_set_int(dict, "steps_done", loop->at.steps_done) &&
+        et_value_set_bool(dict, "is_best", loop->best.is_last) &&
         save_commits(loop, et_value_set_dict(dict, "waited")) &&
-        (!(loop->within_step || loop->ends_step) || et_value_set_bool(dict, "within_step", true));
+        (!(loop->at.within_step || loop->at.ends_step) ||
+         et_value_set_bool(dict, "within_step", true));
     return whole ? ET_OK : et_alloc_failed(error, 0, "a state tree");
 }
 
@@ -44,7 +45,7 @@ static int save_loop(const void *self, et_value *dict, et_error *error)
 static void restore_commits(et_loop *loop, const et_value *dict)
 {
     for (int i = 0; i < loop->options.summary_commit_freq_count; i++) {
-        et_loop_commit *commit = &loop->commits[i];
+        et_loop_commit *commit = &loop->metrics.commits[i];
         int64_t waited;
         if (!et_value_read_int(dict, commit->name, &waited, NULL) && waited >= 0)
             commit->waited = waited % commit->every;
@@ -57,10 +58,10 @@ static int restore_loop(void *self, const et_value *dict, et_error *error)
     const struct {
         const char *key;
         int64_t *value;
-    } counters[] = { { "epoch", &loop->epoch },
-                     { "step", &loop->step },
-                     { "epochs_done", &loop->epochs_done },
-                     { "steps_done", &loop->steps_done } };
+    } counters[] = { { "epoch", &loop->at.epoch },
+                     { "step", &loop->at.step },
+                     { "epochs_done", &loop->at.epochs_done },
+                     { "steps_done", &loop->at.steps_done } };
     int status = ET_OK;
     for (size_t i = 0; !status && i < sizeof counters / sizeof *counters; i++) {
         status = et_value_read_int(dict, counters[i].key, counters[i].value, error);
@@ -68,18 +69,18 @@ static int restore_loop(void *self, const et_value *dict, et_error *error)
             status = et_fail(error, ET_EFORMAT, "%s: %lld is negative", counters[i].key,
                              (long long)*counters[i].value);
     }
-    if (!status && (loop->epochs_done > loop->epoch || loop->steps_done > loop->step))
+    if (!status && (loop->at.epochs_done > loop->at.epoch || loop->at.steps_done > loop->at.step))
         status = et_fail(error, ET_EFORMAT,
                          "epoch %lld, step %lld: no more can be done, and %lld and %lld are",
-                         (long long)loop->epoch, (long long)loop->step,
-                         (long long)loop->epochs_done, (long long)loop->steps_done);
+                         (long long)loop->at.epoch, (long long)loop->at.step,
+                         (long long)loop->at.epochs_done, (long long)loop->at.steps_done);
     if (!status)
-        status = et_value_read_bool(dict, "within_epoch", &loop->resumes, error);
+        status = et_value_read_bool(dict, "within_epoch", &loop->at.resumes, error);
     if (!status)
-        status = et_value_read_bool(dict, "is_best", &loop->is_best, error);
-    loop->ends_step = false;
+        status = et_value_read_bool(dict, "is_best", &loop->best.is_last, error);
+    loop->at.ends_step = false;
     if (!status && et_value_get(dict, "within_step"))
-        status = et_value_read_bool(dict, "within_step", &loop->ends_step, error);
+        status = et_value_read_bool(dict, "within_step", &loop->at.ends_step, error);
     if (!status)
         restore_commits(loop, et_value_get(dict, "waited"));
     return status;
@@ -95,8 +96,8 @@ static int save_metrics(const void *self, et_value *dict, et_error *error)
     et_value *epoch = et_value_set_dict(dict, "epoch"), *step = et_value_set_dict(dict, "step");
     if (!epoch || !step)
         return et_alloc_failed(error, 0, "a state tree");
-    int status = et_logger_save(&loop->epoch_metrics, epoch, error);
-    return status ? status : et_logger_save(&loop->step_metrics, step, error);
+    int status = et_logger_save(&loop->metrics.epoch, epoch, error);
+    return status ? status : et_logger_save(&loop->metrics.step, step, error);
 }
 
 static int restore_metrics(void *self, const et_value *dict, et_error *error)
@@ -105,8 +106,8 @@ static int restore_metrics(void *self, const et_value *dict, et_error *error)
     const et_value *epoch = et_value_get(dict, "epoch"), *step = et_value_get(dict, "step");
     if (!epoch || epoch->kind != ET_VALUE_DICT || !step || step->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EFORMAT, "epoch or step is missing");
-    int status = et_logger_restore(&loop->epoch_metrics, epoch, error);
-    return status ? status : et_logger_restore(&loop->step_metrics, step, error);
+    int status = et_logger_restore(&loop->metrics.epoch, epoch, error);
+    return status ? status : et_logger_restore(&loop->metrics.step, step, error);
 }
 
 static const et_part_class metrics_part = { "a loop's metrics", save_metrics, restore_metrics };
@@ -117,8 +118,8 @@ static int save_objects(const void *self, et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
     int status = ET_OK;
-    for (size_t i = 0; !status && i < loop->object_count; i++) {
-        const et_loop_object *object = &loop->objects[i];
+    for (size_t i = 0; !status && i < loop->own.object_count; i++) {
+        const et_loop_object *object = &loop->own.objects[i];
         et_value *one = et_value_set_dict(dict, object->name);
         status = one ? object->kind->save(object->self, one, error)
                      : et_alloc_failed(error, 0, "a state tree");
@@ -130,8 +131,8 @@ static int save_objects(const void *self, et_value *dict, et_error *error)
 
 static bool has_object(const et_loop *loop, const char *name)
 {
-    for (size_t i = 0; i < loop->object_count; i++)
-        if (!strcmp(loop->objects[i].name, name))
+    for (size_t i = 0; i < loop->own.object_count; i++)
+        if (!strcmp(loop->own.objects[i].name, name))
             return true;
     return false;
 }
@@ -145,8 +146,8 @@ static int restore_objects(void *self, const et_value *dict, et_error *error)
                    "the checkpoint has an object named %s, but this loop does not: the next "
                    "checkpoint will omit it",
                    one->key);
-    for (size_t i = 0; i < loop->object_count; i++) {
-        const et_loop_object *object = &loop->objects[i];
+    for (size_t i = 0; i < loop->own.object_count; i++) {
+        const et_loop_object *object = &loop->own.objects[i];
         const et_value *one = et_value_get(dict, object->name);
         if (!one) {
             et_log(ET_LOG_WARNING, "the checkpoint has no object named %s: the object is unchanged",
@@ -175,37 +176,38 @@ int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *err
                    : et_fail(error, ET_ECONFIG,
                              "the loop's checkpoints do not include the trainer's optimizer: open "
                              "the trainer before et_loop_begin, or call et_state_add_optimizer");
-    et_optimizer **optimizers = et_vector_grow(loop->optimizers, &loop->optimizer_capacity,
-                                               loop->optimizer_count + 1, sizeof *optimizers, 2);
+    et_optimizer **optimizers =
+        et_vector_grow(loop->own.optimizers, &loop->own.optimizer_capacity,
+                       loop->own.optimizer_count + 1, sizeof *optimizers, 2);
     if (!optimizers)
         return et_alloc_failed(error, sizeof *optimizers, "a trainer's optimizer");
-    loop->optimizers = optimizers;
-    loop->optimizers[loop->optimizer_count++] = optimizer;
+    loop->own.optimizers = optimizers;
+    loop->own.optimizers[loop->own.optimizer_count++] = optimizer;
     return ET_OK;
 }
 
 void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
 {
     size_t i = 0;
-    while (i < loop->optimizer_count && loop->optimizers[i] != optimizer)
+    while (i < loop->own.optimizer_count && loop->own.optimizers[i] != optimizer)
         i++;
-    if (i == loop->optimizer_count)
+    if (i == loop->own.optimizer_count)
         return;
-    loop->optimizer_count--;
-    memmove(&loop->optimizers[i], &loop->optimizers[i + 1],
-            (loop->optimizer_count - i) * sizeof *loop->optimizers);
+    loop->own.optimizer_count--;
+    memmove(&loop->own.optimizers[i], &loop->own.optimizers[i + 1],
+            (loop->own.optimizer_count - i) * sizeof *loop->own.optimizers);
 }
 
 /* "optimizer", "optimizer/2", ...: by the order of trainers, names that nobody has taken. */
 static int add_optimizers(et_loop *loop, et_error *error)
 {
     int status = ET_OK;
-    for (size_t i = 0; !status && i < loop->optimizer_count; i++) {
+    for (size_t i = 0; !status && i < loop->own.optimizer_count; i++) {
         char name[32] = "optimizer";
         for (int n = 2; et_state_has(loop->state, NULL, name); n++)
             snprintf(name, sizeof name, "optimizer/%d", n);
-        if (!et_state_has(loop->state, loop->optimizers[i], NULL))
-            status = et_state_add_optimizer(loop->state, name, loop->optimizers[i], error);
+        if (!et_state_has(loop->state, loop->own.optimizers[i], NULL))
+            status = et_state_add_optimizer(loop->state, name, loop->own.optimizers[i], error);
     }
     return status;
 }

@@ -13,9 +13,9 @@
 
 static void close_step(et_loop *loop)
 {
-    loop->within_step = loop->ends_step = false;
+    loop->at.within_step = loop->at.ends_step = false;
     loop->step_data = NULL;
-    loop->step_begun = (double)NAN;
+    loop->clock.step_begun = (double)NAN;
     et_loop_drop_pairs(loop, false);
 }
 
@@ -23,26 +23,26 @@ static void close_epoch(et_loop *loop)
 {
     close_step(loop);
     et_loop_drop_pairs(loop, true);
-    loop->within_epoch = false;
-    loop->epoch_begun = (double)NAN;
+    loop->at.within_epoch = false;
+    loop->clock.epoch_begun = (double)NAN;
 }
 
 static void forget_metrics(et_loop *loop)
 {
-    et_logger_clear(&loop->step_metrics);
-    et_logger_clear(&loop->epoch_metrics);
-    loop->is_best = false;
+    et_logger_clear(&loop->metrics.step);
+    et_logger_clear(&loop->metrics.epoch);
+    loop->best.is_last = false;
 }
 
 static bool save_asked(const et_loop *loop)
 {
-    return loop->save_after_step || loop->save_after_epoch;
+    return loop->saves.after_step || loop->saves.after_epoch;
 }
 
 static int save(et_loop *loop, bool transient)
 {
-    loop->save_after_step = loop->save_after_epoch = false;
-    return et_run_save(loop->run, loop->step, transient, &loop->error);
+    loop->saves.after_step = loop->saves.after_epoch = false;
+    return et_run_save(loop->run, loop->at.step, transient, &loop->error);
 }
 
 /* What a save that was asked for and left was to keep is kept now: the epoch is over, as it is for
@@ -51,7 +51,7 @@ static void drop(et_loop *loop)
 {
     close_epoch(loop);
     forget_metrics(loop);
-    loop->resumes = false;
+    loop->at.resumes = false;
     if (save_asked(loop) && !loop->error.status)
         save(loop, false);
 }
@@ -77,7 +77,7 @@ int et_loop_leave(et_loop *loop)
     int status = ready_to_leave(loop);
     if (status)
         return status;
-    if (loop->within_epoch)
+    if (loop->at.within_epoch)
         et_run_touch(loop->run);
     drop(loop);
     return loop->error.status;
@@ -88,18 +88,18 @@ int et_loop_leave_steps(et_loop *loop)
     int status = ready_to_leave(loop);
     if (status)
         return status;
-    if (loop->within_step)
+    if (loop->at.within_step)
         et_run_touch(loop->run);
-    loop->save_after_epoch = save_asked(loop);
-    loop->save_after_step = false;
+    loop->saves.after_epoch = save_asked(loop);
+    loop->saves.after_step = false;
     close_step(loop);
     return ET_OK;
 }
 
 static int save_now(et_loop *loop, et_error *error)
 {
-    int status = et_run_save(loop->run, loop->step, false, error);
-    return status ? status : et_run_finish_saves(loop->run, loop->step, error);
+    int status = et_run_save(loop->run, loop->at.step, false, error);
+    return status ? status : et_run_finish_saves(loop->run, loop->at.step, error);
 }
 
 /* One status for all ranks, of which rank 0 alone writes. */
@@ -124,24 +124,24 @@ int et_loop_make_checkpoint(et_loop *loop)
     if (status)
         return status;
     status = save_durably(loop);
-    if (loop->within_step)
-        loop->save_after_step = true;
-    else if (loop->within_epoch)
-        loop->save_after_epoch = true;
+    if (loop->at.within_step)
+        loop->saves.after_step = true;
+    else if (loop->at.within_epoch)
+        loop->saves.after_epoch = true;
     return status;
 }
 
 /* Asked to stop, with nothing half done: what there is is saved for the next start. */
 static int look_around(et_loop *loop)
 {
-    int status = et_run_between_steps(loop->run, loop->step, &loop->error);
+    int status = et_run_between_steps(loop->run, loop->at.step, &loop->error);
     et_loop_read_best(loop); /* a save of it may have failed */
     if (status != ET_EINTERRUPTED)
         return status;
-    status = et_run_save_unsaved(loop->run, loop->step, true, &loop->error);
+    status = et_run_save_unsaved(loop->run, loop->at.step, true, &loop->error);
     return status ? status
                   : et_fail(&loop->error, ET_EINTERRUPTED, "asked to stop at epoch %lld, step %lld",
-                            (long long)loop->epoch, (long long)loop->step);
+                            (long long)loop->at.epoch, (long long)loop->at.step);
 }
 
 /* ---- steps ---- */
@@ -150,14 +150,14 @@ static int end_step(et_loop *loop)
 {
     int status = et_loop_fire(loop, ET_EVENT_AFTER_STEP, &(et_loop_event){ 0 }, true);
     if (!status)
-        status = et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->step_begun);
+        status = et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->clock.step_begun);
     if (status)
         return status;
     close_step(loop);
     et_run_touch(loop->run);
-    const bool after_epoch = loop->save_after_epoch;
-    status = loop->save_after_step ? save(loop, false) : ET_OK;
-    loop->save_after_epoch = after_epoch;
+    const bool after_epoch = loop->saves.after_epoch;
+    status = loop->saves.after_step ? save(loop, false) : ET_OK;
+    loop->saves.after_epoch = after_epoch;
     return status;
 }
 
@@ -182,13 +182,13 @@ static int begin_step(et_loop *loop, et_source *source, bool *over)
     if (!source && !max_step)
         return et_fail(&loop->error, ET_EUSAGE,
                        "steps without data would never end: give max_step or a source");
-    *over = max_step && loop->step >= max_step;
+    *over = max_step && loop->at.step >= max_step;
     int status = *over ? ET_OK : take_batch(loop, source, over);
     if (status || *over)
         return status;
-    loop->step++;
-    loop->within_step = true;
-    loop->step_begun = et_clock_monotonic();
+    loop->at.step++;
+    loop->at.within_step = true;
+    loop->clock.step_begun = et_clock_monotonic();
     return et_loop_fire(loop, ET_EVENT_BEFORE_STEP, &(et_loop_event){ 0 }, false);
 }
 
@@ -199,12 +199,12 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
     if (!status && loop->firing)
         status = et_fail(&loop->error, ET_EUSAGE,
                          "Another step loop has been opened: no steps in a handler of an event");
-    if (!status && !loop->within_epoch)
+    if (!status && !loop->at.within_epoch)
         status =
             et_fail(&loop->error, ET_EUSAGE, "Step loop must be opened within active epoch loop");
-    loop->save_after_step |= loop->ends_step; /* as where it was not broken */
-    loop->within_step |= loop->ends_step;
-    if (!status && loop->within_step)
+    loop->saves.after_step |= loop->at.ends_step; /* as where it was not broken */
+    loop->at.within_step |= loop->at.ends_step;
+    if (!status && loop->at.within_step)
         status = end_step(loop);
     if (!status)
         status = look_around(loop);
@@ -221,27 +221,27 @@ static int end_epoch(et_loop *loop)
     close_step(loop);
     int status = et_loop_fire(loop, ET_EVENT_AFTER_EPOCH, &(et_loop_event){ 0 }, true);
     if (!status)
-        status = et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->epoch_begun);
+        status = et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->clock.epoch_begun);
     if (status)
         return status;
     close_epoch(loop);
-    loop->epochs_done = loop->epoch;
-    loop->steps_done = loop->step;
+    loop->at.epochs_done = loop->at.epoch;
+    loop->at.steps_done = loop->at.step;
     et_flows_begin_epoch(&loop->flows);
     et_run_touch(loop->run);
-    bool due = freq && loop->epoch % freq == 0;
+    bool due = freq && loop->at.epoch % freq == 0;
     return due || save_asked(loop) ? save(loop, false) : ET_OK;
 }
 
 static int begin_epoch(et_loop *loop)
 {
-    bool resumes = loop->resumes;
-    loop->resumes = false;
-    loop->within_epoch = true;
-    loop->epoch_begun = et_clock_monotonic();
+    bool resumes = loop->at.resumes;
+    loop->at.resumes = false;
+    loop->at.within_epoch = true;
+    loop->clock.epoch_begun = et_clock_monotonic();
     if (resumes)
         return ET_OK;
-    loop->epoch++;
+    loop->at.epoch++;
     et_flows_begin_epoch(&loop->flows);
     return et_loop_fire(loop, ET_EVENT_BEFORE_EPOCH, &(et_loop_event){ 0 }, false);
 }
@@ -250,8 +250,8 @@ static int begin_epoch(et_loop *loop)
 static bool is_done(const et_loop *loop)
 {
     const et_loop_options *o = &loop->options;
-    return (o->max_epoch && loop->epoch - loop->resumes >= o->max_epoch) ||
-           (o->max_step && loop->step - loop->resumes >= o->max_step);
+    return (o->max_epoch && loop->at.epoch - loop->at.resumes >= o->max_epoch) ||
+           (o->max_step && loop->at.step - loop->at.resumes >= o->max_step);
 }
 
 bool et_loop_next_epoch(et_loop *loop)
@@ -260,7 +260,7 @@ bool et_loop_next_epoch(et_loop *loop)
     if (!status && loop->firing)
         status = et_fail(&loop->error, ET_EUSAGE,
                          "Another epoch loop has been opened: no epochs in a handler of an event");
-    if (!status && loop->within_epoch)
+    if (!status && loop->at.within_epoch)
         status = end_epoch(loop);
     if (!status)
         status = look_around(loop);

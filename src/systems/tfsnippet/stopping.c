@@ -24,11 +24,11 @@ bool et_loop_larger_by_name(const char *name)
 static int keep_values(et_loop *loop)
 {
     size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
-    if (!loop->best_values)
-        loop->best_values = et_alloc(bytes, 1);
-    if (!loop->best_values)
+    if (!loop->best.values)
+        loop->best.values = et_alloc(bytes, 1);
+    if (!loop->best.values)
         return et_alloc_failed(&loop->error, bytes, "the best parameters");
-    memcpy(loop->best_values, et_params_values(loop->params), bytes);
+    memcpy(loop->best.values, et_params_values(loop->params), bytes);
     return ET_OK;
 }
 
@@ -40,19 +40,19 @@ int et_loop_note_valid(et_loop *loop, double value)
     et_value_set_float(values, loop->options.valid_metric_name, value);
     int status = et_value_failed(values)
                      ? et_alloc_failed(&loop->error, 0, "the best metric")
-                     : et_run_note_best(loop->run, loop->step, values, &loop->error);
+                     : et_run_note_best(loop->run, loop->at.step, values, &loop->error);
     et_arena_release(&arena);
     et_loop_read_best(loop);
-    loop->is_best =
-        !status && !isnan(value) && loop->best_step == loop->step && !et_run_since_best(loop->run);
-    if (loop->is_best && loop->options.early_stopping && !loop->options.checkpoint_dir)
+    loop->best.is_last = !status && !isnan(value) && loop->best.step == loop->at.step &&
+                         !et_run_since_best(loop->run);
+    if (loop->best.is_last && loop->options.early_stopping && !loop->options.checkpoint_dir)
         status = keep_values(loop);
     return status;
 }
 
 void et_loop_read_best(et_loop *loop)
 {
-    loop->best_step = et_run_best_step(loop->run, &loop->best);
+    loop->best.step = et_run_best_step(loop->run, &loop->best.value);
 }
 
 /* ---- the end ---- */
@@ -72,7 +72,7 @@ static void take_values(et_loop *loop)
     int count = some ? et_group_count(loop->group) : et_params_count(loop->params);
     et_params_begin_change(loop->params);
     for (int i = 0; i < count; i++)
-        copy_parameter(loop, et_params_values(loop->params), loop->best_values,
+        copy_parameter(loop, et_params_values(loop->params), loop->best.values,
                        some ? et_group_param(loop->group, i) : i);
     et_params_changed(loop->params, true);
 }
@@ -117,17 +117,17 @@ static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
     int status = et_checkpoint_best_info(&info, loop->options.checkpoint_dir, &arena, error);
     if (!status)
         status = et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error);
-    *own = !status && step == loop->best_step &&
-           has_value(info, loop->options.valid_metric_name, loop->best);
+    *own = !status && step == loop->best.step &&
+           has_value(info, loop->options.valid_metric_name, loop->best.value);
     et_arena_release(&arena);
     return status ? status : et_checkpoint_best(path, loop->options.checkpoint_dir, error);
 }
 
 static void tell_restored(et_loop *loop, const char *what, const char *which)
 {
-    et_strbuf_reset(&loop->line);
-    et_strbuf_printf(&loop->line, "Restore early-stopping parameters: %s %s", what, which);
-    et_loop_print(loop, et_strbuf_text(&loop->line));
+    et_strbuf_reset(&loop->out.line);
+    et_strbuf_printf(&loop->out.line, "Restore early-stopping parameters: %s %s", what, which);
+    et_loop_print(loop, et_strbuf_text(&loop->out.line));
 }
 
 /* A run that went back to an earlier checkpoint, or began from a file of another one, may know of a
@@ -137,7 +137,7 @@ static void tell_gone(const et_loop *loop)
     et_log(ET_LOG_WARNING,
            "early stopping: the best step was %lld, but its snapshot is missing; the parameters "
            "are unchanged",
-           (long long)loop->best_step);
+           (long long)loop->best.step);
 }
 
 /* Rank 0's. */
@@ -191,7 +191,7 @@ int et_loop_take_best(et_loop *loop, et_error *error)
     et_loop_read_best(loop);
     if (status)
         return status;
-    if (loop->best_step < 0) {
+    if (loop->best.step < 0) {
         et_log(ET_LOG_WARNING,
                "early stopping was never triggered: no value of %s was collected; the parameters "
                "are unchanged",
@@ -200,12 +200,12 @@ int et_loop_take_best(et_loop *loop, et_error *error)
     }
     if (loop->options.checkpoint_dir)
         return take_snapshot(loop, error);
-    if (!loop->best_values) {
+    if (!loop->best.values) {
         tell_gone(loop);
         return ET_OK;
     }
     take_values(loop);
-    snprintf(text, sizeof text, "%lld", (long long)loop->best_step);
+    snprintf(text, sizeof text, "%lld", (long long)loop->best.step);
     tell_restored(loop, "of step", text);
     return ET_OK;
 }

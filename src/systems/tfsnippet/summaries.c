@@ -31,7 +31,7 @@ int et_loop_add_summary(et_loop *loop, const et_value *summary)
     if (!status && (!summary || summary->kind != ET_VALUE_DICT))
         status = et_fail(&loop->error, ET_EDATA, "a summary must be a dict of values by tag");
     if (!status && loop->writer)
-        status = et_sink_write(loop->writer, loop->step, summary, &loop->error);
+        status = et_sink_write(loop->writer, loop->at.step, summary, &loop->error);
     return status ? et_loop_explain(loop, status, &loop->error)
                   : tell_added(loop, &(et_loop_event){ .summary = summary });
 }
@@ -40,7 +40,7 @@ int et_loop_add_summary_bytes(et_loop *loop, const void *bytes, size_t length)
 {
     int status = need_writer(loop);
     if (!status && loop->writer)
-        status = et_sink_write_summary(loop->writer, loop->step, bytes, length, &loop->error);
+        status = et_sink_write_summary(loop->writer, loop->at.step, bytes, length, &loop->error);
     return status ? et_loop_explain(loop, status, &loop->error)
                   : tell_added(loop, &(et_loop_event){ .bytes = bytes, .length = length });
 }

@@ -279,7 +279,8 @@ static int run(et_loop_trainer *t, et_error *error)
     int status = fire(t, ET_EVENT_BEFORE_EXECUTION, error);
     if (!status)
         status = told(t, et_loop_print_training_summary(t->loop), error);
-    for (bool resumes = t->loop->resumes; !status && et_loop_next_epoch(t->loop); resumes = false)
+    for (bool resumes = t->loop->at.resumes; !status && et_loop_next_epoch(t->loop);
+         resumes = false)
         status = epoch_events(t, resumes, error);
     if (!status)
         status = told(t, t->loop->error.status, error);

@@ -34,13 +34,13 @@ static void test_scalar__values(void **state)
           { 1, 1, 1.5, 2.25, 3 } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        et_loop loop = { .epoch = 0 };
+        et_loop loop = { .at = { 0 } };
         et_annealing_scalar scalar;
         assert_ok(et_annealing_scalar_init(&scalar, &loop, &cases[i].options, error));
         et_dynamic dynamic = et_annealing_scalar_dynamic(&scalar);
         for (int k = 0; k < cases[i].count; k++) {
-            loop.epoch = cases[i].options.epochs ? k : 100;
-            loop.step = cases[i].options.steps ? k : 100;
+            loop.at.epoch = cases[i].options.epochs ? k : 100;
+            loop.at.step = cases[i].options.steps ? k : 100;
             assert_true(et_annealing_scalar_get(&scalar) == cases[i].values[k]);
             assert_true(et_dynamic_get(&dynamic) == cases[i].values[k]);
         }
@@ -65,7 +65,7 @@ static void test_scalar__mistakes(void **state)
         { { .initial_value = 1, .ratio = 0.5, .steps = -1 }, "every -1 steps" },
         { { .initial_value = NAN, .ratio = 0.5, .steps = 1 }, "finite" },
     };
-    et_loop loop = { .epoch = 0 };
+    et_loop loop = { .at = { 0 } };
     et_annealing_scalar scalar;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_fails(et_annealing_scalar_init(&scalar, &loop, &cases[i].options, error), ET_ECONFIG,

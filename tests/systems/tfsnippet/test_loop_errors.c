@@ -665,14 +665,14 @@ static void test_loop_errors__asserts(void **state)
     l.options.max_step = 3;
     looped_begin(&l);
     assert_true(et_loop_next_epoch(l.loop));
-    l.loop->within_epoch = false;
-    l.loop->within_step = true;
-    assert_asserts(next_step, l.loop, "l->within_epoch || !l->within_step");
-    l.loop->within_step = false;
-    l.loop->steps_done = 1;
-    assert_asserts(next_step, l.loop, "l->steps_done <= l->step");
-    l.loop->steps_done = 0;
-    l.loop->within_epoch = true;
+    l.loop->at.within_epoch = false;
+    l.loop->at.within_step = true;
+    assert_asserts(next_step, l.loop, "l->at.within_epoch || !l->at.within_step");
+    l.loop->at.within_step = false;
+    l.loop->at.steps_done = 1;
+    assert_asserts(next_step, l.loop, "l->at.steps_done <= l->at.step");
+    l.loop->at.steps_done = 0;
+    l.loop->at.within_epoch = true;
     assert_true(et_loop_next_step(l.loop, NULL));
     looped_free(&l);
 }
