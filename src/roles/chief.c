@@ -44,15 +44,15 @@ static void sane(const et_chief *c)
     et_assert(c->left >= 0 && c->left <= s->servers);
     et_assert((c->asked == ET_MESSAGE_ADMIT) == (c->admitting >= 0));
     et_assert(c->admitting < s->workers);
-    et_assert(c->parts >= 0 && c->parts <= s->workers);
-    et_assert((c->parts > 0) <= updating);
-    et_assert(c->added >= 0 && c->added + c->parts <= c->most);
+    et_assert(c->adds.parts >= 0 && c->adds.parts <= s->workers);
+    et_assert((c->adds.parts > 0) <= updating);
+    et_assert(c->update.added >= 0 && c->update.added + c->adds.parts <= c->update.most);
     et_assert(c->version >= s->version && c->ticket >= s->version * s->gradients);
     et_assert(!c->status || c->phase == ET_CHIEF_FAILED);
     for (int i = 0; i < s->workers; i++)
         sane_worker(c, i);
-    for (int k = 0; k < c->parts; k++)
-        et_assert(c->part[k] >= 0 && c->part[k] < s->workers);
+    for (int k = 0; k < c->adds.parts; k++)
+        et_assert(c->adds.part[k] >= 0 && c->adds.part[k] < s->workers);
 }
 
 static int alloc_workers(et_chief *c)
@@ -76,21 +76,22 @@ int et_chief_open(et_chief *chief, const et_chief_setup *setup, et_error *error)
                          .version = setup->version,
                          .target = setup->version,
                          .ticket = setup->version * setup->gradients,
-                         .most = setup->synchronous ? setup->workers : setup->gradients,
+                         .update.most = setup->synchronous ? setup->workers : setup->gradients,
                          .admitting = -1 };
     int64_t *state = et_alloc(servers, sizeof *state);
     chief->setup.state = state;
     chief->server = et_alloc_zero(servers, sizeof *chief->server);
-    chief->push = et_alloc_zero(workers, sizeof *chief->push);
-    chief->part = et_alloc_zero(workers, sizeof *chief->part);
-    chief->reports = et_alloc_zero((size_t)chief->most, sizeof *chief->reports);
-    chief->kept = et_alloc_zero((size_t)chief->most, setup->report_size);
+    chief->adds.push = et_alloc_zero(workers, sizeof *chief->adds.push);
+    chief->adds.part = et_alloc_zero(workers, sizeof *chief->adds.part);
+    chief->update.reports =
+        et_alloc_zero((size_t)chief->update.most, sizeof *chief->update.reports);
+    chief->update.kept = et_alloc_zero((size_t)chief->update.most, setup->report_size);
     chief->worker = et_alloc_zero(workers, sizeof *chief->worker);
     chief->greeting = et_alloc_zero(1, setup->place_size + setup->greeting_size + 1);
-    bool ok = chief->greeting && state && chief->server && chief->push && chief->part &&
-              chief->reports && chief->kept && chief->worker && !alloc_workers(chief);
+    bool ok = chief->greeting && state && chief->server && chief->adds.push && chief->adds.part &&
+              chief->update.reports && chief->update.kept && chief->worker && !alloc_workers(chief);
     if (!ok)
-        return et_alloc_failed(error, (workers + (size_t)chief->most) * setup->report_size,
+        return et_alloc_failed(error, (workers + (size_t)chief->update.most) * setup->report_size,
                                "a master");
     memcpy(state, setup->state, servers * sizeof *state);
     return ET_OK;
@@ -105,10 +106,10 @@ void et_chief_release(et_chief *chief)
     et_free((int64_t *)chief->setup.state);
     et_free(chief->server);
     et_free(chief->greeting);
-    et_free(chief->push);
-    et_free(chief->part);
-    et_free(chief->reports);
-    et_free(chief->kept);
+    et_free(chief->adds.push);
+    et_free(chief->adds.part);
+    et_free(chief->update.reports);
+    et_free(chief->update.kept);
     et_free(chief->worker);
     *chief = (et_chief){ 0 };
 }
@@ -149,17 +150,17 @@ static void ask_update(et_chief *c, double now, et_message_kind kind)
 {
     et_message message = { .kind = kind,
                            .number = c->version + 1,
-                           .value = { 1 / c->divisor, c->norm },
-                           .bytes = c->push,
-                           .size = (size_t)c->parts * sizeof *c->push };
+                           .value = { 1 / c->update.divisor, c->update.norm },
+                           .bytes = c->adds.push,
+                           .size = (size_t)c->adds.parts * sizeof *c->adds.push };
     if (kind == ET_MESSAGE_ADD)
-        c->squares = 0;
+        c->update.squares = 0;
     ask_all(c, now, message);
 }
 
 static void begin_apply(et_chief *c, double now)
 {
-    c->norm = sqrt(c->squares) / c->divisor;
+    c->update.norm = sqrt(c->update.squares) / c->update.divisor;
     ask_update(c, now, ET_MESSAGE_APPLY);
 }
 
@@ -167,16 +168,17 @@ static void begin_apply(et_chief *c, double now)
 static void take_parts(et_chief *c)
 {
     const size_t size = c->setup.report_size, place = c->setup.place_size;
-    for (int k = 0; k < c->parts; k++) {
-        et_chief_worker *w = &c->worker[c->part[k]];
-        unsigned char *kept = c->kept + (size_t)c->added * size;
+    for (int k = 0; k < c->adds.parts; k++) {
+        et_chief_worker *w = &c->worker[c->adds.part[k]];
+        unsigned char *kept = c->update.kept + (size_t)c->update.added * size;
         memcpy(kept, w->report, size);
         memcpy(w->at, w->report + size - place, place);
-        c->reports[c->added++] = (et_chief_report){ c->part[k], c->version - w->version, kept };
+        c->update.reports[c->update.added++] =
+            (et_chief_report){ c->adds.part[k], c->version - w->version, kept };
         if (w->standing == ET_STANDING_DONE)
             w->standing = ET_STANDING_ASKS;
     }
-    c->parts = 0;
+    c->adds.parts = 0;
 }
 
 static bool is_whole(const et_chief *c, int64_t gradients)
@@ -187,7 +189,7 @@ static bool is_whole(const et_chief *c, int64_t gradients)
 static void added(et_chief *c, double now)
 {
     take_parts(c);
-    if (is_whole(c, c->added))
+    if (is_whole(c, c->update.added))
         begin_apply(c, now);
 }
 
@@ -195,9 +197,9 @@ static void applied(et_chief *c)
 {
     take_parts(c);
     c->version++;
-    c->setup.updated(c->setup.self, c->reports, (int)c->added, c->norm);
-    c->added = 0;
-    c->divisor = 0;
+    c->setup.updated(c->setup.self, c->update.reports, (int)c->update.added, c->update.norm);
+    c->update.added = 0;
+    c->update.divisor = 0;
 }
 
 /* All servers have done what they were asked. */
@@ -258,7 +260,7 @@ static void receive_server(et_chief *c, double now, const et_message *message)
     if (state)
         c->setup.state_read(c->setup.self, server, message->bytes);
     if (c->asked == ET_MESSAGE_ADD)
-        c->squares += message->value[0];
+        c->update.squares += message->value[0];
     if (--c->left == 0)
         all_done(c, now);
 }
@@ -418,8 +420,8 @@ void et_chief_receive(et_chief *chief, double now, const et_message *message)
 static bool is_out(const et_chief *c, int worker)
 {
     et_standing standing = c->worker[worker].standing;
-    for (int k = 0; k < c->parts; k++)
-        if (c->part[k] == worker)
+    for (int k = 0; k < c->adds.parts; k++)
+        if (c->adds.part[k] == worker)
             return false;
     return standing == ET_STANDING_WORKS || standing == ET_STANDING_DONE;
 }
@@ -427,7 +429,7 @@ static bool is_out(const et_chief *c, int worker)
 /* Updates before the one whose part a gradient is that `before` others go before. */
 static int64_t updates_before(const et_chief *c, int64_t before)
 {
-    return (c->added + c->parts + before) / c->setup.gradients;
+    return (c->update.added + c->adds.parts + before) / c->setup.gradients;
 }
 
 /* Whether all others that are out could still be in time if `worker` went first: they are parts of
@@ -453,17 +455,17 @@ static bool may_go_first(const et_chief *c, int worker)
 static void add_part(et_chief *c, int worker)
 {
     const et_chief_worker *w = &c->worker[worker];
-    c->part[c->parts] = worker;
-    c->push[c->parts++] = (et_keeper_push){ worker, w->session, w->ticket };
-    c->divisor += c->setup.divisor(c->setup.self, w->report);
-    c->squares += w->squares;
+    c->adds.part[c->adds.parts] = worker;
+    c->adds.push[c->adds.parts++] = (et_keeper_push){ worker, w->session, w->ticket };
+    c->update.divisor += c->setup.divisor(c->setup.self, w->report);
+    c->update.squares += w->squares;
 }
 
 /* Of those that are done the oldest that may; synchronous: all, once nobody computes. */
 static void choose_parts(et_chief *c)
 {
     int first = -1;
-    c->squares = 0;
+    c->update.squares = 0;
     for (int i = 0; i < c->setup.workers; i++) {
         const et_chief_worker *w = &c->worker[i];
         if (c->setup.synchronous && w->standing == ET_STANDING_WORKS)
@@ -497,9 +499,9 @@ static void ask_next(et_chief *c, double now)
         ask_all(c, now, (et_message){ .kind = ET_MESSAGE_END });
     } else if (c->version < c->target) {
         choose_parts(c);
-        if (c->parts == 1 && !c->added && is_whole(c, 1)) /* its norm is known */
+        if (c->adds.parts == 1 && !c->update.added && is_whole(c, 1)) /* its norm is known */
             begin_apply(c, now);
-        else if (c->parts)
+        else if (c->adds.parts)
             ask_update(c, now, ET_MESSAGE_ADD);
     }
 }

@@ -96,6 +96,22 @@ typedef struct et_chief_worker {
     unsigned char *at;       /* [place_size], of what was used last, owned */
 } et_chief_worker;
 
+/* What servers were told to add. */
+typedef struct et_chief_adds {
+    et_keeper_push *push; /* [workers] */
+    int *part;            /* [workers]: whose */
+    int parts;
+} et_chief_adds;
+
+/* The update under way. */
+typedef struct et_chief_update {
+    int64_t most;             /* gradients that it may have */
+    int64_t added;            /* that it has */
+    et_chief_report *reports; /* [most]: of these */
+    unsigned char *kept;      /* [most][report_size]: their bytes, owned */
+    double squares, divisor, norm;
+} et_chief_update;
+
 typedef struct et_chief {
     et_chief_setup setup;
     et_chief_phase phase;
@@ -106,14 +122,8 @@ typedef struct et_chief {
     int left;              /* servers that have not answered */
     int admitting;         /* the worker that ADMIT is of; -1: none */
     bool wants_state, ends;
-    et_keeper_push *push; /* [workers]: what servers were told to add */
-    int *part;            /* [workers]: whose */
-    int parts;
-    int64_t most;             /* gradients that an update may have */
-    et_chief_report *reports; /* [most]: of the update under way */
-    unsigned char *kept;      /* [most][report_size]: their bytes, owned */
-    int64_t added;            /* of them */
-    double squares, divisor, norm;
+    et_chief_adds adds;
+    et_chief_update update;
     double slowest;          /* seconds of a ticket, of those that were done; 0: none was */
     unsigned char *greeting; /* [place_size + greeting_size], owned */
     double told;             /* when workers were told of the end */

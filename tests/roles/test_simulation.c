@@ -257,7 +257,7 @@ static void kill_worker(world *w, int i)
     w->worker[i].alive = false;
     w->worker[i].wakes = w->now + 20 * uniform(w);
     w->faults++;
-    w->parts += w->chief.added > 0;
+    w->parts += w->chief.update.added > 0;
 }
 
 static void compute(world *w, int i)
@@ -550,9 +550,9 @@ static void test_simulation__gone(void **state)
 static void advance_until_added(world *w, int64_t count)
 {
     double limit = w->now + 60;
-    while ((w->chief.added != count || w->chief.left) && w->now < limit)
+    while ((w->chief.update.added != count || w->chief.left) && w->now < limit)
         advance(w);
-    CHECK(w, w->chief.added == count);
+    CHECK(w, w->chief.update.added == count);
 }
 
 /* A worker goes when its gradient has been added and the update is not done: the gradient counts,
@@ -574,7 +574,7 @@ static void test_simulation__adding(void **state)
     et_chief_read(&w.chief);
     while (w.chief.wants_state && w.now < 60)
         advance(&w);
-    CHECK(&w, w.states == w.servers && w.chief.version == 4 && w.chief.added >= 2);
+    CHECK(&w, w.states == w.servers && w.chief.version == 4 && w.chief.update.added >= 2);
     for (int s = 0; s < w.servers; s++)
         CHECK(&w, !memcmp(w.state[s], w.expected[s], sizeof w.expected[s]));
     advance_until_added(&w, 3);
@@ -585,7 +585,7 @@ static void test_simulation__adding(void **state)
     while (w.chief.version < 5 && w.now < 120)
         advance(&w);
     CHECK(&w, w.chief.version == 5 && w.updates == 2 && w.used_count == 10);
-    CHECK(&w, w.chief.reports[2].worker == 0 && w.chief.reports[3].worker == 1);
+    CHECK(&w, w.chief.update.reports[2].worker == 0 && w.chief.update.reports[3].worker == 1);
     for (int s = 0; s < w.servers; s++)
         CHECK(&w, !memcmp(w.server[s].weights, w.expected[s], sizeof w.expected[s]));
     close_world(&w);
