@@ -35,11 +35,11 @@ int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options
                        "a cluster of %zu master, %zu ps, %zu worker: give one master, and at least "
                        "one ps and one worker",
                        masters, servers, workers);
-    if (t->private)
+    if (t->privacy.wanted)
         what = "dp_config";
     else if (t->options.loss_scale != 0)
         what = "runtime.loss_scale";
-    else if (t->logs || t->has_own)
+    else if (t->logs || t->metrics.has_own)
         what = "a task with its own training step or metrics";
     else if (!et_optimizer_by_parts(t->optimizer) && servers > 1)
         what = "global_clipnorm after another clip";

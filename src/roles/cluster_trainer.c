@@ -292,7 +292,7 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     if (!status)
         status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
     if (!status)
-        status = et_state_add(state, "metrics", &et_metrics_state, t->metrics, error);
+        status = et_state_add(state, "metrics", &et_metrics_state, t->metrics.window, error);
     if (!status && t->task->class->attach)
         status = t->task->class->attach(t->task, state, error);
     return status;

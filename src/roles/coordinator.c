@@ -83,7 +83,7 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
                          "et_async_options: max_staleness %lld, peer_timeout %g, steps %lld: none "
                          "may be negative, except max_staleness -1",
                          (long long)o->max_staleness, o->peer_timeout, (long long)o->steps);
-    if (!status && t->coordinator)
+    if (!status && t->cluster.coordinator)
         status = et_fail(error, ET_EUSAGE, "the trainer already has a server");
     if (status || !server)
         return status;
@@ -95,14 +95,14 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
     *c = (et_coordinator){
         .trainer = t, .server = server, .options = options, .steps = o->steps ? o->steps : FOREVER
     };
-    t->coordinator = c;
-    t->close_coordinator = close_coordinator;
+    t->cluster.coordinator = c;
+    t->cluster.close = close_coordinator;
     return ET_OK;
 }
 
 int et_task_trainer_init_async(et_task_trainer *t, et_error *error)
 {
-    et_coordinator *c = t->coordinator;
+    et_coordinator *c = t->cluster.coordinator;
     int status = ET_OK;
     if (!c || c->begun)
         return ET_OK;
@@ -120,8 +120,8 @@ int et_task_trainer_init_async(et_task_trainer *t, et_error *error)
 
 int et_task_trainer_coordinator_for_async(et_task_trainer *t, et_coordinator **out, et_error *error)
 {
-    const et_coordinator *c = t->coordinator;
-    *out = c && c->master ? t->coordinator : NULL;
+    const et_coordinator *c = t->cluster.coordinator;
+    *out = c && c->master ? t->cluster.coordinator : NULL;
     if (*out)
         return ET_OK;
     if (!c)
@@ -136,7 +136,7 @@ int et_task_trainer_coordinator_for_async(et_task_trainer *t, et_coordinator **o
 
 int et_task_trainer_join(et_task_trainer *t, et_error *error)
 {
-    et_coordinator *c = t->coordinator;
+    et_coordinator *c = t->cluster.coordinator;
     static int (*const join[ET_JOB_ROLES])(et_task_trainer *, const et_cluster_options *,
                                            et_error *) = {
         [ET_JOB_PARAM_SERVER] = et_cluster_serve,

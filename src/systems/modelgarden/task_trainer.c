@@ -50,9 +50,9 @@ static int attach_part(et_state *state, const char *name, const char *key,
 int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, et_error *error)
 {
     const et_part_class *scale = t->overflow.overflow.class->part;
-    int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics, error);
-    if (!status && et_metrics_count(t->own))
-        status = attach_part(state, name, "task_metrics", &et_metrics_state, t->own, error);
+    int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics.window, error);
+    if (!status && et_metrics_count(t->metrics.own))
+        status = attach_part(state, name, "task_metrics", &et_metrics_state, t->metrics.own, error);
     if (!status && t->source)
         status = attach_part(state, name, "data", &et_source_part, t->source, error);
     if (!status && scale)
@@ -104,7 +104,7 @@ static int note_loss(et_task_trainer *t, bool *said, et_error *error)
     if (status)
         return et_fail(error, ET_ECONFIG, "train_step of task %s logs no %s", et_task_name(t->task),
                        key);
-    et_metrics_add(t->metrics, ET_LOGGED_TRAINING_LOSS, t->step.loss, 1);
+    et_metrics_add(t->metrics.window, ET_LOGGED_TRAINING_LOSS, t->step.loss, 1);
     return ET_OK;
 }
 
@@ -122,8 +122,8 @@ static void begin_step(et_task_trainer *t)
     t->now.seed = t->step.seed;
     t->now.number = (uint64_t)et_step_number(&t->step, 0);
     t->now.step = t->trainer.step;
-    if (t->has_own)
-        et_metrics_reset(t->pending);
+    if (t->metrics.has_own)
+        et_metrics_reset(t->metrics.pending);
 }
 
 /* A step of the task's own is made by all ranks, of the whole batch. */
@@ -135,9 +135,9 @@ static et_comm *comm_of_steps(const et_task_trainer *t)
 /* What the task's own metrics saw of the step, on all ranks. */
 static int keep_own(et_task_trainer *t, et_error *error)
 {
-    int status = et_metrics_sum_ranks(t->pending, comm_of_steps(t), error);
+    int status = et_metrics_sum_ranks(t->metrics.pending, comm_of_steps(t), error);
     if (!status)
-        et_metrics_merge(t->own, t->pending);
+        et_metrics_merge(t->metrics.own, t->metrics.pending);
     return status;
 }
 
@@ -155,7 +155,7 @@ static int train_step(et_task_trainer *t, et_error *error)
     t->stepped = true;
     if (step->updated)
         et_step_add_norm(step);
-    if (t->has_own && (step->updated || own))
+    if (t->metrics.has_own && (step->updated || own))
         status = keep_own(t, error);
     bool said = false;
     if (!status && own)
@@ -294,7 +294,8 @@ static int open_training(et_task_trainer *t, et_error *error)
                                       &t->source, error);
     if (!status && !t->source)
         status = et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
-    if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
+    if (!status && t->privacy.wanted && t->privacy.options.per_example &&
+        t->source->layout.capacity[0] != 1)
         status =
             et_fail(error, ET_ECONFIG,
                     "differential_privacy_config.per_example needs batches of one sample, but "
@@ -309,20 +310,21 @@ static int open_training(et_task_trainer *t, et_error *error)
 /* The loss of a step of the task's own is the mean of what it logs, so the model's is not added. */
 static int define_metrics(et_task_trainer *t, et_error *error)
 {
-    int status = et_metrics_new(&t->metrics, error);
+    int status = et_metrics_new(&t->metrics.window, error);
     if (!status)
-        status = et_metrics_new(&t->own, error);
+        status = et_metrics_new(&t->metrics.own, error);
     if (!status)
-        status = et_metrics_new(&t->pending, error);
+        status = et_metrics_new(&t->metrics.pending, error);
     if (!status && t->source)
-        status = et_task_build_metrics(t->task, true, t->own, error);
+        status = et_task_build_metrics(t->task, true, t->metrics.own, error);
     if (!status && t->source)
-        status = et_task_build_metrics(t->task, true, t->pending, error);
-    t->has_own = !status && et_metrics_count(t->own) > 0;
+        status = et_task_build_metrics(t->task, true, t->metrics.pending, error);
+    t->metrics.has_own = !status && et_metrics_count(t->metrics.own) > 0;
     if (status || !t->source || !t->task->class->train_step)
         return status;
     t->logs = et_value_dict(&t->arena);
-    return t->logs ? et_metrics_define(t->metrics, ET_LOGGED_TRAINING_LOSS, &et_metric_mean, error)
+    return t->logs ? et_metrics_define(t->metrics.window, ET_LOGGED_TRAINING_LOSS, &et_metric_mean,
+                                       error)
                    : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
 }
 
@@ -398,7 +400,7 @@ static int open_step(et_task_trainer *t, et_error *error)
         .pass = t->pass,
         .optimizer = t->optimizer,
         .overflow = &t->overflow.overflow,
-        .metrics = t->metrics,
+        .metrics = t->metrics.window,
         .prefix = ET_LOGGED_OF_TRAINING,
         .skip = t->logs ? ET_LOGGED_LOSS : NULL,
         .stop = t->options.stop,
@@ -406,19 +408,20 @@ static int open_step(et_task_trainer *t, et_error *error)
         .bound = { t->options.loss_upper_bound, t->options.recovery_begin_steps },
         .shards = t->options.batches,
         .comm = comm_of_steps(t),
-        .privacy = t->private ? &t->privacy : NULL,
+        .privacy = t->privacy.wanted ? &t->privacy.options : NULL,
         .hooks = { .self = t,
                    .next = t->given.next_train_inputs ? next_batch : NULL,
-                   .seen = t->has_own ? see_batch : NULL },
+                   .seen = t->metrics.has_own ? see_batch : NULL },
     };
     int status = et_step_open(&t->step, &parts, error);
-    t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric, false };
+    t->inside = (et_task_inside){ &t->step, t->metrics.window, t->step.metric, false };
     t->now = (et_task_step){ .inputs = t->step.batch,
                              .model = t->pass,
                              .optimizer = t->optimizer,
-                             .metrics = t->pending,
+                             .metrics = t->metrics.pending,
                              .inside = &t->inside };
-    return status ? status : et_task_check_metrics(t->task, t->own, t->metrics, error);
+    return status ? status
+                  : et_task_check_metrics(t->task, t->metrics.own, t->metrics.window, error);
 }
 
 static int open_passes(et_task_trainer *t, et_error *error)
@@ -536,9 +539,9 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     t->options.batches = o->batches ? o->batches : 1;
     if (o->given)
         t->given = *o->given;
-    t->private = o->dp_config != NULL;
-    if (t->private)
-        t->privacy = *o->dp_config;
+    t->privacy.wanted = o->dp_config != NULL;
+    if (t->privacy.wanted)
+        t->privacy.options = *o->dp_config;
     t->options.dp_config = NULL;
     t->evaluator.comm = et_validation_is_shared(t) ? o->comm : NULL;
     choose_overflow(t);
@@ -576,12 +579,12 @@ void et_task_trainer_close(et_task_trainer *t)
 {
     if (!t)
         return;
-    if (t->coordinator)
-        t->close_coordinator(t->coordinator);
+    if (t->cluster.coordinator)
+        t->cluster.close(t->cluster.coordinator);
     et_step_release(&t->step);
-    et_metrics_free(t->metrics);
-    et_metrics_free(t->own);
-    et_metrics_free(t->pending);
+    et_metrics_free(t->metrics.window);
+    et_metrics_free(t->metrics.own);
+    et_metrics_free(t->metrics.pending);
     if (!t->shares)
         et_optimizer_free(t->optimizer);
     et_validation_release(&t->validation);

@@ -16,8 +16,8 @@ int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)
 
 void et_task_trainer_reset(et_task_trainer *t)
 {
-    et_metrics_reset(t->metrics);
-    et_metrics_reset(t->own);
+    et_metrics_reset(t->metrics.window);
+    et_metrics_reset(t->metrics.own);
 }
 
 int et_task_trainer_train_loop_begin(et_task_trainer *t, et_error *error)
@@ -46,9 +46,9 @@ double et_task_trainer_learning_rate(const et_task_trainer *t)
 
 int et_task_trainer_fill_logs(et_task_trainer *t, et_value *logs, et_error *error)
 {
-    int status = et_metrics_results(t->metrics, logs, error);
+    int status = et_metrics_results(t->metrics.window, logs, error);
     if (!status)
-        status = et_metrics_results(t->own, logs, error);
+        status = et_metrics_results(t->metrics.own, logs, error);
     if (!status &&
         !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE, et_task_trainer_learning_rate(t)))
         status = et_alloc_failed(error, 0, "a log");

@@ -58,35 +58,43 @@ typedef enum et_given_hook {
     ET_GIVEN_HOOKS,
 } et_given_hook;
 
+/* What the steps of a loop measure. */
+typedef struct et_task_metrics {
+    et_metrics *window;        /* the model's measures */
+    et_metrics *own, *pending; /* of build_metrics: of the window; of the step under way */
+    bool has_own;              /* build_metrics has defined some */
+} et_task_metrics;
+
 struct et_task_trainer {
     et_trainer trainer;
     et_trainer *driver; /* whose steps train it: trainer, or the master's of a cluster */
     et_evaluator evaluator;
-    et_coordinator *coordinator; /* of a cluster, owned; NULL: there is none */
-    void (*close_coordinator)(et_coordinator *coordinator); /* where there is one */
-    et_task *task;                                          /* borrowed, as device and params */
+    struct {
+        et_coordinator *coordinator; /* owned; NULL: there is no cluster */
+        void (*close)(et_coordinator *coordinator);
+    } cluster;
+    et_task *task; /* borrowed, as device and params */
     et_device *device;
     et_params *params;
     et_task_trainer_options options;      /* given, dp_config: NULL */
     et_optimization_options optimization; /* those of options, where they were in epochs */
-    et_privacy_options privacy;           /* where there is some */
-    bool private;
+    struct {
+        bool wanted;
+        et_privacy_options options;
+    } privacy;
     et_task_trainer_given given;
     et_source *source; /* NULL: there is no training, and no pass and step */
-    et_position begin; /* of source */
     et_pass *pass;
     et_optimizer *optimizer;
+    bool shares;                /* the optimizer is another trainer's */
     et_overflow_scale overflow; /* of any class */
-    et_metrics *metrics;        /* of the window: the model's measures */
-    et_metrics *own, *pending;  /* of build_metrics: of the window; of the step under way */
+    et_task_metrics metrics;
     et_arena arena;
     et_value *logs; /* of a train_step of the task's own; NULL: it has none */
     et_step step;
     bool stepped;                  /* since it was opened */
     bool in_loop;                  /* of steps, which has begun and not ended */
     bool in_given[ET_GIVEN_HOOKS]; /* of given, which is running: the trainer's own is meant */
-    bool has_own;                  /* build_metrics has defined some */
-    bool shares;                   /* the optimizer is another trainer's */
     et_task_inside inside;
     et_task_step now;
     et_validation validation;
@@ -106,9 +114,9 @@ static inline void et_validation_sane(const et_validation *v)
 static inline void et_task_trainer_sane(const et_task_trainer *t)
 {
     et_assert(t->task && t->device && t->params && t->driver);
-    et_assert(!t->coordinator || t->close_coordinator);
+    et_assert(!t->cluster.coordinator || t->cluster.close);
     et_assert(!t->source == !t->pass);
-    et_assert(t->metrics && t->own && t->pending);
+    et_assert(t->metrics.window && t->metrics.own && t->metrics.pending);
     et_assert(!t->stepped || t->source);
     et_assert(!t->shares || t->optimizer);
     et_validation_sane(&t->validation);
