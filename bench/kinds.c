@@ -57,13 +57,13 @@ void bench_kinds_add_others(bench_kinds *kinds, et_step *step, int64_t examples)
 {
     et_error error = ET_ERROR_INIT;
     double update[OTHERS_RUNS], batch[OTHERS_RUNS], since = 0;
-    float *gradients = et_params_gradients(et_pass_params(step->pass));
+    float *gradients = et_params_gradients(et_pass_params(step->parts.pass));
     et_assert(examples > 0);
     bench_lap(&since);
     for (int i = 0; i < OTHERS_RUNS; i++) {
-        bench_check(et_source_next(step->source, step->batch, &error), &error);
+        bench_check(et_source_next(step->parts.source, step->batch, &error), &error);
         batch[i] = bench_lap(&since);
-        et_optimizer_apply(step->optimizer, gradients, 1.0 / (double)examples);
+        et_optimizer_apply(step->parts.optimizer, gradients, 1.0 / (double)examples);
         update[i] = bench_lap(&since);
     }
     bench_kinds_add(kinds, "optimizer", 1, bench_median(update, OTHERS_RUNS));

@@ -15,7 +15,6 @@
 #include "metric/metric.h"
 #include "roles/chief.h"
 #include "roles/cluster_private.h"
-#include "train/checkpoint/state.h"
 #include "train/step/update.h"
 
 #define FIRST   10.0 /* seconds until it is said that nobody is there */

@@ -156,8 +156,8 @@ static int open_worker(worker *w, et_error *error)
                               .self = w,
                               .pulled = pulled,
                               .welcomed = welcomed };
-    w->trainer->step.hooks.self = w;
-    w->trainer->step.hooks.next = next_batch;
+    w->trainer->step.parts.hooks.self = w;
+    w->trainer->step.parts.hooks.next = next_batch;
     return et_worker_open(&w->worker, &setup, error);
 }
 

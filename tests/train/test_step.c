@@ -482,7 +482,7 @@ static void test_step__left_between_batches(void **state)
         volatile sig_atomic_t stop = 0;
         reader_open(&unbroken, &r, parts, 3);
         reader_open(&left, &q, parts, 3);
-        left.step.stop = &stop;
+        left.step.parts.stop = &stop;
         size_t bytes = (size_t)et_params_flat_size(left.params) * sizeof(float);
         assert_ok(et_step_run(&unbroken.step, error));
         assert_ok(et_step_run(&left.step, error));

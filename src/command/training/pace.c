@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "engine/comm/comm.h"
+#include "train/run/trainer.h"
 
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100
@@ -42,8 +43,7 @@ int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t m
             units = 0;
             timed = 0;
         }
-        status = trainer->class->step(trainer, error);
-        trainer->step += !status;
+        status = et_trainer_step(trainer, error);
         trainer->class->view(trainer, &view);
         units += (double)view.units;
         timed++;

@@ -113,13 +113,13 @@ int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
     int64_t step = t->trainer.step + 1;
     if (t->logs && isnan(t->step.loss))
         return et_fail(error, ET_EDIVERGED, "step %lld: the loss is not a number", (long long)step);
-    return et_judge_loss(t->step.bound, "the loss", t->step.loss, step, error);
+    return et_judge_loss(t->step.parts.bound, "the loss", t->step.loss, step, error);
 }
 
 /* The first batch is there. */
 static void begin_step(et_task_trainer *t)
 {
-    t->now.seed = t->step.seed;
+    t->now.seed = t->step.parts.seed;
     t->now.number = (uint64_t)et_step_number(&t->step, 0);
     t->now.step = t->trainer.step;
     if (t->metrics.has_own)
@@ -254,7 +254,7 @@ static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_
 {
     et_task_trainer *t = trainer_of(trainer);
     const et_value *data = memory ? et_value_get(memory, "data") : NULL;
-    t->step.seed = t->options.seed + (uint64_t)trial * 0x9e3779b97f4a7c15u;
+    t->step.parts.seed = t->options.seed + (uint64_t)trial * 0x9e3779b97f4a7c15u;
     t->step.taken = false;
     if (memory && (!data || data->kind != ET_VALUE_DICT))
         return et_fail(error, ET_EFORMAT, "the position in the data: missing or not a dict");

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "train/run/trainer.h"
 
 int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
 {
@@ -19,8 +20,8 @@ int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
 /* A source other than the trainer's stands in its place while one batch or update is made. */
 static et_source *put_source(et_task_trainer *t, et_source *iterator)
 {
-    et_source *before = t->step.source;
-    t->step.source = iterator ? iterator : before;
+    et_source *before = t->step.parts.source;
+    t->step.parts.source = iterator ? iterator : before;
     return before;
 }
 
@@ -46,7 +47,7 @@ int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, e
     et_source *before = put_source(t, iterator);
     t->step.count = t->trainer.step;
     status = et_step_take(&t->step, error);
-    t->step.source = before;
+    t->step.parts.source = before;
     if (!status)
         *inputs = t->step.batch;
     return status;
@@ -58,9 +59,8 @@ int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error
     if (status)
         return status;
     et_source *before = put_source(t, iterator);
-    status = t->driver->class->step(t->driver, error);
-    t->step.source = before;
-    t->driver->step += !status;
+    status = et_trainer_step(t->driver, error);
+    t->step.parts.source = before;
     return status;
 }
 

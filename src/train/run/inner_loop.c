@@ -145,9 +145,8 @@ static int run_step(et_inner_loop *loop, et_error *error)
     et_trainer *trainer = loop->trainer;
     int64_t before = trainer->step;
     et_track_begin(loop->track, &step_activity, before + 1);
-    int status = trainer->class->step(trainer, error);
+    int status = et_trainer_step(trainer, error);
     et_track_end(loop->track);
-    trainer->step += !status;
     return status ? status : check_count(loop, before, 1, error);
 }
 

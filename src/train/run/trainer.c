@@ -13,8 +13,7 @@ static int run_loop(et_trainer *trainer, int64_t num_steps, et_value *logs, et_e
     int status = class->loop_begin ? class->loop_begin(trainer, error) : ET_OK;
     for (int64_t i = 0; !status && i < num_steps; i++) {
         const int64_t before = trainer->step;
-        status = class->step(trainer, error);
-        trainer->step += !status;
+        status = et_trainer_step(trainer, error);
         if (!status)
             status = et_trainer_advanced(trainer, before, 1, error);
     }

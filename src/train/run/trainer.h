@@ -14,6 +14,14 @@ static inline int et_trainer_advanced(et_trainer *trainer, int64_t before, int64
     return trainer->step == before + steps ? ET_OK : et_trainer_lags(trainer, before, steps, error);
 }
 
+/* One step, counted. */
+static inline int et_trainer_step(et_trainer *trainer, et_error *error)
+{
+    int status = trainer->class->step(trainer, error);
+    trainer->step += !status;
+    return status;
+}
+
 /* et_trainer_train, but that whoever calls looks at how far it has come. logs: a dict. */
 int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error);
 

@@ -17,8 +17,8 @@ static int fail(et_overflow *self, et_step *step, int shard, et_error *error)
 {
     char batch[768];
     (void)self;
-    const char *name = et_pass_find_not_finite(step->pass);
-    et_source_describe(step->source, step->batch, batch, sizeof batch);
+    const char *name = et_pass_find_not_finite(step->parts.pass);
+    et_source_describe(step->parts.source, step->batch, batch, sizeof batch);
     return et_fail(error, ET_EDIVERGED,
                    "step %lld: the loss or gradient is not finite, first in %s; batch: %s%s. Lower "
                    "the learning rate or clip gradients",

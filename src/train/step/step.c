@@ -57,28 +57,29 @@ int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *pre
 static int define_metrics(et_step *step, const et_step_parts *parts, et_error *error)
 {
     static const char norm[] = ET_LOGGED_GRADIENT_NORM;
-    int measures = et_pass_measures(step->pass);
+    int measures = et_pass_measures(step->parts.pass);
     step->metric = et_alloc((size_t)measures + 2, sizeof *step->metric);
     if (!step->metric)
         return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
-    int status = et_define_measures(step->metrics, step->pass, parts->prefix, parts->skip,
-                                    step->metric, error);
+    int status = et_define_measures(step->parts.metrics, step->parts.pass, parts->prefix,
+                                    parts->skip, step->metric, error);
     if (!status)
-        status = et_metrics_define(step->metrics, norm, &et_metric_mean, error);
+        status = et_metrics_define(step->parts.metrics, norm, &et_metric_mean, error);
     if (!status)
-        step->metric[measures + 1] = et_metrics_place(step->metrics, norm);
+        step->metric[measures + 1] = et_metrics_place(step->parts.metrics, norm);
     return status;
 }
 
 static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
 {
     et_reducer *tree;
-    int status = parts->comm ? et_ranked_open(&tree, step->pass, parts->shards, parts->comm, error)
-                             : et_tree_open(&tree, step->pass, parts->shards, error);
+    int status = parts->comm
+                     ? et_ranked_open(&tree, step->parts.pass, parts->shards, parts->comm, error)
+                     : et_tree_open(&tree, step->parts.pass, parts->shards, error);
     step->reducer = tree;
     if (status || !parts->privacy)
         return status;
-    status = et_private_open(&step->reducer, tree, step->pass, parts->privacy, error);
+    status = et_private_open(&step->reducer, tree, step->parts.pass, parts->privacy, error);
     if (status)
         et_reducer_close(tree);
     return status;
@@ -86,21 +87,14 @@ static int open_reducer(et_step *step, const et_step_parts *parts, et_error *err
 
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
 {
-    *step = (et_step){ .source = parts->source,
-                       .pass = parts->pass,
-                       .optimizer = parts->optimizer,
-                       .overflow = parts->overflow,
-                       .metrics = parts->metrics,
-                       .stop = parts->stop,
-                       .seed = parts->seed,
-                       .bound = parts->bound,
-                       .hooks = parts->hooks,
+    *step = (et_step){ .parts = *parts,
                        .update_cost = et_optimizer_cost(parts->optimizer),
                        .loss = NAN };
     step->track = et_device_track(et_pass_device(parts->pass));
-    int status = et_batch_new(&step->batch, &step->source->layout, error);
+    int status = et_batch_new(&step->batch, &step->parts.source->layout, error);
     if (!status)
-        status = et_pass_variant(step->pass, &step->source->layout, &step->variant, error);
+        status =
+            et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant, error);
     if (!status)
         status = open_reducer(step, parts, error);
     return status ? status : define_metrics(step, parts, error);
@@ -116,7 +110,8 @@ void et_step_release(et_step *step)
 
 static void sane(const et_step *step)
 {
-    et_assert(step->source && step->pass && step->optimizer && step->overflow && step->metrics);
+    et_assert(step->parts.source && step->parts.pass && step->parts.optimizer &&
+              step->parts.overflow && step->parts.metrics);
     et_assert(step->reducer && step->batch && step->metric);
     et_assert(step->reducer->shards >= 1 && step->reducer->first < step->reducer->end);
     et_assert(step->drawn >= 0 && step->drawn <= step->reducer->shards);
@@ -131,15 +126,16 @@ static const et_activity update_activity = { .name = "update", .kind = "update" 
 static int take_batch(et_step *step, int shard, et_error *error)
 {
     et_track_begin(step->track, &data_activity, et_step_number(step, shard) + 1);
-    int status = step->hooks.next
-                     ? step->hooks.next(step->hooks.self, step->source, step->batch, error)
-                     : et_source_next(step->source, step->batch, error);
+    int status =
+        step->parts.hooks.next
+            ? step->parts.hooks.next(step->parts.hooks.self, step->parts.source, step->batch, error)
+            : et_source_next(step->parts.source, step->batch, error);
     et_track_end(step->track);
     if (!status && !step->batch->filled[0])
         status = et_fail(error, ET_EDATA,
                          "the data ended at step %lld: make it repeat, or train fewer steps",
                          (long long)step->count + 1);
-    step->units += step->batch->filled[step->source->layout.unit];
+    step->units += step->batch->filled[step->parts.source->layout.unit];
     return status;
 }
 
@@ -148,8 +144,8 @@ static int take_batch(et_step *step, int shard, et_error *error)
 static int apply(et_step *step, et_error *error)
 {
     et_track_begin(step->track, &update_activity, -1);
-    int status =
-        et_update_apply(step->optimizer, &step->sum, step->overflow->scale, &step->update, error);
+    int status = et_update_apply(step->parts.optimizer, &step->sum, step->parts.overflow->scale,
+                                 &step->update, error);
     et_track_end_with(step->track, step->update_cost);
     return status;
 }
@@ -158,7 +154,7 @@ static int apply(et_step *step, et_error *error)
 void et_step_add_norm(et_step *step)
 {
     et_assert(step->updated);
-    et_metrics_add_at(step->metrics, step->metric[step->sum.measures + 1],
+    et_metrics_add_at(step->parts.metrics, step->metric[step->sum.measures + 1],
                       step->update.gradient_norm, 1);
 }
 
@@ -167,15 +163,16 @@ void et_step_add_measures(et_step *step)
 {
     const et_measured *measured = step->sum.measured;
     for (int i = 0, count = step->sum.measures; i < count; i++)
-        et_metrics_add_at(step->metrics, step->metric[i], measured[i].total, measured[i].weight);
-    et_metrics_add_at(step->metrics, step->metric[step->sum.measures], step->sum.loss,
+        et_metrics_add_at(step->parts.metrics, step->metric[i], measured[i].total,
+                          measured[i].weight);
+    et_metrics_add_at(step->parts.metrics, step->metric[step->sum.measures], step->sum.loss,
                       step->sum.divisor);
 }
 
 int et_step_go_back(et_step *step, et_error *error)
 {
     et_assert(step->reducer->shards > 1);
-    return et_source_seek(step->source, &step->begin, error);
+    return et_source_seek(step->parts.source, &step->begin, error);
 }
 
 /* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
@@ -202,7 +199,7 @@ static int reach(et_step *step, int shard, et_error *error)
 static int not_finite(et_step *step, int shard, et_error *error)
 {
     et_reducer *reducer = step->reducer;
-    int status = step->overflow->class->not_finite(step->overflow, step, shard, error);
+    int status = step->parts.overflow->class->not_finite(step->parts.overflow, step, shard, error);
     if (status)
         status = et_reducer_failed(reducer, shard, status, error);
     step->count += !status;
@@ -219,7 +216,7 @@ int et_step_take(et_step *step, et_error *error)
     step->updated = false;
     step->loss = NAN;
     if (step->reducer->shards > 1)
-        et_source_position(step->source, &step->begin);
+        et_source_position(step->parts.source, &step->begin);
     step->drawn = 1;
     int status = take_batch(step, 0, error);
     step->taken = !status;
@@ -230,14 +227,16 @@ static int compute_shard(et_step *step, int shard, et_error *error)
 {
     int status = reach(step, shard, error);
     if (!status)
-        status = et_pass_check(step->pass, step->variant, step->batch, error);
+        status = et_pass_check(step->parts.pass, step->variant, step->batch, error);
     if (status)
         return status;
     et_reducer_expect(step->reducer, shard);
-    et_pass_run_variant(step->pass, step->variant, step->batch, step->seed,
+    et_pass_run_variant(step->parts.pass, step->variant, step->batch, step->parts.seed,
                         (uint64_t)et_step_number(step, shard));
-    status = et_reducer_add(step->reducer, shard, step->pass, error);
-    return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
+    status = et_reducer_add(step->reducer, shard, step->parts.pass, error);
+    return !status && step->parts.hooks.seen
+               ? step->parts.hooks.seen(step->parts.hooks.self, step, error)
+               : status;
 }
 
 /* A shard of this process; with the last goes what is left of the step's batches. */
@@ -245,7 +244,7 @@ static int run_shard(void *self, int shard, et_error *error)
 {
     et_step *step = self;
     const et_reducer *reducer = step->reducer;
-    if (shard > reducer->first && et_flag_is_set(step->stop))
+    if (shard > reducer->first && et_flag_is_set(step->parts.stop))
         return ET_EINTERRUPTED;
     int status = compute_shard(step, shard, error);
     if (status || shard + 1 < reducer->end || !reducer->whole)
@@ -260,9 +259,9 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     if (status)
         return status;
     step->taken = false;
-    et_assert(step->overflow->scale > 0);
-    et_pass_set_scale(step->pass, (float)step->overflow->scale);
-    step->reducer->seed = step->seed;
+    et_assert(step->parts.overflow->scale > 0);
+    et_pass_set_scale(step->parts.pass, (float)step->parts.overflow->scale);
+    step->reducer->seed = step->parts.seed;
     step->reducer->step = step->count;
     status = et_reducer_sum(step->reducer, ET_OK, run_shard, step, &step->sum, error);
     *left_out = status == ET_EDIVERGED;
@@ -283,7 +282,7 @@ void et_step_updated(et_step *step)
 static int judge(const et_step *step, et_error *error)
 {
     const double loss = et_mean_of(step->sum.loss, step->sum.divisor);
-    return et_judge_loss(step->bound, "the loss", loss, step->count + 1, error);
+    return et_judge_loss(step->parts.bound, "the loss", loss, step->count + 1, error);
 }
 
 int et_step_update(et_step *step, et_error *error)
@@ -299,8 +298,8 @@ int et_step_update(et_step *step, et_error *error)
         return status;
     if (!step->update.finite)
         return not_finite(step, step->reducer->shards - 1, error);
-    et_overflow_good(step->overflow);
-    et_update_finish(step->optimizer, step->pass, step->sum.means);
+    et_overflow_good(step->parts.overflow);
+    et_update_finish(step->parts.optimizer, step->parts.pass, step->sum.means);
     et_step_updated(step);
     return ET_OK;
 }

@@ -37,50 +37,44 @@ typedef struct et_step_hooks {
     int (*seen)(void *self, struct et_step *step, et_error *error);
 } et_step_hooks;
 
-typedef struct et_step {
-    et_source *source; /* borrowed, as all up to overflow */
-    et_pass *pass;
-    et_optimizer *optimizer;
-    et_overflow *overflow;
-    et_metrics *metrics;               /* what is added to; borrowed */
-    const volatile sig_atomic_t *stop; /* not 0: an update is left between two batches */
-    uint64_t seed;                     /* of dropout and sampling */
-    et_loss_bound bound;               /* of each step, not of a window's mean, which hides one */
-    et_batch *batch;                   /* owned, as reducer and metric */
-    int variant;                       /* of the pass, for batch */
-    et_track *track;                   /* what steps are told to; borrowed */
-    et_reducer *reducer;
-    int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
-    et_step_hooks hooks;
-    et_position begin; /* of the source, before the step's first batch; of several only */
-    int drawn;         /* batches that the step under way has taken */
-    bool taken;        /* the first batch of the step to come is there */
-    bool updated;      /* the step has made an update, and sum is what it was made of */
-    et_reduced sum;
-    et_cost update_cost; /* of an update, for who watches */
-    int64_t count;       /* steps done: the global step */
-    int64_t units;       /* what the last step consumed: tokens, rows */
-    double loss;         /* mean of the last step; NAN: it was left out, or no row counts */
-    et_update update;    /* what the last step changed */
-} et_step;
-
 /* What a step is made of. The pass is prepared for the source's layout. */
 typedef struct et_step_parts {
-    et_source *source;
+    et_source *source; /* borrowed, as all */
     et_pass *pass;
     et_optimizer *optimizer;
     et_overflow *overflow;
-    et_metrics *metrics;
-    const char *prefix; /* of the metrics' names: "training_" makes "training_loss" */
-    const char *skip;   /* a measure that is not added; NULL: none */
-    const volatile sig_atomic_t *stop; /* NULL: never */
-    uint64_t seed;
-    et_loss_bound bound;
+    et_metrics *metrics; /* what is added to */
+    const char *prefix;  /* of the metrics' names: "training_" makes "training_loss" */
+    const char *skip;    /* a measure that is not added; NULL: none */
+    const volatile sig_atomic_t *stop; /* not 0: an update is left between batches; NULL: never */
+    uint64_t seed;                     /* of dropout and sampling */
+    et_loss_bound bound;               /* of each step, not of a window's mean, which hides one */
     int shards;                        /* batches of one update */
     et_comm *comm;                     /* the ranks that compute them; NULL: this process alone */
     const et_privacy_options *privacy; /* NULL: none */
     et_step_hooks hooks;
 } et_step_parts;
+
+typedef struct et_step {
+    et_step_parts parts;
+    et_batch *batch; /* owned, as reducer and metric */
+    int variant;     /* of the pass, for batch */
+    et_track *track; /* what steps are told to; borrowed */
+    et_reducer *reducer;
+    int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
+    et_cost update_cost; /* of an update, for who watches */
+    /* Of the step under way, or to come. */
+    et_position begin; /* of the source, before its first batch; of several only */
+    int drawn;         /* batches that it has taken */
+    bool taken;        /* the first is there */
+    /* Of the last. */
+    bool updated; /* it has made an update, and sum is what that was made of */
+    et_reduced sum;
+    int64_t units;    /* that it consumed: tokens, rows */
+    double loss;      /* its mean; NAN: it was left out, or no row counts */
+    et_update update; /* what it changed */
+    int64_t count;    /* steps done: the global step */
+} et_step;
 
 /* Defines what the step adds to metrics: the pass's measures, and gradient_norm (per step). */
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
