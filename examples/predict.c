@@ -15,29 +15,30 @@ enum { COLUMNS_MAX = 64 };
 
 static int print_model(const et_predictor *predictor)
 {
-    const et_schema *schema = et_predictor_schema(predictor);
+    const et_table_facts *facts = et_predictor_facts(predictor);
     printf("columns:");
-    for (int i = 0; i < et_schema_count(schema); i++) {
-        const et_schema_field *field = et_schema_at(schema, i);
+    for (int i = 0; i < et_schema_count(facts->schema); i++) {
+        const et_schema_field *field = et_schema_at(facts->schema, i);
         printf(" %s (%s)", field->name, et_schema_type_name(field->type));
     }
     printf("\nlabels:");
-    for (int i = 0; i < et_predictor_labels(predictor); i++)
-        printf(" %s", et_predictor_label(predictor, i));
-    printf("\ncheckpoint: %s\n", et_predictor_checkpoint(predictor));
+    for (int i = 0; i < facts->labels; i++)
+        printf(" %s", facts->label[i]);
+    printf("\ncheckpoint: %s\n", facts->checkpoint);
     return ET_OK;
 }
 
 /* Each row: its label, or what is wrong with it, and the values of each output. */
 static void print_rows(const et_predictor *predictor, const et_predictions *found)
 {
+    const et_table_facts *facts = et_predictor_facts(predictor);
     for (size_t row = 0; row < et_predictions_count(found); row++) {
         const et_prediction one = et_predictions_at(found, row);
         printf("%s", one.failure ? one.failure : one.label ? one.label : "values");
-        for (int k = 0; !one.failure && k < et_predictor_outputs(predictor); k++) {
+        for (int k = 0; !one.failure && k < facts->outputs; k++) {
             const double *values = et_predictions_values(found, row, k);
-            printf(", %s", et_predictor_output_name(predictor, k));
-            for (int64_t i = 0; i < et_predictor_output_width(predictor, k); i++)
+            printf(", %s", facts->output[k].name);
+            for (int64_t i = 0; i < facts->output[k].width; i++)
                 printf(" %.3f", values[i]);
         }
         printf("\n");
@@ -83,7 +84,7 @@ static int open_exported(et_predictor **out, const et_predictor *predictor, cons
     char path[1024];
     snprintf(path, sizeof path, "%s.safetensors", run);
     remove(path);
-    int status = et_predictor_export(predictor, path, error);
+    int status = et_predictor_export(predictor, path, NULL, error);
     if (status)
         return status;
 

@@ -1,8 +1,8 @@
 /* Exports of trained models, for Etude (translator.h and predictor.h open them) and other programs.
  *
  *     et_export_options options = { .precision = "int8" };
- *     if (et_translator_export_as(t, "models/a.safetensors", &options, &error)) ...
- *     if (et_predictor_export_as(p, "models/iris.onnx", &(et_export_options){ .format = "onnx" },
+ *     if (et_translator_export(t, "models/a.safetensors", &options, &error)) ...
+ *     if (et_predictor_export(p, "models/iris.onnx", &(et_export_options){ .format = "onnx" },
  *                                &error)) ...
  *     if (et_export_onnx("model.onnx", params, layout, build, NULL, &error)) ...  a pass's function
  *
@@ -23,12 +23,6 @@ typedef struct et_export_options {
                            it; for a predictor a file with encoded rows as input. "ctranslate2":
                            only for a translator, a directory */
 } et_export_options;
-
-/* options NULL: the same as et_translator_export and et_predictor_export. */
-ET_API int et_translator_export_as(const et_translator *translator, const char *path,
-                                   const et_export_options *options, et_error *error);
-ET_API int et_predictor_export_as(const et_predictor *predictor, const char *path,
-                                  const et_export_options *options, et_error *error);
 
 /* Writes a model function of batches (pass.h) as one ONNX file with the weights of params. Inputs
  * are the fields that the function reads (float, int64). Outputs are the nodes of et_output, with

@@ -53,7 +53,7 @@ typedef struct et_prediction {
     const char *label;          /* the most likely label; NULL: the model predicts numbers */
     int label_place;            /* position among the labels; -1: none */
     const char *key;            /* value of the row's key feature; NULL: the model has no key */
-    const float *const *output; /* [et_predictor_outputs]: values of each output, rounded to
+    const float *const *output; /* [outputs]: values of each output, rounded to
                                    float32 */
     const char *failure;        /* line, column, value and reason; NULL: no failure */
 } et_prediction;
@@ -81,29 +81,37 @@ ET_API void et_predictor_set_lenient(et_predictor *predictor, bool lenient);
 
 ET_API size_t et_predictions_count(const et_predictions *predictions);
 ET_API et_prediction et_predictions_at(const et_predictions *predictions, size_t row);
-/* Values of an output [et_predictor_output_width] as doubles: float32 cannot represent a prediction
+/* Values of an output [width] as doubles: float32 cannot represent a prediction
  * such as 1,000,000,007,762.1. Borrowed from the predictions. NULL: the row failed, or no such row
  * or output. */
 ET_API const double *et_predictions_values(const et_predictions *predictions, size_t row,
                                            int output);
 ET_API void et_predictions_free(et_predictions *predictions); /* NULL allowed */
 
-/* Outputs by name ("scores": probabilities of the labels; "values"), sorted. */
-ET_API int et_predictor_outputs(const et_predictor *predictor);
-ET_API const char *et_predictor_output_name(const et_predictor *predictor, int output);
-ET_API int64_t et_predictor_output_width(const et_predictor *predictor, int output);
-ET_API int et_predictor_labels(const et_predictor *predictor); /* 0: the model predicts numbers */
-ET_API const char *et_predictor_label(const et_predictor *predictor, int place);
+typedef struct et_table_output {
+    const char *name; /* "scores": probabilities of the labels; "values" */
+    int64_t width;    /* values for each row */
+} et_table_output;
 
-ET_API const et_schema *et_predictor_schema(const et_predictor *predictor);
-/* The checkpoint in use and its step. Borrowed. */
-ET_API const char *et_predictor_checkpoint(const et_predictor *predictor);
-ET_API int64_t et_predictor_step(const et_predictor *predictor);
+typedef struct et_table_facts {
+    const et_table_output *output; /* [outputs], sorted by name */
+    int outputs;
+    const char *const *label; /* [labels] */
+    int labels;               /* 0: the model predicts numbers */
+    const et_schema *schema;
+    const char *checkpoint; /* path of the checkpoint in use */
+    int64_t step;           /* of this checkpoint */
+} et_table_facts;
+
+/* What the model is. Borrowed from the predictor. */
+ET_API const et_table_facts *et_predictor_facts(const et_predictor *predictor);
 
 /* Writes all that prediction needs, and nothing else: schema, metadata, features, settings and the
  * weights in use. The target is a directory, which is made if missing, or one file if path ends in
  * ".safetensors". et_predictor_open opens both. ET_ECONFIG: the directory has a run or other files.
- * For narrower weights and other formats: et_predictor_export_as (model_export.h). */
-ET_API int et_predictor_export(const et_predictor *predictor, const char *path, et_error *error);
+ * options (model_export.h): narrower weights, other formats; NULL: the defaults. */
+struct et_export_options;
+ET_API int et_predictor_export(const et_predictor *predictor, const char *path,
+                               const struct et_export_options *options, et_error *error);
 
 #endif

@@ -8,7 +8,7 @@
  *     et_translator_free_results(results, 2);
  *     printf("%s, step %d\n", et_translator_checkpoint(t), (int)et_translator_step(t));
  *     et_translator_set_progress(t, show, NULL);
- *     if (et_translator_export(t, "models/help", &error)) ...
+ *     if (et_translator_export(t, "models/help", NULL, &error)) ...
  *     if (et_translator_open_memory(&t2, bytes, length, NULL, &error)) ...   an export's bytes
  *     et_translator_close(t);
  *
@@ -90,8 +90,10 @@ ET_API void et_translator_free_results(char **results, size_t count);
 /* Writes all that translation needs, and nothing else: the weights in use, the vocabulary and the
  * settings. The target is a directory, which is made if missing, or one file if path ends in
  * ".safetensors". et_translator_open opens both. ET_ECONFIG: the directory has a run or other
- * files. For narrower weights and other formats: et_translator_export_as (model_export.h). */
-ET_API int et_translator_export(const et_translator *translator, const char *path, et_error *error);
+ * files. options (model_export.h): narrower weights, other formats; NULL: the defaults. */
+struct et_export_options;
+ET_API int et_translator_export(const et_translator *translator, const char *path,
+                                const struct et_export_options *options, et_error *error);
 
 /* The checkpoint in use and its step. Borrowed. */
 ET_API const char *et_translator_checkpoint(const et_translator *translator);

@@ -54,7 +54,7 @@ static void export_to(const char *path, const char *precision)
     et_error error = ET_ERROR_INIT;
     et_translator *t = open_at("run", NULL);
     const et_export_options options = { .precision = precision };
-    if (et_translator_export_as(t, path, &options, &error))
+    if (et_translator_export(t, path, &options, &error))
         fail_msg("%s", error.text);
     et_translator_close(t);
 }
@@ -68,12 +68,12 @@ static void test_export__directory(void **state)
     et_error error = ET_ERROR_INIT;
     et_translator *t = open_at("run", NULL), *alone;
     assert_int_equal(et_translator_translate(t, lines, LINES, wanted, &error), ET_OK);
-    assert_int_equal(et_translator_export(t, "alone", &error), ET_OK);
-    assert_int_equal(et_translator_export(t, "alone", &error), ET_ECONFIG);
+    assert_int_equal(et_translator_export(t, "alone", NULL, &error), ET_OK);
+    assert_int_equal(et_translator_export(t, "alone", NULL, &error), ET_ECONFIG);
     assert_non_null(
         strstr(error.text, "params.yaml exists: choose another directory, or remove it"));
-    assert_int_equal(et_translator_export(t, "run", &error), ET_ECONFIG);
-    assert_int_equal(et_translator_export(t, "", &error), ET_ECONFIG);
+    assert_int_equal(et_translator_export(t, "run", NULL, &error), ET_ECONFIG);
+    assert_int_equal(et_translator_export(t, "", NULL, &error), ET_ECONFIG);
     et_translator_close(t);
     char *files = bad_list("alone");
     assert_string_equal(files, "model.safetensors params.yaml vocabulary.model");
@@ -118,7 +118,7 @@ static void test_export__one_file(void **state)
     free(bytes);
     assert_same(run, memory);
     /* what was opened from memory is taken along as well */
-    assert_int_equal(et_translator_export(memory, "two.safetensors", &error), ET_OK);
+    assert_int_equal(et_translator_export(memory, "two.safetensors", NULL, &error), ET_OK);
     size_t other;
     char *first = bad_read("one.safetensors", &length),
          *second = bad_read("two.safetensors", &other);
@@ -147,7 +147,7 @@ static void test_export__sides(void **state)
         fail_msg("%s", end.err);
     bad_release(&end);
     et_translator *run = open_at("sides", NULL), *memory, *shared, *damaged;
-    assert_int_equal(et_translator_export(run, "sides.safetensors", &error), ET_OK);
+    assert_int_equal(et_translator_export(run, "sides.safetensors", NULL, &error), ET_OK);
     char *bytes = bad_read("sides.safetensors", &length);
     if (et_translator_open_memory(&memory, bytes, length, NULL, &error))
         fail_msg("%s", error.text);
@@ -156,7 +156,7 @@ static void test_export__sides(void **state)
     if (et_translator_open(&shared, NULL, &shares, &error))
         fail_msg("%s", error.text);
     assert_same(run, shared);
-    assert_int_equal(et_translator_export(shared, "again.safetensors", &error), ET_OK);
+    assert_int_equal(et_translator_export(shared, "again.safetensors", NULL, &error), ET_OK);
     char *again = bad_read("again.safetensors", &other);
     assert_int_equal(length, other);
     assert_memory_equal(bytes, again, length);
@@ -335,7 +335,7 @@ static void test_export__onnx_names(void **state)
     et_error error = ET_ERROR_INIT;
     et_translator *t = open_at("run", NULL);
     const et_export_options options = { .format = "onnx" };
-    if (et_translator_export_as(t, "names", &options, &error))
+    if (et_translator_export(t, "names", &options, &error))
         fail_msg("%s", error.text);
     et_translator_close(t);
     for (size_t i = 0; i < COUNT(cases); i++) {

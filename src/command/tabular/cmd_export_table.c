@@ -23,9 +23,9 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
     int status = et_predictor_open(&predictor, args->model_dir, &how, error);
     if (status)
         return status;
-    status = et_predictor_export_as(predictor, args->output, &args->options, error);
-    exported->step = et_predictor_step(predictor);
-    exported->checkpoint = et_strdup(et_predictor_checkpoint(predictor));
+    status = et_predictor_export(predictor, args->output, &args->options, error);
+    exported->step = et_predictor_facts(predictor)->step;
+    exported->checkpoint = et_strdup(et_predictor_facts(predictor)->checkpoint);
     et_predictor_close(predictor);
     return status || exported->checkpoint ? status : et_alloc_failed(error, 0, "a path");
 }

@@ -189,10 +189,10 @@ static int print_leads(et_prediction_lines *lines, et_error *error)
 
 static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
-    lines->labels = et_predictor_labels(p);
+    lines->labels = p->facts.labels;
     lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
     for (int i = 0; lines->label && i < lines->labels; i++) {
-        const char *text = et_predictor_label(p, i);
+        const char *text = p->facts.label[i];
         et_strbuf out = ET_STRBUF_INIT;
         if (lines->csv)
             append_csv(&out, text, strlen(text));
@@ -220,9 +220,9 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p, 
 {
     const char *key;
     *lines = (et_prediction_lines){ .csv = csv, .full = full };
-    for (int i = 0; i < et_predictor_outputs(p); i++)
-        add_column(lines, et_predictor_output_name(p, i), i);
-    if (et_predictor_labels(p))
+    for (int i = 0; i < p->facts.outputs; i++)
+        add_column(lines, p->facts.output[i].name, i);
+    if (p->facts.labels)
         add_column(lines, "label", LABEL);
     if (et_encoder_key(p->model->encoder, 0, &key) >= 0)
         add_key(lines, key);
@@ -247,13 +247,13 @@ void et_prediction_lines_release(et_prediction_lines *lines)
 static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
 {
     const et_encoder *encoder = p->model->encoder;
-    int64_t width = et_predictor_output_width(p, output);
+    int64_t width = p->facts.output[output].width;
     int target = et_encoder_target(encoder);
     const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
     if (output == p->scores)
-        return et_predictor_label(p, (int)i);
+        return p->facts.label[i];
     if (field && field->kind == ET_ENCODED_VALUES && field->width == width &&
-        !strcmp(et_predictor_output_name(p, output), "values"))
+        !strcmp(p->facts.output[output].name, "values"))
         return field->column[i];
     snprintf(number, 24, "%" PRId64, i);
     return width > 1 ? number : NULL;
@@ -263,7 +263,7 @@ static const char *value_name(const et_predictor *p, int output, int64_t i, char
 static void name_values(const et_predictor *p, const char *name, int output, et_strbuf *out)
 {
     char number[24];
-    for (int64_t i = 0; i < et_predictor_output_width(p, output); i++) {
+    for (int64_t i = 0; i < p->facts.output[output].width; i++) {
         const char *value = value_name(p, output, i, number);
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%s%s", name, value ? "." : "", value ? value : "");
@@ -296,7 +296,7 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
                           int64_t at, et_strbuf *out)
 {
     const float *values = et_predictor_values(p, output, at);
-    int64_t width = et_predictor_output_width(p, output);
+    int64_t width = p->facts.output[output].width;
     for (int64_t i = 0; i < width; i++) {
         if (i)
             et_strbuf_append(out, lines->csv ? "," : ", ");

@@ -114,15 +114,15 @@ static void describe(const et_service *self, et_value *facts)
     const predictions *all = (const predictions *)(const void *)self;
     const et_predictor *p = all->predictor;
     const et_schema *schema = et_encoder_schema(encoder_of(all));
-    et_value_set_string(facts, "checkpoint", et_predictor_checkpoint(p));
-    et_value_set_int(facts, "step", et_predictor_step(p));
+    et_value_set_string(facts, "checkpoint", p->facts.checkpoint);
+    et_value_set_int(facts, "step", p->facts.step);
     et_value *columns = et_value_set_list(facts, "columns");
     for (int i = 0; i < et_schema_count(schema); i++)
         if (et_encoder_reads(encoder_of(all), i, false))
             et_value_add_string(columns, et_schema_at(schema, i)->name);
-    et_value *labels = et_predictor_labels(p) ? et_value_set_list(facts, "labels") : NULL;
-    for (int i = 0; i < et_predictor_labels(p); i++)
-        et_value_add_string(labels, et_predictor_label(p, i));
+    et_value *labels = p->facts.labels ? et_value_set_list(facts, "labels") : NULL;
+    for (int i = 0; i < p->facts.labels; i++)
+        et_value_add_string(labels, p->facts.label[i]);
 }
 
 /* ---- what the model has never seen ---- */

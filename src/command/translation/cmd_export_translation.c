@@ -22,7 +22,7 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
     int status = et_translator_open(&translator, args->model_dir, &how, error);
     if (status)
         return status;
-    status = et_translator_export_as(translator, args->output, &args->options, error);
+    status = et_translator_export(translator, args->output, &args->options, error);
     exported->step = et_translator_step(translator);
     exported->checkpoint = et_strdup(et_translator_checkpoint(translator));
     et_translator_close(translator);

@@ -265,7 +265,7 @@ static void check_run(const char *run)
     add_numbers(&t);
     add_ids(&t);
     snprintf(path, sizeof path, "%s.onnx", run);
-    if (et_predictor_export_as(t.predictor, path, &options, &error))
+    if (et_predictor_export(t.predictor, path, &options, &error))
         fail_msg("%s", error.text);
     compare(&t, run);
     et_predictor_close(t.predictor);
@@ -320,7 +320,7 @@ static void test_onnx_tables__defaults(void **state)
     add(&t, place_of("emb"), NULL)->ids[0] = -1;
     add(&t, place_of("emb"), "c")->ids[0] = -1; /* the same */
     add(&t, place_of("hashed"), NULL)->ids[1] = -1;
-    assert_int_equal(et_predictor_export_as(t.predictor, "defaults.onnx", &options, &error), ET_OK);
+    assert_int_equal(et_predictor_export(t.predictor, "defaults.onnx", &options, &error), ET_OK);
     compare(&t, "defaults");
     et_predictor_close(t.predictor);
 }

@@ -29,8 +29,8 @@ static void test_model_trainer__trains(void **state)
     fixture *f = *state;
     et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "400", "--seed", "2"));
     assert_true(right_points(p) >= 72);
-    assert_string_equal(et_predictor_output_name(p, 0), "scores");
-    assert_int_equal(et_predictor_labels(p), 2);
+    assert_string_equal(et_predictor_facts(p)->output[0].name, "scores");
+    assert_int_equal(et_predictor_facts(p)->labels, 2);
     et_predictor_close(p);
     /* TensorFX's lines. */
     assert_contains(f->lines, "Run: ");
@@ -87,7 +87,7 @@ static void test_model_trainer__goes_on(void **state)
     read_scores(p, whole);
     et_predictor_close(p);
     p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
-    assert_int_equal(et_predictor_step(p) > 0, 1);
+    assert_int_equal(et_predictor_facts(p)->step > 0, 1);
     assert_contains(f->lines, "Global steps: 400; resuming");
     assert_null(strstr(f->lines, "Loss"));
     read_scores(p, parts);
@@ -312,7 +312,7 @@ static void test_model_trainer__inputs_of_the_job(void **state)
     ok(et_model_builder_init(&builder, &et_feed_forward_builder, args, NULL, &error), &error);
     ok(et_model_trainer_train(f->trainer, &builder, &job, &p, &error), &error);
     assert_null(builder.dataset);
-    assert_int_equal(et_predictor_step(p), 60);
+    assert_int_equal(et_predictor_facts(p)->step, 60);
     assert_string_equal(f->lines, ""); /* by --log-level */
     assert_false(is_there(f, "best") && is_there(f, "summaries/validation"));
     et_predictor_close(p);
@@ -363,7 +363,7 @@ static void test_model_trainer__own_input(void **state)
     p = train(f, &own_input, &et_feed_forward_arguments_class,
               ARGS("--epochs", "2", "--batch-size", "100"), &status, &error);
     ok(status, &error);
-    assert_int_equal(et_predictor_step(p), 2 * 4); /* 320 rows */
+    assert_int_equal(et_predictor_facts(p)->step, 2 * 4); /* 320 rows */
     et_predictor_close(p);
 }
 

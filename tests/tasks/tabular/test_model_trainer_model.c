@@ -9,7 +9,7 @@ static void test_model_trainer_model__without_eval_any_more(void **state)
     et_data_set_close(f->dataset);
     f->dataset = open_points(POINTS_FEATURES, 1);
     et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "200"));
-    assert_int_equal(et_predictor_step(p), 200);
+    assert_int_equal(et_predictor_facts(p)->step, 200);
     et_predictor_close(p);
 }
 
@@ -45,14 +45,14 @@ static void test_model_trainer_model__other_evaluation(void **state)
 {
     fixture *f = *state;
     et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
-    const int64_t before = et_predictor_step(p);
+    const int64_t before = et_predictor_facts(p)->step;
     et_predictor_close(p);
     et_data_set_close(f->dataset);
     f->dataset = open_points(POINTS_FEATURES, 2);
     for (int i = POINTS - POINTS_EVAL; i < POINTS; i++)
         points_side[i] = !strcmp(points_side[i], "above") ? "below" : "above";
     p = trained(f, ARGS(SETTINGS, "--max-steps", "500"));
-    assert_true(before <= 400 && et_predictor_step(p) > 400);
+    assert_true(before <= 400 && et_predictor_facts(p)->step > 400);
     et_predictor_close(p);
 }
 
@@ -75,7 +75,7 @@ static void test_model_trainer_model__equal_evaluations(void **state)
     et_predictor *p = train(f, &blind, &et_feed_forward_arguments_class,
                             ARGS(SETTINGS, "--max-steps", "400"), &status, &error);
     ok(status, &error);
-    assert_int_equal(et_predictor_step(p), 400); /* of the lowest loss */
+    assert_int_equal(et_predictor_facts(p)->step, 400); /* of the lowest loss */
     et_predictor_close(p);
 }
 

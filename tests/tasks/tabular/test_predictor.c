@@ -65,17 +65,14 @@ static void test_predictor__facts(void **state)
 {
     (void)state;
     et_predictor *p = open_model(NULL);
-    assert_int_equal(et_predictor_outputs(p), 1);
-    assert_string_equal(et_predictor_output_name(p, 0), "scores");
-    assert_int_equal(et_predictor_output_width(p, 0), 2);
-    assert_null(et_predictor_output_name(p, 1));
-    assert_int_equal(et_predictor_output_width(p, -1), 0);
-    assert_int_equal(et_predictor_labels(p), 2);
-    assert_string_equal(et_predictor_label(p, 1), "below");
-    assert_null(et_predictor_label(p, 2));
-    assert_int_equal(et_schema_count(et_predictor_schema(p)), 3);
-    assert_true(et_predictor_step(p) > 0);
-    assert_contains(et_predictor_checkpoint(p), "/model/model.safetensors");
+    assert_int_equal(et_predictor_facts(p)->outputs, 1);
+    assert_string_equal(et_predictor_facts(p)->output[0].name, "scores");
+    assert_int_equal(et_predictor_facts(p)->output[0].width, 2);
+    assert_int_equal(et_predictor_facts(p)->labels, 2);
+    assert_string_equal(et_predictor_facts(p)->label[1], "below");
+    assert_int_equal(et_schema_count(et_predictor_facts(p)->schema), 3);
+    assert_true(et_predictor_facts(p)->step > 0);
+    assert_contains(et_predictor_facts(p)->checkpoint, "/model/model.safetensors");
     et_predictor_close(p);
     et_predictor_close(NULL);
 }
@@ -330,15 +327,15 @@ static void test_predictor__export(void **state)
     et_predictor *p, *again;
     char path[128];
     ok(et_predictor_open(&p, job, NULL, &error), &error); /* the run itself */
-    assert_contains(et_predictor_checkpoint(p), "/best/");
+    assert_contains(et_predictor_facts(p)->checkpoint, "/best/");
     snprintf(path, sizeof path, "%s/deep/export", job);
-    ok(et_predictor_export(p, path, &error), &error);
-    assert_int_equal(et_predictor_export(p, path, &error), ET_ECONFIG);
+    ok(et_predictor_export(p, path, NULL, &error), &error);
+    assert_int_equal(et_predictor_export(p, path, NULL, &error), ET_ECONFIG);
     assert_contains(error.text, "schema.yaml exists: choose another directory, or remove it");
-    assert_int_equal(et_predictor_export(p, "", &error), ET_ECONFIG);
+    assert_int_equal(et_predictor_export(p, "", NULL, &error), ET_ECONFIG);
     ok(et_predictor_open(&again, path, NULL, &error), &error);
     assert_int_equal(right_points(again), right_points(p));
-    assert_int_equal(et_predictor_step(again), et_predictor_step(p));
+    assert_int_equal(et_predictor_facts(again)->step, et_predictor_facts(p)->step);
     et_predictor_close(p);
     /* Files that were changed meanwhile are not taken for those that were opened: these are kept.
      */
@@ -346,7 +343,7 @@ static void test_predictor__export(void **state)
                "features: [{name: X, type: concat, features: [{name: x}, "
                "{name: y}]}, {name: Y, type: target, fields: side}]");
     snprintf(path, sizeof path, "%s/other", job);
-    ok(et_predictor_export(again, path, &error), &error);
+    ok(et_predictor_export(again, path, NULL, &error), &error);
     ok(et_predictor_open(&p, path, NULL, &error), &error);
     assert_int_equal(right_points(p), right_points(again));
     et_predictor_close(p);
@@ -363,7 +360,7 @@ static void assert_same_scores(et_predictor *one, et_predictor *other, float wit
     for (size_t i = 0; i < 20; i++) {
         const float *a = et_predictions_at(left, i).output[0];
         const float *b = et_predictions_at(right, i).output[0];
-        for (int k = 0; k < et_predictor_output_width(one, 0); k++)
+        for (int k = 0; k < et_predictor_facts(one)->output[0].width; k++)
             assert_true(fabsf(a[k] - b[k]) <= within);
     }
     et_predictions_free(left);
@@ -378,10 +375,10 @@ static void test_predictor__one_file(void **state)
     et_predictor *p = open_model(NULL), *file, *memory;
     char path[128];
     snprintf(path, sizeof path, "%s/one.safetensors", job);
-    ok(et_predictor_export(p, path, &error), &error);
+    ok(et_predictor_export(p, path, NULL, &error), &error);
     ok(et_predictor_open(&file, path, NULL, &error), &error);
-    assert_string_equal(et_predictor_checkpoint(file), path);
-    assert_int_equal(et_predictor_step(file), et_predictor_step(p));
+    assert_string_equal(et_predictor_facts(file)->checkpoint, path);
+    assert_int_equal(et_predictor_facts(file)->step, et_predictor_facts(p)->step);
     assert_same_scores(p, file, 0);
     et_predictor_close(file);
     size_t length;
@@ -399,7 +396,7 @@ static void test_predictor__one_file(void **state)
     }
     et_free(bytes);
     const et_export_options small = { .precision = "int8" };
-    ok(et_predictor_export_as(p, path, &small, &error), &error);
+    ok(et_predictor_export(p, path, &small, &error), &error);
     ok(et_predictor_open(&file, path, NULL, &error), &error);
     assert_same_scores(p, file, 0.05f);
     et_predictor_close(file);
@@ -531,7 +528,7 @@ static void test_predictor__damaged(void **state)
         et_predictor *p = open_model(NULL), *other;
         char path[128];
         snprintf(path, sizeof path, "%s/damaged%zu", job, i);
-        ok(et_predictor_export(p, path, &error), &error);
+        ok(et_predictor_export(p, path, NULL, &error), &error);
         et_predictor_close(p);
         write_file(path, cases[i].name, cases[i].text);
         int status = et_predictor_open(&other, path, NULL, &error);

@@ -565,7 +565,7 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
     if (!status)
         status = et_predictor_open(&predictor, output, &trained, error);
     if (!status)
-        status = et_predictor_export(predictor, made, error);
+        status = et_predictor_export(predictor, made, NULL, error);
     if (!status)
         status = put_in_place(made, place, old, error);
     if (!status)

@@ -114,6 +114,19 @@ static void find_targets(et_predictor *p)
         }
 }
 
+static void state_facts(et_predictor *p)
+{
+    for (int i = 0; i < p->outputs; i++)
+        p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width };
+    p->facts = (et_table_facts){ .output = p->shown,
+                                 .outputs = p->outputs,
+                                 .label = p->labels,
+                                 .labels = p->classes,
+                                 .schema = p->model->texts.schema,
+                                 .checkpoint = p->model->checkpoint,
+                                 .step = p->model->step };
+}
+
 /* The graph declares what the weights of a first predictor are then loaded into. */
 static int open_pass(et_predictor *p, const et_artifact *artifact,
                      const et_predictor_options *options, et_error *error)
@@ -136,12 +149,14 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
         status = et_batch_new(&p->batch, &p->layout, error);
     if (!status)
         status = find_outputs(p, error);
-    if (!status)
-        find_targets(p);
-    return status;
+    if (status)
+        return status;
+    find_targets(p);
+    state_facts(p);
+    return ET_OK;
 }
 
-/* place: NULL of one that shares. */
+/* artifact: NULL of one that shares. */
 static int open_predictor(et_predictor **out, const et_artifact *artifact,
                           const et_predictor_options *options, et_error *error)
 {
@@ -272,42 +287,7 @@ void et_predictor_set_lenient(et_predictor *p, bool lenient)
     p->lenient = lenient;
 }
 
-int et_predictor_outputs(const et_predictor *p)
+const et_table_facts *et_predictor_facts(const et_predictor *p)
 {
-    return p->outputs;
-}
-
-const char *et_predictor_output_name(const et_predictor *p, int output)
-{
-    return output >= 0 && output < p->outputs ? p->output[output].name : NULL;
-}
-
-int64_t et_predictor_output_width(const et_predictor *p, int output)
-{
-    return output >= 0 && output < p->outputs ? p->output[output].width : 0;
-}
-
-int et_predictor_labels(const et_predictor *p)
-{
-    return p->classes;
-}
-
-const char *et_predictor_label(const et_predictor *p, int place)
-{
-    return place >= 0 && place < p->classes ? p->labels[place] : NULL;
-}
-
-const et_schema *et_predictor_schema(const et_predictor *p)
-{
-    return p->model->texts.schema;
-}
-
-const char *et_predictor_checkpoint(const et_predictor *p)
-{
-    return p->model->checkpoint;
-}
-
-int64_t et_predictor_step(const et_predictor *p)
-{
-    return p->model->step;
+    return &p->facts;
 }

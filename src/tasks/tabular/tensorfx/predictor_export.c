@@ -117,8 +117,8 @@ static int write_onnx(const et_predictor *p, const char *path, const char *preci
                                   p->model->payload, &edges, error);
 }
 
-int et_predictor_export_as(const et_predictor *p, const char *path,
-                           const et_export_options *options, et_error *error)
+int et_predictor_export(const et_predictor *p, const char *path, const et_export_options *options,
+                        et_error *error)
 {
     static const et_export_options defaults = { 0 };
     const et_export_options *o = options ? options : &defaults;
@@ -128,9 +128,4 @@ int et_predictor_export_as(const et_predictor *p, const char *path,
                ? et_fail(error, ET_ECONFIG, "format %s: for tables choose onnx, or no format",
                          o->format)
                : write_onnx(p, path, o->precision, error);
-}
-
-int et_predictor_export(const et_predictor *p, const char *path, et_error *error)
-{
-    return et_predictor_export_as(p, path, NULL, error);
 }

@@ -84,6 +84,8 @@ struct et_predictor {
     int values; /* the output that is in a unit of its own; -1: none is */
     int classes;
     const char *const *labels; /* [classes]; the encoder's */
+    et_table_output shown[ET_NODES_MAX];
+    et_table_facts facts;
 };
 
 /* Rows go in one by one, up to batch_size, at place at; cells as et_encoder_row has them. Then all

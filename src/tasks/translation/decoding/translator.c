@@ -221,7 +221,7 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
     return o->decoding ? et_translator_check_decoding(o->decoding, error) : ET_OK;
 }
 
-/* close takes a translator in any state of opening. place: NULL of one that shares. device: NULL
+/* close takes a translator in any state of opening. artifact: NULL of one that shares. device: NULL
  * for one of its own. */
 static int open_translator(et_translator **out, const et_artifact *artifact, et_device *device,
                            const et_translator_options *options, et_error *error)

@@ -49,8 +49,8 @@ static const struct {
     { "ctranslate2", et_translator_export_ctranslate2 },
 };
 
-int et_translator_export_as(const et_translator *t, const char *path,
-                            const et_export_options *options, et_error *error)
+int et_translator_export(const et_translator *t, const char *path, const et_export_options *options,
+                         et_error *error)
 {
     static const et_export_options defaults = { 0 };
     const et_export_options *o = options ? options : &defaults;
@@ -64,9 +64,4 @@ int et_translator_export_as(const et_translator *t, const char *path,
             return formats[i].write(t, path, error);
     return et_fail(error, ET_ECONFIG, "format %s: choose onnx or ctranslate2, or no format",
                    o->format);
-}
-
-int et_translator_export(const et_translator *t, const char *path, et_error *error)
-{
-    return et_translator_export_as(t, path, NULL, error);
 }
