@@ -1,28 +1,10 @@
-/* A run: the services that every driver of training needs around its steps: a directory with
- * checkpoints and logs, the best step so far, rates, and requests to stop or save. A run knows no
- * model, no data and no loop; the driver passes the step.
+/* What a run keeps around its steps, as options of a driver (controller.h): a directory with
+ * checkpoints and logs, the best step so far, rates, and requests to stop or save.
  *
- *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
- *     et_run_restore(run, &step, &error);             -1: no checkpoint; draw initial values
- *     et_run_begin(run, &error);                      opens the logs, truncated to the checkpoint
- *     while (step < steps && !et_run_asked_to_stop(run)) {
- *         if (et_run_check(run, &error)) ...          another process has taken it
- *         step++;                                     a step of the program's
- *         et_run_touch(run);
- *         et_run_look_after_saves(run, step, &error);
- *         et_run_save_if_asked(run, step, &error);
- *         if (step % 100 == 0) {
- *             et_run_note_best(run, step, logs, &error);
- *             et_run_log(run, step, logs, &error);
- *             et_run_save(run, step, false, &error);
- *         }
- *     }
- *     if (et_run_unsaved(run))
- *         et_run_save(run, step, false, &error);
- *     et_run_finish_saves(run, step, &error);
- *     et_run_close(run, &error);
+ *     et_run_options run = { .model_dir = "runs/a", .max_to_keep = 3, .best_metric = "accuracy" };
+ *     et_controller_options options = { .trainer = trainer, .train_steps = 1000, .run = run };
  *
- * A save runs in the background; a later call returns its failure. One thread. */
+ * A save runs in the background; a later call of the driver returns its failure. */
 #ifndef ETUDE_RUN_H
 #define ETUDE_RUN_H
 
@@ -91,47 +73,5 @@ typedef struct et_run_options {
     volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
     const struct et_inside *inside;    /* the library's own; NULL */
 } et_run_options;
-
-ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);
-/* Waits for the last save. NULL allowed. */
-ET_API int et_run_close(et_run *run, et_error *error);
-
-/* Restores the newest checkpoint; *step -1: no checkpoint. If the best step was chosen by another
- * metric or comparison, or on other validation data, a warning is logged and the next validation
- * starts a new best. */
-ET_API int et_run_restore(et_run *run, int64_t *step, et_error *error);
-/* Call before the first step. Checks that the disk has space for a checkpoint and opens the logs.
- */
-ET_API int et_run_begin(et_run *run, et_error *error);
-
-/* ET_EBUSY if another process uses the directory. Call before you write anything. */
-ET_API int et_run_check(et_run *run, et_error *error);
-
-ET_API bool et_run_asked_to_stop(const et_run *run);
-/* Saves a transient checkpoint if asked to, and then no more. */
-ET_API int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
-
-/* Marks the state as changed since the last save. */
-ET_API void et_run_touch(et_run *run);
-ET_API bool et_run_unsaved(const et_run *run);
-
-/* Writes and flushes a log. During a save in the background, the next log or save flushes it. */
-ET_API int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
-
-/* Compares the values of a validation with the best so far. A new best is saved as checkpoint and
- * info.json, both or neither. NaN is never the best and does not count as a validation. Adds
- * best_<metric>, best_step and a note to values. */
-ET_API int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
-
-/* Saves the step in the background. transient: an uninterrupted run would not save this step, so it
- * does not count among the kept checkpoints. A failure of this or the previous save is an error
- * only if on_failed_save ends the run. */
-ET_API int et_run_save(et_run *run, int64_t step, bool transient, et_error *error);
-/* Checks the save in progress, between two steps and without waiting. A failed save is reported and
- * tried again. */
-ET_API int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
-/* Waits for the last save, and tries again once if it failed. It is also an error if the best step
- * could not be saved and no later step is as good. */
-ET_API int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
 
 #endif

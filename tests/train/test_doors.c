@@ -24,6 +24,7 @@
 #include "calls.h"
 #include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/run/run.h"
 
 static float numbers[32];
 static const et_array row = { "x", ET_F32, numbers, { .rank = 1, .size = { 4 } } };

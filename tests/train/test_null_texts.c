@@ -61,6 +61,7 @@
 #include "data/table/features/schema.h"
 #include "systems/tfsnippet/events.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/run/run.h"
 
 typedef struct program {
     int64_t steps;

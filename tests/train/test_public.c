@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/tensor/params.h"
+#include "train/run/run.h"
 
 static int save_count(const void *self, et_value *dict, et_error *error)
 {

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "formats/safetensors/safetensors.h"
+#include "train/run/run.h"
 #include "train/run/run_private.h"
 #include "train/saved.h"
 

@@ -19,6 +19,7 @@
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "systems/orbit/controller_private.h"
+#include "train/run/run.h"
 #include "train/run/run_names.h"
 #include "train/step/share.h"
 

@@ -11,6 +11,7 @@
 #include "base/values/value.h"
 #include "systems/orbit/controller_private.h"
 #include "train/run/lookout.h"
+#include "train/run/run.h"
 #include "train/run/run_names.h"
 
 /* Seconds between two looks for a new checkpoint. */

@@ -17,6 +17,7 @@
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
+#include "train/run/run.h"
 
 static const char *const event_names[] = {
     ET_EVENT_ENTER_LOOP,           ET_EVENT_EXIT_LOOP,

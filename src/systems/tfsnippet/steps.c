@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "systems/tfsnippet/loop_private.h"
+#include "train/run/run.h"
 
 static void close_step(et_loop *loop)
 {

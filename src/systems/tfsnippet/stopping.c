@@ -14,6 +14,7 @@
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/run/run.h"
 
 bool et_loop_larger_by_name(const char *name)
 {

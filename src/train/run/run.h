@@ -1,4 +1,27 @@
-/* Runs, for drivers: lines for people, and going back, beyond <etude/run.h>. */
+/* A run, the services that every driver of training needs around its steps; <etude/run.h> has its
+ * options. A run knows no model, no data and no loop; the driver passes the step.
+ *
+ *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
+ *     et_run_restore(run, &step, &error);             -1: no checkpoint; draw initial values
+ *     et_run_begin(run, &error);                      opens the logs, truncated to the checkpoint
+ *     while (step < steps && !et_run_asked_to_stop(run)) {
+ *         if (et_run_check(run, &error)) ...          another process has taken it
+ *         step++;                                     a step of the program's
+ *         et_run_touch(run);
+ *         et_run_look_after_saves(run, step, &error);
+ *         et_run_save_if_asked(run, step, &error);
+ *         if (step % 100 == 0) {
+ *             et_run_note_best(run, step, logs, &error);
+ *             et_run_log(run, step, logs, &error);
+ *             et_run_save(run, step, false, &error);
+ *         }
+ *     }
+ *     if (et_run_unsaved(run))
+ *         et_run_save(run, step, false, &error);
+ *     et_run_finish_saves(run, step, &error);
+ *     et_run_close(run, &error);
+ *
+ * A save runs in the background; a later call returns its failure. One thread. */
 #ifndef ETUDE_TRAIN_RUN_RUN_H
 #define ETUDE_TRAIN_RUN_RUN_H
 
@@ -6,6 +29,48 @@
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/recent.h"
+
+int et_run_open(et_run **out, const et_run_options *options, et_error *error);
+/* Waits for the last save. NULL allowed. */
+int et_run_close(et_run *run, et_error *error);
+
+/* Restores the newest checkpoint; *step -1: no checkpoint. If the best step was chosen by another
+ * metric or comparison, or on other validation data, a warning is logged and the next validation
+ * starts a new best. */
+int et_run_restore(et_run *run, int64_t *step, et_error *error);
+/* Call before the first step. Checks that the disk has space for a checkpoint and opens the logs.
+ */
+int et_run_begin(et_run *run, et_error *error);
+
+/* ET_EBUSY if another process uses the directory. Call before you write anything. */
+int et_run_check(et_run *run, et_error *error);
+
+bool et_run_asked_to_stop(const et_run *run);
+/* Saves a transient checkpoint if asked to, and then no more. */
+int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
+
+/* Marks the state as changed since the last save. */
+void et_run_touch(et_run *run);
+bool et_run_unsaved(const et_run *run);
+
+/* Writes and flushes a log. During a save in the background, the next log or save flushes it. */
+int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
+
+/* Compares the values of a validation with the best so far. A new best is saved as checkpoint and
+ * info.json, both or neither. NaN is never the best and does not count as a validation. Adds
+ * best_<metric>, best_step and a note to values. */
+int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
+
+/* Saves the step in the background. transient: an uninterrupted run would not save this step, so it
+ * does not count among the kept checkpoints. A failure of this or the previous save is an error
+ * only if on_failed_save ends the run. */
+int et_run_save(et_run *run, int64_t step, bool transient, et_error *error);
+/* Checks the save in progress, between two steps and without waiting. A failed save is reported and
+ * tried again. */
+int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
+/* Waits for the last save, and tries again once if it failed. It is also an error if the best step
+ * could not be saved and no later step is as good. */
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
 
 et_comm *et_run_comm(const et_run *run);
 const char *et_run_directory(const et_run *run); /* NULL: nothing is saved */

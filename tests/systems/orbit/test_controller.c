@@ -19,6 +19,7 @@
 #include "skip.h"
 #include "systems/orbit/controller_private.h"
 #include "train/logged.h"
+#include "train/run/run.h"
 #include "train/said.h"
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
