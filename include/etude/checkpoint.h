@@ -2,13 +2,11 @@
  * the newest or best checkpoint of a run:
  *
  *     char *path;
- *     if (et_checkpoint_load_newest(&path, params, "runs/digits", true, NULL, &error)) ...
- *     et_checkpoint_free_path(path);
- *     if (et_checkpoint_load_best(&path, params, "runs/digits", true, NULL, &error)) ...
+ *     if (et_checkpoint_load(&path, params, "runs/digits", "best", true, NULL, &error)) ...
  *     et_checkpoint_free_path(path);
  *
- * A program that owns its loop saves whole states in a directory (a run, <etude/run.h>, does so
- * too, and writes logs and more):
+ * A program that owns its loop saves whole states in a directory (a controller and a loop
+ * do so too, and write logs and more):
  *
  *     et_checkpoints_open(&checkpoints, "runs/digits", state, NULL, &error);
  *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: no checkpoint yet
@@ -50,16 +48,13 @@ typedef struct et_checkpoint_facts {
 ET_API int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
                                       et_checkpoint_facts *facts, et_error *error);
 
-/* The same for the newest undamaged checkpoint of a run, or for the best one. The run may replace
- * checkpoints meanwhile: if a file is gone when it is opened, the functions look again. They set
- * *path as soon as the file is known, even if they fail later, otherwise to NULL. Free *path with
- * et_checkpoint_free_path. */
-ET_API int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
-                                     bool prefer_average, et_checkpoint_facts *facts,
-                                     et_error *error);
-ET_API int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
-                                   bool prefer_average, et_checkpoint_facts *facts,
-                                   et_error *error);
+/* The same for a checkpoint that a run keeps: "newest" (the newest sound one; NULL: this one),
+ * "best", a step, the name of a file, or a path. The run may be at work: if a file is gone when it
+ * is opened, the name is looked up again. *path (et_checkpoint_free_path) is set as soon as it is
+ * known, also on failure; otherwise NULL. */
+ET_API int et_checkpoint_load(char **path, et_params *params, const char *model_dir,
+                              const char *name, bool prefer_average, et_checkpoint_facts *facts,
+                              et_error *error);
 
 /* Initializes weights from another run, for fine-tuning: from a file, from a run's newest
  * checkpoint ("runs/a") or from its best ("runs/a/best"). Averages are used if the file has them.

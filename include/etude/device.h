@@ -5,9 +5,7 @@
  * warning.
  *
  *     if (et_device_open(&device, &error)) ...
- *     printf("%s, %d threads\n", et_device_kernels(device), et_device_threads(device));
- *     if (et_device_has_bfloat16(device))
- *         options.bfloat16 = true;
+ *     if (et_pass_open(&pass, device, params, layout, build, NULL, &options, &error)) ...
  *     et_device_close(device);
  *
  * fork(): a child may use its parent's device and passes. In the child, the thread that called
@@ -18,18 +16,10 @@
 
 #include <etude/error.h>
 
-#include <stdbool.h>
-
 typedef struct et_device et_device;
 
 /* ET_EUSAGE: the stack of this thread or of an OpenMP thread is smaller than 256 KiB. */
 ET_API int et_device_open(et_device **out, et_error *error);
 ET_API void et_device_close(et_device *device); /* NULL allowed */
-
-ET_API int et_device_threads(const et_device *device);
-/* kernels: the name of the kernels, such as "avx512". has_bfloat16: whether the CPU has
- * instructions for matrix products of bfloat16. */
-ET_API const char *et_device_kernels(const et_device *device);
-ET_API bool et_device_has_bfloat16(const et_device *device);
 
 #endif

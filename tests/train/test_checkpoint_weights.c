@@ -154,10 +154,9 @@ static void test_checkpoint_weights__read_beside_a_save(void **state)
             et_allocator_set(&counting);
             et_error error = ET_ERROR_INIT;
             int status =
-                way == 0
-                    ? et_checkpoint_load_newest(&path, params, directory, false, &facts, &error)
+                way == 0 ? et_checkpoint_load(&path, params, directory, NULL, false, &facts, &error)
                 : way == 1
-                    ? et_checkpoint_load_best(&path, params, directory, false, &facts, &error)
+                    ? et_checkpoint_load(&path, params, directory, "best", false, &facts, &error)
                     : et_checkpoint_take_named(&path, params, directory, names[way],
                                                (et_weights_choice){ false, NULL }, &facts, &error);
             et_free(path);

@@ -220,9 +220,9 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     LEFT(et_argument_parser_new(&parser, NULL, error))
     FAILS(et_checkpoint_load_weights(w.params, NULL, false, NULL, error))
     FAILS((path = score,
-           et_checkpoint_load_newest(&path, w.params, NULL, false, NULL, error) && !path))
-    FAILS(
-        (path = score, et_checkpoint_load_best(&path, w.params, NULL, false, NULL, error) && !path))
+           et_checkpoint_load(&path, w.params, NULL, NULL, false, NULL, error) && !path))
+    FAILS((path = score,
+           et_checkpoint_load(&path, w.params, NULL, "best", false, NULL, error) && !path))
     FAILS(et_checkpoint_initialize(w.params, NULL, NULL, error))
     FAILS(et_checkpoint_restore_file(w.state, NULL, &number, error))
     FAILS(et_checkpoints_open(&checkpoints, NULL, w.state, NULL, error))

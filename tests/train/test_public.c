@@ -71,7 +71,7 @@ static void test_public__checkpoints(void **state)
     assert_int_equal(counts[1], 17);
     params[2] = make_params();
     et_checkpoint_facts facts = { 0 };
-    assert_int_equal(et_checkpoint_load_newest(&path, params[2], where, true, &facts, &error),
+    assert_int_equal(et_checkpoint_load(&path, params[2], where, NULL, true, &facts, &error),
                      ET_OK);
     assert_int_equal(facts.step, 5);
     et_checkpoint_free_path(path);

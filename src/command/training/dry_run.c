@@ -99,7 +99,7 @@ static int begin(const et_dry_run *dry, const et_dry_run_facts *facts, measured 
     char *path = NULL;
     int status = trainer->class->start(trainer, error);
     if (!status && dry->run) {
-        status = et_checkpoint_load_newest(&path, facts->params, dry->run, false, &found, error);
+        status = et_checkpoint_load(&path, facts->params, dry->run, NULL, false, &found, error);
         status = status == ET_ENOTFOUND ? ET_OK : status;
         et_free(path);
     }

@@ -131,8 +131,8 @@ static int load_weights(et_controller *c, const char *path, int64_t *step, et_er
     char *found = NULL;
     int status = path
                      ? et_checkpoint_load_weights(c->outer.weights, path, averages, &facts, &reason)
-                     : et_checkpoint_load_newest(&found, c->outer.weights, c->model_dir, averages,
-                                                 &facts, &reason);
+                     : et_checkpoint_load(&found, c->outer.weights, c->model_dir, NULL, averages,
+                                          &facts, &reason);
     et_checkpoint_free_path(found);
     *step = facts.step;
     if (status == ET_ENOTFOUND && !path)

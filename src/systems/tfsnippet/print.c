@@ -5,6 +5,7 @@
 #include <etude/version.h>
 
 #include "base/clock.h"
+#include "engine/exec/device.h"
 #include "systems/tfsnippet/loop_private.h"
 
 /* ---- progress ---- */

@@ -88,7 +88,7 @@ typedef struct et_weights_choice {
                            "<name>", which they share; NULL: there is one model */
 } et_weights_choice;
 
-/* et_checkpoint_load_weights, _load_newest and _load_best by such a choice. */
+/* et_checkpoint_load_weights and et_checkpoint_load by such a choice. */
 int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
                                et_checkpoint_facts *facts, et_error *error);
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,

@@ -163,17 +163,6 @@ int et_checkpoint_take_newest(char **path, et_params *params, const char *model_
     return status;
 }
 
-int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
-                              bool prefer_average, et_checkpoint_facts *facts, et_error *error)
-{
-    *path = NULL;
-    int status = et_path_check(model_dir, error);
-    if (status)
-        return status;
-    return et_checkpoint_take_newest(
-        path, params, model_dir, (et_weights_choice){ .averages = prefer_average }, facts, error);
-}
-
 /* info.json is replaced before the file that it named is removed, so a file that is gone is
  * looked for under another name. */
 int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
@@ -210,15 +199,16 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
     return status ? status : et_checkpoint_take_weights(params, *path, choice, facts, error);
 }
 
-int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
-                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+int et_checkpoint_load(char **path, et_params *params, const char *model_dir, const char *name,
+                       bool prefer_average, et_checkpoint_facts *facts, et_error *error)
 {
     *path = NULL;
     int status = et_path_check(model_dir, error);
     if (status)
         return status;
-    return et_checkpoint_take_best(path, params, model_dir,
-                                   (et_weights_choice){ .averages = prefer_average }, facts, error);
+    return et_checkpoint_take_named(path, params, model_dir, name ? name : ET_CHECKPOINT_NEWEST,
+                                    (et_weights_choice){ .averages = prefer_average }, facts,
+                                    error);
 }
 
 /* ---- another run's weights ---- */
