@@ -11,10 +11,10 @@
 enum { WORKERS = 2, LINE = 4096 };
 
 typedef struct scores {
-    et_bleu *bleu[WORKERS];
-    et_chrf *chrf[WORKERS];
-    et_bleu *alone; /* for single sentences */
-    double worst;   /* BLEU of the worst line */
+    et_score *bleu[WORKERS];
+    et_score *chrf[WORKERS];
+    et_score *alone; /* for single sentences */
+    double worst;    /* BLEU of the worst line */
     double its_chrf;
     char line[LINE];
 } scores;
@@ -38,25 +38,26 @@ static int open_metrics(et_error *error)
 static void close_metrics(void)
 {
     for (int i = 0; i < WORKERS; i++) {
-        et_bleu_free(s.bleu[i]);
-        et_chrf_free(s.chrf[i]);
+        et_score_free(s.bleu[i]);
+        et_score_free(s.chrf[i]);
     }
-    et_bleu_free(s.alone);
+    et_score_free(s.alone);
 }
 
 static int add(int worker, const char *hypothesis, const char *reference, et_error *error)
 {
-    et_bleu_result one;
-    int status = et_bleu_sentence(s.alone, &one, hypothesis, reference, error);
+    et_score_result one, its_chrf;
+    int status = et_score_sentence(s.alone, &one, hypothesis, reference, error);
     if (!status && one.score < s.worst) {
         s.worst = one.score;
         snprintf(s.line, sizeof s.line, "%s", hypothesis);
-        status = et_chrf_sentence(s.chrf[worker], &s.its_chrf, hypothesis, reference, error);
+        status = et_score_sentence(s.chrf[worker], &its_chrf, hypothesis, reference, error);
+        s.its_chrf = status ? 0 : its_chrf.score;
     }
 
     if (!status)
-        status = et_bleu_add(s.bleu[worker], hypothesis, reference, error);
-    return status ? status : et_chrf_add(s.chrf[worker], hypothesis, reference, error);
+        status = et_score_add(s.bleu[worker], hypothesis, reference, error);
+    return status ? status : et_score_add(s.chrf[worker], hypothesis, reference, error);
 }
 
 static bool read_line(FILE *file, char line[LINE])
@@ -82,11 +83,11 @@ static int merge(et_error *error)
 {
     int status = ET_OK;
     for (int i = 1; i < WORKERS && !status; i++) {
-        status = et_bleu_merge(s.bleu[0], et_bleu_total(s.bleu[i]), error);
+        status = et_score_merge(s.bleu[0], et_score_total(s.bleu[i]), error);
         if (!status)
-            status = et_chrf_merge(s.chrf[0], et_chrf_total(s.chrf[i]), error);
-        et_bleu_clear(s.bleu[i]);
-        et_chrf_clear(s.chrf[i]);
+            status = et_score_merge(s.chrf[0], et_score_total(s.chrf[i]), error);
+        et_score_clear(s.bleu[i]);
+        et_score_clear(s.chrf[i]);
     }
     return status;
 }
@@ -94,16 +95,15 @@ static int merge(et_error *error)
 static int print(et_error *error)
 {
     char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
-    et_bleu_result bleu;
-    double chrf;
-    int status = et_bleu_value(s.bleu[0], &bleu, error);
+    et_score_result bleu, chrf;
+    int status = et_score_value(s.bleu[0], &bleu, error);
     if (!status)
-        status = et_chrf_value(s.chrf[0], &chrf, error);
+        status = et_score_value(s.chrf[0], &chrf, error);
     if (status)
         return status;
 
-    puts(et_bleu_print(&bleu, 2, et_bleu_signature(s.bleu[0], signature), text));
-    puts(et_chrf_print(chrf, 2, et_chrf_signature(s.chrf[0], signature), text));
+    puts(et_score_print(s.bleu[0], &bleu, 2, et_score_signature(s.bleu[0], signature), text));
+    puts(et_score_print(s.chrf[0], &chrf, 2, et_score_signature(s.chrf[0], signature), text));
     printf("worst line: BLEU %.1f, chrF2 %.1f: %s\n", s.worst, s.its_chrf, s.line);
     return ET_OK;
 }

@@ -6,15 +6,15 @@
  * value. Text is UTF-8, one line each, ended by 0. The caller reads files and detokenizes.
  * Sentences are not kept.
  *
- *     et_bleu *bleu;
- *     et_bleu_result result;
+ *     et_score *bleu;
+ *     et_score_result result;
  *     et_bleu_options options = ET_BLEU_OPTIONS_INIT;
  *     if (et_bleu_new(&bleu, &options, &error)) ...
  *     for (size_t i = 0; i < count; i++)
- *         if (et_bleu_add(bleu, hypotheses[i], references[i], &error)) ...
- *     if (et_bleu_value(bleu, &result, &error)) ...
- *     puts(et_bleu_print(&result, 2, NULL, text));
- *     et_bleu_free(bleu);
+ *         if (et_score_add(bleu, hypotheses[i], references[i], &error)) ...
+ *     if (et_score_value(bleu, &result, &error)) ...
+ *     puts(et_score_print(bleu, &result, 2, NULL, text));
+ *     et_score_free(bleu);
  *
  * Threads: use a metric from one thread at a time; merge the metrics of several threads. */
 #ifndef ETUDE_SCORE_H
@@ -32,6 +32,8 @@
 
 /* Enough for every signature and printed line. */
 #define ET_SCORE_TEXT_MAX 320
+
+typedef struct et_score et_score; /* a metric, of either kind */
 
 /* How a line is split into words. */
 typedef enum et_bleu_tokens {
@@ -80,52 +82,6 @@ typedef struct et_bleu_counts {
     int64_t total[ET_BLEU_ORDER];   /* n-grams of the hypotheses */
 } et_bleu_counts;
 
-typedef struct et_bleu_result {
-    double score;                     /* 0 to 100 */
-    double precisions[ET_BLEU_ORDER]; /* 0 to 100 */
-    double bp;                        /* brevity penalty, 0 to 1 */
-    int64_t sys_len, ref_len;
-} et_bleu_result;
-
-typedef struct et_bleu et_bleu;
-
-/* options NULL: the defaults. ET_ECONFIG: an invalid option. */
-ET_API int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error);
-ET_API void et_bleu_free(et_bleu *bleu); /* NULL allowed */
-
-/* Removes all pairs. */
-ET_API void et_bleu_clear(et_bleu *bleu);
-
-/* Adds a pair; either text may be empty. ET_EDATA: a text is NULL or not UTF-8. The error names
- * side, line (number of the call since new or clear, from 1) and byte. On failure the counts do not
- * change. */
-ET_API int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference,
-                       et_error *error);
-
-/* Adds the counts of a metric with equal options. ET_EDATA: no text can have such counts, or the
- * sum is too large; nothing is added. */
-ET_API int et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts, et_error *error);
-
-/* The score of all pairs. ET_EDATA: no pairs. */
-ET_API int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error);
-
-/* The score of one pair, without adding it. Set effective_order for this. */
-ET_API int et_bleu_sentence(et_bleu *bleu, et_bleu_result *result, const char *hypothesis,
-                            const char *reference, et_error *error);
-
-/* The sums so far. Valid until free. */
-ET_API const et_bleu_counts *et_bleu_total(const et_bleu *bleu);
-
-/* Returns text: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:etude-0.1.0", sacrebleu's
- * signature except for the version. */
-ET_API char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX]);
-
-/* Returns text: "BLEU = 41.02 71.2/48.1/34.0/24.4 (BP = 1.000 ratio = 1.003 hyp_len = 12130 ref_len
- * = 12088)" with width decimals of the score, limited to 0 to 17. signature (NULL: none) follows
- * "BLEU|". sacrebleu's command prints one decimal, its API two. */
-ET_API char *et_bleu_print(const et_bleu_result *result, int width, const char *signature,
-                           char text[ET_SCORE_TEXT_MAX]);
-
 /* chrF2: F-score (beta 2) of the mean precision and recall of character n-grams, orders 1 to 6,
  * without white space. Orders for which one side has no n-grams are ignored. */
 typedef struct et_chrf_options {
@@ -144,25 +100,55 @@ typedef struct et_chrf_counts {
     int64_t match[ET_CHRF_ORDER];
 } et_chrf_counts;
 
-typedef struct et_chrf et_chrf;
+typedef union et_score_counts {
+    et_bleu_counts bleu; /* both begin with pairs */
+    et_chrf_counts chrf;
+} et_score_counts;
 
-/* The same as for BLEU above; the value is 0 to 100. */
-ET_API int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error);
-ET_API void et_chrf_free(et_chrf *chrf);
-ET_API void et_chrf_clear(et_chrf *chrf);
-ET_API int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference,
-                       et_error *error);
-ET_API int et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts, et_error *error);
-ET_API int et_chrf_value(const et_chrf *chrf, double *score, et_error *error);
-ET_API int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis,
-                            const char *reference, et_error *error);
-ET_API const et_chrf_counts *et_chrf_total(const et_chrf *chrf);
+typedef struct et_score_result {
+    double score;                     /* 0 to 100 */
+    double precisions[ET_BLEU_ORDER]; /* 0 to 100; of BLEU, as the members below */
+    double bp;                        /* brevity penalty, 0 to 1 */
+    int64_t sys_len, ref_len;
+} et_score_result;
 
-/* "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:etude-0.1.0". */
-ET_API char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX]);
+/* options NULL: the defaults. ET_ECONFIG: an invalid option. */
+ET_API int et_bleu_new(et_score **out, const et_bleu_options *options, et_error *error);
+ET_API int et_chrf_new(et_score **out, const et_chrf_options *options, et_error *error);
+ET_API void et_score_free(et_score *score); /* NULL allowed */
 
-/* "chrF2 = 67.33". */
-ET_API char *et_chrf_print(double score, int width, const char *signature,
-                           char text[ET_SCORE_TEXT_MAX]);
+/* Removes all pairs. */
+ET_API void et_score_clear(et_score *score);
+
+/* Adds a pair; either text may be empty. ET_EDATA: a text is NULL or not UTF-8. The error names
+ * side, line (number of the call since new or clear, from 1) and byte. On failure the counts do not
+ * change. */
+ET_API int et_score_add(et_score *score, const char *hypothesis, const char *reference,
+                        et_error *error);
+
+/* Adds the counts of a metric of the same kind with equal options. ET_EDATA: no text can have such
+ * counts, or the sum is too large; nothing is added. */
+ET_API int et_score_merge(et_score *score, const et_score_counts *counts, et_error *error);
+
+/* The score of all pairs. ET_EDATA: no pairs. */
+ET_API int et_score_value(const et_score *score, et_score_result *result, et_error *error);
+
+/* The score of one pair, without adding it. For BLEU set effective_order. */
+ET_API int et_score_sentence(et_score *score, et_score_result *result, const char *hypothesis,
+                             const char *reference, et_error *error);
+
+/* The sums so far. Valid until free. */
+ET_API const et_score_counts *et_score_total(const et_score *score);
+
+/* Returns text: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:etude-0.1.0" for BLEU,
+ * "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:etude-0.1.0" for chrF: sacrebleu's
+ * signatures except for the version. */
+ET_API char *et_score_signature(const et_score *score, char text[ET_SCORE_TEXT_MAX]);
+
+/* Returns text: "BLEU = 41.02 71.2/48.1/34.0/24.4 (BP = 1.000 ratio = 1.003 hyp_len = 12130 ref_len
+ * = 12088)" or "chrF2 = 67.33" with width decimals of the score, limited to 0 to 17. signature
+ * (NULL: none) follows "BLEU|". sacrebleu's command prints one decimal, its API two. */
+ET_API char *et_score_print(const et_score *score, const et_score_result *result, int width,
+                            const char *signature, char text[ET_SCORE_TEXT_MAX]);
 
 #endif

@@ -1,65 +1,21 @@
-#include <etude/score.h>
+#include "metric/score.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <etude/version.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/format.h"
-#include "metric/ngram.h"
-#include "metric/score.h"
-#include "metric/tokenize.h"
 
 /* chrF (Popovic 2015, https://aclanthology.org/W15-3049):
  *     chrF = (1 + beta^2) P R / (beta^2 P + R),  beta = 2
  * with P and R the means over n = 1 to 6 of the matching character n-grams over those of the
  * hypothesis and of the reference. Expressions keep the order of sacrebleu's. */
 
-/* A metric in the making: counts are its state, the rest is memory for the pair in hand. */
-struct et_chrf {
-    et_chrf_options options;            /* a copy */
-    et_chrf_counts counts;              /* sums over all pairs, by order */
-    int64_t line;                       /* calls of add since new or clear */
-    et_tokenizer hypothesis, reference; /* the two lines as characters; memory is kept */
-    et_ngrams ngrams;                   /* the reference's of one order */
-};
-
-/* Memory for lines comes with the first pair. */
-int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error)
-{
-    static const et_chrf_options defaults = ET_CHRF_OPTIONS_INIT;
-    *out = NULL;
-    /* Zeros are empty counts, and tokenizers and tables without memory. */
-    et_chrf *chrf = et_alloc_zero(1, sizeof(*chrf));
-    if (!chrf)
-        return et_alloc_failed(error, sizeof(*chrf), "chrF");
-    chrf->options = options ? *options : defaults;
-    *out = chrf;
-    return 0;
-}
-
-void et_chrf_free(et_chrf *chrf)
-{
-    if (!chrf)
-        return;
-    et_tokenizer_release(&chrf->hypothesis);
-    et_tokenizer_release(&chrf->reference);
-    et_ngrams_release(&chrf->ngrams);
-    et_free(chrf);
-}
-
-void et_chrf_clear(et_chrf *chrf)
-{
-    chrf->counts = (et_chrf_counts){ 0 };
-    chrf->line = 0;
-}
-
 /* Reads text as characters that are no white space. N-grams go over the ends of words: "ab c"
  * and "a bc" are the same to it. */
-static int characters(const et_chrf *chrf, et_tokenizer *tokenizer, const char *text,
+static int characters(const et_score *chrf, et_tokenizer *tokenizer, const char *text,
                       const char *side, int64_t line, et_error *error)
 {
     int status =
@@ -86,12 +42,11 @@ static int64_t ngram_count(const et_codes *codes, int order)
 
 /* As in sacrebleu, an order that the reference is too short for counts nothing of the
  * hypothesis. */
-static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const char *hypothesis,
+static int count_pair(et_score *chrf, et_score_counts *out, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
-    int status = et_score_check_pair(hypothesis, reference, line, error);
-    if (!status)
-        status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
+    et_chrf_counts *counts = &out->chrf;
+    int status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
     if (!status)
         status = characters(chrf, &chrf->reference, reference, "reference", line, error);
     /* Codes are the characters themselves: no numbers for them are needed. */
@@ -108,40 +63,16 @@ static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const
     return 0;
 }
 
-/* A pair that fails is not counted, and neither is its line. */
-int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference, et_error *error)
+static int check(const et_score_counts *all, et_error *error)
 {
-    et_chrf_counts counts;
-    int status = count_pair(chrf, &counts, chrf->line + 1, hypothesis, reference, error);
-    if (!status)
-        status = et_chrf_merge(chrf, &counts, error);
-    /* Lines count from 1 in messages: the next one is line + 1. */
-    chrf->line += !status;
-    return status;
-}
-
-/* Counts first: with different numbers of lines no pair is added. */
-int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
-                       const char *const *references, size_t reference_count, et_error *error)
-{
-    int status = et_score_check_counts(hypothesis_count, reference_count, error);
-    if (!status)
-        status = et_score_check_pair((const char *)hypotheses, (const char *)references, 1, error);
-    for (size_t i = 0; !status && i < reference_count; i++)
-        status = et_chrf_add(chrf, hypotheses[i], references[i], error);
-    return status;
-}
-
-/* Integers only, so the order of merging changes no bit. */
-int et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts, et_error *error)
-{
+    const et_chrf_counts *counts = &all->chrf;
     for (int n = 0; n < ET_CHRF_ORDER; n++)
         if (counts->match[n] > counts->reference[n] || counts->match[n] > counts->hypothesis[n])
             return et_fail(error, ET_EDATA,
                            "counts to merge: %" PRId64 " n-grams match, of %" PRId64 " and %" PRId64
                            ", which is impossible",
                            counts->match[n], counts->hypothesis[n], counts->reference[n]);
-    return et_score_add_counts(&chrf->counts, counts, sizeof *counts, error);
+    return ET_OK;
 }
 
 /* Means over the orders that both sides have n-grams of ("effective order"); 5 is 1 + beta^2, 4
@@ -168,45 +99,37 @@ double et_chrf_compute(const et_chrf_counts *counts)
     return 100 * (5 * precision * recall / (4 * precision + recall));
 }
 
-/* No pair at all is an error, not a score of 0. */
-int et_chrf_value(const et_chrf *chrf, double *score, et_error *error)
+static void compute(const et_score *chrf, et_score_result *result, const et_score_counts *counts)
 {
-    /* The words of "nothing to score" are score.c's. */
-    if (!chrf->counts.pairs)
-        return et_score_check_counts(0, 0, error);
-    *score = et_chrf_compute(&chrf->counts);
-    return 0;
-}
-
-/* Counts nothing: the sums are as before. */
-int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis, const char *reference,
-                     et_error *error)
-{
-    et_chrf_counts counts;
-    int status = count_pair(chrf, &counts, 1, hypothesis, reference, error);
-    if (!status)
-        *score = et_chrf_compute(&counts);
-    return status;
-}
-
-const et_chrf_counts *et_chrf_total(const et_chrf *chrf)
-{
-    return &chrf->counts;
+    (void)chrf;
+    *result = (et_score_result){ .score = et_chrf_compute(&counts->chrf) };
 }
 
 /* nc: order of characters, nw: of words (0: chrF, not chrF++), space: white space is left out. */
-char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX])
+static void sign(const et_score *chrf, char text[ET_SCORE_TEXT_MAX])
 {
     snprintf(text, ET_SCORE_TEXT_MAX,
              "nrefs:1|case:%s|eff:yes|nc:%d|nw:0|space:no|version:etude-%s",
              chrf->options.lowercase ? "lc" : "mixed", ET_CHRF_ORDER, ET_VERSION);
-    return text;
 }
 
 /* "chrF2|nrefs:1|... = 62.31" */
-char *et_chrf_print(double score, int width, const char *signature, char text[ET_SCORE_TEXT_MAX])
+static void print(const et_score_result *result, int width, const char *name,
+                  char text[ET_SCORE_TEXT_MAX])
 {
-    snprintf(text, ET_SCORE_TEXT_MAX, "chrF2%s%s = %s", signature ? "|" : "",
-             signature ? signature : "", et_format_fixed(score, et_score_width(width)).text);
-    return text;
+    snprintf(text, ET_SCORE_TEXT_MAX, "%s = %s", name, et_format_fixed(result->score, width).text);
+}
+
+static const et_score_class class = { .title = "chrF2",
+                                      .size = sizeof(et_chrf_counts),
+                                      .count = count_pair,
+                                      .check = check,
+                                      .compute = compute,
+                                      .sign = sign,
+                                      .print = print };
+
+int et_chrf_new(et_score **out, const et_chrf_options *options, et_error *error)
+{
+    const et_bleu_options own = { .lowercase = options && options->lowercase };
+    return et_score_new(out, &class, &own, error);
 }

@@ -6,8 +6,8 @@
 
 #include "metric/metric.h"
 
-/* Corpus scores: the state is et_bleu_counts or et_chrf_counts, which et_bleu_total and
- * et_chrf_total give, to be merged. BLEU gives its own name, "bp", "hyp_len" and "ref_len"; chrF
+/* Corpus scores: the state is et_bleu_counts or et_chrf_counts, which et_score_total
+ * gives, to be merged. BLEU gives its own name, "bp", "hyp_len" and "ref_len"; chrF
  * one value. */
 typedef struct et_bleu_metric {
     et_metric metric;

@@ -1,10 +1,14 @@
-/* An empty corpus and two of different lengths are refused by every score before it reads a
- * line: paired by chance, they would give a number that looks like a score. */
+/* What BLEU and chrF do alike: pairs become counts, counts are added, a score is made of them.
+ *
+ * An empty corpus and two of different lengths are refused before a line is read: paired by chance,
+ * they would give a number that looks like a score. */
 #include "metric/score.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 
 /* Which of the two it is decides about the words. */
@@ -20,8 +24,8 @@ int et_score_check_counts(size_t hypotheses, size_t references, et_error *error)
     return 0;
 }
 
-int et_score_check_pair(const char *hypothesis, const char *reference, int64_t line,
-                        et_error *error)
+/* Names the line and the side that is NULL. */
+static int check_pair(const char *hypothesis, const char *reference, int64_t line, et_error *error)
 {
     if (hypothesis && reference)
         return 0;
@@ -32,7 +36,8 @@ int et_score_check_pair(const char *hypothesis, const char *reference, int64_t l
 /* More than both metrics have. */
 enum { COUNTS_MAX = 32 };
 
-int et_score_add_counts(void *sum, const void *counts, size_t size, et_error *error)
+/* sum is as before where it fails. */
+static int add_counts(void *sum, const void *counts, size_t size, et_error *error)
 {
     int64_t to[COUNTS_MAX], from[COUNTS_MAX];
     et_assert(size <= sizeof to && size % sizeof *to == 0);
@@ -46,7 +51,114 @@ int et_score_add_counts(void *sum, const void *counts, size_t size, et_error *er
     return 0;
 }
 
-int et_score_width(int width)
+int et_score_new(et_score **out, const et_score_class *class, const et_bleu_options *options,
+                 et_error *error)
 {
-    return width < 0 ? 0 : width > 17 ? 17 : width;
+    /* Zeros are empty counts, and tokenizers and tables without memory. */
+    et_score *score = et_alloc_zero(1, sizeof *score);
+    *out = score;
+    if (!score)
+        return et_alloc_failed(error, sizeof *score, class->title);
+    score->class = class;
+    score->options = *options;
+    return ET_OK;
+}
+
+void et_score_free(et_score *score)
+{
+    if (!score)
+        return;
+    et_tokenizer_release(&score->hypothesis);
+    et_tokenizer_release(&score->reference);
+    et_codes_release(&score->hypothesis_words);
+    et_codes_release(&score->reference_words);
+    et_words_release(&score->words);
+    et_ngrams_release(&score->ngrams);
+    et_free(score);
+}
+
+/* Memory and options stay. */
+void et_score_clear(et_score *score)
+{
+    memset(&score->counts, 0, sizeof score->counts);
+    score->line = 0;
+}
+
+static int count_pair(et_score *score, et_score_counts *counts, int64_t line,
+                      const char *hypothesis, const char *reference, et_error *error)
+{
+    int status = check_pair(hypothesis, reference, line, error);
+    return status ? status : score->class->count(score, counts, line, hypothesis, reference, error);
+}
+
+/* A pair that fails is not counted, and neither is its line. Lines count from 1 in messages: the
+ * next one is line + 1. */
+int et_score_add(et_score *score, const char *hypothesis, const char *reference, et_error *error)
+{
+    et_score_counts counts;
+    int status = count_pair(score, &counts, score->line + 1, hypothesis, reference, error);
+    if (!status)
+        status = et_score_merge(score, &counts, error);
+    score->line += !status;
+    return status;
+}
+
+/* Counts first: with different numbers of lines no pair is added. */
+int et_score_add_corpus(et_score *score, const char *const *hypotheses, size_t hypothesis_count,
+                        const char *const *references, size_t reference_count, et_error *error)
+{
+    int status = et_score_check_counts(hypothesis_count, reference_count, error);
+    if (!status)
+        status = check_pair((const char *)hypotheses, (const char *)references, 1, error);
+    for (size_t i = 0; !status && i < reference_count; i++)
+        status = et_score_add(score, hypotheses[i], references[i], error);
+    return status;
+}
+
+/* Integers only, so the order of merging changes no bit. */
+int et_score_merge(et_score *score, const et_score_counts *counts, et_error *error)
+{
+    int status = score->class->check(counts, error);
+    return status ? status : add_counts(&score->counts, counts, score->class->size, error);
+}
+
+/* No pair at all is an error, not a score of 0. */
+int et_score_value(const et_score *score, et_score_result *result, et_error *error)
+{
+    if (!score->counts.bleu.pairs)
+        return et_score_check_counts(0, 0, error);
+    score->class->compute(score, result, &score->counts);
+    return ET_OK;
+}
+
+/* Counts nothing: the sums are as before. */
+int et_score_sentence(et_score *score, et_score_result *result, const char *hypothesis,
+                      const char *reference, et_error *error)
+{
+    et_score_counts counts;
+    int status = count_pair(score, &counts, 1, hypothesis, reference, error);
+    if (!status)
+        score->class->compute(score, result, &counts);
+    return status;
+}
+
+const et_score_counts *et_score_total(const et_score *score)
+{
+    return &score->counts;
+}
+
+char *et_score_signature(const et_score *score, char text[ET_SCORE_TEXT_MAX])
+{
+    score->class->sign(score, text);
+    return text;
+}
+
+char *et_score_print(const et_score *score, const et_score_result *result, int width,
+                     const char *signature, char text[ET_SCORE_TEXT_MAX])
+{
+    char name[ET_SCORE_TEXT_MAX];
+    snprintf(name, sizeof name, "%s%s%s", score->class->title, signature ? "|" : "",
+             signature ? signature : "");
+    score->class->print(result, width < 0 ? 0 : width > 17 ? 17 : width, name, text);
+    return text;
 }

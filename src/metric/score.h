@@ -7,29 +7,51 @@
 
 #include <etude/score.h>
 
+#include "metric/ngram.h"
+#include "metric/tokenize.h"
+
+typedef struct et_score_class {
+    const char *title;
+    size_t size; /* bytes of its counts, int64_t all */
+    /* The counts of one pair, both of whose texts are there; line is for messages. */
+    int (*count)(et_score *score, et_score_counts *counts, int64_t line, const char *hypothesis,
+                 const char *reference, et_error *error);
+    /* ET_EDATA: counts that no text has. */
+    int (*check)(const et_score_counts *counts, et_error *error);
+    void (*compute)(const et_score *score, et_score_result *result, const et_score_counts *counts);
+    void (*sign)(const et_score *score, char text[ET_SCORE_TEXT_MAX]);
+    /* name: with its signature, where one is wanted. */
+    void (*print)(const et_score_result *result, int width, const char *name,
+                  char text[ET_SCORE_TEXT_MAX]);
+} et_score_class;
+
+/* A metric in the making: counts are its state, the rest is memory for the pair in hand. */
+struct et_score {
+    const et_score_class *class;
+    et_bleu_options options; /* a copy; of chrF lowercase alone */
+    et_score_counts counts;  /* sums over all pairs: the whole state of the metric */
+    int64_t line;            /* calls of add since new or clear */
+    /* What one pair needs, kept for the next. */
+    et_tokenizer hypothesis, reference;         /* the two lines as codes */
+    et_codes hypothesis_words, reference_words; /* of BLEU: a number for each word */
+    et_words words;                             /* of BLEU: from words to numbers */
+    et_ngrams ngrams;                           /* the reference's n-grams of one order */
+};
+
+/* Memory for lines comes with the first pair. */
+int et_score_new(et_score **out, const et_score_class *class, const et_bleu_options *options,
+                 et_error *error);
+
 /* ET_EDATA, with both counts, unless there are as many hypotheses as references and some. */
 int et_score_check_counts(size_t hypotheses, size_t references, et_error *error);
 
-/* ET_EDATA unless both are there; names the line and the side that is NULL. */
-int et_score_check_pair(const char *hypothesis, const char *reference, int64_t line,
-                        et_error *error);
-
-/* Adds size bytes of counts, int64_t all, to sum. ET_EDATA: one is negative, or a sum does not
- * fit; sum is as before. */
-int et_score_add_counts(void *sum, const void *counts, size_t size, et_error *error);
-
-/* Decimals of a score that can be printed. */
-int et_score_width(int width);
-
 /* The formulas, of sums however they came to be; of no pairs 0. */
-void et_bleu_compute(et_bleu_result *result, const et_bleu_counts *counts,
+void et_bleu_compute(et_score_result *result, const et_bleu_counts *counts,
                      const et_bleu_options *options);
 double et_chrf_compute(const et_chrf_counts *counts);
 
 /* Adds line by line. ET_EDATA before the first is added: the two counts differ, or are 0. */
-int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypothesis_count,
-                       const char *const *references, size_t reference_count, et_error *error);
-int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
-                       const char *const *references, size_t reference_count, et_error *error);
+int et_score_add_corpus(et_score *score, const char *const *hypotheses, size_t hypothesis_count,
+                        const char *const *references, size_t reference_count, et_error *error);
 
 #endif

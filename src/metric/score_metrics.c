@@ -28,7 +28,7 @@ static void bleu_value(const et_metric *metric, const et_exact_sum *sums, const 
     (void)sums;
     const et_bleu_metric *bleu = (const et_bleu_metric *)(const void *)metric;
     et_bleu_counts counts;
-    et_bleu_result result;
+    et_score_result result;
     memcpy(&counts, state, sizeof counts);
     et_bleu_compute(&result, &counts, &bleu->options);
     values[0] = counts.pairs ? result.score : NAN;

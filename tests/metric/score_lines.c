@@ -68,36 +68,38 @@ static const int widths[] = { 1, 4, 10 };
 
 static void put_bleu(FILE *out, const score_pairs *pairs, const et_bleu_options *options)
 {
-    et_bleu *bleu;
-    et_bleu_result result;
+    et_score *bleu;
+    et_score_result result;
     char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
     assert_int_equal(et_bleu_new(&bleu, options, NULL), 0);
-    assert_int_equal(et_bleu_add_corpus(bleu, (const char *const *)pairs->hypotheses, pairs->count,
-                                        (const char *const *)pairs->references, pairs->count, NULL),
+    assert_int_equal(et_score_add_corpus(bleu, (const char *const *)pairs->hypotheses, pairs->count,
+                                         (const char *const *)pairs->references, pairs->count,
+                                         NULL),
                      0);
-    assert_int_equal(et_bleu_value(bleu, &result, NULL), 0);
-    et_bleu_signature(bleu, signature);
-    put_line(out, et_bleu_print(&result, 2, NULL, text));
+    assert_int_equal(et_score_value(bleu, &result, NULL), 0);
+    et_score_signature(bleu, signature);
+    put_line(out, et_score_print(bleu, &result, 2, NULL, text));
     for (size_t i = 0; i < 3; i++)
-        put_line(out, et_bleu_print(&result, widths[i], signature, text));
-    et_bleu_free(bleu);
+        put_line(out, et_score_print(bleu, &result, widths[i], signature, text));
+    et_score_free(bleu);
 }
 
 static void put_chrf(FILE *out, const score_pairs *pairs, const et_chrf_options *options)
 {
-    et_chrf *chrf;
-    double score;
+    et_score *chrf;
+    et_score_result score;
     char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
     assert_int_equal(et_chrf_new(&chrf, options, NULL), 0);
-    assert_int_equal(et_chrf_add_corpus(chrf, (const char *const *)pairs->hypotheses, pairs->count,
-                                        (const char *const *)pairs->references, pairs->count, NULL),
+    assert_int_equal(et_score_add_corpus(chrf, (const char *const *)pairs->hypotheses, pairs->count,
+                                         (const char *const *)pairs->references, pairs->count,
+                                         NULL),
                      0);
-    assert_int_equal(et_chrf_value(chrf, &score, NULL), 0);
-    et_chrf_signature(chrf, signature);
-    put_line(out, et_chrf_print(score, 2, NULL, text));
+    assert_int_equal(et_score_value(chrf, &score, NULL), 0);
+    et_score_signature(chrf, signature);
+    put_line(out, et_score_print(chrf, &score, 2, NULL, text));
     for (size_t i = 0; i < 3; i++)
-        put_line(out, et_chrf_print(score, widths[i], signature, text));
-    et_chrf_free(chrf);
+        put_line(out, et_score_print(chrf, &score, widths[i], signature, text));
+    et_score_free(chrf);
 }
 
 static void put_sentences(FILE *out, const score_pairs *pairs, size_t sentences)
@@ -107,8 +109,8 @@ static void put_sentences(FILE *out, const score_pairs *pairs, size_t sentences)
         { .tokens = ET_BLEU_TOKENS_NONE, .lowercase = true, .effective_order = true },
         { .smooth = ET_BLEU_SMOOTH_NONE, .effective_order = true },
     };
-    et_bleu *bleu[3];
-    et_chrf *chrf;
+    et_score *bleu[3];
+    et_score *chrf;
     et_chrf_options chrf_options = ET_CHRF_OPTIONS_INIT;
     char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
     for (size_t k = 0; k < 3; k++)
@@ -117,19 +119,19 @@ static void put_sentences(FILE *out, const score_pairs *pairs, size_t sentences)
     for (size_t i = 0; i < sentences && i < pairs->count; i++) {
         const char *hypothesis = pairs->hypotheses[i], *reference = pairs->references[i];
         for (size_t k = 0; k < 3; k++) {
-            et_bleu_result result;
-            assert_int_equal(et_bleu_sentence(bleu[k], &result, hypothesis, reference, NULL), 0);
-            et_bleu_signature(bleu[k], signature);
-            put_line(out, et_bleu_print(&result, 6, signature, text));
+            et_score_result result;
+            assert_int_equal(et_score_sentence(bleu[k], &result, hypothesis, reference, NULL), 0);
+            et_score_signature(bleu[k], signature);
+            put_line(out, et_score_print(bleu[k], &result, 6, signature, text));
         }
-        double score;
-        assert_int_equal(et_chrf_sentence(chrf, &score, hypothesis, reference, NULL), 0);
-        et_chrf_signature(chrf, signature);
-        put_line(out, et_chrf_print(score, 6, signature, text));
+        et_score_result score;
+        assert_int_equal(et_score_sentence(chrf, &score, hypothesis, reference, NULL), 0);
+        et_score_signature(chrf, signature);
+        put_line(out, et_score_print(chrf, &score, 6, signature, text));
     }
     for (size_t k = 0; k < 3; k++)
-        et_bleu_free(bleu[k]);
-    et_chrf_free(chrf);
+        et_score_free(bleu[k]);
+    et_score_free(chrf);
 }
 
 char *score_lines(const score_pairs *pairs, size_t sentences)

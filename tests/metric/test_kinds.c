@@ -161,10 +161,9 @@ static void test_kinds__scores(void **state)
     et_bleu_options options = ET_BLEU_OPTIONS_INIT;
     et_chrf_options chrf_options = ET_CHRF_OPTIONS_INIT;
     void *bleu_bytes = new_state(&bleu.metric), *chrf_bytes = new_state(&et_metric_chrf);
-    double values[ET_METRIC_VALUES_MAX], score;
-    et_bleu *all, *one;
-    et_chrf *all_chrf, *one_chrf;
-    et_bleu_result result;
+    double values[ET_METRIC_VALUES_MAX];
+    et_score *all, *one, *all_chrf, *one_chrf;
+    et_score_result result, score;
     et_metric_value(&bleu.metric, bleu_bytes, values);
     assert_true(isnan(values[0]));
     assert_ok(et_bleu_new(&all, &options, error));
@@ -172,24 +171,24 @@ static void test_kinds__scores(void **state)
     for (int i = 0; i < 2; i++) {
         assert_ok(et_bleu_new(&one, &options, error));
         assert_ok(et_chrf_new(&one_chrf, &chrf_options, error));
-        assert_ok(et_bleu_add(all, hypotheses[i], references[i], error));
-        assert_ok(et_bleu_add(one, hypotheses[i], references[i], error));
-        assert_ok(et_chrf_add(all_chrf, hypotheses[i], references[i], error));
-        assert_ok(et_chrf_add(one_chrf, hypotheses[i], references[i], error));
-        et_metric_merge(&bleu.metric, bleu_bytes, et_bleu_total(one));
-        et_metric_merge(&et_metric_chrf, chrf_bytes, et_chrf_total(one_chrf));
-        et_bleu_free(one);
-        et_chrf_free(one_chrf);
+        assert_ok(et_score_add(all, hypotheses[i], references[i], error));
+        assert_ok(et_score_add(one, hypotheses[i], references[i], error));
+        assert_ok(et_score_add(all_chrf, hypotheses[i], references[i], error));
+        assert_ok(et_score_add(one_chrf, hypotheses[i], references[i], error));
+        et_metric_merge(&bleu.metric, bleu_bytes, et_score_total(one));
+        et_metric_merge(&et_metric_chrf, chrf_bytes, et_score_total(one_chrf));
+        et_score_free(one);
+        et_score_free(one_chrf);
     }
-    assert_ok(et_bleu_value(all, &result, error));
+    assert_ok(et_score_value(all, &result, error));
     assert_int_equal(et_metric_value(&bleu.metric, bleu_bytes, values), 4);
     assert_true(values[0] == result.score && values[0] > 10 && values[1] == result.bp);
     assert_true(values[2] == 11 && values[3] == 12);
-    assert_ok(et_chrf_value(all_chrf, &score, error));
+    assert_ok(et_score_value(all_chrf, &score, error));
     et_metric_value(&et_metric_chrf, chrf_bytes, values);
-    assert_true(values[0] == score && score > 10);
-    et_bleu_free(all);
-    et_chrf_free(all_chrf);
+    assert_true(values[0] == score.score && score.score > 10);
+    et_score_free(all);
+    et_score_free(all_chrf);
     free(bleu_bytes), free(chrf_bytes);
 }
 

@@ -25,16 +25,16 @@
             fail_msg("%s = %.17g, expected %.17g", #value, (double)(value), (double)(expected));   \
     } while (0)
 
-static et_bleu *new_bleu(et_bleu_options options)
+static et_score *new_bleu(et_bleu_options options)
 {
-    et_bleu *bleu;
+    et_score *bleu;
     assert_int_equal(et_bleu_new(&bleu, &options, NULL), 0);
     return bleu;
 }
 
-static et_chrf *new_chrf(void)
+static et_score *new_chrf(void)
 {
-    et_chrf *chrf;
+    et_score *chrf;
     et_chrf_options options = ET_CHRF_OPTIONS_INIT;
     assert_int_equal(et_chrf_new(&chrf, &options, NULL), 0);
     return chrf;
@@ -89,18 +89,18 @@ static void test_score__model_garden_golden(void **state)
     for (size_t i = 0; i < 2; i++) {
         et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
         options.lowercase = cases[i].lowercase;
-        et_bleu *bleu = new_bleu(options);
-        et_bleu_result result;
+        et_score *bleu = new_bleu(options);
+        et_score_result result;
         for (size_t k = 0; k < pairs.count; k++)
-            assert_int_equal(et_bleu_add(bleu, pairs.hypotheses[k], pairs.references[k], NULL), 0);
-        assert_int_equal(et_bleu_value(bleu, &result, NULL), 0);
+            assert_int_equal(et_score_add(bleu, pairs.hypotheses[k], pairs.references[k], NULL), 0);
+        assert_int_equal(et_score_value(bleu, &result, NULL), 0);
         assert_near(result.score, cases[i].score, 5e-11);
         assert_near(result.bp, cases[i].bp, 5e-7);
         for (int n = 0; n < 4; n++)
             assert_near(result.precisions[n], cases[i].precisions[n], 5e-7);
         assert_int_equal(result.sys_len, cases[i].sys_len);
         assert_int_equal(result.ref_len, cases[i].ref_len);
-        et_bleu_free(bleu);
+        et_score_free(bleu);
     }
     score_pairs_free(&pairs);
 }
@@ -130,14 +130,14 @@ static void test_score__model_garden_cases(void **state)
         for (int cased = 0; cased < 2; cased++) {
             et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
             options.lowercase = !cased;
-            et_bleu *bleu = new_bleu(options);
-            et_bleu_result result;
+            et_score *bleu = new_bleu(options);
+            et_score_result result;
             for (size_t k = 0; k < 2 && cases[i].references[k]; k++)
                 assert_int_equal(
-                    et_bleu_add(bleu, cases[i].hypotheses[k], cases[i].references[k], NULL), 0);
-            assert_int_equal(et_bleu_value(bleu, &result, NULL), 0);
+                    et_score_add(bleu, cases[i].hypotheses[k], cases[i].references[k], NULL), 0);
+            assert_int_equal(et_score_value(bleu, &result, NULL), 0);
             assert_near(result.score, cased ? cases[i].cased : cases[i].uncased, 1e-9);
-            et_bleu_free(bleu);
+            et_score_free(bleu);
         }
 }
 
@@ -213,30 +213,30 @@ static void test_score__signature(void **state)
     };
     char text[ET_SCORE_TEXT_MAX];
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        et_bleu *bleu = new_bleu(cases[i].options);
-        assert_string_equal(et_bleu_signature(bleu, text), cases[i].signature);
-        et_bleu_free(bleu);
+        et_score *bleu = new_bleu(cases[i].options);
+        assert_string_equal(et_score_signature(bleu, text), cases[i].signature);
+        et_score_free(bleu);
     }
-    et_chrf *chrf = new_chrf();
-    assert_string_equal(et_chrf_signature(chrf, text),
+    et_score *chrf = new_chrf();
+    assert_string_equal(et_score_signature(chrf, text),
                         "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:etude-" ET_VERSION);
-    et_chrf_free(chrf);
+    et_score_free(chrf);
 }
 
 /* The longest line that numbers can make fits its buffer. */
 static void test_score__print_limits(void **state)
 {
     (void)state;
-    et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_MODEL_GARDEN);
-    et_bleu_result result = { .score = 100,
-                              .precisions = { 100, 100, 100, 100 },
-                              .bp = 1,
-                              .sys_len = INT64_MAX,
-                              .ref_len = 1 };
+    et_score *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_MODEL_GARDEN);
+    et_score_result result = { .score = 100,
+                               .precisions = { 100, 100, 100, 100 },
+                               .bp = 1,
+                               .sys_len = INT64_MAX,
+                               .ref_len = 1 };
     char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
-    et_bleu_print(&result, 17, et_bleu_signature(bleu, signature), text);
+    et_score_print(bleu, &result, 17, et_score_signature(bleu, signature), text);
     assert_int_equal(text[strlen(text) - 1], ')');
-    et_bleu_free(bleu);
+    et_score_free(bleu);
 }
 
 /* What no text gives and no caller can have meant is a status, and changes nothing. */
@@ -250,53 +250,53 @@ static void test_score__refuses_values(void **state)
         { .smooth = (et_bleu_smooth)-7 },
     };
     static const char *const holes[] = { "a b", NULL }, *const whole[] = { "a b", "c" };
-    static const et_bleu_counts bleu_counts[] = {
-        { .pairs = -1 },
-        { .sys_len = INT64_MIN },
-        { .correct = { 0, 2 }, .total = { 5, 1 } },
-        { .pairs = INT64_MAX },
+    static const et_score_counts bleu_counts[] = {
+        { .bleu = { .pairs = -1 } },
+        { .bleu = { .sys_len = INT64_MIN } },
+        { .bleu = { .correct = { 0, 2 }, .total = { 5, 1 } } },
+        { .bleu = { .pairs = INT64_MAX } },
     };
-    static const et_chrf_counts chrf_counts[] = {
-        { .pairs = -1 },
-        { .match = { 2 }, .reference = { 1 }, .hypothesis = { 3 } },
-        { .match = { 2 }, .reference = { 3 }, .hypothesis = { 1 } },
-        { .hypothesis = { -1 }, .match = { -1 } },
-        { .pairs = INT64_MAX },
+    static const et_score_counts chrf_counts[] = {
+        { .chrf = { .pairs = -1 } },
+        { .chrf = { .match = { 2 }, .reference = { 1 }, .hypothesis = { 3 } } },
+        { .chrf = { .match = { 2 }, .reference = { 3 }, .hypothesis = { 1 } } },
+        { .chrf = { .hypothesis = { -1 }, .match = { -1 } } },
+        { .chrf = { .pairs = INT64_MAX } },
     };
     et_error error = ET_ERROR_INIT;
-    et_bleu *bleu;
-    et_chrf *chrf;
+    et_score *bleu;
+    et_score *chrf;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(et_bleu_new(&bleu, &wrong[i], &error), ET_ECONFIG);
         assert_null(bleu);
     }
     assert_int_equal(et_bleu_new(&bleu, NULL, &error), ET_OK);
     assert_int_equal(et_chrf_new(&chrf, NULL, &error), ET_OK);
-    assert_int_equal(et_bleu_add(bleu, NULL, "a", &error), ET_EDATA);
+    assert_int_equal(et_score_add(bleu, NULL, "a", &error), ET_EDATA);
     assert_string_equal(error.text, "hypothesis line 1: the text is NULL; an empty line is \"\"");
-    assert_int_equal(et_chrf_add(chrf, "a", NULL, &error), ET_EDATA);
+    assert_int_equal(et_score_add(chrf, "a", NULL, &error), ET_EDATA);
     assert_string_equal(error.text, "reference line 1: the text is NULL; an empty line is \"\"");
-    assert_int_equal(et_bleu_add_corpus(bleu, NULL, 2, whole, 2, &error), ET_EDATA);
-    assert_int_equal(et_chrf_add_corpus(chrf, whole, 2, NULL, 2, &error), ET_EDATA);
-    assert_int_equal(et_bleu_total(bleu)->pairs + et_chrf_total(chrf)->pairs, 0);
-    assert_int_equal(et_bleu_add_corpus(bleu, holes, 2, whole, 2, &error), ET_EDATA);
+    assert_int_equal(et_score_add_corpus(bleu, NULL, 2, whole, 2, &error), ET_EDATA);
+    assert_int_equal(et_score_add_corpus(chrf, whole, 2, NULL, 2, &error), ET_EDATA);
+    assert_int_equal(et_score_total(bleu)->bleu.pairs + et_score_total(chrf)->chrf.pairs, 0);
+    assert_int_equal(et_score_add_corpus(bleu, holes, 2, whole, 2, &error), ET_EDATA);
     assert_memory_equal(error.text, "hypothesis line 2: the t", 23);
-    assert_int_equal(et_chrf_add_corpus(chrf, whole, 2, holes, 2, &error), ET_EDATA);
-    et_bleu_counts bleu_before = *et_bleu_total(bleu);
-    et_chrf_counts chrf_before = *et_chrf_total(chrf);
+    assert_int_equal(et_score_add_corpus(chrf, whole, 2, holes, 2, &error), ET_EDATA);
+    et_score_counts bleu_before = *et_score_total(bleu);
+    et_score_counts chrf_before = *et_score_total(chrf);
     for (size_t i = 0; i < sizeof bleu_counts / sizeof bleu_counts[0]; i++)
-        assert_int_equal(et_bleu_merge(bleu, &bleu_counts[i], &error), ET_EDATA);
+        assert_int_equal(et_score_merge(bleu, &bleu_counts[i], &error), ET_EDATA);
     for (size_t i = 0; i < sizeof chrf_counts / sizeof chrf_counts[0]; i++)
-        assert_int_equal(et_chrf_merge(chrf, &chrf_counts[i], &error), ET_EDATA);
-    assert_memory_equal(et_bleu_total(bleu), &bleu_before, sizeof bleu_before);
-    assert_memory_equal(et_chrf_total(chrf), &chrf_before, sizeof chrf_before);
-    et_bleu_result result = { .score = 50.25 };
+        assert_int_equal(et_score_merge(chrf, &chrf_counts[i], &error), ET_EDATA);
+    assert_memory_equal(et_score_total(bleu), &bleu_before, sizeof bleu_before);
+    assert_memory_equal(et_score_total(chrf), &chrf_before, sizeof chrf_before);
+    et_score_result result = { .score = 50.25 }, other_result = { .score = 67.4 };
     char one[ET_SCORE_TEXT_MAX], other[ET_SCORE_TEXT_MAX];
-    assert_string_equal(et_bleu_print(&result, 2000000000, NULL, one),
-                        et_bleu_print(&result, 17, NULL, other));
-    assert_string_equal(et_chrf_print(67.4, -5, NULL, one), "chrF2 = 67");
-    et_bleu_free(bleu);
-    et_chrf_free(chrf);
+    assert_string_equal(et_score_print(bleu, &result, 2000000000, NULL, one),
+                        et_score_print(bleu, &result, 17, NULL, other));
+    assert_string_equal(et_score_print(chrf, &other_result, -5, NULL, one), "chrF2 = 67");
+    et_score_free(bleu);
+    et_score_free(chrf);
 }
 
 /* Any grouping of the pairs gives the same bits. */
@@ -306,38 +306,37 @@ static void test_score__merge(void **state)
     score_pairs pairs = { 0 };
     score_pairs_read(&pairs, DATA "score_pairs.tsv");
     et_bleu_options options = ET_BLEU_OPTIONS_INIT;
-    et_bleu *bleu[4];
-    et_chrf *chrf[4];
+    et_score *bleu[4];
+    et_score *chrf[4];
     for (size_t k = 0; k < 4; k++) {
         bleu[k] = new_bleu(options);
         chrf[k] = new_chrf();
     }
     for (size_t i = pairs.count; i-- > 0;) {
         for (size_t k = 0; k < 4; k += 3) {
-            et_bleu_add(bleu[k ? i % 3 : 3], pairs.hypotheses[i], pairs.references[i], NULL);
-            et_chrf_add(chrf[k ? i % 3 : 3], pairs.hypotheses[i], pairs.references[i], NULL);
+            et_score_add(bleu[k ? i % 3 : 3], pairs.hypotheses[i], pairs.references[i], NULL);
+            et_score_add(chrf[k ? i % 3 : 3], pairs.hypotheses[i], pairs.references[i], NULL);
         }
     }
     for (size_t k = 1; k < 3; k++) {
-        assert_int_equal(et_bleu_merge(bleu[0], et_bleu_total(bleu[k]), NULL), ET_OK);
-        assert_int_equal(et_chrf_merge(chrf[0], et_chrf_total(chrf[k]), NULL), ET_OK);
+        assert_int_equal(et_score_merge(bleu[0], et_score_total(bleu[k]), NULL), ET_OK);
+        assert_int_equal(et_score_merge(chrf[0], et_score_total(chrf[k]), NULL), ET_OK);
     }
-    et_bleu_result merged, whole;
-    double merged_chrf, whole_chrf;
-    assert_int_equal(et_bleu_value(bleu[0], &merged, NULL), 0);
-    assert_int_equal(et_bleu_value(bleu[3], &whole, NULL), 0);
+    et_score_result merged, whole, merged_chrf, whole_chrf;
+    assert_int_equal(et_score_value(bleu[0], &merged, NULL), 0);
+    assert_int_equal(et_score_value(bleu[3], &whole, NULL), 0);
     assert_memory_equal(&merged, &whole, sizeof(whole));
-    assert_int_equal(et_chrf_value(chrf[0], &merged_chrf, NULL), 0);
-    assert_int_equal(et_chrf_value(chrf[3], &whole_chrf, NULL), 0);
-    assert_memory_equal(&merged_chrf, &whole_chrf, sizeof(double));
-    assert_int_equal(et_bleu_total(bleu[0])->pairs, pairs.count);
-    et_bleu_clear(bleu[0]);
-    et_chrf_clear(chrf[0]);
-    assert_int_equal(et_bleu_value(bleu[0], &merged, NULL), ET_EDATA);
-    assert_int_equal(et_chrf_value(chrf[0], &merged_chrf, NULL), ET_EDATA);
+    assert_int_equal(et_score_value(chrf[0], &merged_chrf, NULL), 0);
+    assert_int_equal(et_score_value(chrf[3], &whole_chrf, NULL), 0);
+    assert_memory_equal(&merged_chrf, &whole_chrf, sizeof whole_chrf);
+    assert_int_equal(et_score_total(bleu[0])->bleu.pairs, pairs.count);
+    et_score_clear(bleu[0]);
+    et_score_clear(chrf[0]);
+    assert_int_equal(et_score_value(bleu[0], &merged, NULL), ET_EDATA);
+    assert_int_equal(et_score_value(chrf[0], &merged_chrf, NULL), ET_EDATA);
     for (size_t k = 0; k < 4; k++) {
-        et_bleu_free(bleu[k]);
-        et_chrf_free(chrf[k]);
+        et_score_free(bleu[k]);
+        et_score_free(chrf[k]);
     }
     score_pairs_free(&pairs);
 }
@@ -358,23 +357,23 @@ static void test_score__refuses_counts(void **state)
           "empty line)" },
         { 0, 0, "nothing to score" },
     };
-    et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
-    et_chrf *chrf = new_chrf();
+    et_score *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
+    et_score *chrf = new_chrf();
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         et_error error = ET_ERROR_INIT;
-        assert_int_equal(et_bleu_add_corpus(bleu, lines, cases[i].hypotheses, lines,
-                                            cases[i].references, &error),
+        assert_int_equal(et_score_add_corpus(bleu, lines, cases[i].hypotheses, lines,
+                                             cases[i].references, &error),
                          ET_EDATA);
         assert_ptr_equal(strstr(error.text, cases[i].text), error.text);
         error = (et_error)ET_ERROR_INIT;
-        assert_int_equal(et_chrf_add_corpus(chrf, lines, cases[i].hypotheses, lines,
-                                            cases[i].references, &error),
+        assert_int_equal(et_score_add_corpus(chrf, lines, cases[i].hypotheses, lines,
+                                             cases[i].references, &error),
                          ET_EDATA);
         assert_ptr_equal(strstr(error.text, cases[i].text), error.text);
     }
-    assert_int_equal(et_bleu_total(bleu)->pairs, 0);
-    et_bleu_free(bleu);
-    et_chrf_free(chrf);
+    assert_int_equal(et_score_total(bleu)->bleu.pairs, 0);
+    et_score_free(bleu);
+    et_score_free(chrf);
 }
 
 static void test_score__refuses_bad_text(void **state)
@@ -392,26 +391,26 @@ static void test_score__refuses_bad_text(void **state)
         { "\xf4\x90\x80\x80", "x",
           "hypothesis line 2: byte 1 (0xF4) is not UTF-8; save the text as UTF-8" },
     };
-    et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
-    et_chrf *chrf = new_chrf();
-    assert_int_equal(et_bleu_add(bleu, "a b", "a b", NULL), 0);
-    assert_int_equal(et_chrf_add(chrf, "a b", "a b", NULL), 0);
-    et_bleu_counts bleu_before = *et_bleu_total(bleu);
-    et_chrf_counts chrf_before = *et_chrf_total(chrf);
+    et_score *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
+    et_score *chrf = new_chrf();
+    assert_int_equal(et_score_add(bleu, "a b", "a b", NULL), 0);
+    assert_int_equal(et_score_add(chrf, "a b", "a b", NULL), 0);
+    et_score_counts bleu_before = *et_score_total(bleu);
+    et_score_counts chrf_before = *et_score_total(chrf);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         et_error error = ET_ERROR_INIT;
-        assert_int_equal(et_bleu_add(bleu, cases[i].hypothesis, cases[i].reference, &error),
+        assert_int_equal(et_score_add(bleu, cases[i].hypothesis, cases[i].reference, &error),
                          ET_EDATA);
         assert_string_equal(error.text, cases[i].text);
         error = (et_error)ET_ERROR_INIT;
-        assert_int_equal(et_chrf_add(chrf, cases[i].hypothesis, cases[i].reference, &error),
+        assert_int_equal(et_score_add(chrf, cases[i].hypothesis, cases[i].reference, &error),
                          ET_EDATA);
         assert_string_equal(error.text, cases[i].text);
     }
-    assert_memory_equal(et_bleu_total(bleu), &bleu_before, sizeof(bleu_before));
-    assert_memory_equal(et_chrf_total(chrf), &chrf_before, sizeof(chrf_before));
-    et_bleu_free(bleu);
-    et_chrf_free(chrf);
+    assert_memory_equal(et_score_total(bleu), &bleu_before, sizeof(bleu_before));
+    assert_memory_equal(et_score_total(chrf), &chrf_before, sizeof(chrf_before));
+    et_score_free(bleu);
+    et_score_free(chrf);
 }
 
 /* Lines of 256 KiB, a pattern repeated (NULL: all words differ). Quadratic work would take
@@ -423,8 +422,8 @@ static void test_score__long_lines(void **state)
     enum { LENGTH = 1 << 18 };
     char *line = malloc(LENGTH + 64);
     assert_non_null(line);
-    et_bleu *bleu = new_bleu((et_bleu_options){ .lowercase = true });
-    et_chrf *chrf = new_chrf();
+    et_score *bleu = new_bleu((et_bleu_options){ .lowercase = true });
+    et_score *chrf = new_chrf();
     clock_t start = clock();
     for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
         size_t length = 0;
@@ -432,37 +431,36 @@ static void test_score__long_lines(void **state)
             length +=
                 (size_t)(patterns[i] ? sprintf(line + length, "%s", patterns[i])
                                      : sprintf(line + length, "%zu ", k * 2654435761u % 1000003));
-        et_bleu_result result;
-        double score;
-        assert_int_equal(et_bleu_sentence(bleu, &result, line, line, NULL), 0);
+        et_score_result result, score;
+        assert_int_equal(et_score_sentence(bleu, &result, line, line, NULL), 0);
         assert_near(result.precisions[0], 100, 0);
         assert_int_equal(result.sys_len, result.ref_len);
-        assert_int_equal(et_chrf_sentence(chrf, &score, line, line, NULL), 0);
-        assert_near(score, 100, 1e-12);
+        assert_int_equal(et_score_sentence(chrf, &score, line, line, NULL), 0);
+        assert_near(score.score, 100, 1e-12);
     }
     assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 60);
-    et_bleu_free(bleu);
-    et_chrf_free(chrf);
+    et_score_free(bleu);
+    et_score_free(chrf);
     free(line);
 }
 
 static int score_once(void)
 {
-    et_bleu *bleu = NULL;
-    et_chrf *chrf = NULL;
+    et_score *bleu = NULL;
+    et_score *chrf = NULL;
     et_bleu_options options = { .lowercase = true };
     et_chrf_options chrf_options = { .lowercase = true };
     int status = et_bleu_new(&bleu, &options, NULL);
     if (!status)
-        status = et_bleu_add(bleu, "\u0130, a.", "A b", NULL);
+        status = et_score_add(bleu, "\u0130, a.", "A b", NULL);
     if (!status)
-        status = et_bleu_add(bleu, "A much longer line than the first", "And another one", NULL);
+        status = et_score_add(bleu, "A much longer line than the first", "And another one", NULL);
     if (!status)
         status = et_chrf_new(&chrf, &chrf_options, NULL);
     if (!status)
-        status = et_chrf_add(chrf, "some characters", "other characters", NULL);
-    et_bleu_free(bleu);
-    et_chrf_free(chrf);
+        status = et_score_add(chrf, "some characters", "other characters", NULL);
+    et_score_free(bleu);
+    et_score_free(chrf);
     return status;
 }
 

@@ -90,8 +90,8 @@ typedef struct world {
     et_schema *schema;
     et_metadata *metadata;
     et_feature_set *features;
-    et_bleu *bleu;
-    et_chrf *chrf;
+    et_score *bleu;
+    et_score *chrf;
     et_job_config *job;
     et_device_setter *setter;
     et_settings settings;
@@ -192,7 +192,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     et_source *source;
     et_statistics *statistics;
     et_translator *translator;
-    et_bleu_result bleu = { 0 };
+    et_score_result bleu = { 0 };
     float floats[2] = { 0 };
     char *path, score[ET_SCORE_TEXT_MAX];
     const char *constant;
@@ -277,12 +277,12 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS(et_schema_parse(&schema, NULL, 3, "s", error))
     FAILS(et_schema_load(&schema, NULL, error))
     FAILS(et_schema_save(w.schema, NULL, error))
-    FAILS(et_bleu_add(w.bleu, NULL, "a", error))
-    FAILS(et_bleu_add(w.bleu, "a", NULL, error))
-    FAILS(et_bleu_sentence(w.bleu, &bleu, NULL, "a", error))
-    FAILS(et_bleu_sentence(w.bleu, &bleu, "a", NULL, error))
-    FAILS(et_chrf_add(w.chrf, NULL, "a", error))
-    FAILS(et_chrf_sentence(w.chrf, &real, "a", NULL, error))
+    FAILS(et_score_add(w.bleu, NULL, "a", error))
+    FAILS(et_score_add(w.bleu, "a", NULL, error))
+    FAILS(et_score_sentence(w.bleu, &bleu, NULL, "a", error))
+    FAILS(et_score_sentence(w.bleu, &bleu, "a", NULL, error))
+    FAILS(et_score_add(w.chrf, NULL, "a", error))
+    FAILS(et_score_sentence(w.chrf, &bleu, "a", NULL, error))
     FAILS(et_settings_override(&w.settings, NULL, error))
     FAILS(et_settings_read_file(&w.settings, NULL, error))
     FAILS(et_settings_write(&w.settings, NULL, error))
@@ -344,8 +344,8 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     LEFT(et_value_set_list(w.dict, NULL))
     LEFT(et_value_add_string(w.list, NULL))
     LEFT(et_part_set_real(w.dict, NULL, 1))
-    LEFT(et_bleu_print(&bleu, 2, NULL, score))
-    LEFT(et_chrf_print(1, 2, NULL, score))
+    LEFT(et_score_print(w.bleu, &bleu, 2, NULL, score))
+    LEFT(et_score_print(w.chrf, &bleu, 2, NULL, score))
     return false;
 }
 

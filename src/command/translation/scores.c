@@ -30,54 +30,37 @@ static void put(const place *to, const char *name, double score, const char *sig
     et_value_set_string(to->signatures, name, signature);
 }
 
-/* garden: Model Garden's, which has no signature and so gets a name. */
-static int print_bleu(const char *const *hypotheses, const char *const *references, size_t count,
-                      const et_bleu_options *bleu_options, bool garden, const place *to,
-                      et_error *error)
+/* A score of the lines, which goes with it. signature: NULL: the score's own. */
+static int print_score(et_score *score, const char *name, const char *signature,
+                       const char *const *hypotheses, const char *const *references, size_t count,
+                       const place *to, et_error *error)
 {
     et_assert(count > 0);
-    et_bleu *bleu;
-    et_bleu_result result;
-    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX] = "model-garden-uncased";
-    int status = et_bleu_new(&bleu, bleu_options, error);
-    if (status)
-        return status;
-    status = et_bleu_add_corpus(bleu, hypotheses, count, references, count, error);
+    et_score_result result;
+    char text[ET_SCORE_TEXT_MAX], own[ET_SCORE_TEXT_MAX];
+    int status = et_score_add_corpus(score, hypotheses, count, references, count, error);
     if (!status)
-        status = et_bleu_value(bleu, &result, error);
-    if (!status && !garden)
-        et_bleu_signature(bleu, signature);
+        status = et_score_value(score, &result, error);
+    if (!signature)
+        signature = et_score_signature(score, own);
     if (!status && to->values)
-        put(to, garden ? ET_TRANSLATION_GARDEN_BLEU : ET_TRANSLATION_BLEU, result.score, signature);
+        put(to, name, result.score, signature);
     else if (!status) /* sacrebleu's form: the signature stands between BLEU and the number */
-        et_print(stdout, "%s\n", et_bleu_print(&result, to->width, signature, text));
-    et_bleu_free(bleu);
+        et_print(stdout, "%s\n", et_score_print(score, &result, to->width, signature, text));
+    et_score_free(score);
     return status;
 }
 
-/* Only case is a choice here; the rest is chrF2's. */
-static int print_chrf(const char *const *hypotheses, const char *const *references, size_t count,
-                      const et_score_options *options, const place *to, et_error *error)
+/* Model Garden's rules are fixed, and its score has no signature: it gets a name. */
+static int print_garden(const char *const *hypotheses, const char *const *references, size_t count,
+                        const place *to, et_error *error)
 {
-    /* chrF2 with sacrebleu's orders: 6 of characters, none of words. */
-    et_chrf_options chrf_options = { .lowercase = options->lowercase };
-    et_chrf *chrf;
-    double score;
-    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
-    int status = et_chrf_new(&chrf, &chrf_options, error);
-    if (status)
-        return status;
-    status = et_chrf_add_corpus(chrf, hypotheses, count, references, count, error);
-    if (!status)
-        status = et_chrf_value(chrf, &score, error);
-    if (!status)
-        et_chrf_signature(chrf, signature);
-    if (!status && to->values)
-        put(to, ET_TRANSLATION_CHRF, score, signature);
-    else if (!status)
-        et_print(stdout, "%s\n", et_chrf_print(score, to->width, signature, text));
-    et_chrf_free(chrf);
-    return status;
+    et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    et_score *score;
+    int status = et_bleu_new(&score, &options, error);
+    return status ? status
+                  : print_score(score, ET_TRANSLATION_GARDEN_BLEU, "model-garden-uncased",
+                                hypotheses, references, count, to, error);
 }
 
 /* ORDER et_bleu_tokens. */
@@ -87,8 +70,9 @@ const char *const et_score_tokens[] = { "13a", "none", "char", NULL };
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_value *results, et_error *error)
 {
-    /* sacrebleu's defaults, on top of which the options come; Model Garden's as they are. */
-    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    /* sacrebleu's defaults, on top of which the options come; of chrF2 only case is a choice. */
+    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
+    et_chrf_options chrf = { .lowercase = options->lowercase };
     place to = { .width = options->width };
     if (options->tokenize >= 0)
         bleu.tokens = (et_bleu_tokens)options->tokenize;
@@ -99,10 +83,17 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
     }
     if (results && !to.signatures)
         return et_alloc_failed(error, 0, "scores");
-    int status = print_bleu(hypotheses, references, count, &bleu, false, &to, error);
+    et_score *score;
+    int status = et_bleu_new(&score, &bleu, error);
     if (!status)
-        status = print_chrf(hypotheses, references, count, options, &to, error);
+        status = print_score(score, ET_TRANSLATION_BLEU, NULL, hypotheses, references, count, &to,
+                             error);
+    if (!status)
+        status = et_chrf_new(&score, &chrf, error);
+    if (!status)
+        status = print_score(score, ET_TRANSLATION_CHRF, NULL, hypotheses, references, count, &to,
+                             error);
     if (!status && options->model_garden)
-        status = print_bleu(hypotheses, references, count, &garden, true, &to, error);
+        status = print_garden(hypotheses, references, count, &to, error);
     return status;
 }

@@ -220,8 +220,8 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
 
 /* The scores of one validation. */
 typedef struct scores {
-    et_bleu *bleu, *model_garden; /* sacrebleu's rules; Model Garden's own */
-    et_chrf *chrf;                /* chrF2 */
+    et_score *bleu, *model_garden; /* sacrebleu's rules; Model Garden's own */
+    et_score *chrf;                /* chrF2 */
 } scores;
 
 /* Model Garden's own has fixed rules; the settings are about the other two. */
@@ -242,36 +242,35 @@ static int open_scores(scores *s, const et_translation_options *options, et_erro
 
 static void close_scores(scores *s)
 {
-    et_bleu_free(s->bleu);
-    et_bleu_free(s->model_garden);
-    et_chrf_free(s->chrf);
+    et_score_free(s->bleu);
+    et_score_free(s->model_garden);
+    et_score_free(s->chrf);
 }
 
 /* Each score reads the pair by itself: their tokens differ. */
 static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
 {
-    int status = et_bleu_add(s->bleu, hypothesis, reference, error);
+    int status = et_score_add(s->bleu, hypothesis, reference, error);
     if (!status)
-        status = et_bleu_add(s->model_garden, hypothesis, reference, error);
+        status = et_score_add(s->model_garden, hypothesis, reference, error);
     if (!status)
-        status = et_chrf_add(s->chrf, hypothesis, reference, error);
+        status = et_score_add(s->chrf, hypothesis, reference, error);
     return status;
 }
 
 static int log_scores(const scores *s, et_value *logs, et_error *error)
 {
-    et_bleu_result bleu, garden;
-    double chrf;
-    int status = et_bleu_value(s->bleu, &bleu, error);
+    et_score_result bleu, garden, chrf;
+    int status = et_score_value(s->bleu, &bleu, error);
     if (!status)
-        status = et_bleu_value(s->model_garden, &garden, error);
+        status = et_score_value(s->model_garden, &garden, error);
     if (!status)
-        status = et_chrf_value(s->chrf, &chrf, error);
+        status = et_score_value(s->chrf, &chrf, error);
     if (status)
         return status;
     et_value_set_float(logs, ET_TRANSLATION_BLEU, bleu.score);
     et_value_set_float(logs, ET_TRANSLATION_GARDEN_BLEU, garden.score);
-    et_value_set_float(logs, ET_TRANSLATION_CHRF, chrf);
+    et_value_set_float(logs, ET_TRANSLATION_CHRF, chrf.score);
     return ET_OK;
 }
 
