@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "engine/tensor/params.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -333,6 +334,53 @@ static void test_artifact__refused(void **state)
     et_params_free(params);
 }
 
+/* The same model as a directory and as one file: what settings and messages call its texts, their
+ * checksums, its weights; and a folder that a run lies in. */
+static void test_artifact__places(void **state)
+{
+    (void)state;
+    static const char *const places[] = { "places/run", FILE_NAME };
+    et_arena arena = ET_ARENA_INIT;
+    et_error error = ET_ERROR_INIT;
+    et_artifact artifact;
+    et_params *params = make_params(true), *read = make_params(false);
+    const size_t size = sizeof(float) * ROWS * COLUMNS;
+    for (int i = 0; i < 2; i++) {
+        uint64_t checksum;
+        assert_int_equal(export_to(places[i], params, NULL, &error), ET_OK);
+        assert_int_equal(et_artifact_open(&artifact, places[i], &error), ET_OK);
+        assert_true(et_artifact_is_export(&artifact));
+        assert_string_equal(et_artifact_setting(&artifact, "vocabulary.model", &arena),
+                            i ? FILE_NAME : "places/run/vocabulary.model");
+        assert_string_equal(et_artifact_path(&artifact, "vocabulary.model", &arena),
+                            i ? FILE_NAME ": vocabulary.model" : "places/run/vocabulary.model");
+        assert_int_equal(
+            et_artifact_checksum(&artifact, "vocabulary.model", 100, &checksum, &error), ET_OK);
+        assert_true(checksum == et_checksum(bytes, sizeof bytes));
+        et_artifact_weights weights = { .artifact = &artifact, .params = read };
+        memset(et_params_values(read), 0, (size_t)et_params_flat_size(read) * sizeof(float));
+        assert_int_equal(et_artifact_load(&weights, &error), ET_OK);
+        assert_string_equal(weights.checkpoint, i ? FILE_NAME : "places/run/model.safetensors");
+        assert_memory_equal(values(read, "a/table"), values(params, "a/table"), size);
+        assert_memory_equal(values(read, "a/weight"), values(params, "a/weight"), size);
+        et_free(weights.checkpoint);
+        et_artifact_close(&artifact);
+    }
+    assert_int_equal(et_artifact_open(&artifact, "places", &error), ET_OK);
+    assert_false(et_artifact_is_export(&artifact));
+    assert_int_equal(et_artifact_check_folder(&artifact, &error), ET_ENOTFOUND);
+    assert_non_null(strstr(error.text, "places: a folder of runs; name one of them, such as "
+                                       "places/run"));
+    et_artifact_weights none = { .artifact = &artifact, .params = read };
+    assert_int_equal(et_artifact_load(&none, &error), ET_ENOTFOUND);
+    assert_non_null(strstr(error.text, "places: no checkpoint yet"));
+    et_free(none.checkpoint);
+    et_artifact_close(&artifact);
+    et_arena_release(&arena);
+    et_params_free(read);
+    et_params_free(params);
+}
+
 static char folder[] = "artifact.XXXXXX";
 
 static int set_up(void **state)
@@ -344,11 +392,20 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    static const char *const made[] = { FILE_NAME, "folder/params.yaml", "folder/vocabulary.model",
-                                        "folder/empty", "folder/model.safetensors" };
-    for (size_t i = 0; i < COUNT(made); i++)
-        unlink(made[i]);
-    rmdir("folder");
+    static const char *const folders[] = { "folder", "unpacked", "places/run", "places" };
+    static const char *const made[] = { "params.yaml", "vocabulary.model", "empty",
+                                        "model.safetensors" };
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        for (size_t k = 0; k < COUNT(made); k++) {
+            char path[64];
+            snprintf(path, sizeof path, "%s/%s", folders[i], made[k]);
+            unlink(path);
+        }
+        rmdir(folders[i]);
+    }
+    unlink(FILE_NAME);
+    unlink("alone.yaml");
+    unlink("bad.safetensors");
     return chdir("..") || rmdir(folder);
 }
 
@@ -362,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_artifact__narrow_weights_stay),
         cmocka_unit_test(test_artifact__damaged),
         cmocka_unit_test(test_artifact__refused),
+        cmocka_unit_test(test_artifact__places),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -108,15 +108,12 @@ int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identi
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
     for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
-        char *bytes = NULL;
-        size_t length;
-        const char *path = et_artifact_path(artifact, et_table_text_names[i], &arena);
-        status = path ? et_artifact_read(artifact, et_table_text_names[i], ET_TABLE_BYTES_MAX,
-                                         &bytes, &length, error)
+        uint64_t checksum;
+        const char *name = et_table_text_names[i], *path = et_artifact_path(artifact, name, &arena);
+        status = path ? et_artifact_checksum(artifact, name, ET_TABLE_BYTES_MAX, &checksum, error)
                       : et_alloc_failed(error, strlen(artifact->name), "a path");
         if (!status)
-            status = check_belongs(et_checksum(bytes, length), identity, i, path, error);
-        et_free(bytes);
+            status = check_belongs(checksum, identity, i, path, error);
     }
     et_arena_release(&arena);
     return status;

@@ -72,30 +72,19 @@ et_sides et_vocabularies_sides(const et_vocabularies *v)
 
 /* ---- of a trained model ---- */
 
-typedef struct model_file {
-    const char *path; /* for messages; lives in the arena */
-    char *bytes;      /* to be freed, also after an error */
-    size_t length;
-} model_file;
-
-static int read_file(model_file *file, const et_vocabularies *v, int i, const et_artifact *artifact,
-                     et_arena *arena, et_error *error)
-{
-    *file = (model_file){ .path = et_artifact_path(artifact, v->roles[i].file, arena) };
-    return file->path ? et_artifact_read(artifact, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
-                                         &file->bytes, &file->length, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
-}
-
 /* Loaded now, so that a model that cannot be used is known before weights are read. */
 static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_arena *arena,
                     et_error *error)
 {
-    model_file file;
-    int status = read_file(&file, v, i, artifact, arena, error);
+    const char *name = v->roles[i].file, *path = et_artifact_path(artifact, name, arena);
+    char *bytes = NULL;
+    size_t length;
+    int status =
+        path ? et_artifact_read(artifact, name, ET_VOCABULARY_BYTES_MAX, &bytes, &length, error)
+             : et_alloc_failed(error, strlen(artifact->name), "a path");
     if (!status)
-        status = et_vocabulary_parse(&v->models[i], file.bytes, file.length, file.path, error);
-    et_free(file.bytes);
+        status = et_vocabulary_parse(&v->models[i], bytes, length, path, error);
+    et_free(bytes);
     return status ? status : et_vocabulary_load(v->models[i], error);
 }
 
@@ -164,12 +153,13 @@ int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *ide
 {
     int status = ET_OK;
     for (int i = 0; i < v->count && !status; i++) {
-        model_file file;
-        status = read_file(&file, v, i, artifact, arena, error);
+        uint64_t checksum;
+        const char *name = v->roles[i].file, *path = et_artifact_path(artifact, name, arena);
+        status =
+            path ? et_artifact_checksum(artifact, name, ET_VOCABULARY_BYTES_MAX, &checksum, error)
+                 : et_alloc_failed(error, strlen(artifact->name), "a path");
         if (!status)
-            status = et_vocabularies_check(v, i, et_checksum(file.bytes, file.length), identity,
-                                           file.path, error);
-        et_free(file.bytes);
+            status = et_vocabularies_check(v, i, checksum, identity, path, error);
     }
     return status;
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint_file.h"
@@ -170,6 +171,18 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
     (*bytes)[text->bytes] = 0;
     *length = text->bytes;
     return ET_OK;
+}
+
+int et_artifact_checksum(const et_artifact *artifact, const char *name, size_t most,
+                         uint64_t *checksum, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    int status = et_artifact_read(artifact, name, most, &bytes, &length, error);
+    if (!status)
+        *checksum = et_checksum(bytes, length);
+    et_free(bytes);
+    return status;
 }
 
 int et_artifact_read_named(const char *path, const char *name, size_t most, char **bytes,

@@ -95,7 +95,11 @@ bool et_artifact_has(const et_artifact *artifact, const char *name);
 int et_artifact_read(const et_artifact *artifact, const char *name, size_t most, char **bytes,
                      size_t *length, et_error *error);
 
-/* The same of a path that a setting has: an export in one file (its name ends in ".safetensors"),
+/* The checksum of such a text. */
+int et_artifact_checksum(const et_artifact *artifact, const char *name, size_t most,
+                         uint64_t *checksum, et_error *error);
+
+/* A text of a path that a setting has: an export in one file (its name ends in ".safetensors"),
  * whose text `name` is read, or a file that is the text. */
 int et_artifact_read_named(const char *path, const char *name, size_t most, char **bytes,
                            size_t *length, et_error *error);
