@@ -1,8 +1,8 @@
-/* etude average: the mean of checkpoints' weights (train/checkpoint/checkpoint_weights.c) as a file
- * that commands that use a model take with --checkpoint.
+/* etude average: writes the mean of checkpoints' weights (train/checkpoint/checkpoint_weights.c) to
+ * a file. Commands that use a model read the file with --checkpoint.
  *
- * The result has the step of the latest of them and no state to train on from: it cannot be
- * taken for a checkpoint of a run. */
+ * The file has the step of the latest checkpoint, but no state to resume from, so it cannot be
+ * mistaken for a checkpoint of a run. */
 #include <stdio.h>
 
 #include "base/alloc.h"

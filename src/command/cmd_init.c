@@ -1,14 +1,15 @@
-/* etude init: an experiment's settings as a file to change, each with what it does, its range and
- * its default. Like `list` it walks the field tables beside their values, so a setting with a row
- * is in the file; what does not count (groups that are not selected) is left out.
+/* etude init: prints an experiment's settings as a file to edit. Each setting has its description,
+ * range and default. Like `list`, the command walks through the field tables and their values
+ * together, so every setting with a row is in the file. Groups that are not selected have no effect
+ * and are left out.
  *
  *   task:
  *     model:
  *       encoder:
  *         num_layers: 4                    # layers of the stack (1 to 256; default 6)
  *
- * Read with --config it gives the experiment again. What a recipe chooses is a comment, since a
- * value there would stay. */
+ * Read with --config, the file gives the experiment again. Values that a recipe chooses are
+ * comments, because a value in the file would be kept. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-/* etude list: experiments, or all settings of one. The settings are not written down here: the
- * field tables (base/fields/fields.h) are walked side by side with their values, which
- * et_fields_echo gives in the tables' order, so a new setting is listed as soon as it has a row.
+/* etude list: experiments, or all settings of one. The command walks through the field tables
+ * (base/fields/fields.h) and their values together; et_fields_echo gives the values in the tables'
+ * order. So a new setting is listed as soon as it has a row.
  *
  *   etude list NAME  ->  a line for each setting: path, value, what it does, its range
  */

@@ -1,16 +1,16 @@
-/* What the commands share: signals, and where messages go. One file per command, one table in
- * main.c; those of a kind of task stand with it. Only these folders print, and only this one exits
- * and handles signals.
+/* Shared declarations of the commands: signals, and where messages go. Each command is one file and
+ * a row of the table in command.c, or of its kind of task. Only the folders of `command` print, and
+ * only this one exits and handles signals.
  *
- * Every command goes the same way, so that what is wrong is said as early as it can be known:
+ * Every command has the same order, so that errors are found as early as possible:
  *
- *   parse      main's, by the command's table of options (options/options.h), which is help too
- *   check      what must be there, and that names are known: nothing is read or written yet
+ *   parse      by the caller, with the command's table of options (options/options.h)
+ *   check      required values and names; nothing is read or written yet
  *   read       files of lines, settings, the model
- *   work       the library's; results to standard output or to the file that was named
- *   release    everything, whatever the status, which is returned to main
+ *   work       in the library; results to standard output or to the named file
+ *   release    everything, for any status; the status is returned
  *
- * A status becomes an exit code in main.c, its message one line on standard error. */
+ * command.c turns the status into an exit code, and its message into one line on standard error. */
 #ifndef ETUDE_COMMAND_COMMAND_H
 #define ETUDE_COMMAND_COMMAND_H
 

@@ -1,5 +1,5 @@
-/* Which commands a program has: what every program has, which main.c lists, and what its kinds of
- * task add; and how one is run. */
+/* The commands of a program, and running one: the general commands, from the table of command.c,
+ * and those of the program's kinds of task. */
 #include <stdio.h>
 #include <string.h>
 

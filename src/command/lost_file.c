@@ -1,11 +1,11 @@
-/* The handler reads /proc/self/maps by hand, since nothing that allocates or waits for a lock is
- * safe in it. What was saved is whole: files of a run appear by rename alone.
+/* The handler reads /proc/self/maps itself, because functions that allocate or lock are not safe in
+ * a handler. Saved data are complete: files of a run appear only by rename.
  *
- * Without the handler the process ends by SIGBUS and names no file
- * (tests/command/test_lost_file.sh). Without mappings there is no SIGBUS, but each rank and each
- * start would read its own copy of a corpus. A list of mappings kept by base/files/file.c would
- * need a writable global there, with a lock that a handler cannot take; the kernel's list is free.
- */
+ * Without the handler, SIGBUS ends the process and no file is named
+ * (tests/command/test_lost_file.sh). Without mappings there would be no SIGBUS, but each rank and
+ * each start would read its own copy of a corpus. A list of mappings in base/files/file.c would
+ * need a writable global with a lock that a handler cannot take; the kernel's list costs
+ * nothing. */
 #include "command/lost_file.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-/* A file that is mapped (data, checkpoints) and cut off meanwhile, or whose disk fails: the system
- * says it by SIGBUS, at the instruction that reads. The process can't go on, but it can say which
- * file it was. */
+/* Lost files: a mapped file (data, checkpoints) is truncated meanwhile, or its disk fails. The
+ * system then sends SIGBUS at the instruction that reads. The process cannot continue, but it
+ * prints the name of the file. */
 #ifndef ETUDE_COMMAND_LOST_FILE_H
 #define ETUDE_COMMAND_LOST_FILE_H
 

@@ -1,4 +1,4 @@
-/* Messages on standard error: warnings of the library, what a command fails with. */
+/* Messages on standard error: warnings of the library, and errors of commands. */
 #include <stdio.h>
 
 #include <etude/log.h>

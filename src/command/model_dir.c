@@ -1,7 +1,7 @@
-/* Who may write into a directory, and what is left of a start that failed. The order of opening:
- * look whether it is empty and how much of its path is there; make it and take the lock; then
- * sweep away what a killed run left under temporary names. Taking back is the reverse, and goes
- * by a list of names: a file that someone else put there stays, and then so does its folder. */
+/* Locking a run's directory, and undoing a failed start. Opening has this order: find out how much
+ * of the path exists and whether the directory is empty; make it and take the lock; delete
+ * leftovers of a killed run (temporary names). Undoing is the reverse, with a list of names: a file
+ * of someone else stays, and so does its folder. */
 #include "command/model_dir.h"
 
 #include <dirent.h>

@@ -1,11 +1,12 @@
-/* The directory of a run, while a command trains in it: made if it is not there, locked before
- * anything in it is written, cleared of what a killed run left half written. A start that fails
- * in a directory that was empty or not there takes back what it made.
+/* The directory of a run while a command trains in it. Opening makes the directory if needed, locks
+ * it before anything is written, and deletes leftovers of a killed run. If a start fails in a
+ * directory that was empty or missing, closing removes what the start has made.
  *
  *     et_model_dir dir = ET_MODEL_DIR_INIT;
  *     et_model_dir_open(&dir, kind, "runs/a", &error);       ET_EBUSY: another process trains there
  *     ...                                              set-up, training
- *     et_model_dir_close(&dir, set_up_failed); */
+ *     et_model_dir_close(&dir, set_up_failed);
+ */
 #ifndef ETUDE_COMMAND_MODEL_DIR_H
 #define ETUDE_COMMAND_MODEL_DIR_H
 

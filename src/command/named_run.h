@@ -1,5 +1,5 @@
-/* The run that a command line names, before the command has parsed it: whose kind it is says which
- * of several commands of one name is meant. */
+/* The run that a command line names, before a command has parsed the line. The run's kind of task
+ * chooses between commands with the same name. */
 #ifndef ETUDE_COMMAND_NAMED_RUN_H
 #define ETUDE_COMMAND_NAMED_RUN_H
 

@@ -1,9 +1,9 @@
-/* A file is written under a temporary name and renamed, so the file that a link leads to would stay
- * as it is. It is refused all the same: whoever names a file that is read by another of its names
- * did not mean to.
+/* Checks of output files. A file is written under a temporary name and renamed, so writing through
+ * a link would not change the link's target. Such an output is refused anyway, because a user who
+ * names an input by another of its names did not mean to write it.
  *
- * What a run keeps goes by names and not by what is there: a checkpoint's name that no file has yet
- * would be taken for the newest one. */
+ * Files of a run are recognized by name, also if they do not exist: a new file with a checkpoint's
+ * name would be taken for the newest checkpoint. */
 #include "command/outputs.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
-/* Where commands write: one rule for every file that an option names (--output, --profile) and for
- * standard output. It is not a file that the command reads, not another of its outputs and not a
- * file of a run; and it can be written, which is found out by making one beside it and removing
- * it. All before any work. Files are the same if device and inode are, whatever they are called.
+/* Output files of commands: one rule for every file that an option names (--output, --profile) and
+ * for standard output. An output must not be an input, another output or a file of a run, and it
+ * must be writable, which is tested by making and removing a file in its folder. All checks come
+ * before any work. Two paths are the same file if device and inode are equal.
  *
  *     et_outputs outputs = { .program = call->program };
  *     et_outputs_read(&outputs, source);

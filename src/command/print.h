@@ -1,7 +1,6 @@
-/* What commands print. Text for people, which may hold names and values of others, is plain
- * (base/text/plain.h) wherever it goes. Results for programs are printed as they are, but plain on
- * a terminal: there they are for people too. Failures stay with the stream, for ferror and fflush.
- */
+/* Printing of commands. Text for people may contain names and values from others, so it is always
+ * made plain (base/text/plain.h). Results for programs are printed unchanged, but plain on a
+ * terminal, where people read them. Failures stay in the stream, for ferror and fflush. */
 #ifndef ETUDE_COMMAND_PRINT_H
 #define ETUDE_COMMAND_PRINT_H
 

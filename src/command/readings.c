@@ -1,5 +1,6 @@
-/* The lines are read once, at the start: each goes into the new event file, and the last says where
- * to go on. So a kill between the two files costs nothing, and no position is kept anywhere. */
+/* Evaluations by step. All lines are read once, at the start: each goes into the new event file,
+ * and the last one says where to continue. So a kill between the two files loses nothing, and no
+ * position is stored. */
 #include "command/readings.h"
 
 #include <inttypes.h>

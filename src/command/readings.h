@@ -1,15 +1,15 @@
-/* What was measured of checkpoints, by step, in a directory beside what others write there:
+/* Evaluations of checkpoints, by step, in a directory that other processes also write to:
  *
- *   metrics.jsonl   a line for each: step, values, time; what counts
- *   events...       for TensorBoard, made anew from it at each start; no trainer writes that name
- *   lock            one process measures there at a time
+ *   metrics.jsonl   one line each: step, values, time; the reference
+ *   events...       for TensorBoard, made again at each start; no trainer writes this name
+ *   lock            only one process evaluates there at a time
  *
  *     et_readings readings = ET_READINGS_INIT;
- *     et_readings_open(&readings, "runs/a/validation", &error);     readings.last: where to go on
+ *     et_readings_open(&readings, "runs/a/validation", &error);     readings.last: the last step
  *     et_readings_add(&readings, 2000, logs, &error);               durable
  *     et_readings_close(&readings, &error);
  *
- * A line that a kill cut short is cut off. */
+ * A line that a kill cut short is removed. */
 #ifndef ETUDE_COMMAND_READINGS_H
 #define ETUDE_COMMAND_READINGS_H
 

@@ -1,5 +1,5 @@
-/* What commands print with --json: one object on standard output, numbers in full. Its keys are
- * part of what a version keeps; new ones may come.
+/* Results of commands with --json: one object on standard output, with full numbers. The keys are
+ * stable; new keys may be added.
  *
  *     evaluate       {"checkpoint": PATH, "step": N, "values": {NAME: NUMBER, ...}}
  *     score          {"values": {...}, "signatures": {NAME: TEXT, ...}}
@@ -8,12 +8,11 @@
  *                    "range": TEXT}, ...]}
  *     runs           {"runs": [{"run": PATH, "state": TEXT, "step": N, "steps": N,
  *                    "best": {"metric": NAME, "value": NUMBER, "step": N}, "seconds": NUMBER,
- *                    "parameters": N, "settings": {PATH: TEXT, ...}}, ...]}; what is not known is
- *                    not there
+ *                    "parameters": N, "settings": {PATH: TEXT, ...}}, ...]}, without unknown values
  *     compare        {"runs": [...], "settings": {PATH: [TEXT, ...]}, "metrics": {NAME: [{"last",
  *                    "median", "best", "best_step"}, ...]}}, in the order of the runs
- *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; of several
- *                    {"inspected": [...]}
+ *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; several files
+ *                    or runs: {"inspected": [...]}
  *     average        {"output": PATH, "checkpoints": [PATH, ...], "averaged_weights": BOOL}
  */
 #ifndef ETUDE_COMMAND_RESULTS_H

@@ -1,4 +1,5 @@
-/* The file is opened for each line: someone may have moved it away meanwhile, and lines are few. */
+/* Sessions. The file is opened for each line, because someone may have moved it meanwhile, and
+ * lines are few. */
 #include "command/session.h"
 
 #include <fcntl.h>

@@ -1,19 +1,17 @@
-/* What a run's directory tells of the processes that worked on it: train.log, what people were told
- * with the time of day, appended by each; info.json, who worked when, and how it ended. Beside the
- * run and no part of its state: nothing reads them to train, and what can't be written is a
- * warning.
+/* The record of the processes that worked on a run. train.log has the lines for people, with the
+ * time of day; each process appends to it. info.json has the start and end of each process. Both
+ * are no part of the run's state: training never reads them, and a write error is only a warning.
  *
  *     et_session session = ET_SESSION_INIT;
- *     et_session_open(&session, progress);                lines are kept in memory from here on
- *     et_session_begin(&session, call, "runs/a", &facts);  there is a run: they are written
+ *     et_session_open(&session, progress);                from here on lines are kept in memory
+ *     et_session_begin(&session, call, "runs/a", &facts);  the run exists: lines are written
  *     et_session_end(&session, last_step, status, &error);
  *
- * Lines are written whole to the end of the file, info.json is replaced as a whole: a kill at any
- * instant leaves both readable, and a session without "ended". Training does not wait for the disk
- * for it: a thread of the session's own writes info.json when one begins, and the settings that
- * TensorBoard shows, which each session writes anew and makes durable when it ends. Times are
- * seconds since 1970 in info.json, local time in train.log. Whoever begins one has the run's lock.
- */
+ * Whole lines are appended, and info.json is replaced atomically, so after a kill both are
+ * readable, with a session without "ended". Training does not wait for the disk: a thread of the
+ * session writes info.json at its begin, and the settings for TensorBoard, which each session
+ * writes again and makes durable at its end. Times are seconds since 1970 in info.json, local time
+ * in train.log. The caller holds the run's lock. */
 #ifndef ETUDE_COMMAND_SESSION_H
 #define ETUDE_COMMAND_SESSION_H
 

@@ -1,20 +1,21 @@
-/* What signals mean, by phase:
- *   before a run is there   a stop: say that nothing was saved, exit 75; USR1 is ignored
- *   while it trains         a stop: save what is done and end with 75
- *                           USR1: save and go on
- *   while --profile is on   a stop: write the profile, end with 75
- *   while it serves         a stop: answer what was accepted, end with 0
- *   all else                as the system has them
+/* The meaning of signals, by phase:
  *
- * What stops is a row of stops[]. Someone who does not want to wait for the save sends INT or TERM
- * once more, which ends the process at once. timeout, Slurm and systemd signal the process and its
- * group, and a terminal that hangs up is told of by the shell and by the kernel, so what comes
- * within IMPATIENT of the first is the same request; and a line that drops or a limit that is
- * passed is nobody's impatience.
+ *   before the run exists   stop: say that nothing was saved, exit 75; USR1 is ignored
+ *   while it trains         stop: save and exit 75
+ *                           USR1: save and continue
+ *   while --profile is on   stop: write the profile, exit 75
+ *   while it serves         stop: answer accepted requests, exit 0
+ *   otherwise               the system's default
+ *
+ * The rows of stops[] are the signals that stop. A second INT or TERM ends the process at once, for
+ * a user who does not want to wait for the save. But timeout, Slurm and systemd signal the process
+ * and its group, and a terminal that hangs up sends the signal twice (shell and kernel). So signals
+ * within IMPATIENT of the first are the same request. Other signals (a lost line, a passed limit)
+ * are never a second request.
  *
  * Handlers set flags and call clock_gettime, poll, write, open, dup2, close and _exit, nothing
- * else: that is all that is safe in them. They may run in several threads at once, for OpenMP's
- * take signals too; hence the atomic. */
+ * else, because only such functions are safe there. They may run in several threads at once,
+ * because OpenMP's threads get signals too; therefore the atomic. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
-/* Exceptions that nobody can catch: a C++ library's own thread, or a function of it that promised
- * to throw nothing, has run out of memory. The process ends either way; with this it says so and
- * has the exit code of a failed allocation instead of SIGABRT. All other ends of C++ stay as they
- * are. */
+/* C++ exceptions that nobody can catch: a thread of a C++ library, or one of its noexcept
+ * functions, has run out of memory. The process ends in any case. With this handler it prints a
+ * message and has the exit code of a failed allocation instead of SIGABRT. All other ends of C++
+ * are unchanged. */
 #ifndef ETUDE_COMMAND_ETUDE_UNCAUGHT_H
 #define ETUDE_COMMAND_ETUDE_UNCAUGHT_H
 

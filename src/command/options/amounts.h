@@ -1,4 +1,4 @@
-/* Amounts with units, as options of the command have them. */
+/* Amounts with units in options of the command. */
 #ifndef ETUDE_COMMAND_OPTIONS_AMOUNTS_H
 #define ETUDE_COMMAND_OPTIONS_AMOUNTS_H
 

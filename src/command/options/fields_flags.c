@@ -1,5 +1,5 @@
-/* Settings of a program from its command line: a table of two rows, of which one takes the flags of
- * a prefix and the other what is left. */
+/* Settings of a program from its command line, by a table of two rows: one takes the flags with a
+ * prefix, the other the remaining words. */
 #include <string.h>
 
 #include "base/alloc.h"

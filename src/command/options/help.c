@@ -1,5 +1,5 @@
-/* Help of a command, from its table: one line or more for each option, under the headings that rows
- * have. */
+/* Prints help of a command from its table: one or more lines per option, under the headings of the
+ * rows. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

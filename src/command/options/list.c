@@ -1,7 +1,7 @@
-/* Makes a table flat: the rows of groups and of the program's kinds of task take the place of the
- * row that names them. A name that several kinds have is one slot. The slot takes as many words as
- * any of the kinds, and its help has a part for each. If the line names an experiment, only the
- * options of its kind count. */
+/* Flattens a table: the rows of groups and of the program's kinds of task replace the row that
+ * names them. Options with the same name in several kinds share one slot. The slot takes as many
+ * words as any of the kinds, and its help has a part for each. If the line names an experiment,
+ * only the options of its kind are used. */
 #include <stdio.h>
 #include <string.h>
 

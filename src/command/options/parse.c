@@ -1,4 +1,4 @@
-/* The grammar of what follows a command's name:
+/* The grammar of the words after a command's name:
  *
  *   line   = { option | word } [ "--" { word } ]
  *   option = "--" name                      a flag or switch
@@ -8,15 +8,15 @@
  *          | "--" name [ ":" N ] value      value: the next argument, which does not begin with --
  *          | "-" letter [ value ]           the same as the option with that letter; -h: --help
  *
- * A name is one of the table, by its name or alias, `-` and `_` alike. What a value is read as is
- * base/fields/fields_scalar.c's to say; texts stay where they are, in argv. Parsing stops at the
- * first mistake, ET_EUSAGE; --help before that wins.
+ * A name is a name or alias of the table; `-` and `_` are equal. base/fields/fields_scalar.c reads
+ * values; texts stay in argv. Parsing stops at the first mistake, ET_EUSAGE; a --help before it
+ * wins.
  *
- * A value must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and
- * the current directory is not what was meant.
+ * A value must not be empty: probably DIR of `--model-dir "$DIR"` was not set, and the user did not
+ * mean the current directory.
  *
- * A later value of an option that is no list replaces an earlier one, as people expect who
- * repeat a command with one word more at its end. */
+ * A later value of an option replaces an earlier one, except in lists, because people repeat a
+ * command with another word at its end. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

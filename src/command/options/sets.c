@@ -1,4 +1,4 @@
-/* Words become values as YAML reads them, without its marks: a path is text whatever it holds. */
+/* Words become values as in YAML, but without YAML's quoting: a path is always text. */
 #include "command/options/sets.h"
 
 #include <string.h>

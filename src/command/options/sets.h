@@ -1,10 +1,11 @@
-/* Options that set settings: the general ones and those of the program's kinds of task
- * (ET_OPTION_SETS). Which kind's count is known only when the settings have an experiment, so words
- * are kept until then. A command's table has them in one row:
+/* Options that set settings: general ones and those of the program's kinds of task
+ * (ET_OPTION_SETS). The kind is known only when the settings have an experiment, so words are kept
+ * until then. A command's table has these options in one row:
  *
  *     static const et_option options[] = { ET_OPTION_KINDS(own_options, settings), ET_OPTION_END };
  *
- *     et_option_settings_apply(&o->settings, &experiment, &arena, &error); */
+ *     et_option_settings_apply(&o->settings, &experiment, &arena, &error);
+ */
 #ifndef ETUDE_COMMAND_OPTIONS_SETS_H
 #define ETUDE_COMMAND_OPTIONS_SETS_H
 

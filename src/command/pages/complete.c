@@ -1,6 +1,6 @@
-/* etude complete WORDS...: prints the candidates for the last of the words that follow the
- * program's name, a line each. The functions that `completion` prints call it. The tables that
- * parse the words (command/options/) say what the last word may be. A wrong line has no candidates
+/* etude complete WORDS...: prints the candidates for the last word, one per line; WORDS follow the
+ * program's name. The functions that `completion` prints call this command. The tables that parse
+ * the words (command/options/) decide what the last word may be. A wrong line gives no candidates
  * and no message. */
 #include "command/pages/complete.h"
 

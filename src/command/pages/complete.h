@@ -1,4 +1,4 @@
-/* Candidates for the end of a command line that is being typed. */
+/* Candidates for the end of a command line. */
 #ifndef ETUDE_COMMAND_PAGES_COMPLETE_H
 #define ETUDE_COMMAND_PAGES_COMPLETE_H
 

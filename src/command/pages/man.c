@@ -1,7 +1,6 @@
-/* Text is what help prints, so nothing in it may be taken for a request: a backslash, a point or an
- * apostrophe that begins a line, and marks that typesetting would change are written as escapes,
- * and letters beyond ASCII by their numbers. What was a blank line is a paragraph, an indented line
- * stands as it is.
+/* Man pages. The text comes from help, so nothing in it may be read as a request: a backslash, a
+ * leading point or apostrophe, and marks that typesetting would change are escaped; letters outside
+ * ASCII are written by number. A blank line becomes a paragraph, indented lines stay as they are.
  *
  * man(7) of groff 1.22 and mandoc 1.14: .TH .SH .SS .TP .PP .EX .EE, \fB \fI \fR. */
 #include "command/pages/man.h"

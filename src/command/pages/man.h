@@ -1,5 +1,5 @@
-/* Man pages, made of the tables that parse command lines: groff's man macros, which mandoc reads as
- * well. The date is SOURCE_DATE_EPOCH's, as reproducible builds have it, or today. */
+/* Man pages from the tables of options, in groff's man macros, which mandoc reads too. The date is
+ * that of SOURCE_DATE_EPOCH (for reproducible builds), or today. */
 #ifndef ETUDE_COMMAND_PAGES_MAN_H
 #define ETUDE_COMMAND_PAGES_MAN_H
 

@@ -1,6 +1,7 @@
-/* A table of settings is written once for each group of the field tables: first the trainer's and
- * the runtime's, which all experiments have, then each kind's own. What experiments set is found by
- * comparing their trees of values with the tree of defaults, which are of one shape. */
+/* The page of settings has one table for each group of the field tables: first the trainer's and
+ * the runtime's, which all experiments have, then each kind's. Comparing the values of an
+ * experiment with the defaults, a tree of the same shape, gives the settings that the experiment
+ * changes. */
 #include "command/pages/settings_page.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The page of settings, doc/reference/settings.md: what the field tables say of each setting, and
- * what each experiment sets otherwise. A new row of a table is on the page as soon as that is made
- * anew. */
+/* The page of settings, doc/reference/settings.md: the descriptions of the field tables, and the
+ * values that experiments change. A new row of a table is on the page when the page is made
+ * again. */
 #ifndef ETUDE_COMMAND_PAGES_SETTINGS_PAGE_H
 #define ETUDE_COMMAND_PAGES_SETTINGS_PAGE_H
 

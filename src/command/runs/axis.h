@@ -1,4 +1,4 @@
-/* An axis maps values to places between 0 and 1, and has ticks. Ticks are at 1, 2 or 5 times a
+/* An axis maps values to positions between 0 and 1, and has ticks. Ticks are at 1, 2 or 5 times a
  * power of ten (P. Heckbert, "Nice numbers for graph labels", Graphics Gems, 1990); on an axis of
  * times, at whole parts of minutes, hours and days; on a logarithmic axis, at decades. */
 #ifndef ETUDE_COMMAND_RUNS_AXIS_H

@@ -1,5 +1,5 @@
-/* Curves in a pair of axes: as lines of a terminal, or as SVG. Points are joined in their order;
- * where x or y is no finite number the curve has a gap.
+/* Charts: curves with two axes, as lines of a terminal or as SVG. Points are joined in their order;
+ * a point with x or y not finite is a gap.
  *
  *     const et_chart_curve curve = { "runs/a", steps, losses, count };
  *     const et_chart chart = { .title = "loss", .x_label = "step", .curves = &curve, .count = 1 };
@@ -7,8 +7,8 @@
  *     et_strbuf out = ET_STRBUF_INIT;
  *     et_chart_text(&out, &chart, &style, &error);
  *
- * Texts may be of anyone: control characters and what is no UTF-8 are not drawn, SVG is escaped.
- * Everything is borrowed during the call. */
+ * Texts may come from anyone: control characters and invalid UTF-8 are not drawn, and SVG is
+ * escaped. Everything is borrowed during the call. */
 #ifndef ETUDE_COMMAND_RUNS_CHART_H
 #define ETUDE_COMMAND_RUNS_CHART_H
 

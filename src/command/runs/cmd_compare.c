@@ -1,5 +1,5 @@
-/* etude compare: runs side by side. Reads only. First what each is, then settings that differ, then
- * what they have logged: the last value and the best one, of rates the median. */
+/* etude compare: compares runs. Reads only. First facts about each run, then settings that differ,
+ * then logged values: the last and the best; for rates the median. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,13 @@
-/* etude inspect: what is in a checkpoint or a run, and whether it is sound. Reads only, takes no
- * lock, and changes nothing in a directory that a run may be at work in. Of a file of another
- * program it shows the tensors; there are no checksums to compare then, and it says so.
+/* etude inspect: shows the contents of a checkpoint or a run, and whether it is damaged. Reads
+ * only, takes no lock, and changes nothing, so a run may be training in the directory. For a file
+ * of another program it shows the tensors, and says that there are no checksums.
  *
- * The verdict is the exit code too: 3 if a checksum differs, after all was shown.
+ * The exit code is 3 if a checksum differs, after everything was shown.
  *
- *   etude inspect FILE   sizes, parameters by block, the verdict of the whole
- *   etude inspect RUN    the run and its checkpoints first; then the same for the newest, and
- *                        whether the run's settings and files are those it was made with */
+ *   etude inspect FILE   sizes, parameters by block, the verdict
+ *   etude inspect RUN    first the run and its checkpoints; then the same for the newest, and
+ *                        whether the run's settings and files belong to it
+ */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
-/* etude plot: curves of what runs have logged, in the terminal, as SVG or as PNG. Reads only, so a
- * run may be training.
+/* etude plot: curves of logged values, in the terminal, as SVG or as PNG. Reads only, so a run may
+ * be training.
  *
- * What is drawn: of each run every series that a name means (history.h), or else the metric by
- * which the best checkpoint is chosen, or the loss. */
+ * For each run it draws every series that a name means (history.h); without a name, the metric of
+ * the best checkpoint, or the loss. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* etude runs: a table of runs, found below directories. Reads only.
+/* etude runs: a table of the runs below directories. Reads only.
  *
- * A damaged run is in the table with what could be read of it, and a warning; the exit code is 3
- * then, when all of the table was printed. */
+ * The table also has damaged runs, with the values that could be read and a warning. The exit code
+ * is then 3, after the whole table was printed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Cells of one colour, whose opacity is the value: light and dark pages show through alike. */
+/* Heat maps: cells of one colour, whose opacity is the value. They look right on light and dark
+ * pages. */
 #include "command/runs/chart.h"
 
 #include <math.h>

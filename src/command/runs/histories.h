@@ -1,9 +1,10 @@
-/* Histories of several runs, for commands that look at them side by side.
+/* Histories of several runs, for commands that compare them.
  *
  *     et_histories all = { .items = NULL };
  *     et_histories_open(&all, &words, &error);
  *     ... all.items[i]->series ...
- *     et_histories_close(&all); */
+ *     et_histories_close(&all);
+ */
 #ifndef ETUDE_COMMAND_RUNS_HISTORIES_H
 #define ETUDE_COMMAND_RUNS_HISTORIES_H
 

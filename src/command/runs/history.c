@@ -1,8 +1,9 @@
-/* Logs grow at their end, and are cut off where a resumed run goes on: then what was read is no
- * more. That is seen by the last line that was read, which stands where it stood or does not: the
- * time is in every line, so a step that was made again has other bytes.
+/* A run's history. Logs grow at their end, and a resumed run cuts them off; then earlier reads are
+ * invalid. The last line that was read shows this, because it is at its old place or not. The time
+ * is in every line, so a repeated step has other bytes.
  *
- * Read by offset and not mapped: a mapping of a file that is cut off meanwhile is a SIGBUS. */
+ * Files are read by offset and not mapped: reading a mapping of a file that was cut off gives
+ * SIGBUS. */
 #include "command/runs/history.h"
 
 #include <errno.h>

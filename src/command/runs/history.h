@@ -1,26 +1,26 @@
-/* A run's history: what it has logged, as series of points by name, with its settings and its
- * sessions. Reads only and takes no lock, so the run may be at work; update reads what came since.
- * A last line that is not ended yet (a kill cut it short, or it is being written) does not count.
+/* A run's history: its logged values, as series of points by name, with settings and sessions.
+ * Reads only and takes no lock, so the run may be training; update reads new lines. A last line
+ * without an end (cut short by a kill, or being written) is ignored.
  *
  *     et_history *history;
  *     et_history_open(&history, "runs/a", &error);
  *     const et_history_series *loss = et_history_find(history, "train.training_loss");
  *     ... loss->points[i] ...
  *     bool anew;
- *     et_history_update(history, &anew, &error);          beside the run at work, now and then
- *     ... anew: all was read again, for what was read before no longer holds;
- *     ... else there are series and points at the ends ...
+ *     et_history_update(history, &anew, &error);          now and then, while the run trains
+ *     ... anew: everything was read again, because earlier points are invalid;
+ *     ... else there are new series and points at the ends ...
  *     et_history_close(history);
  *
- * Names are those of RUN/metrics.jsonl, a dot for each level: {"step": 200, "train":
+ * Names are those of RUN/metrics.jsonl, with a dot for each level: {"step": 200, "train":
  * {"training_loss": 4.1, "time": {"steps_per_second": 8.2}}} has train.training_loss and
- * train.time.steps_per_second. What `--mode continuous_eval` has measured beside the run
- * (RUN/validation/metrics.jsonl) begins with "measured.". Numbers and truth values are points, null
- * is NaN; texts and lists are not read. No name has a control character.
+ * train.time.steps_per_second. Values of `--mode continuous_eval` (RUN/validation/metrics.jsonl)
+ * begin with "measured.". Numbers and truth values are points, null is NaN; texts and lists are
+ * ignored. No name has a control character.
  *
- * Files may be of anyone: a line longer than ET_HISTORY_LINE_MAX, more names than
- * ET_HISTORY_SERIES_MAX, what is no JSON is ET_EFORMAT with file and line; what stands before it
- * has been read then and stays. One thread per value. */
+ * Files may come from anyone. ET_EFORMAT, with file and line: a line longer than
+ * ET_HISTORY_LINE_MAX, more names than ET_HISTORY_SERIES_MAX, or not JSON. Lines before it stay
+ * read. Use a value from one thread. */
 #ifndef ETUDE_COMMAND_RUNS_HISTORY_H
 #define ETUDE_COMMAND_RUNS_HISTORY_H
 

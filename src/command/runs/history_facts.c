@@ -1,4 +1,4 @@
-/* What a history comes to: the best, how long, how far, and how it ended. */
+/* Facts from a history: the best value, the duration, the progress, and the end of the run. */
 #include "command/runs/history.h"
 
 #include <math.h>

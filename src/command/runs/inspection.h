@@ -1,10 +1,11 @@
-/* What a checkpoint holds, gathered before anything of it is shown: sizes by what they are for,
- * parameters by block, the verdict of every checksum.
+/* The contents of a checkpoint, collected before they are shown: sizes by purpose, parameters by
+ * block, the verdict of every checksum.
  *
  *     et_inspection it;
  *     et_inspection_open(&it, path, &error);
  *     ... it.blocks[i].elements, it.damaged ...
- *     et_inspection_close(&it); */
+ *     et_inspection_close(&it);
+ */
 #ifndef ETUDE_COMMAND_RUNS_INSPECTION_H
 #define ETUDE_COMMAND_RUNS_INSPECTION_H
 

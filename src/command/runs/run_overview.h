@@ -1,5 +1,4 @@
-/* The first lines about a run: what it is, how far, how good, from which data, and which
- * checkpoints there are. */
+/* The first lines about a run: kind, progress, quality, data, and checkpoints. */
 #ifndef ETUDE_COMMAND_RUNS_RUN_OVERVIEW_H
 #define ETUDE_COMMAND_RUNS_RUN_OVERVIEW_H
 

@@ -1,11 +1,12 @@
-/* Runs below directories, found by what stands in them (history.h). Names that begin with a dot
- * are passed over, and so are links below what was named; below a run only what has settings of
- * its own is another.
+/* Finds runs below directories by their files (history.h). Names that begin with a dot are skipped,
+ * and so are links below the given directories. Below a run, only a folder with its own settings is
+ * another run.
  *
  *     et_run_list runs = { .items = NULL };
  *     et_run_list_add(&runs, "runs", &error);
  *     ... runs.items[i] ...
- *     et_run_list_release(&runs); */
+ *     et_run_list_release(&runs);
+ */
 #ifndef ETUDE_COMMAND_RUNS_RUN_SEARCH_H
 #define ETUDE_COMMAND_RUNS_RUN_SEARCH_H
 

@@ -1,10 +1,11 @@
-/* Settings of several runs side by side, by dotted path.
+/* Settings of several runs, by dotted path, for comparing them.
  *
  *     et_run_settings settings;
  *     et_run_settings_open(&settings, &histories, &error);
  *     ... of i < settings.count with settings.differs[i]:
  *     ... settings.names[i], et_run_settings_value(&settings, i, run) ...
- *     et_run_settings_close(&settings); */
+ *     et_run_settings_close(&settings);
+ */
 #ifndef ETUDE_COMMAND_RUNS_RUN_SETTINGS_H
 #define ETUDE_COMMAND_RUNS_RUN_SETTINGS_H
 

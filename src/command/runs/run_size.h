@@ -1,4 +1,4 @@
-/* How large a run's model is, without reading its weights. */
+/* The size of a run's model, without reading its weights. */
 #ifndef ETUDE_COMMAND_RUNS_RUN_SIZE_H
 #define ETUDE_COMMAND_RUNS_RUN_SIZE_H
 

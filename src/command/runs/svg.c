@@ -1,6 +1,6 @@
-/* The picture is text of our own: a frame, ticks with labels, a path for each curve, a legend
- * below. Its colours are between light and dark, so that it can be read on any page, whatever the
- * reader has set; where that is dark (prefers-color-scheme) text is lighter. */
+/* Charts as SVG: a frame, ticks with labels, a path for each curve, a legend below. The colours are
+ * readable on light and dark pages; text is lighter if the reader prefers dark pages
+ * (prefers-color-scheme). */
 #include "command/runs/chart.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A braille character is two by four dots, so a plot of 60 by 15 characters has 120 by 60 of them.
- * The dots of a cell are of all curves that cross it, its colour is that of the last. */
+/* Charts in a terminal. A braille character is two by four dots, so a plot of 60 by 15 characters
+ * has 120 by 60 dots. A cell shows the dots of all its curves, in the colour of the last one. */
 #include "command/runs/chart.h"
 
 #include <math.h>
