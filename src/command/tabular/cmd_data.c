@@ -1,12 +1,13 @@
-/* etude data analyze: what is in a table. Reads CSV files once and prints a report. With --output
+/* etude data analyze: facts about a table. Reads CSV files once and prints a report. With --output
  * DIR it writes the two texts that features are fitted from:
  *
  *   files -> et_analyze -> report (standard output), DIR/schema.yaml, DIR/metadata.json
  *
- * A file that is there already and says something else is kept unless --force is given; the report
- * is printed before that is known. Nothing is written of a table that cannot be read to its end.
+ * An existing file with other content is kept unless --force is given; the report is printed
+ * before. If a table cannot be read to its end, nothing is written.
  *
- *   exit code 2: an option; 3: a row, a column, the files; 4: a disk */
+ *   exit code 2: an option; 3: a row, a column, the files; 4: a disk
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* etude export of a table's run: a trained model as what `predict` and et_predictor_open take
- * alone. */
+/* etude export for runs of tables: writes a trained model in a form that `predict` and
+ * et_predictor_open read. */
 #include <etude/predictor.h>
 
 #include "base/alloc.h"

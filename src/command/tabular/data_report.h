@@ -1,6 +1,6 @@
 /* The report of an analysis (data/table/analysis/analyze_report.c) for people: a table of numeric
- * columns with small histograms, one of discrete columns with their most frequent values, and what
- * is suspicious. */
+ * columns with small histograms, a table of discrete columns with their most frequent values, and
+ * suspicious findings. */
 #ifndef ETUDE_COMMAND_TABULAR_DATA_REPORT_H
 #define ETUDE_COMMAND_TABULAR_DATA_REPORT_H
 

@@ -1,11 +1,18 @@
 /* Predictions as lines of text: JSON objects with sorted keys, as TensorFX prints them, or CSV.
  *
- *     {"label": "setosa", "scores": [0.98123, 0.01877, 0.00000]}
- *     label,scores.setosa,scores.versicolor,scores.virginica
- *     setosa,0.98123,0.01877,0.00000
+ *   {"label": "setosa", "scores": [0.98123, 0.01877, 0.00000]}
  *
- * Numbers have five digits behind the point, rounded as printf rounds, or as many as a float32
- * needs to be read back. One thread at a time with one buffer; what is prepared is only read. */
+ *   label,scores.setosa,scores.versicolor,scores.virginica
+ *   setosa,0.98123,0.01877,0.00000
+ *
+ *     et_prediction_lines_open(&lines, predictor, true, false, false, &error);
+ *     et_prediction_lines_begin(&lines, predictor, &out);
+ *     et_prediction_lines_add(&lines, predictor, 0, 1, NULL, &out);
+ *     et_prediction_lines_release(&lines);
+ *
+ * Numbers have five digits after the point, rounded as printf rounds, or as many as a float32 needs
+ * to be read back. Use one buffer from one thread at a time. Threads may share an open
+ * et_prediction_lines; it does not change. */
 #ifndef ETUDE_COMMAND_TABULAR_PREDICTION_LINES_H
 #define ETUDE_COMMAND_TABULAR_PREDICTION_LINES_H
 

@@ -1,11 +1,15 @@
-/* Rows to predict, block by block: of CSV with any delimiter, with a header or not, or of JSON
- * lines. A block has its own copy of what it holds, so that it can be worked on while the next one
- * is read; a bad row stands in it with its message.
+/* Reads rows for prediction, block by block: CSV with any delimiter, with or without a header, or
+ * JSON lines. A block has a copy of its data, so one thread can work on it while another reads the
+ * next. A bad row is in its block with its message.
  *
- *     et_row_reader_open(&reader, &options, encoder, &error);
- *     while (!(status = et_row_reader_next(reader, &block, &error)) && block.count) ...
+ *     if (et_row_reader_open(&reader, &options, encoder, &error)) ...
+ *     et_row_block_open(&block, options.rows, encoder, &error);
+ *     while (!(status = et_row_reader_next(reader, &block, &error)) && block.count)
+ *         printf("%d rows\n", (int)block.count);
+ *     et_row_block_release(&block);
+ *     et_row_reader_close(reader);
  *
- * One thread at a time; a block is used by any one. */
+ * Use a reader from one thread at a time; a block may go to any thread. */
 #ifndef ETUDE_COMMAND_TABULAR_ROW_READER_H
 #define ETUDE_COMMAND_TABULAR_ROW_READER_H
 

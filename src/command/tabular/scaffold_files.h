@@ -1,5 +1,5 @@
-/* The files that `scaffold` writes, as they stand in tasks/tabular/scaffold/; @NAME@ in them is the
- * project's name. The array is made from them by CMake. */
+/* The files that `scaffold` writes, from command/tabular/scaffold/; @NAME@ in them is the project's
+ * name. CMake makes the array from the files. */
 #ifndef ETUDE_COMMAND_TABULAR_SCAFFOLD_FILES_H
 #define ETUDE_COMMAND_TABULAR_SCAFFOLD_FILES_H
 

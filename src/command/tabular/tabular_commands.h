@@ -1,4 +1,4 @@
-/* Commands of tables, for the kind's table of them. */
+/* The commands for tables, for the table of commands of their kind of task. */
 #ifndef ETUDE_COMMAND_TABULAR_TABULAR_COMMANDS_H
 #define ETUDE_COMMAND_TABULAR_TABULAR_COMMANDS_H
 

@@ -1,4 +1,4 @@
-/* The row of the table of kinds. */
+/* The kind of task for tables: its row. */
 #include "tasks/tabular/tabular_kind.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* The largest batch whose plan fits into so much memory, by trying: what a batch needs grows with
- * it, but not by a known law, so that candidates come from the two that are nearest.
+/* Finds the largest batch whose plan fits into a given memory, by trying. Memory grows with the
+ * batch, but not by a known law, so each candidate comes from the two nearest results.
  *
  *     et_batch_fit fit = et_batch_fit_begin(budget, 4096);
  *     do
  *         bytes = needed_by(fit.batch);
  *     while (et_batch_fit_note(&fit, bytes, false));
- *     use(fit.fits);                                        0: not even the smallest fits
+ *     use(fit.fits);                                        0: even the smallest does not fit
  */
 #ifndef ETUDE_COMMAND_TRAINING_BATCH_FIT_H
 #define ETUDE_COMMAND_TRAINING_BATCH_FIT_H

@@ -1,5 +1,5 @@
-/* etude train: which mode it is. Those that train are training.c's, those that only watch a run
- * watching.c's, the one that does both finetuning.c's. */
+/* etude train: chooses the mode. training.c has the modes that train, watching.c those that follow
+ * a run, finetuning.c the mode that does both. */
 #include "command/command.h"
 #include "command/training/finetuning.h"
 #include "command/training/processes/roles.h"

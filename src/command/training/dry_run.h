@@ -1,17 +1,17 @@
-/* train --dry-run: all that a training would do before its first step, and a few steps to see how
- * long it would take; in a directory of its own below TMPDIR, which goes again.
+/* train --dry-run: everything that a training does before its first step, and a few steps to
+ * estimate the duration; in a temporary directory below TMPDIR.
  *
  *     et_dry_run dry = { .kind = kind, .run = "runs/a" };
- *     et_dry_run_open(&dry, &error);                  dry.directory is there
+ *     et_dry_run_open(&dry, &error);                  makes dry.directory
  *     ...                                             task and trainer are opened in it
  *     et_dry_run_measure(&dry, &facts, &error);       result on standard output
  *     et_dry_run_close(&dry);                         also if it was not opened
  *
- * A run that is there is not touched: its files that weights belong to are copied, its newest
- * weights loaded, and what counts is what is left to do.
+ * An existing run does not change: the files that belong to its weights are copied, its newest
+ * weights are loaded, and the estimate is for the remaining steps.
  *
- * Ranks try together, in a directory that rank 0 makes and all must see: each measures its memory
- * and its steps, and rank 0 says what all have measured. */
+ * Ranks measure together, in a directory that rank 0 makes and all must see: each measures its
+ * memory and steps, and rank 0 prints the results of all. */
 #ifndef ETUDE_COMMAND_TRAINING_DRY_RUN_H
 #define ETUDE_COMMAND_TRAINING_DRY_RUN_H
 

@@ -1,6 +1,6 @@
-/* settings -> task -> trainer -> weights -> evaluator -> values. The store's weights change from
- * checkpoint to checkpoint, all else is opened once. A task reads its files in a directory: those
- * of an export that is one file stand in one of ours while it is opened. */
+/* settings -> task -> trainer -> weights -> evaluator -> values. Everything is opened once; only
+ * the store's weights change from checkpoint to checkpoint. A task reads its files in a directory,
+ * so the files of an export in one file are put into a temporary directory while it is opened. */
 #include "command/training/evaluation.h"
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
-/* A trained model on its validation data, as training measures it, beside a run that may be at
- * work: nothing of it is locked or written. An export will do: data are where its settings say.
+/* Evaluates a trained model on its validation data, as training does, while the run may be
+ * training: the run is neither locked nor written. An export works too: its settings name the data.
  *
  *     et_evaluation evaluation = { .model_dir = "runs/a", .experiment = &experiment };
  *     et_evaluation_open(&evaluation, &error);            task, data, parameters
  *     et_evaluation_load(&evaluation, NULL, &error);      weights: the newest checkpoint's
  *     et_evaluation_run(&evaluation, logs, &error);       logs: a dict
- *     et_evaluation_close(&evaluation);                   also if it was not opened */
+ *     et_evaluation_close(&evaluation);                   also if it was not opened
+ */
 #ifndef ETUDE_COMMAND_TRAINING_EVALUATION_H
 #define ETUDE_COMMAND_TRAINING_EVALUATION_H
 

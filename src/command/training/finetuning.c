@@ -1,9 +1,9 @@
-/* settings -> wait for the other run -> checkpoint by checkpoint: train, values, files. The line in
- * eval/ is written last, which makes a checkpoint done: what a kill leaves before it is trained on,
- * or written again with the same content.
+/* settings -> wait for the other run -> for each checkpoint: train, values, files. The line in
+ * eval/ is written last and marks a checkpoint as done: after a kill before it, training resumes,
+ * or the files are written again with the same content.
  *
- * Ranks train together. Rank 0 says which checkpoint is next and when the wait is over; it alone
- * keeps values and files. */
+ * Ranks train together. Rank 0 decides which checkpoint is next and when the wait is over; only
+ * rank 0 writes values and files. */
 #include "command/training/finetuning.h"
 
 #include <dirent.h>

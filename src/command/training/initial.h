@@ -1,16 +1,16 @@
-/* --init: a new run begins with the weights of another one, and with what they need of it.
+/* --init: a new run begins with the weights of another one, and with the files that belong to them.
  *
  *     et_initial initial = { .from = "runs/a" };
- *     et_initial_find(&initial, &arena, &error);                     which file, whose run
+ *     et_initial_find(&initial, &arena, &error);                     finds the file and its run
  *     et_initial_begin(&initial, &experiment, program, &arena, &error);   without --experiment
- *     et_initial_apply(&initial, &experiment, &arena, &error);       before what is set by hand
- *     et_initial_inherit(&initial, &experiment, &arena, &error);     behind it
+ *     et_initial_apply(&initial, &experiment, &arena, &error);       before the user's settings
+ *     et_initial_inherit(&initial, &experiment, &arena, &error);     after the user's settings
  *     et_initial_hand_over(&initial, task);                          when the task is open
  *
- * Weights are those of task.init_checkpoint; a task whose kind has no such setting gets them all
- * the same, but a run of it that has no checkpoint yet begins with them only while --init is typed.
- * Files that they belong to are the other run's unless the settings name others; so are all
- * settings, where there is no experiment. Texts live in the arena. */
+ * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
+ * weights too, but a run without a checkpoint then starts with them only if --init is given again.
+ * Files that belong to the weights are the other run's, unless settings name others. Without an
+ * experiment, all settings are the other run's. Texts live in the arena. */
 #ifndef ETUDE_COMMAND_TRAINING_INITIAL_H
 #define ETUDE_COMMAND_TRAINING_INITIAL_H
 

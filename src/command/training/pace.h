@@ -1,10 +1,11 @@
-/* How long a step of a training takes: a few are done with the weights that are there, which are
- * other ones afterwards. Steps count for three seconds, or until a hundred of them are over, after
- * a first one, which also pays for memory that is touched for the first time. Their mean is what
- * all are taken to last: batches differ, and so do a few of them from the mean of all.
+/* Measures the duration of a training step by running a few; they change the weights. After a first
+ * step, which also touches memory for the first time, steps run for three seconds, but at most a
+ * hundred. The estimate for all steps is their mean: batches differ, so the mean of a few differs
+ * from the mean of all.
  *
  *     trainer->class->start(trainer, &error);
- *     et_pace_measure(&pace, trainer, comm, 1000, &et_stop_requested, &error); */
+ *     et_pace_measure(&pace, trainer, comm, 1000, &et_stop_requested, &error);
+ */
 #ifndef ETUDE_COMMAND_TRAINING_PACE_H
 #define ETUDE_COMMAND_TRAINING_PACE_H
 

@@ -1,10 +1,10 @@
 /* --profile: a trace (base/threads/trace.h) of a window of steps, then a file
- * (formats/events/trace_file.c) and a table of where the time went (engine/exec/profile.h). It is
- * written as soon as the window has passed, by the thread that trains, between two steps; or at the
- * end, if the work ended within the window.
+ * (formats/events/trace_file.c) and a table of times (engine/exec/profile.h). The training thread
+ * writes them between two steps, as soon as the window has passed, or at the end, if the work ends
+ * within the window.
  *
- * A failure to write ends nothing while the work goes on: it is a warning then, and the
- * command's error at the end if the work itself went well. */
+ * A write error does not stop the work: it is a warning, and the command's error at the end if the
+ * work succeeded. */
 #include "command/training/profile.h"
 
 #include <stdio.h>

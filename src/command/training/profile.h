@@ -1,5 +1,5 @@
-/* --profile FILE and --profile-steps A:B: a trace of what a command does, for Perfetto, and a
- * table of where its time went. Without --profile every function here does nothing.
+/* --profile FILE and --profile-steps A:B: a trace of a command for Perfetto, and a table of times.
+ * Without --profile every function here does nothing.
  *
  *     static const et_option options[] = {
  *         ET_OPTION_GROUP(own_options, profiling, et_profiling_options),

@@ -1,8 +1,9 @@
-/* A directory of a command's own, below TMPDIR or else /tmp, which goes again with all that is in
- * it.
+/* A temporary directory of a command, below TMPDIR or else /tmp; closing deletes it with everything
+ * in it.
  *
  *     et_scratch_open(&directory, "etude-dry-run", &error);      /tmp/etude-dry-run.8fK2aQ
- *     et_scratch_close(directory); */
+ *     et_scratch_close(directory);
+ */
 #ifndef ETUDE_COMMAND_TRAINING_SCRATCH_H
 #define ETUDE_COMMAND_TRAINING_SCRATCH_H
 

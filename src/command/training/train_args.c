@@ -1,4 +1,4 @@
-/* The command line of `train`: Etude's words and Model Garden's, from a table. */
+/* The options of `train`, Etude's and Model Garden's, as a table. */
 #include "command/training/train_args.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* What `train` is told on its command line, and the settings that come of it.
+/* The command line of `train`, and the settings from it.
  *
  *     et_train_args *args = call->options;
  *     et_train_args_settle(args, call, &error);
- *     et_train_configure(&experiment, &initial, args, call->program, &arena, &error); */
+ *     et_train_configure(&experiment, &initial, args, call->program, &arena, &error);
+ */
 #ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 

@@ -1,15 +1,15 @@
-/* From words to a run, and from its end to a status. The order is the point:
+/* From options to a run, and from its end to a status. The order matters:
  *
  *   1. settings          experiment, files, --set; checked as a whole, nothing written
  *   2. directory         made, locked; signals only end the process from here to 5
- *   3. claim             a new run's settings are written, an old run's compared with ours
+ *   3. claim             a new run's settings are written, or an existing run's compared
  *   4. task, run         data, graph, plan, newest checkpoint
- *   5. settings again    now that all of it is known to work, unless nothing is left to do;
+ *   5. settings again    written, as everything now works, unless there is nothing left to do;
  *                        signals save from here on
  *   6. training          et_controller_train; then the last save, the profile, one line: what next
  *
- * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
- * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
+ * A failure before 5 leaves an empty directory as it was (model_dir.c). Lines for people go to
+ * standard error through the progress bar, so lines and bar do not mix. */
 #include "command/training/training_private.h"
 
 #include <stdio.h>

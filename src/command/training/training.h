@@ -1,4 +1,4 @@
-/* A training run of the command: modes that train. */
+/* Training runs of the command: the modes that train. */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_H
 

@@ -1,4 +1,4 @@
-/* What a training is made of, in the order in which each part needs those before it. */
+/* Opens the parts of a training, each after the parts that it needs. */
 #include "command/training/training_private.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
-/* What the files of a training share.
+/* A training, for its own files.
  *
  *   training.c         settings, the directory, signals; from begin to end
  *   training_open.c    device, task, trainer, controller
  *   training_recipe.c  settings that follow from the data and the length of the run
- *   training_told.c    what people read */
+ *   training_told.c    lines for people
+ */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 

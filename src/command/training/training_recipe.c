@@ -1,15 +1,14 @@
 /* Settings that follow from the data and the length of the run (systems/modelgarden/recipe.h), for
- * a run that begins:
+ * a new run:
  *
- *   length that is set    the recipe chooses before the data are opened, and that is all
- *   --time-limit          it chooses by a guess of how many updates that is; with the model open a
- *                         few are timed, and it chooses once more by what fits
- *   neither               it chooses the number of passes as well; a few updates are timed, for
- *                         people alone
+ *   length is set         the recipe chooses before the data are opened
+ *   --time-limit          the recipe chooses for an estimated number of updates; then a few updates
+ *                         are timed with the open model, and the recipe chooses again for the time
+ *   neither               the recipe also chooses the number of passes; a few updates are timed
+ *                         only for people
  *
- * Until a run has its length in steps, its settings have it in passes over the data: a start that
- * was cut off there is followed by one that times updates again. A run that resumes has all
- * settings. */
+ * Until a run has its length in steps, its settings have it in passes over the data. If such a
+ * start is cut off, the next start times updates again. A run that resumes has all settings. */
 #include "command/training/training_private.h"
 
 #include <math.h>

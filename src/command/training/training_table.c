@@ -1,5 +1,5 @@
-/* Numbers of a column stand point below point: 12.34 and 9.876 have the same four places, some of
- * them blank. */
+/* The table of a training. Numbers of a column have their points below each other: 12.34 and 9.876
+ * get the same four decimals, some of them blank. */
 #include "command/training/training_table.h"
 
 #include <math.h>

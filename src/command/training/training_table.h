@@ -1,15 +1,15 @@
-/* The table of a training: a row for people at each validation, or each epoch where the run is not
- * validated on its way. A sink (formats/events/sink.h) above the progress bar, and so in train.log;
- * or on standard output, a row for each checkpoint that is measured beside a run.
+/* The table of a training: a row for people at each validation, or each epoch if the run is not
+ * validated meanwhile. It is a sink (formats/events/sink.h) that prints above the progress bar, and
+ * so also to train.log; or to standard output, with a row for each evaluated checkpoint of a run.
  *
  *   table        * = new best log_likelihood; all values: runs/a/metrics.jsonl
  *     step  epoch      loss  log_likelihood   accuracy      time
  *      460     10    0.2445         -0.1953     0.9089      0:04  *
  *    1,840     40    0.2237         -0.1942     0.9067      0:16
  *
- * The loss is the training's: of the log at that step, else the one that the bar shows. Columns are
- * chosen when the first row is written: metrics which that validation has, as many as fit; on a
- * narrow terminal the epoch goes too. Nothing is kept for a resume, which writes a new head. */
+ * The loss is the training loss of the log at that step, else the one of the bar. Columns are
+ * chosen at the first row: metrics of that validation, as many as fit; a narrow terminal drops the
+ * epoch too. Nothing is saved; a resumed run prints a new head. */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_TABLE_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_TABLE_H
 

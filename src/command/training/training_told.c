@@ -1,4 +1,4 @@
-/* What people read of a training: its start, its end. */
+/* Lines for people at the start and the end of a training. */
 #include "command/training/training_private.h"
 
 #include <stdarg.h>

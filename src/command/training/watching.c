@@ -1,9 +1,10 @@
-/* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun yet: its
- * settings are waited for as its checkpoints are. Of the run nothing is locked, written or removed;
- * what continuous_eval measures is kept beside it (readings.h), so that it goes on where it ended.
+/* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun: the command
+ * waits for its settings and its checkpoints. It locks, writes and deletes nothing of the run.
+ * Values of continuous_eval are stored in the run's directory (readings.h), so the command resumes
+ * where it ended.
  *
- * Ranks measure together. Rank 0 says which checkpoint is next and when the wait is over, and keeps
- * the values. */
+ * Ranks evaluate together. Rank 0 decides which checkpoint is next and when the wait is over, and
+ * stores the values. */
 #include "command/training/watching.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* Modes that measure checkpoints of a run which another process may be training. */
+/* The modes that evaluate checkpoints of a run, which another process may be training. */
 #ifndef ETUDE_COMMAND_TRAINING_WATCHING_H
 #define ETUDE_COMMAND_TRAINING_WATCHING_H
 

@@ -1,6 +1,6 @@
-/* All tasks of a cluster on this machine, each in a process and a process group of
- * its own, so that a terminal's signals come to this one alone, once. Signals are waited for, not
- * caught: nothing is kept in a variable of the process. */
+/* Runs all tasks of a cluster on this machine, each in its own process and process group, so a
+ * terminal's signals reach only the calling process, once. Signals are waited for, not caught, so
+ * no variable of the process is needed. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <string.h>

@@ -1,10 +1,11 @@
-/* All tasks of a cluster on this machine: a process for each, with keys that nobody else has and
- * ports of the loopback that the system has chosen. The process that calls waits, hands signals to
- * the master, starts a worker again that was killed, and gives the master's exit code as a status.
- * No process is left when it ends.
+/* All tasks of a cluster on this machine: one process each, with fresh keys and loopback ports that
+ * the system chooses. The calling process waits, passes signals to the master, restarts a worker
+ * that was killed, and returns the master's exit code as a status. When it returns, no process is
+ * left.
  *
  *     et_local_cluster setup = { .workers = 2, .self = payload, .be = be };
- *     return et_local_cluster_run(&setup, &error);                  in every process */
+ *     return et_local_cluster_run(&setup, &error);                  in every process
+ */
 #ifndef ETUDE_COMMAND_TRAINING_PROCESSES_LOCAL_CLUSTER_H
 #define ETUDE_COMMAND_TRAINING_PROCESSES_LOCAL_CLUSTER_H
 

@@ -1,4 +1,5 @@
-/* What the command has for ranks (<etude/comm.h>): who they are, and whether they are alike. */
+/* Ranks (<etude/comm.h>) in the command: opening them, and checking that all have the same
+ * settings. */
 #ifndef ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
 #define ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
 

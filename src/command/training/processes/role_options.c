@@ -1,4 +1,4 @@
-/* What settings say of the tasks of a cluster. */
+/* Settings for the tasks of a cluster. */
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/checksum.h"

@@ -1,8 +1,9 @@
-/* Training by the roles of a cluster, from the command line: which process this is, by TF_CONFIG,
- * or one of those that --distributed starts on this machine.
+/* Training by the roles of a cluster from the command line. TF_CONFIG decides the role of this
+ * process; --distributed starts all roles on this machine.
  *
  *     et_train_args_settle(args, call, &error);
- *     return et_roles_train(call, args, &error); */
+ *     return et_roles_train(call, args, &error);
+ */
 #ifndef ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
 #define ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
 
