@@ -1,5 +1,5 @@
-/* Words of the line are those between blanks, as long as they are as many as the vocabulary saw:
- * what it normalises may join or cut some, and then columns have numbers. */
+/* Words of the line are split at blanks, if their number is that of the vocabulary. If the
+ * vocabulary's normalization has joined or split words, columns have numbers instead. */
 #include "command/translation/attention.h"
 
 #include <stdio.h>

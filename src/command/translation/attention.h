@@ -1,5 +1,5 @@
-/* The decoder's attention for one line and its translation, as a picture: words of the translation
- * beside the rows, of the line above the columns. */
+/* A picture of the decoder's attention for one line and its translation: words of the translation
+ * label the rows, words of the line the columns. */
 #ifndef ETUDE_COMMAND_TRANSLATION_ATTENTION_H
 #define ETUDE_COMMAND_TRANSLATION_ATTENTION_H
 

@@ -1,4 +1,5 @@
-/* etude export: a trained model as what `translate` and et_translator_open take alone. */
+/* etude export for runs of translation: writes a trained model in a form that `translate` and
+ * et_translator_open read. */
 #include <etude/translator.h>
 
 #include "base/alloc.h"

@@ -1,13 +1,13 @@
-/* etude score: hypotheses, a file or standard input, against one file of references, line by line.
- * Prints what sacrebleu prints, signatures included, so that numbers from both can stand in one
- * table.
+/* etude score: compares hypotheses, from a file or standard input, with one file of references,
+ * line by line. Prints the lines of sacrebleu with its signatures, so numbers of both programs can
+ * be in one table.
  *
  *   reference file  --lines--\
  *                             equal counts? -> BLEU, chrF2 [, Model Garden's BLEU] -> stdout
  *   standard input  --lines--/
  *
- * All lines are in memory at once: a corpus score needs only sums, but the counts have to agree
- * before a number is printed. */
+ * All lines are in memory at once: a corpus score needs only sums, but the numbers of lines must
+ * agree before a score is printed. */
 #include <stdint.h>
 #include <unistd.h>
 

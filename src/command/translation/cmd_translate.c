@@ -1,18 +1,17 @@
-/* etude translate: a filter, line in, line out, in the order they came. What is there is taken
- * together, since many sentences sorted by length are decoded fastest; nothing is waited for but
- * the first line of a batch, so that a program that asks line by line is answered line by line. A
- * person at a terminal gets each line answered by itself.
+/* etude translate: a filter from lines to lines, in the order of input. It takes all available
+ * lines together, because many sentences sorted by length are decoded fastest. It only waits for
+ * the first line of a batch, so a program that asks line by line is answered line by line. At a
+ * terminal, each line is answered alone.
  *
- * Options that are not given are those of the run: the defaults of et_translator_options.
+ * Options that are not given have the run's values: the defaults of et_translator_options.
  *
- *   stdin -> lines that are there [at most BATCH] -> translator -> stdout, flushed -> the next
- * lines
+ *   stdin -> available lines [at most BATCH] -> translator -> stdout, flushed -> the next lines
  *
- * A translation depends on its line alone (one that is drawn on its number as well), so the size of
- * batches changes speed and not a word. So do ranks, which share the lines of a batch: rank 0 reads
- * them for all, and alone writes.
+ * A translation depends only on its line (a sampled one also on the line's number), so the size of
+ * batches changes the speed and no word. The same holds for ranks, which divide the lines of a
+ * batch: rank 0 reads for all, and only rank 0 writes.
  *
- * Plain translations are printed alone, all else as result_lines.h has it. */
+ * Plain translations are printed alone, other results as in result_lines.h. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

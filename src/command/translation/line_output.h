@@ -1,10 +1,10 @@
-/* Where a command's lines go: standard output, flushed after each write, or a file that is there
- * only when it is whole. Of several ranks rank 0's alone go there.
+/* Output of lines: standard output, flushed after each write, or a file that becomes visible when
+ * it is complete. With several ranks only rank 0 writes.
  *
- *     et_line_output output;
  *     et_line_output_open(&output, path, comm, &error);    path NULL: standard output
  *     et_line_output_write(&output, &text, &error);
- *     status = et_line_output_close(&output, status, &error); a failure leaves no file */
+ *     status = et_line_output_close(&output, status, &error);   after a failure there is no file
+ */
 #ifndef ETUDE_COMMAND_TRANSLATION_LINE_OUTPUT_H
 #define ETUDE_COMMAND_TRANSLATION_LINE_OUTPUT_H
 

@@ -1,5 +1,5 @@
-/* Lines into memory. Files go through data/text/text.c; standard input cannot: it may be a terminal
- * or a pipe, and text.c reads regular files only. So it is read here, under the same rules:
+/* Reads lines into memory. data/text/text.c reads files; standard input may be a terminal or a
+ * pipe, and text.c reads only regular files. So standard input is read here, with the same rules:
  * UTF-8, LF or CR LF, a byte order mark at the start, at most ET_TEXT_LINE_MAX bytes, no NUL. */
 #include "command/translation/lines.h"
 

@@ -1,4 +1,5 @@
-/* Lines of text for commands: all of standard input, or of files as the library reads them. */
+/* Lines of text for commands: all lines of standard input, or of files as the library reads
+ * them. */
 #ifndef ETUDE_COMMAND_TRANSLATION_LINES_H
 #define ETUDE_COMMAND_TRANSLATION_LINES_H
 

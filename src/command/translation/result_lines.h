@@ -1,15 +1,15 @@
-/* How results of lines are written: as text, or as JSON.
+/* Prints results of lines, as text or as JSON.
  *
  *     et_result_lines how = { .scores = true };
- *     et_result_lines_print(&text, found, lines.count, 0, &how);
+ *     et_result_lines_print(&text, found, lines, 0, &how);
  *
- *     Ein Hund rennt.                                          a result alone
- *     Ein Hund rennt. ||| 0-0 1-1 2-2                          alignments, source word - target
- * word 0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204     several of a line, or with scores
- *     {"line": 0, "hypotheses": [{"text": "Ein Hund rennt.", "score": -0.9204,
- *         "log_probability": -1.8301, "alignment": [[0, 0], [1, 1], [2, 2]]}]}        as JSON
+ *   Ein Hund rennt.                                              one result
+ *   Ein Hund rennt. ||| 0-0 1-1 2-2                              with alignments, source-target
+ *   0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204         several results, or with scores
+ *   {"line": 0, "hypotheses": [{"text": "Ein Hund rennt.", "score": -0.9204,
+ *    "log_probability": -1.8301, "alignment": [[0, 0], [1, 1], [2, 2]]}]}       as JSON
  *
- * JSON stands on one line, with numbers in full; the alignment is there where it was asked for. */
+ * JSON is on one line, with full numbers; "alignment" is there if it was requested. */
 #ifndef ETUDE_COMMAND_TRANSLATION_RESULT_LINES_H
 #define ETUDE_COMMAND_TRANSLATION_RESULT_LINES_H
 

@@ -1,10 +1,8 @@
-/* Prints scores as sacrebleu (Post 2018, "A call for clarity in reporting BLEU scores") does:
- * the value with its parts, and the signature, which says by what rules it was made. Two lines,
- * BLEU and chrF2; a third where asked for, Model Garden's own uncased BLEU, which has no
- * signature and so gets a name.
+/* Prints scores as sacrebleu does (Post 2018, "A call for clarity in reporting BLEU scores"): the
+ * value with its parts, and the signature, which gives the rules. Two lines, BLEU and chrF2, and on
+ * request a third: Model Garden's uncased BLEU, which has no signature and so gets a name.
  *
- * Both lists of lines are checked by the scores themselves for UTF-8; counts were compared
- * before. */
+ * The scores check both lists of lines for UTF-8; the caller has compared the numbers of lines. */
 #include "command/translation/scores.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* Scores of hypotheses against references, printed as sacrebleu does: for `score` and
- * `evaluate`. */
+/* Scores of hypotheses and references, printed as by sacrebleu: for `score` and `evaluate`. */
 #ifndef ETUDE_COMMAND_TRANSLATION_SCORES_H
 #define ETUDE_COMMAND_TRANSLATION_SCORES_H
 

@@ -1,14 +1,15 @@
-/* What commands that translate have in common: a translator with its bar and its profile, by as
- * many ranks as were started. Rank 0 alone shows, and writes what options name.
+/* The common part of commands that translate: a translator with progress bar and profile, for any
+ * number of ranks. Only rank 0 shows the bar and writes output files. A command's table has the
+ * options of the search as a group; after its checks the command calls:
  *
- *     ... ET_OPTION_GROUP(own_options, work, et_translating_search_options) in the command's table
- * ... et_translating_take_options(&work); int status = et_translating_join(&work, &error);
- *     ... outputs are checked, files are read ...
+ *     et_translating_take_options(&work);
+ *     int status = et_translating_join(&work, &error);
  *     if (!status)
  *         status = et_translating_open(&work, STDERR_FILENO, &error);
- *     ... work.translator ...
+ *     if (!status)
+ *         status = et_translator_translate(work.translator, lines, count, results, &error);
  *     status = et_translating_close(&work, status, &error);
- *     return et_ranks_leave(work.options.comm, call->program, status, &error);
+ *     status = et_ranks_leave(work.options.comm, call->program, status, &error);
  */
 #ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATING_H

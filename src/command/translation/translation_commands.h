@@ -1,4 +1,4 @@
-/* Commands of translation, for the kind's table of them. */
+/* The commands for translation, for the table of commands of their kind of task. */
 #ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATION_COMMANDS_H
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATION_COMMANDS_H
 

@@ -1,4 +1,4 @@
-/* The row of the table of kinds. */
+/* The kind of task for translation: its row. */
 #include "tasks/translation/translation_kind.h"
 
 #include "command/translation/translation_commands.h"

@@ -1,13 +1,13 @@
-/* Requests in a queue, and a thread that answers as many of them together as fit.
+/* Requests in a queue, and a thread that answers as many as possible together.
  *
- *     jobs of one thread --put--> queue, bounded --> batches of one group --service--> done
- * --take-->
+ *   one thread's jobs --put--> bounded queue --> batches of one group --service--> done --take-->
  *
- * The service is opened, used and closed by the batcher's thread, which OpenMP's threads belong to.
- * A batch has what waits, the oldest first, of its group; where batches are large it is waited a
- * little for as much as the last one had, since those who were answered together ask again
- * together. As many items are taken as can be answered in a part of the time that one may wait, by
- * the rate so far: who is late then is late by little. put, take and withdraw are one thread's. */
+ * The batcher's thread opens, uses and closes the service; OpenMP's threads belong to this thread.
+ * A batch has the waiting requests of one group, the oldest first. After a large batch the batcher
+ * waits a little for as many items again, because clients answered together tend to ask again
+ * together. A batch has as many items as can be answered in a part of the allowed waiting time, at
+ * the measured rate, so later requests are only a little late. Only one thread calls put, take and
+ * withdraw. */
 #ifndef ETUDE_COMMAND_WEB_BATCHER_H
 #define ETUDE_COMMAND_WEB_BATCHER_H
 

@@ -1,15 +1,15 @@
-/* The runs below a directory, as a page that follows them asks for: their histories (history.h),
- * kept up to date, and what of them is said as JSON. Reads only.
+/* The runs below a directory, for a page that follows them: keeps their histories (history.h) up to
+ * date and prints them as JSON. Reads only.
  *
  *     et_board *board;
  *     et_board_open(&board, program, "runs", &error);
- *     et_board_update(board);              as often as one likes: no more is done than is of use
+ *     et_board_update(board);              any number of times; repeats no work too soon
  *     et_board_runs(board, &out);
  *     et_board_close(board);
  *
- * A run has a number that stays while the board is open. Its log may be cut off when it is resumed
- * from a checkpoint: its generation is another then, and points that were read before do not count.
- * One thread. */
+ * A run keeps its number while the board is open. If its log is cut off because the run resumed
+ * from a checkpoint, its generation changes, and points that were read before are invalid. One
+ * thread. */
 #ifndef ETUDE_COMMAND_WEB_BOARD_H
 #define ETUDE_COMMAND_WEB_BOARD_H
 

@@ -1,4 +1,5 @@
-/* All runs in a line each, and points: printed without a tree between, as there may be many. */
+/* All runs, a line each, and points. They are printed directly, without a tree of values, because
+ * there may be many. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

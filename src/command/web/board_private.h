@@ -1,5 +1,5 @@
-/* What the files of the board share: board.c (which runs, and what of them is new), board_points.c
- * (all runs, their points), board_run.c (one run). */
+/* The board, for its own files: board.c (finding runs and their news), board_points.c (all runs,
+ * their points), board_run.c (one run). */
 #ifndef ETUDE_COMMAND_WEB_BOARD_PRIVATE_H
 #define ETUDE_COMMAND_WEB_BOARD_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* One run: its settings, who trained when, the end of its log, its samples. */
+/* One run: its settings, its sessions, the end of its log, its samples. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-/* etude serve: answers requests over HTTP with a trained model, whatever kind of task it is of: the
- * kind's row says what answers (etude/service.h). Prints its address, a line, on standard output
- * once it answers; a stop is heard from then on, and what was accepted by then is answered. */
+/* etude serve: answers HTTP requests with a trained model of any kind of task; the kind's row has
+ * the service (etude/service.h). When it can answer, it prints its address on standard output, one
+ * line. From then on a stop signal is handled, and requests accepted before it are answered. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,11 @@
-/* etude watch: a page that follows the runs below a directory: curves, samples as they come,
- * throughput, warnings. Reads only; what is asked for is read when it is asked for, so a page that
- * nobody has open costs nothing. The page is one, made of the files in watch/, and a part of the
- * program; it loads nothing from elsewhere.
+/* etude watch: a web page that follows the runs below a directory: curves, new samples, throughput,
+ * warnings. Reads only, and only when the page asks, so it costs nothing while no page is open. The
+ * page is built from the files in watch/ and is a part of the program; it loads nothing from
+ * elsewhere.
  *
- *     GET /            the page             POST /api/points   what came since
- *     GET /api/runs    all runs             GET /api/run?id=N, /api/sample?id=N&name=... */
+ *     GET /            the page             POST /api/points   new points
+ *     GET /api/runs    all runs             GET /api/run?id=N, /api/sample?id=N&name=...
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

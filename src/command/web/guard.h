@@ -1,13 +1,13 @@
-/* Who may ask a server. Three checks of a request's headers:
+/* Access control of a server. Three checks of a request's headers:
  *
- *   Host            an address in numbers, localhost, this machine's name or one of `hosts`. A page
- *                   from elsewhere that has its own name point here (DNS rebinding) says another.
- *   Origin          the server's own, where a browser sends one: no page of another site asks, nor
+ *   Host            a numeric address, localhost, this host's name or one of `hosts`. A page from
+ *                   elsewhere whose own name points here (DNS rebinding) has another Host.
+ *   Origin          the server's own, if a browser sends one: no page of another site may ask, nor
  *                   one of another port of this machine.
- *   Authorization   "Bearer TOKEN", where there is a token. Compared in a time that does not depend
- *                   on where it differs.
+ *   Authorization   "Bearer TOKEN", if there is a token. The time of the comparison does not depend
+ *                   on where the tokens differ.
  *
- * Everything is borrowed; nothing here keeps a state. */
+ * Everything is borrowed; there is no state. */
 #ifndef ETUDE_COMMAND_WEB_GUARD_H
 #define ETUDE_COMMAND_WEB_GUARD_H
 

@@ -1,10 +1,11 @@
-/* The socket that a server listens on. Addresses are numbers, IPv4 or IPv6 ("127.0.0.1", "::1",
- * "0.0.0.0"), and "localhost": no name is looked up.
+/* The listening socket of a server. Addresses are numbers, IPv4 or IPv6 ("127.0.0.1", "::1",
+ * "0.0.0.0"), or "localhost"; no name is looked up.
  *
  *     et_listener listener;
  *     if (et_listener_open(&listener, "127.0.0.1", 8080, &error)) ...
  *     puts(listener.url);                            "http://127.0.0.1:8080/"
- *     et_listener_close(&listener); */
+ *     et_listener_close(&listener);
+ */
 #ifndef ETUDE_COMMAND_WEB_LISTEN_H
 #define ETUDE_COMMAND_WEB_LISTEN_H
 

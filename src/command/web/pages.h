@@ -1,4 +1,5 @@
-/* The pages of `etude watch` and `etude serve`. CMake makes each of the parts in its folder. */
+/* The pages of `etude watch` and `etude serve`. CMake makes each page from the parts in its
+ * folder. */
 #ifndef ETUDE_COMMAND_WEB_PAGES_H
 #define ETUDE_COMMAND_WEB_PAGES_H
 

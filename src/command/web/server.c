@@ -1,19 +1,20 @@
-/* The loop over libmicrohttpd, which parses requests and writes answers; the only file that knows
- * it. It runs in the caller's thread (MHD_run over an epoll descriptor), so handlers need no locks.
+/* The HTTP server with libmicrohttpd, which parses requests and writes answers. Only this file uses
+ * the library. It runs in the caller's thread (MHD_run with an epoll descriptor), so handlers need
+ * no locks.
  *
- *   headers --judge--> body, kept or dropped --> handle --> answered, or suspended until it is
+ *   headers --judge--> body, kept or dropped --> handle --> answered, or suspended until answered
  *
- * A request that is refused is still read to its end, within the bounds: an answer that is sent
- * before may be lost with the rest of what a client sends. One whose end is not certain is not
- * read, and its connection is closed: what follows could be taken for a request that nobody made.
- * What is refused before it is a request (a line that is none, a header that cannot be) is the
- * library's, with an answer of its own.
+ * A refused request is still read to its end, within the bounds: an answer that is sent earlier may
+ * be lost with the rest of the client's data. If the end of a request is uncertain, it is not read
+ * and its connection is closed, because the following bytes could be mistaken for another request.
+ * The library itself refuses input that is no request (an invalid line or header), with its own
+ * answer.
  *
- * Invariants: (1) a request is freed when its connection is through with it, never while somebody
- * has it to answer: connections of those are suspended, and the library leaves them alone; (2) time
- * counts for a connection from when it was accepted, or its last answer was out, to the whole
- * request, and again from the reply on; (3) beyond the most connections there are no two that have
- * sent no whole request. */
+ * Invariants: (1) a request is freed when its connection has finished with it, never before its
+ * answer: until then its connection is suspended, and the library does not touch it. (2) The time
+ * limit of a connection runs from the accept, or from the end of its last answer, to the whole next
+ * request, and again from the reply on. (3) There is at most one connection above the limit that
+ * has sent no whole request. */
 #include "command/web/server.h"
 
 #include <microhttpd.h>

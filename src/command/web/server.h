@@ -1,5 +1,5 @@
-/* An HTTP server in the thread that calls it: nothing of it runs beside. Requests are handed on
- * whole, by a table of routes, and answered then or later.
+/* An HTTP server that runs in the caller's thread. It passes whole requests to a table of routes;
+ * they are answered then or later.
  *
  *     static const et_http_route routes[] = {
  *         { "GET", "/health", true, health, NULL },
@@ -14,15 +14,15 @@
  *         et_http_run(http, 0.5);
  *     et_http_close(http);
  *
- * What it refuses itself: hosts, origins and tokens (guard.h), unknown paths and methods, headers
- * and bodies that are too long, bytes 0 in a path. Errors are JSON, {"error": "..."}. Where it is
- * not certain where a request ends (its length is said twice, another Transfer-Encoding than
+ * The server itself refuses wrong hosts, origins and tokens (guard.h), unknown paths and methods,
+ * headers and bodies that are too long, and 0 bytes in a path. Errors are JSON, {"error": "..."}.
+ * If the end of a request is uncertain (two different lengths, a Transfer-Encoding other than
  * chunked), it is refused and the connection is closed.
  *
- * Connections, bytes of each and the time that a request may take to arrive and an answer to leave
- * are bounded. At the most connections a new one takes the place of the oldest that has sent no
- * whole request (half of one, or none since its last answer); where all have, it waits to be
- * accepted. */
+ * The number of connections, their bytes, and the times for a request to arrive and an answer to
+ * leave are limited. At the limit of connections, a new one replaces the oldest without a whole
+ * request (a part of one, or none since its last answer). If there is none, the new connection
+ * waits to be accepted. */
 #ifndef ETUDE_COMMAND_WEB_SERVER_H
 #define ETUDE_COMMAND_WEB_SERVER_H
 

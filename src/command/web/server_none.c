@@ -1,5 +1,5 @@
-/* In place of server.c where libmicrohttpd was absent at build time: nothing can be opened, so
- * nothing else is ever called. */
+/* Replaces server.c in a build without libmicrohttpd: opening always fails, so the other functions
+ * are never called. */
 #include "command/web/server.h"
 
 int et_http_open(et_http **out, et_listener *listener, const et_http_options *options,

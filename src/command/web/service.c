@@ -1,4 +1,4 @@
-/* What services share: the values of a request's JSON. */
+/* Reads values from a request's JSON, for all services. */
 #include <etude/service.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,11 @@
-/* One thread has HTTP and everything here; the batcher's thread only says that something is done.
+/* Requests of a service. One thread has HTTP and everything here; the batcher's thread only reports
+ * finished jobs.
  *
- *   et_http --handle--> job: parsed, checked by the service --> batcher --> replied to --> freed
+ *   et_http --handle--> job: parsed, checked by the service --> batcher --> answered --> freed
  *
- * Jobs stand in a list in the order of their deadlines, which is that of their coming. One whose
- * deadline passed is answered with 504 at once, and one whose client has gone is given up. If the
- * batch of such a job is at work by then, the service is told and leaves it out. */
+ * Jobs are in a list by deadline, which is also the order of arrival. A job past its deadline is
+ * answered with 504 at once, and a job whose client has disconnected is dropped. If its batch is
+ * already being computed, the service is told to skip the job. */
 #include "command/web/serving.h"
 
 #include <etude/version.h>

@@ -1,10 +1,11 @@
-/* A service over HTTP: requests to jobs, jobs to a batcher, what is answered back to who asked.
+/* A service over HTTP: requests become jobs, jobs go to a batcher, and answers go back to the
+ * clients.
  *
  *     POST /NAME     of the service's class        GET /metrics   for Prometheus
- *     GET /          what there is, as JSON        GET /health    200, or 503 once it ends
+ *     GET /          an overview, as JSON          GET /health    200, or 503 once it ends
  *
- * 503 with Retry-After: the queue is full, or the server ends. 504: the deadline passed. What was
- * accepted is answered, also after a stop was asked for. */
+ * 503 with Retry-After: the queue is full, or the server is ending. 504: the deadline has passed.
+ * Accepted requests are answered, also after a stop signal. */
 #ifndef ETUDE_COMMAND_WEB_SERVING_H
 #define ETUDE_COMMAND_WEB_SERVING_H
 

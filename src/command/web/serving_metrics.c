@@ -1,5 +1,5 @@
-/* The text format of Prometheus 0.0.4: for each metric help, type and values; buckets count what is
- * up to their limit, so each holds those before it. */
+/* Metrics in Prometheus' text format 0.0.4: help, type and values of each metric. A bucket counts
+ * everything up to its limit, so it includes the buckets before it. */
 #include "command/web/serving_metrics.h"
 
 #include <etude/version.h>

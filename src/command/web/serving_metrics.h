@@ -1,4 +1,4 @@
-/* What a server counts, and the text that Prometheus reads. One thread. */
+/* Counters of a server, and their text for Prometheus. One thread. */
 #ifndef ETUDE_COMMAND_WEB_SERVING_METRICS_H
 #define ETUDE_COMMAND_WEB_SERVING_METRICS_H
 

@@ -1,5 +1,5 @@
-/* What a request's headers say of its body: the type of Content-Type, in UTF-8, and that nothing is
- * compressed. Parsed as RFC 9110 has it (8.3, 5.6.6); nothing here keeps a state. */
+/* The headers of a request that describe its body: the type of Content-Type, in UTF-8, and no
+ * compression. Parsed as in RFC 9110 (8.3, 5.6.6); there is no state. */
 #ifndef ETUDE_COMMAND_WEB_TYPE_H
 #define ETUDE_COMMAND_WEB_TYPE_H
 

@@ -1,12 +1,13 @@
-/* What commands with a server share: the options that say where it listens and who may ask, and
- * what they say of it. Without --listen nobody outside this machine can; with it a token is asked
- * for, which is read from a file or made, and then shown once.
+/* The common options of commands with a server: address and access, and the lines about them.
+ * Without --listen only this machine can connect. With --listen a token is required; it is read
+ * from a file, or made and shown once.
  *
  *     static const et_option options[] = { ET_WEB_OPTIONS(own_options, web, PORT), ET_OPTION_END };
  *     ...
  *     et_web_open(&web, &args, &error);       the port is ours; web.listener and web.guard are used
  *     et_web_tell(&web, "predict", &error);
- *     et_web_close(&web); */
+ *     et_web_close(&web);
+ */
 #ifndef ETUDE_COMMAND_WEB_WEB_H
 #define ETUDE_COMMAND_WEB_WEB_H
 
