@@ -1,5 +1,5 @@
-/* Samples from arrays in memory: row i of each array is sample i. A row begins a stride behind the
- * one before it, which is its own size, but for windows, which overlap. */
+/* Samples from arrays in memory: row i of each array is sample i. A row begins one stride after the
+ * previous one. The stride is the size of a row, except for windows, which overlap. */
 #include "data/batches/source.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* A batch is one block: the struct, its pointers, and the arrays in the layout's order, each padded
- * to whole cache lines, the sample numbers last. So a copy is one memcpy of everything behind the
- * pointers. */
+/* A batch is one block of memory: the struct, its pointers, and the arrays in the layout's order,
+ * each padded to whole cache lines, then the sample numbers. So copying a batch is one memcpy of
+ * everything after the pointers. */
 #include <string.h>
 
 #include <etude/data.h>

@@ -1,24 +1,26 @@
-/* The order of data, made from counted random numbers, in three levels:
+/* The order of data, from counted random numbers, in three levels:
  *
  *   epoch   order = permutation(seed, epoch)         all samples
  *   pool    order[begin .. end), sorted by size      about 256 batches of them
  *   batch   a run of the sorted pool that fits the capacities; the runs in random order
  *
- * Example: sizes of a pool 5 3 9 3 8 with capacity 10 -> sorted 3 3 5 8 9 -> cuts [3 3] [5] [8]
- * [9] -> say [8] [3 3] [9] [5].
+ * Example: sizes of a pool 5 3 9 3 8 with capacity 10 -> sorted 3 3 5 8 9 -> cuts [3 3] [5] [8] [9]
+ * -> for example [8] [3 3] [9] [5].
  *
- * Sorting brings samples of like size together, so that a step's work is even and a batch holds
- * as many as fit; sorting within a pool and not all of the data keeps epochs different; shuffling
- * batches keeps sizes from rising through a pool. Without sorting, pools are whole batches and
- * batches come in the order of the samples: only an epoch's last one is short.
+ * Sorting puts samples of similar size together, so steps have equal work and a batch holds as many
+ * samples as possible. Sorting pools, not all of the data, keeps epochs different. Shuffling
+ * batches keeps sizes from increasing through a pool. Without sorting, pools are whole batches, and
+ * batches come in the order of the samples: only the last one of an epoch is short.
  *
  * Invariants:
- *   (1) the position names the next batch: epoch, pool, batch, each less than what there is;
+ *
+ *   (1) the position names the next batch: epoch, pool, batch, each below its count;
  *   (2) order is that of loaded_epoch; pool, sizes, sorted, starts and batch_order are those of
  *       loaded_pool in it;
- *   (3) what comes depends on the fingerprint and the position only, so a position is restored
- *       by making its epoch and pool again: no batch before it is replayed;
- *   (4) nothing is allocated after open. */
+ *   (3) the following batches depend only on the fingerprint and the position. Restoring a
+ *       position makes its epoch and pool again; no earlier batch is replayed;
+ *   (4) nothing is allocated after open.
+ */
 #include <string.h>
 
 #include <etude/data.h>

@@ -1,12 +1,14 @@
 /* A pass as a list of batches: which [samples] has the samples of batch b at starts[b] to starts[b
- * + 1]. It is made when the pass begins, by going through the samples once; waiting [rooms] are
- * those that lie in buckets meanwhile, each bucket's own part.
+ * + 1]. The list is made when the pass begins, by going through the samples once. Meanwhile waiting
+ * [rooms] has the samples in buckets, one part for each bucket.
  *
  * Invariants:
- *   (1) the position names the next batch: epoch and batch, which is less than what there is;
+ *
+ *   (1) the position names the next batch: epoch and batch, each below its count;
  *   (2) which and starts are those of loaded_epoch;
- *   (3) what comes depends on fingerprint and position only;
- *   (4) nothing is allocated after open. */
+ *   (3) the following batches depend only on fingerprint and position;
+ *   (4) nothing is allocated after open.
+ */
 #include "data/batches/bucketed.h"
 
 #include <string.h>

@@ -1,17 +1,16 @@
-/* Batches by length bucket, as TensorFlow's group_by_window and Model Garden's data loader make
- * them: samples go in the pass's order into the bucket of their length, and a bucket that has as
- * many as it takes is a batch. One bucket is Model Garden's static batching.
+/* Batches by length bucket, as in TensorFlow's group_by_window and Model Garden's data loader.
+ * Samples go, in the order of the pass, into the bucket for their length; a full bucket is a batch.
+ * One bucket is Model Garden's static batching.
  *
  *     et_bucket buckets[ET_BUCKETS_MAX];
  *     int count = et_buckets_scaled(buckets, 64, 24576);
  *     et_bucketed_options options = { .buckets = buckets, .count = count, .shuffle = true };
  *     if (et_bucketed_open(&source, samples, &options, &error)) ...
  *
- * A sample's length is that of its longest kind. What lies in buckets at the end of a pass are the
- * pass's last batches, the shortest first: none is left out, and a pass is whole. Batches are
- * packed all the same: what a padded batch would pad with is not there. Order, position and
- * ownership as et_batches_open; a pass's batches are laid out when it begins, from lengths alone.
- */
+ * The length of a sample is that of its longest kind. At the end of a pass the rests in the buckets
+ * are the last batches, the shortest first: no sample is left out. Batches are packed as always,
+ * without padding. Order, position and ownership as for et_batches_open. The batches of a pass are
+ * planned when it begins, from lengths only. */
 #ifndef ETUDE_DATA_BATCHES_BUCKETED_H
 #define ETUDE_DATA_BATCHES_BUCKETED_H
 

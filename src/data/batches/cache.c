@@ -1,4 +1,4 @@
-/* A pass over a source, kept as arrays: a growing one for each field. */
+/* A pass over a source, kept as arrays: one growing array for each field. */
 #include <string.h>
 
 #include <etude/flows.h>

@@ -1,11 +1,11 @@
-/* Decorators that choose and mix samples by number. Each turns a pick of its own numbers into picks
- * of the samples within, CHUNK at a time, in their order; nothing has a position.
+/* Decorators that choose and mix samples by number. Each maps a pick of its own numbers to picks of
+ * the inner samples, CHUNK at a time, in order. None has a position.
  *
- * A mix of weights w[p] over passes of `count` samples: part p gives quota[p] = count w[p] / sum w
- * of a pass (by largest remainders), spread as evenly as they go: number n belongs to the part
- * whose next due time is the earliest (see make_turns). In pass e it gives its samples number
- * e quota + j, j from 0; number m of a part is member m % size of the part's permutation m / size,
- * so a part's samples come all before any comes again. */
+ * A mix with weights w[p] and passes of `count` samples: part p gives quota[p] = count w[p] / sum w
+ * samples of a pass (by largest remainders), spread as evenly as possible: number n belongs to the
+ * part whose next due time is the earliest (see make_turns). In pass e it gives its samples number
+ * e quota + j, j from 0. Number m of a part is member m % size of the part's permutation m / size,
+ * so all samples of a part are used before any is used again. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
-/* Invariants:
- *   (1) `next` is the position that gives batch again, as long as waits; else what is saved is the
- *       source's own position;
- *   (2) batch->epoch == pass for every batch that next has given. */
+/* Cursors over passes of a source. Invariants:
+ *
+ *   (1) while `waits`, the saved position is `next`, which gives the batch again; otherwise it
+ *       is the source's own position;
+ *   (2) batch->epoch == pass for every batch that next has returned.
+ */
 #include "data/batches/cursor.h"
 
 #include "data/batches/source.h"

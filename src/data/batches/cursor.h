@@ -1,7 +1,7 @@
-/* A cursor: a source, a batch that it is read into, and where it stands.
+/* A cursor: a source, the batch that it is read into, and the position.
  *
- * The data come in passes. A pass is over when the source ends, or when the epoch of its batches
- * changes: then the batch that was read waits, as the first of the next pass. */
+ * Data come in passes. A pass ends when the source ends, or when the epoch of its batches changes:
+ * then the batch that was read waits, as the first of the next pass. */
 #ifndef ETUDE_DATA_BATCHES_CURSOR_H
 #define ETUDE_DATA_BATCHES_CURSOR_H
 

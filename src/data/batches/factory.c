@@ -1,9 +1,11 @@
-/* A source from a program's iterator. Its position is a pass, how many batches of it were given,
- * and how many rows they had, which number the samples.
+/* A source from a program's iterator. Its position is a pass, the number of batches taken from it,
+ * and the number of their rows, which number the samples.
  *
  * Invariants:
- *   (1) made: the iterator of pass `epoch` is there and `batch` batches of it were taken;
- *   (2) not made: the next batch makes it and leaves out that many. */
+ *
+ *   (1) made: the iterator of pass `epoch` exists, and `batch` batches of it were taken;
+ *   (2) not made: the next batch makes the iterator and skips that many batches.
+ */
 #include <stdio.h>
 #include <string.h>
 

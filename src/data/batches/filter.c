@@ -1,5 +1,5 @@
-/* Filters ask once for each sample and keep the numbers of those that pass: what is left is a
- * subset, and has no position. Arrays are split by numbers, too. */
+/* Filters call the program once for each sample and keep the numbers of the accepted samples: the
+ * result is a subset and has no position. Splits of arrays also work by numbers. */
 #include <string.h>
 
 #include <etude/flows.h>

@@ -1,7 +1,7 @@
 /* Fields of several samples, or of several sources, side by side in one batch.
  *
- * Kind 0, the samples, is one for all; the others of each part come one behind another: the kinds
- * 1 2 of a part and 1 of the next are 1 2 3. A mask that a part has after another is that one. */
+ * Kind 0, the samples, is common. The other kinds follow part by part: kinds 1 2 of one part and 1
+ * of the next become 1 2 3. If several parts have a mask, the batch has the first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Interleaving is a permutation of the samples of all parts put one behind the other, made once.
- * The rule is tf.data's: slots 0 to cycle - 1 are visited in turn; one that is empty takes the next
- * part; each gives up to `block` samples. A part is found to have ended when it is asked for one
- * more than it has: then its slot is empty, and is filled when the turn comes round again. */
+/* Interleaving is a permutation of the samples of all parts, concatenated; it is computed once. The
+ * rule is tf.data's: slots 0 to cycle - 1 are visited in turn. An empty slot takes the next part.
+ * Each slot gives up to `block` samples. The end of a part is noticed when one more sample is asked
+ * for: then its slot is empty until its next turn. */
 #include <string.h>
 
 #include <etude/records.h>

@@ -1,19 +1,21 @@
-/* Two queues of the same slots:
+/* Reading ahead. Two queues of the same slots:
  *
  *   empty --take--> thread fills (inner.next, inner.position) --put--> full
  *     ^                                                             |
  *     +------------------ put <-- next copies out <-- take ---------+
  *
- * A batch carries the position behind it, so position says where the reader is and not how far the
- * thread has read ahead. next copies rather than lending the slot: the caller's arrays stay
- * where the plan's inputs are bound.
+ * A batch carries the position after it, so position gives the place of the reader, not of the
+ * thread that reads ahead. next copies the slot instead of lending it, because the plan's inputs
+ * are bound to the caller's arrays.
  *
  * Invariants:
- *   (1) while the thread runs, inner is the thread's alone;
- *   (2) every slot is in exactly one place: a queue, the thread's hand or next's;
- *   (3) the thread never waits for `full`, which has room for every slot; it waits for `empty`,
- *       and ends when that is finished or `full` stopped;
- *   (4) the first failure is kept: after it every next returns it. */
+ *
+ *   (1) while the thread runs, only the thread uses inner;
+ *   (2) every slot is in exactly one place: a queue, the thread, or next;
+ *   (3) the thread never waits for `full`, which has room for every slot. It waits for `empty`,
+ *       and ends when `empty` is finished or `full` is stopped;
+ *   (4) the first failure is kept: every later next returns it.
+ */
 #include <string.h>
 
 #include <etude/data.h>

@@ -1,8 +1,9 @@
-/* Decorators that see each batch go by: `watch` tells a trace, `map` changes it. Every method calls
- * the one of the source within. Spans count batches from 1, as this source makes them, which is
- * ahead of what training uses where something reads ahead:
+/* Decorators that see each batch: `watch` reports it to a trace, `map` changes it. Every other
+ * method calls the inner source's. Spans count batches from 1 as this source makes them; if
+ * something reads ahead, the count is ahead of the training:
  *
- *   batches -> watch -> prefetch:   spans on the thread that fills, batch by batch */
+ *   batches -> watch -> prefetch:   spans on the thread that fills, batch by batch
+ */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/batches/source.h"

@@ -1,5 +1,6 @@
-/* What is drawn anew in each pass. Element e of a sample is element e of a stretch of its own in
- * the numbers of (seed, epoch): stretches are whole blocks of four, so a block is made once. */
+/* Random values that differ in each pass. Element e of a sample is element e of the sample's
+ * stretch of the numbers of (seed, epoch). Stretches are whole blocks of four, so each block is
+ * computed once. */
 #include <float.h>
 #include <math.h>
 

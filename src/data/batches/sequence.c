@@ -1,4 +1,4 @@
-/* Integers that rise or fall evenly: sample i is start + i step. */
+/* An arithmetic sequence of integers: sample i is start + i step. */
 #include <stdio.h>
 
 #include <etude/flows.h>

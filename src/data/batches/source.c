@@ -1,5 +1,5 @@
-/* Calls through the classes, in one place each, and positions: a list of named numbers, the same
- * whatever decorators stand around a source. */
+/* Calls of source classes, and positions: a list of named numbers, the same for any decorators
+ * around a source. */
 #include "data/batches/source.h"
 
 #include <stdio.h>

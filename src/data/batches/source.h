@@ -1,5 +1,5 @@
-/* What <etude/data.h> and flows.h leave to the library: sources as parts of a state, and decorators
- * that only the library uses. */
+/* Sources, for the library, beyond <etude/data.h> and flows.h: sources as parts of a state, and
+ * internal decorators. */
 #ifndef ETUDE_DATA_BATCHES_SOURCE_H
 #define ETUDE_DATA_BATCHES_SOURCE_H
 

@@ -1,5 +1,5 @@
-/* Sources of a data set, and reading them: the rows of files or of a frame as samples, batches of
- * samples, so many passes of them, made ahead where that is asked for. */
+/* Sources of a data set, and reading them: the rows of files or of a frame as samples, their
+ * batches and passes, read ahead on request. */
 #include <string.h>
 
 #include "base/alloc.h"

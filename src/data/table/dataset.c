@@ -1,5 +1,5 @@
-/* A data set is an encoder and the sources that are read through it. Schema, metadata and features
- * are copied or loaded, so that nothing of the caller's has to outlive it but frames. */
+/* A data set: an encoder and the sources that are read with it. Schema, metadata and features are
+ * copied or loaded, so only frames of the caller must outlive it. */
 #include "data/table/dataset.h"
 
 #include <string.h>

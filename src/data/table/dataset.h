@@ -1,4 +1,4 @@
-/* What <etude/dataset.h> leaves to the library's own parts. */
+/* Data sets, for the library, beyond <etude/dataset.h>. */
 #ifndef ETUDE_DATA_TABLE_DATASET_H
 #define ETUDE_DATA_TABLE_DATASET_H
 

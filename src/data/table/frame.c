@@ -1,5 +1,5 @@
-/* Schema and metadata of arrays that are all there: everything is exact. A column's numbers, or its
- * texts, are sorted once; minimum, maximum, quantiles, or entries and counts, are read off. */
+/* Schema and metadata of arrays in memory; all values are exact. A column's numbers or texts are
+ * sorted once. Then minimum, maximum and quantiles, or entries and counts, are read off. */
 #include "data/table/frame.h"
 
 #include <math.h>

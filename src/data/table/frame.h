@@ -1,4 +1,4 @@
-/* Frames, which are arrays in memory, as tables. */
+/* Frames as tables. A frame is arrays in memory. */
 #ifndef ETUDE_DATA_TABLE_FRAME_H
 #define ETUDE_DATA_TABLE_FRAME_H
 

@@ -1,11 +1,12 @@
-/* An entry of the index is where a record's data begins and how long it is: 16 bytes a record. A
- * file's entries stand together, so a record's file is found by halving.
+/* The records of a list of files. An entry of the index has the begin and length of a record's
+ * data: 16 bytes per record. The entries of a file are together, so a record's file is found by
+ * binary search.
  *
  *   plain        map it, walk it
- *   GZIP         FOLDER/<checksum of its packed bytes>.tfrecord is there and sound: map and walk
- *                that; else unpack into it; no folder, or no room there: unpack into memory
+ *   GZIP         if FOLDER/<checksum of its packed bytes>.tfrecord exists and is undamaged, map and
+ *                walk that; else unpack into it; without a folder or space, unpack into memory
  *
- * What is unpacked is framed again as it was, so one walk serves all. */
+ * Unpacked records keep their frames, so one walk works for all. */
 #include "data/table/record_files.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* The records of a list of files as they lie in memory: plain files mapped, GZIP files unpacked
- * into memory, or into a folder under the checksum of their packed bytes and mapped from there, so
- * that the next start need not unpack. One pass over all of it finds the records and checks them.
- * Read-only after open. Part of records.c. */
+/* The records of a list of files in memory. Plain files are mapped. GZIP files are unpacked into
+ * memory, or into a folder under the checksum of their packed bytes and mapped from there, so the
+ * next start need not unpack. One pass over everything finds and checks the records. Read-only
+ * after open. Part of records.c. */
 #ifndef ETUDE_DATA_TABLE_RECORD_FILES_H
 #define ETUDE_DATA_TABLE_RECORD_FILES_H
 

@@ -1,11 +1,12 @@
-/* Samples from records. Opening reads every record once: it is parsed, each declared feature is
- * looked at (there, of its kind, as many values as the shape has, integers that fit), and what
- * batches are planned by is kept: 16 bytes a record, 4 for each of its variable fields. Filling a
- * batch parses the record again, into a block as large as the hungriest record needed, so that no
- * memory is asked for; what was found sound can fail there only if the file was changed.
+/* Samples from records. Opening reads every record once: it parses the record and checks each
+ * declared feature (present, right kind, as many values as the shape has, integers that fit). It
+ * keeps the sizes for planning batches: 16 bytes per record, and 4 for each of its variable fields.
+ * Filling a batch parses the record again, into a block as large as the largest record needed, so
+ * no memory is allocated. It can fail only if the file was changed.
  *
- *   layout   the declared fields in their order, behind a variable one its offsets, then the mask
- *   kind 0   samples; each variable field is a kind of its own */
+ *   layout   the declared fields in their order, after a variable one its offsets, then the mask
+ *   kind 0   samples; each variable field is a separate kind
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* Rows are encoded straight into where they stay. A row, in memory or in a file that is mapped:
+/* A table in memory or in a file. Rows are encoded directly into their final place. A row:
  *
  *   item of field 0 | item of field 1 | ... | its line, uint32
  *
- * all of 4 bytes or several, in the order of the layout. A batch of shuffled rows then touches one
- * place for each. Rows of a file stand together, so a row's file is found by halving. */
+ * all of 4 bytes or a multiple, in the order of the layout. So a batch of shuffled rows touches one
+ * place for each row. Rows of a file are together, so a row's file is found by binary search. */
 #include "data/table/table.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
 /* Tables as samples: the rows of files or arrays, encoded once, numbered in their order. A row is
- * kept as its fields' items side by side, in memory or in a file that is mapped: batches are equal.
+ * stored as the items of its fields side by side, in memory or in a mapped file; both give equal
+ * batches.
  *
  *     et_table_options options = { .paths = files };
  *     if (et_table_open(&samples, encoder, &options, &error)) ...
  *
- * The encoder may be freed after that. Samples describe themselves as "train.csv:17". Equal rows
- * have equal fingerprints, whatever files they came from. */
+ * The encoder may be freed after that. A sample describes itself as "train.csv:17". Equal rows have
+ * equal fingerprints, from any files. */
 #ifndef ETUDE_DATA_TABLE_TABLE_H
 #define ETUDE_DATA_TABLE_TABLE_H
 

@@ -1,6 +1,7 @@
-/* The file's name says which files are read how; its key what they hold. So a file that changes
- * has its rows made again in the same place, and rows of nothing are not left behind. What was read
- * and sound is noted beside it (encoded_seen), so that the next start reads neither. */
+/* The cache of a table's rows. The file's name depends on the paths and options, its key on the
+ * contents. So when a file changes, its rows are made again in the same place, and no unused rows
+ * remain. A note (encoded_seen) records what was read and undamaged, so the next start reads
+ * neither text nor rows. */
 #include "data/table/table_cache.h"
 
 #include <string.h>

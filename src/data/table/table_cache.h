@@ -1,5 +1,5 @@
-/* Where the rows of a table are kept that do not fit into memory: a file in a folder, by what they
- * are made from: the files' contents, the encoder, how they are read. Part of table.c. */
+/* The cache of a table whose rows do not fit into memory: a file in a folder, identified by what
+ * the rows are made from: contents of the files, encoder, options of reading. Part of table.c. */
 #ifndef ETUDE_DATA_TABLE_TABLE_CACHE_H
 #define ETUDE_DATA_TABLE_TABLE_CACHE_H
 

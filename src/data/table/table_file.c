@@ -1,6 +1,6 @@
-/* The layout is drawn in table_file.h. Head and rows are multiples of 4 bytes and padded to 8, so
- * that first and foot are aligned in a mapping. A file is looked at in steps, each of which trusts
- * only what those before it found. */
+/* table_file.h has the layout. Head and rows are multiples of 4 bytes and padded to 8, so first and
+ * foot are aligned in a mapping. A file is checked in steps; each step trusts only what the earlier
+ * ones have checked. */
 #include "data/table/table_file.h"
 
 #include <math.h>

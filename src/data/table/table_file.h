@@ -1,15 +1,15 @@
-/* The file of a table whose rows do not fit into memory: what it looks like, writing it, and
- * finding out whether one is sound. Part of table.c.
+/* The file of a table whose rows do not fit into memory: its layout, writing it, and checking it.
+ * Part of table.c.
  *
- * In the machine's byte order (the magic number tells another one apart):
+ * In the machine's byte order (the magic number shows another order):
  *
  *   head      et_table_head, 32 bytes
  *   rows      [rows] of row_size bytes, as table.c has them in memory
  *   first     uint64 [files]: the first row of each file
- *   foot      et_table_foot, 48 bytes: how many there are is known only at the end
+ *   foot      et_table_foot, 48 bytes: counts, known only at the end
  *
- * Nothing else follows. Checksums find accidents; what a file made with intent could do (ids past
- * their tables, numbers that are none) is checked as well. */
+ * Nothing else follows. Checksums find accidental damage. Malicious contents (ids beyond their
+ * tables, NaN) are checked as well. */
 #ifndef ETUDE_DATA_TABLE_TABLE_FILE_H
 #define ETUDE_DATA_TABLE_TABLE_FILE_H
 

@@ -1,5 +1,5 @@
-/* Sources whose batches have other fields than those of the source within: that fills a batch of
- * its own, from which fields are passed on as they are. */
+/* Sources whose batches have other fields than their inner source. The inner source fills a batch
+ * of its own, and unchanged fields are passed on from it. */
 #include "data/batches/source.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
-/* Pairs from lines. Two readers that go in step (source_path and target_path), or one whose
- * lines are cut at their TAB (tsv_path); text.c does the rest: files, gzip, UTF-8, line ends. Or
- * pairs from records: tf.Examples with one string for each side, which is checked as a line is.
+/* Pairs from lines: of two readers in step (source_path and target_path), or of one reader whose
+ * lines are cut at their TAB (tsv_path). text.c handles files, gzip, UTF-8 and line ends. Pairs
+ * also come from records: tf.Examples with one string for each side, which is checked like a line.
  *
  *   help.en: "a house"   help.de: "ein Haus"     ->  ("a house", "ein Haus", 0)
  *   pairs.tsv: "a house<TAB>ein Haus"            ->  the same
  *
- * Lines are paired by their number over all files of a side, so the files of the two sides may
- * be cut at different places; only the sums must agree. An empty line is a pair's side like any
- * other here: what to leave out is encoded_build.c's to say. */
+ * Lines are paired by their number over all files of a side, so the files of the two sides may be
+ * divided differently; only the sums must agree. An empty line is a valid side of a pair here;
+ * encoded_build.c decides what to leave out. */
 #include "data/text/corpus.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* A parallel corpus: pairs of lines that translate each other, from two lists of files (line N
- * of one side translates line N of the other), from one list of files with two columns,
- * source TAB target, or from records of tf.Examples with a string for each side, as Model Garden's
- * data is prepared. Text is as text.h reads it. What is left out of training is decided by
- * what comes after (encoded.h) and counted here.
+/* A parallel corpus: pairs of lines that translate each other. They come from two lists of files
+ * (line N of one side translates line N of the other), from one list of files with two columns,
+ * source TAB target, or from records of tf.Examples with a string for each side, as in Model
+ * Garden's prepared data. text.h describes the text. Later stages (encoded.h) decide what to leave
+ * out of training; it is counted here.
  *
  *     et_corpus *corpus;
  *     et_corpus_pair pair;
@@ -11,7 +11,7 @@
  *         use(pair.source, pair.source_length, pair.target, pair.target_length);
  *     et_corpus_close(corpus);
  *
- * A reader belongs to one thread at a time. */
+ * Use a reader from one thread at a time. */
 #ifndef ETUDE_DATA_TEXT_CORPUS_H
 #define ETUDE_DATA_TEXT_CORPUS_H
 

@@ -1,19 +1,21 @@
-/* Where an encoded corpus comes from, by what costs least:
+/* Opening an encoded corpus, by the cheapest possible way:
  *
- *   1. cache and note    nothing was written since both were found sound: the header is read
- *   2. cache             the text is read for its key, the file is checked whole and mapped
+ *   1. cache and note    no file was written since both were checked: only the header is read
+ *   2. cache             the text is read for its key, the file is checked completely and mapped
  *   3. text              read, encoded by all threads, filtered; then written as the cache
  *
  *   key = XXH3-64(facts, for each list: count, for each file: checksum and length of its bytes)
  *   facts = XXH3-64(version, vocabulary, max_seq_length, max_ratio, deduplicate, keep_all[, limit
  *                   [, the target's vocabulary]])
  *
- * Paths and times are no part of the key: files may be moved or copied. Everything the result
- * depends on is, so a cache is right or not used.
+ * Paths and times are not in the key: files may be moved or copied. Everything that the result
+ * depends on is in the key, so a cache is right or not used.
  *
  * Invariants:
+ *
  *   (1) the parts are either all owned (in memory) or all in the mapping;
- *   (2) a cache is written under the key that the text had both before and after it was read. */
+ *   (2) a cache is written with the key that the text had both before and after it was read.
+ */
 #include "data/text/encoded.h"
 
 #include <string.h>

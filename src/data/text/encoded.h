@@ -1,12 +1,12 @@
-/* An encoded corpus: the pairs that training uses as ids of tokens, in memory or mapped from
- * a cache file, so that a second start reads no text. What is too long, empty, lopsided or a
- * duplicate has been left out and counted.
+/* An encoded corpus: the pairs for training as ids of tokens, in memory or mapped from a cache
+ * file, so that a second start reads no text. Pairs that are too long, empty, lopsided or
+ * duplicates are left out and counted.
  *
- * The cache is keyed by content: the bytes of the text files, of the vocabularies, and the
- * filter. It is a cache: one that does not fit is made anew, one that is damaged too, with a
- * warning; one that can't be written is a warning and nothing else. Text and cache are read to
- * find the key and the cache sound, unless nothing was written since that was done
- * (encoded_seen.h). Layout: encoded_file.h.
+ * The key of the cache covers the contents: bytes of the text files and of the vocabularies, and
+ * the filter. A cache with another key is made again; so is a damaged one, with a warning; a cache
+ * that cannot be written gives only a warning. Finding the key reads the text, and checking the
+ * cache reads the file, unless no file was written since the last check (encoded_seen.h). Layout:
+ * encoded_file.h.
  *
  *     et_encoded *encoded;
  *     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;

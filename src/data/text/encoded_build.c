@@ -1,17 +1,20 @@
-/* Text to ids, in chunks of pairs: read (one thread, gzip and UTF-8 checks), encoded (all
- * threads, a pair at a time; SentencePiece takes most of the time), then filtered and appended
- * in the order of the corpus. So the result is the same for any number of threads, and the first
- * error in the order of the text is the one that is said.
+/* Text to ids, in chunks of pairs: read (one thread, gzip and UTF-8 checks), encoded (all threads,
+ * a pair at a time; SentencePiece takes most of the time), then filtered and appended in the order
+ * of the corpus. So the result is the same for any number of threads, and the first error in the
+ * order of the text is reported.
  *
- * The filter, in this order; the first that applies is counted:
+ * The filter, in this order; the first reason that applies is counted:
+ *
  *   duplicate   both sides equal, byte for byte, those of an earlier pair (deduplicate)
  *   empty       a side without a token
  *   too long    a side of more than max_seq_length tokens, EOS counted
  *   lopsided    longer > max_ratio * shorter, EOS counted in both
- * With keep_all (evaluation) nothing is left out. With a limit it ends when so many are kept.
  *
- * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate 24
- * bytes an entry of a table that is at most half full. */
+ * With keep_all (evaluation) nothing is left out. With a limit, building ends when that many pairs
+ * are kept.
+ *
+ * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate, also 24
+ * bytes per entry of a table that is at most half full. */
 #include "data/text/encoded_build.h"
 
 #include <inttypes.h>

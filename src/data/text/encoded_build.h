@@ -1,5 +1,5 @@
-/* From text to ids: reads a corpus, encodes it on all processors, leaves out what the filter
- * says, and counts. The result does not depend on the number of threads. Part of encoded.c. */
+/* From text to ids: reads a corpus, encodes it on all processors, filters, and counts. The result
+ * does not depend on the number of threads. Part of encoded.c. */
 #ifndef ETUDE_DATA_TEXT_ENCODED_BUILD_H
 #define ETUDE_DATA_TEXT_ENCODED_BUILD_H
 

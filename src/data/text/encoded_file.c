@@ -1,11 +1,11 @@
-/* The layout is drawn in encoded_file.h. Wide elements come before narrow ones and the header is
- * a multiple of 8 bytes, so every array is aligned in a mapping, which begins at a page. The
- * file is used as it lies: nothing is copied or converted at a start.
+/* encoded_file.h has the layout. Wide elements come before narrow ones and the header is a multiple
+ * of 8 bytes, so every array is aligned in a mapping, which begins at a page. The file is used as
+ * it is: a start copies and converts nothing.
  *
- * A file is looked at in three steps, each of which trusts only what those before it found: the
- * header by its own checksum; the sizes in it against the length of the file (before any array
- * is touched); then contents, by checksum and by what they must be. The last is for files that
- * were made, not damaged: an offset or an id out of bounds would read anywhere. */
+ * A file is checked in three steps; each trusts only what the earlier ones have checked: the header
+ * by its own checksum; the sizes in it against the length of the file (before any array is read);
+ * then contents, by checksum and by their rules. The last check is for malicious files: an offset
+ * or an id out of bounds would read anywhere. */
 #include "data/text/encoded_file.h"
 
 #include <stddef.h>

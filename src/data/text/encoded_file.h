@@ -1,7 +1,6 @@
-/* The cache file of an encoded corpus: what it looks like, writing it, and finding out whether
- * one is sound. Part of encoded.c.
+/* The cache file of an encoded corpus: its layout, writing it, and checking it. Part of encoded.c.
  *
- * In the machine's byte order (the magic number tells another one apart):
+ * In the machine's byte order (the magic number shows another order):
  *
  *     header                        et_encoded_header, 160 bytes
  *     offsets   uint64 [2 pairs+1]  of tokens, see et_encoded
@@ -10,8 +9,8 @@
  *     lines     uint32 [pairs]      of each pair in the corpus
  *     tokens    uint16 or uint32 [offsets[2 pairs]]
  *
- * Nothing else follows. Two checksums find accidents; what a file made with intent could still
- * do (offsets that fall, ids past the vocabulary) is checked as well. */
+ * Nothing else follows. Two checksums find accidental damage. Malicious contents (offsets that
+ * decrease, ids beyond the vocabulary) are checked as well. */
 #ifndef ETUDE_DATA_TEXT_ENCODED_FILE_H
 #define ETUDE_DATA_TEXT_ENCODED_FILE_H
 

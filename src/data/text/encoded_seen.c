@@ -1,12 +1,12 @@
-/* A note is 32 bytes beside the cache: what the files looked like (the stamp, a checksum of what
- * stat says of each and of what else the key depends on) and the key that was found for them.
+/* A note is 32 bytes next to the cache: a stamp of the files (a checksum of their stat results and
+ * of everything else that the key depends on), and the key that was found for them.
  *
  *   magic | stamp | key | checksum of these three      uint64 each, the machine's byte order
  *
- * It trusts the clock of the file system: a file whose contents change has another ctime, which
- * no program can set. Two changes within one tick of that clock look like one; so a file is
- * noted only when its last change lies SETTLE_SECONDS back (git does the same for its index:
- * "racy git"). */
+ * The note trusts the clock of the file system: a file whose contents change gets another ctime,
+ * which no program can set. Two changes within one tick of that clock look like one. So a file is
+ * noted only when its last change is SETTLE_SECONDS ago (git does the same for its index: "racy
+ * git"). */
 #include "data/text/encoded_seen.h"
 
 #include <fcntl.h>

@@ -1,11 +1,12 @@
-/* What was checked before. To find the key of a corpus its text is read, and to find its cache
- * sound the whole file: both take the longer the larger they are. When that was done once, a
- * small file beside the cache (PATH.seen) notes what the system said of each file: device, inode,
- * length, times of the last change. While it says the same, the key is taken from there and the
- * cache is trusted, as make and git trust a file that nobody has written. Part of encoded.c.
+/* Notes of earlier checks. Finding the key of a corpus reads its text, and checking its cache reads
+ * the whole file; both take long for large data. After that, a small file next to the cache
+ * (PATH.seen) notes the system's facts about each file: device, inode, length, times of the last
+ * change. While these are the same, the key is taken from the note and the cache is trusted, as
+ * make and git trust an unchanged file. Part of encoded.c.
  *
- * A file changed in the last two seconds is not noted: a change right after might bear the same
- * time. Nothing here is precious: what is missing, damaged or can't be written is not there. */
+ * A file that changed in the last two seconds is not noted: a change right after could have the
+ * same time. Notes are optional: a missing or damaged note, or one that cannot be written, is
+ * ignored. */
 #ifndef ETUDE_DATA_TEXT_ENCODED_SEEN_H
 #define ETUDE_DATA_TEXT_ENCODED_SEEN_H
 

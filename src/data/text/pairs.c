@@ -1,7 +1,7 @@
-/* A pair takes places behind those before it on each side, so offsets rise and no token is between
- * two sentences. Pairs of a shuffled corpus lie where no processor would guess, so the next ones
- * are brought nearer before they are copied: a fetch from memory takes as long as copying some
- * five. */
+/* Packed sentence pairs. On each side a pair follows the pairs before it, so offsets increase and
+ * there is no token between two sentences. Pairs of a shuffled corpus are at unpredictable places,
+ * so the next ones are prefetched before they are copied: fetching one from memory takes as long as
+ * copying about five. */
 #include "data/text/pairs.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Samples of an encoded corpus: sentence pairs, packed as a step of translation consumes them.
+/* Samples of an encoded corpus: sentence pairs, packed as a step of translation needs them.
  *
- * The source sequence of a pair is its tokens and EOS; the target input is the start symbol
- * and the tokens; the labels are the tokens and EOS. So a pair of a and b tokens takes a + 1
- * source and b + 1 target tokens. */
+ * The source sequence of a pair is its tokens and EOS; the target input is the start symbol and the
+ * tokens; the labels are the tokens and EOS. So a pair of a and b tokens takes a + 1 source and b +
+ * 1 target tokens. */
 #ifndef ETUDE_DATA_TEXT_PAIRS_H
 #define ETUDE_DATA_TEXT_PAIRS_H
 

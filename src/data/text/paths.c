@@ -1,5 +1,5 @@
-/* A path is first asked for as it stands. Else it is cut at commas and each part is a path or a
- * pattern. glob's own order goes by the locale, so it is told not to sort. */
+/* A path is first looked up literally. Otherwise it is cut at commas, and each part is a path or a
+ * pattern. glob is told not to sort, because its order depends on the locale. */
 #include "data/text/paths.h"
 
 #include <glob.h>

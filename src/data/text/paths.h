@@ -1,12 +1,12 @@
-/* Which files a setting names: paths, patterns with * or ? (and then [...] and \ as in a shell),
- * and lists of both with commas between, spaces around them aside. The order is that given; what a
- * pattern finds is in the order of its bytes, on every machine. A file that is named twice is read
- * twice. A path that exists as it stands is one file, whatever its name holds.
+/* The files of a setting: paths, patterns with * or ? (and then [...] and \ as in a shell), and
+ * lists of both with commas between; spaces around parts are ignored. Files come in the given
+ * order, those of a pattern in the order of their bytes, on every machine. A file that is named
+ * twice is read twice. A path that exists literally is one file, whatever its name contains.
  *
  *     if (et_paths_match(&files, &given, "task.train_data.source_path", &arena, &error)) ...
  *
- * As Model Garden's match_files, where a path without a pattern is not looked at before it is
- * read; here it is. */
+ * As Model Garden's match_files, except that paths without a pattern are checked here, and there
+ * only when they are read. */
 #ifndef ETUDE_DATA_TEXT_PATHS_H
 #define ETUDE_DATA_TEXT_PATHS_H
 

@@ -2,21 +2,25 @@
  *
  *   file --io/packed--> buffer [1 MiB + 64 KiB] --find_line--> a line
  *
- * A line is given where it lies in buffer, so it is not copied and not terminated; the longest
- * line allowed, its end and a refill fit at once. What is not yet given, a part of one line, is
- * moved to the front before each refill.
+ * A line is returned where it is in the buffer, so it is neither copied nor terminated. The longest
+ * allowed line, its end and a refill fit at once. The rest, a part of one line, is moved to the
+ * front before each refill.
  *
  *   line = { byte except LF } ( LF | CR LF | end of file )
- * A last line without LF counts; a file that ends in LF has no empty line behind it. A CR
- * elsewhere is text, but a file of CRs without any LF is refused: its lines would be one. A byte
- * order mark is skipped at the start of a file only.
  *
- * Whether a file is packed its first two bytes say (RFC 1952: 1f 8b), not its name; what is damage
- * there io/packed says, and the line is added here.
+ * A last line without LF counts; a file that ends in LF has no empty line after it. A CR elsewhere
+ * is text, but a file with CRs and without any LF is refused, because it would be one line. A byte
+ * order mark is skipped only at the start of a file.
+ *
+ * The first two bytes decide whether a file is packed (RFC 1952: 1f 8b), not its name. io/packed
+ * reports damage in packed files, and the line is added here.
  *
  * Invariants:
+ *
  *   (1) begin <= end <= BUFFER_SIZE;
- *   (2) number and path are those of the line given last, so a message names the line after it. */
+ *   (2) number and path are those of the line returned last, so a message names the line after
+ *       it.
+ */
 #include "data/text/text.h"
 
 #include <fcntl.h>

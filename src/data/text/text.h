@@ -1,8 +1,8 @@
-/* Lines of text: any number of files, plain or gzip, read as one stream. Text is UTF-8
- * and checked; a line ends in LF or CR LF or with its file; a byte order mark at the start of a
- * file is skipped. Wrong are invalid UTF-8, NUL bytes, a line of more than ET_TEXT_LINE_MAX bytes,
- * and gzip that is cut or damaged: each an ET_EDATA or ET_EFORMAT that names file and line. Memory:
- * two buffers, however long the files are.
+/* Lines of text: any number of files, plain or gzip, read as one stream. Text is UTF-8 and is
+ * checked. A line ends in LF or CR LF or with its file. A byte order mark at the start of a file is
+ * skipped. Errors, ET_EDATA or ET_EFORMAT with file and line: invalid UTF-8, NUL bytes, a line of
+ * more than ET_TEXT_LINE_MAX bytes, truncated or damaged gzip. Memory: two buffers, for files of
+ * any size.
  *
  *     et_text *text;
  *     et_text_line line;
@@ -11,7 +11,7 @@
  *         use(line.text, line.length);
  *     et_text_close(text);
  *
- * A reader belongs to one thread at a time. */
+ * Use a reader from one thread at a time. */
 #ifndef ETUDE_DATA_TEXT_TEXT_H
 #define ETUDE_DATA_TEXT_TEXT_H
 

@@ -1,12 +1,12 @@
-/* A step of the pass: the next rows are read and cut into pieces at rows' ends; each piece is
- * parsed by one thread, into arrays by column; then each column is added up by one thread, piece
- * after piece.
+/* The pass over a table. In each step the next rows are read and cut into pieces at the ends of
+ * rows. One thread parses each piece into arrays by column. Then one thread adds up each column,
+ * piece after piece.
  *
  *   file --csv--> block --cut--> pieces --parse, in parallel--> classes, numbers, texts by column
  *                                        --add up, columns in parallel--> statistics
  *
- * So a column sees its values in their order, whatever the number of threads and pieces, and bits
- * do not depend on it. The first wrong row is the first of the first piece that has one. */
+ * So a column's values are added in their order, and the bits do not depend on the number of
+ * threads and pieces. The first wrong row is the first one of the first piece that has one. */
 #include "data/table/analysis/analyze.h"
 
 #include <string.h>

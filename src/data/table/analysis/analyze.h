@@ -1,4 +1,4 @@
-/* What is in a table: one pass over CSV files in bounded memory makes the schema and the metadata
+/* Analysis of a table: one pass over CSV files in bounded memory makes the schema and the metadata
  * that features are fitted from, and a report for people.
  *
  *     et_analyze_options options = { .target = "income" };
@@ -7,16 +7,16 @@
  *     et_schema_save(analysis.schema, "schema.yaml", &error);
  *     et_analysis_release(&analysis);
  *
- * Types are what the values are: integers, numbers (real), texts (discrete). A column of numbers
- * with some texts in it, a tenth of its values at most, is numeric, and the report names the first
- * of them; codes that are written as numbers (007, +4930901820, 3E5, integers beyond 2^53) are
- * texts. What is inferred to be an integer takes values with a fraction all the same (`fractions`
- * of the schema). A target of few distinct integers is discrete: classes. Metadata has the
- * quantiles of numbers by a sketch (sketch.h) and the entries of discrete columns; of those that
- * look like an ID (column_use.h) there are none. Results do not depend on the number of threads.
+ * Types come from the values: integers, numbers (real), texts (discrete). A column of numbers in
+ * which at most a tenth of the values are texts is numeric, and the report names the first of these
+ * texts. Codes that look like numbers (007, +4930901820, 3E5, integers beyond 2^53) are texts. A
+ * column inferred as integer still accepts values with a fraction (`fractions` of the schema). A
+ * target with few distinct integers is discrete: classes. Metadata has quantiles of numbers from a
+ * sketch (sketch.h) and the entries of discrete columns, except of columns that look like an ID
+ * (column_use.h). Results do not depend on the number of threads.
  *
  * Memory: 100 KiB for each numeric column of a large table, up to 11 MB for a discrete one with
- * many distinct values, less of each in tables of more than 1,000 or 40 columns; 5 MB a thread. */
+ * many distinct values, less in tables of more than 1,000 or 40 such columns; 5 MB per thread. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
 

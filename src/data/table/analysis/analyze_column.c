@@ -1,4 +1,4 @@
-/* What the report and its suspicions ask of a column's numbers. */
+/* Facts about a column's numbers, for the report and its suspicions. */
 #include <float.h>
 #include <math.h>
 

@@ -1,7 +1,8 @@
-/* The first rows of a file say whether it has a header. Without a schema: no cell of the first row
- * is a number, and there are numbers below one of them, or no cell of it is there again, in its row
- * or below itself. With a schema: half of the cells, or of the fields, are names of fields, or one
- * is and no cell is a number; that is how readers of training data have it (columns.h). */
+/* Finds out from the first rows of a file whether it has a header. Without a schema the first row
+ * is a header if no cell of it is a number and there are numbers below one of them, or if no cell
+ * of it occurs again, in its row or below. With a schema it is a header if half of the cells, or of
+ * the fields, are names of fields, or if one is and no cell is a number; readers of training data
+ * use this rule too (columns.h). */
 #include "data/table/analysis/analyze_private.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
-/* What the parts of analyze share: what the columns are (analyze_head.c), what was added up of them
- * (analyze.c), what is made of it (analyze_report.c, analyze_suspect.c, analyze_column.c,
- * analyze_spelling.c). */
+/* The analysis, for its own files: columns (analyze_head.c), statistics (analyze.c), results
+ * (analyze_report.c, analyze_suspect.c, analyze_column.c, analyze_spelling.c). */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 

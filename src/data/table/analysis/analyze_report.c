@@ -1,4 +1,4 @@
-/* From what was added up to types, schema, metadata and the report:
+/* From statistics to types, schema, metadata and the report:
  *
  *   files, bytes, rows, delimiter, header, target
  *   missing_unmatched: markers of missing values that no value was
@@ -9,7 +9,7 @@
  *               of discrete ones and of few numbers entries (text, count), other (their rest)
  *   suspicious  column, kind (a word), text (a sentence); analyze_suspect.c
  *
- * Shares of a histogram are of all values; those outside of [low, high] are in none. */
+ * Fractions of a histogram are of all values; values outside [low, high] are in none. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Two entries are alike where str.lower() and str.strip() of Python make one text of them. */
+/* Finds entries with similar spelling: str.lower() and str.strip() of Python make them equal. */
 #include "data/table/analysis/analyze_private.h"
 
 #include "base/alloc.h"

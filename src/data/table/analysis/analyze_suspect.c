@@ -1,4 +1,4 @@
-/* What is suspicious of a column: sentences of the report that say what was found, where, and the
+/* Suspicious findings about a column: sentences of the report with the finding, its place, and the
  * cure. */
 #include <math.h>
 #include <stdarg.h>

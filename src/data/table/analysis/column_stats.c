@@ -1,12 +1,12 @@
-/* Numbers are taken by blocks of the sketch's width, counted from the column's first, so that sums
- * do not depend on how values are handed over: a block's mean and squares are added up in eight
- * lanes, and blocks put together by the formula of Chan, Golub, LeVeque (Updating formulae and a
- * pairwise algorithm for computing sample variances, 1979).
+/* Statistics of a column. Numbers are processed in blocks of the sketch's width, counted from the
+ * column's first, so sums do not depend on how values arrive. A block's mean and squares are added
+ * in eight lanes, and blocks are joined by the formula of Chan, Golub, LeVeque (Updating formulae
+ * and a pairwise algorithm for computing sample variances, 1979).
  *
- * A column begins as entries alone: its distinct texts are read once each, and what is known of
- * numbers follows from texts and counts, exactly. That ends with more distinct numbers than classes
- * are of, or more texts than there is room for; what was counted is then added up as if it had come
- * as numbers, text by text. */
+ * A column begins with entries only: each distinct text is parsed once, and facts about numbers
+ * follow exactly from texts and counts. This ends when there are more distinct numbers than classes
+ * can have, or more texts than there is room for. The counts so far are then added as if they had
+ * come as numbers, text by text. */
 #include "data/table/analysis/column_stats.h"
 
 #include <float.h>

@@ -1,6 +1,6 @@
-/* What is added up of one column while a table is read: counts by kind of value, range, moments,
- * quantiles, distinct values, entries, and samples of what looks odd. It depends on the values and
- * their order alone, however they are handed over. One thread at a time. */
+/* Statistics of one column, collected while a table is read: counts by kind of value, range,
+ * moments, quantiles, distinct values, entries, and examples of odd values. Results depend only on
+ * the values and their order, not on how they arrive. Use from one thread at a time. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMN_STATS_H
 #define ETUDE_DATA_TABLE_ANALYSIS_COLUMN_STATS_H
 

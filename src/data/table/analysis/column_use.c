@@ -1,14 +1,14 @@
-/* The rules are such as a person would give as reasons:
+/* The use of columns. The rules, as a person would give them:
  *
  *   no value, or one value                      ignored
  *   texts that are dates                        date
  *   texts, 9 of 10 of them different            ignored: an ID
  *   whole numbers that count the rows           ignored: an ID
- *   other texts, more than half different       embed or one-hot of those that come again
- *   other texts                                 embed or one-hot; hash where entries are not known
- *   other numbers                               what was chosen, or what the metadata is enough for
+ *   other texts, more than half different       embed or one-hot of those that occur again
+ *   other texts                                 embed or one-hot; hash if entries are not known
+ *   other numbers                               the chosen transform, if the metadata allows it
  *
- * and of what is missing in some rows, that it is. */
+ * and, if values are missing in some rows, a feature for that. */
 #include "data/table/analysis/column_use.h"
 
 #include <math.h>

@@ -1,12 +1,12 @@
-/* What is made of the columns of a table: the one verdict that features are inferred by, and the
- * lines that `train` and `data analyze` print of it.
+/* The use of a table's columns: one verdict per column, from which features are inferred, and the
+ * lines that `train` and `data analyze` print.
  *
  *     et_column_use use = et_column_use_infer(field, metadata, &choice);
  *     et_column_use_print(&text, &use, metadata);
  *
  * gives "400 of 400 values differ: looks like an ID, ignored".
  *
- * Values; pure functions of schema, metadata and features. */
+ * Plain values; pure functions of schema, metadata and features. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMN_USE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_COLUMN_USE_H
 

@@ -1,9 +1,9 @@
-/* Which column of a CSV file each value of a row is: by the names of a header, in any order, or by
- * position. Columns that no field has the name of are left alone. A field that is longer than one
- * value has as many columns: "pixels[0]", "pixels[1]", ... in a header.
+/* Maps the values of a CSV row to columns of a schema: by the names of a header, in any order, or
+ * by position. Columns without a field of their name are ignored. A field with several values has
+ * as many columns: "pixels[0]", "pixels[1]", ... in a header.
  *
- * A first row is a header where it says so itself: half of its cells, or of the schema's fields,
- * are names of fields, or one is and no cell is a number. */
+ * The first row is a header if half of its cells, or of the schema's fields, are names of fields,
+ * or if one is and no cell is a number. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMNS_H
 #define ETUDE_DATA_TABLE_ANALYSIS_COLUMNS_H
 

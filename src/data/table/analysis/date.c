@@ -1,5 +1,5 @@
-/* Dates in texts: a part of ISO 8601, as tables have them, and seconds since 1970. What is written
- * is taken as it is, so that an hour is the hour that somebody's clock showed.
+/* Dates in texts: a part of ISO 8601, as in tables, and seconds since 1970. Times are not
+ * converted: an hour is the hour that is written.
  *
  *   date = YYYY-MM-DD [ ( T | blank ) hh:mm [ :ss [ .digits ] ] [ Z | ( + | - ) hh [:] mm ] ]
  *

@@ -1,5 +1,5 @@
-/* Open addressing with linear probing over slots of 8 bytes: half of the hash, and the place. At
- * most half of them are taken, so a search meets an empty one soon. */
+/* Open addressing with linear probing over slots of 8 bytes: half of the hash, and the position. At
+ * most half of the slots are used, so a search soon meets an empty one. */
 #include "data/table/analysis/dictionary.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Places of texts in a list, by hash: what the entries of a column are looked up with. Texts need
- * not be terminated. Does not change once it is made; everything is the arena's. */
+/* Positions of texts in a list, by hash: for looking up the entries of a column. Texts need not be
+ * terminated. A dictionary does not change after it is made; the arena owns everything. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_DICTIONARY_H
 #define ETUDE_DATA_TABLE_ANALYSIS_DICTIONARY_H
 

@@ -1,7 +1,7 @@
-/* Flajolet, Fusy, Gandouet, Meunier: HyperLogLog, AofA 2007: a hash chooses a register by its first
- * bits, and the register keeps the longest run of zeros behind them. The estimate is Ertl's (New
- * cardinality estimation algorithms for HyperLogLog sketches, arXiv 1702.01284, algorithm 6), which
- * has no bias at any size and so needs no tables and no other formula for few values. */
+/* Flajolet, Fusy, Gandouet, Meunier: HyperLogLog, AofA 2007: the first bits of a hash choose a
+ * register, which keeps the longest run of zeros after them. The estimate is Ertl's (New
+ * cardinality estimation algorithms for HyperLogLog sketches, arXiv 1702.01284, algorithm 6). It
+ * has no bias at any size, so it needs no tables and no other formula for few values. */
 #include "data/table/analysis/distinct.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* How many distinct values were seen, in 2^bits bytes: HyperLogLog. Off by 1.04 / sqrt(2^bits) in
- * the root mean square, 1.6 % at 12 bits, and by far less where they are fewer than registers. The
- * order of values does not matter. */
+/* Estimates the number of distinct values in 2^bits bytes: HyperLogLog. The root mean square error
+ * is 1.04 / sqrt(2^bits), 1.6 % at 12 bits, and much less if there are fewer values than registers.
+ * The order of values does not matter. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_DISTINCT_H
 #define ETUDE_DATA_TABLE_ANALYSIS_DISTINCT_H
 

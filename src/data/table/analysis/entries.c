@@ -1,10 +1,10 @@
 /* Anderson, Bevan, Lang, Liberty, Rhodes, Thaler: A high-performance algorithm for identifying
- * frequent items in data streams, IMC 2017: where there is no room the median count is taken off
- * all of them, and who has nothing left makes room. Half of the entries go, so that a text costs
- * constant time on average, and what was taken off is the error of every count.
+ * frequent items in data streams, IMC 2017. When the table is full, the median count is subtracted
+ * from all entries, and entries without a rest are dropped. Half of the entries go, so a text costs
+ * constant time on average. The sum of subtracted counts is the error of every count.
  *
- * Texts of up to 16 bytes are compared by two words alone. Open addressing, at most half full;
- * nothing is removed but all at once. */
+ * Texts of up to 16 bytes are compared as two words. Open addressing, at most half full; entries
+ * are only removed all at once. */
 #include "data/table/analysis/entries.h"
 
 #include <stdlib.h>

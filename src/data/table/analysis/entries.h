@@ -1,7 +1,6 @@
-/* The distinct texts of a column and how often each was there, in bounded memory. Exact up to a
- * limit of distinct texts; beyond it the frequent ones stay: a text that was there more than
- * `error` times among all is kept, and each count is short by `error` at most. One thread at a
- * time. */
+/* The distinct texts of a column and their counts, in bounded memory. Exact up to a limit of
+ * distinct texts. Beyond it the frequent ones stay: a text that occurs more than `error` times is
+ * kept, and each count is too low by at most `error`. Use from one thread at a time. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ENTRIES_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ENTRIES_H
 

@@ -1,17 +1,18 @@
 /* Levels of sorted buffers as digits of a binary counter (Agarwal, Cormode, Huang, Phillips, Wei,
- * Yi: Mergeable Summaries, PODS 2012, 3.1): a full base is sorted and every second value goes on,
- * from the first or the second, as a coin says; two buffers of one level are merged and halved in
- * the same way into one of the next. Each halving moves the rank of a value by at most the weight
- * of one, and by nothing on average: with n values and width w the variance is below n^2 / (2 w^2).
+ * Yi: Mergeable Summaries, PODS 2012, 3.1). A full base is sorted and every second value goes to
+ * the next level, from the first or the second by a random bit. Two buffers of one level are merged
+ * and halved in the same way into one of the next. Each halving moves the rank of a value by at
+ * most the weight of one value, and by nothing on average: with n values and width w the variance
+ * is below n^2 / (2 w^2).
  *
- * From 2^17 values on one of two consecutive values is taken, by a coin, from 2^18 on one of four,
- * and so on (as in Luo, Wang, Yi, Cormode: Quantiles over data streams, VLDB Journal 2016): that
- * adds a deviation of at most 2^-9, and half of it where values come in no order, and most of a
- * long stream costs nothing more.
+ * From 2^17 values on, one of two consecutive values is taken at random, from 2^18 on one of four,
+ * and so on (as in Luo, Wang, Yi, Cormode: Quantiles over data streams, VLDB Journal 2016). This
+ * adds a deviation of at most 2^-9, and half of it if values come in random order; most of a long
+ * stream then costs nothing more.
  *
- * Sorting is by bytes of the numbers' bits in an order that is theirs (sign turned, negative ones
- * complemented), as far as these differ: 27 bits of the range, and what those leave undone by
- * insertion, or by all 64 bits where that takes too long. */
+ * Sorting uses bytes of the numbers' bits in an order of their own (sign inverted, negative ones
+ * complemented), as far as they differ: 27 bits of the range. The rest is done by insertion, or by
+ * all 64 bits if insertion takes too long. */
 #include "data/table/analysis/sketch.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-/* Quantiles of a stream of numbers in fixed memory. Up to 2 * width values are kept as they are, so
- * quantiles of few are exact; of more the rank of any quantile is off by 0.1 % of all values in the
- * root mean square at a width of 1024 (0.05 % up to half a million values), proportionally more at
- * smaller ones. What is kept depends on the values, their order and the seed alone, however they
- * are handed over. At 1024: 16 KiB, and up to 8 KiB for each doubling of the number of values
- * beyond 2048, 100 KiB in all. One thread at a time.
+/* Quantiles of a stream of numbers in fixed memory. Up to 2 * width values are kept, so quantiles
+ * of few values are exact. With more, the root mean square error of a rank is 0.1 % of all values
+ * at a width of 1024 (0.05 % up to half a million values), and proportionally more for smaller
+ * widths. The kept values depend only on the values, their order and the seed, not on how they
+ * arrive. Memory at 1024: 16 KiB, and up to 8 KiB for each doubling of the number of values beyond
+ * 2048, 100 KiB in all. Use from one thread at a time.
  *
  *     et_sketch sketch;
  *     et_sketch_init(&sketch, 1024, 7);

@@ -1,11 +1,13 @@
-/* An encoder is a list of steps: a fitted transform, the values of a row that it reads, and where
- * its columns go. Making one walks the features once, looks up fields, fits, and collects all that
- * disagrees; encoding a row walks the steps.
+/* An encoder is a list of steps: a fitted transform, the values of a row that it reads, and the
+ * position of its columns. Making an encoder goes through the features once, looks up fields, fits,
+ * and collects all contradictions. Encoding a row goes through the steps.
  *
  * Invariants:
- *   (1) a step's values are cells of the schema, and its columns lie within its field's item;
- *   (2) steps stand in the order of fields and of columns, and fill every column of every field;
- *   (3) nothing is written after it is made: rows are encoded by any number of threads. */
+ *
+ *   (1) a step's values are cells of the schema, and its columns are within its field's item;
+ *   (2) steps are in the order of fields and of columns, and fill every column of every field;
+ *   (3) an encoder never changes, so any number of threads may encode rows.
+ */
 #include "data/table/features/encoder.h"
 
 #include <float.h>

@@ -1,14 +1,15 @@
-/* Encoders: from rows of a table to the arrays that a model sees. The same code runs in training
- * and prediction: an encoder is made from schema, metadata and features, three texts that are kept
- * with the model, and from nothing else.
+/* Encoders: from rows of a table to the arrays of a model. The same code runs in training and
+ * prediction. An encoder is made only from schema, metadata and features, three texts that are
+ * stored with the model.
  *
  *     et_encoder_new(&encoder, schema, metadata, features, &error);
  *     const et_layout *layout = et_encoder_layout(encoder);
  *     et_encoder_row(encoder, cells, places, "train.csv:17", &error);
  *
- * Each top feature is a field of the layout by its name: numbers side by side (ET_F32 [width]), ids
- * (ET_I32 [width]), or a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers). A feature of
- * type key is none. Does not change once made; any number of threads may encode. */
+ * Each top-level feature is a field of the layout with its name: numbers side by side (ET_F32
+ * [width]), ids (ET_I32 [width]), or a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers).
+ * Features of type key are no fields. An encoder does not change after it is made; any number of
+ * threads may encode. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 #define ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 

@@ -1,5 +1,5 @@
-/* A set is a copy of specs in an arena, made once all of it was checked. What only schema and
- * metadata can tell (fields that are there, of a type that fits) is the encoder's to find out. */
+/* A set is a copy of specs in an arena, made after all specs were checked. The encoder checks what
+ * needs schema and metadata: that fields exist and their types fit. */
 #include "data/table/features/feature_set.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What <etude/feature_set.h> leaves to the library's own parts. */
+/* Feature sets, for the library, beyond <etude/feature_set.h>. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_FEATURE_SET_H
 #define ETUDE_DATA_TABLE_FEATURES_FEATURE_SET_H
 

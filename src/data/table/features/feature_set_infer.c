@@ -1,5 +1,5 @@
-/* Features from metadata alone: what column_use.h says of each column, numbers beside numbers and
- * ids beside ids. */
+/* Chooses features from metadata alone, by the verdict of column_use.h for each column: numbers go
+ * together, and ids go together. */
 #include <float.h>
 #include <string.h>
 

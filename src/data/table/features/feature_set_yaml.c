@@ -1,6 +1,6 @@
-/* Features as YAML. A file's list becomes specs in an arena, which et_feature_set_make checks and
- * copies. Features that a concat names are looked up and put in its place; a feature that is met
- * again on the way down is a cycle. */
+/* Features as YAML. A file's list becomes specs in an arena; et_feature_set_make checks and copies
+ * them. Features that a concat names are looked up and put in its place. A feature that occurs
+ * again below itself is a cycle. */
 #include <string.h>
 
 #include <etude/value.h>

@@ -1,8 +1,9 @@
 /* Columns by number, a map from their names, and for each column with entries a table from texts to
- * places: open addressing (Knuth, volume 3, 6.4, algorithm L), at most half full, so that a search
- * always ends. Hashes are not kept: entries are short, and comparing the text says it.
+ * positions. The tables use open addressing (Knuth, volume 3, 6.4, algorithm L) and are at most
+ * half full, so a search always ends. Hashes are not stored, because entries are short and
+ * comparing the text is enough.
  *
- * Whoever makes one, program or file, goes through check. */
+ * All metadata, from programs and files, goes through check. */
 #include "data/table/features/metadata.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* What <etude/metadata.h> leaves to the library itself. */
+/* Metadata, for the library, beyond <etude/metadata.h>. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_METADATA_H
 #define ETUDE_DATA_TABLE_FEATURES_METADATA_H
 

@@ -1,4 +1,4 @@
-/* The inverse of the standard normal's distribution function: algorithm AS 241, PPND16 (Wichura,
+/* The inverse of the standard normal distribution function: algorithm AS 241, PPND16 (Wichura,
  * Applied Statistics 37, 1988): quotients of polynomials, near the centre in q = p - 1/2, in the
  * tails in r = sqrt(-log(p)) of the nearer end. Relative error about 1e-16. */
 #include <math.h>

@@ -1,7 +1,7 @@
-/* A schema is a list of fields and a map from their names. Whoever makes one, program or file, goes
- * through check: a file's messages have a line in addition.
+/* A schema is a list of fields and a map from their names. All schemas, from programs and files, go
+ * through check; messages for a file also have the line.
  *
- * A type is what the file says; it has to be said, since a number may well be a class. */
+ * A file must give the type of a field, because a number may be a class. */
 #include "data/table/features/schema.h"
 
 #include <stdio.h>

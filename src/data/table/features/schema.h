@@ -1,4 +1,4 @@
-/* What <etude/schema.h> leaves to the library itself. */
+/* Schemas, for the library, beyond <etude/schema.h>. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_SCHEMA_H
 #define ETUDE_DATA_TABLE_FEATURES_SCHEMA_H
 

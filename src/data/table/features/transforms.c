@@ -1,9 +1,9 @@
 /* A transform is two functions: fit reads what it needs from schema, metadata and spec, and apply
- * writes the columns of a value. Numbers are computed in double and stored as float: what is not
- * finite then is an error, so nothing that is no number gets into a model.
+ * writes the columns of a value. Numbers are computed in double and stored as float. A result that
+ * is not finite is an error, so no NaN gets into a model.
  *
- * standardize, scale and identity are one line, base + (x - offset) / divisor * span, where a
- * constant column has span 0: nothing is divided by zero. */
+ * standardize, scale and identity are one line, base + (x - offset) / divisor * span. A constant
+ * column has span 0, so nothing is divided by zero. */
 #include "data/table/features/transforms.h"
 
 #include <float.h>

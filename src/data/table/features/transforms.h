@@ -1,6 +1,6 @@
-/* Transforms: a table with a row for each (transforms.def). Fitting is reading metadata: a fitted
- * transform is a handful of numbers and a dictionary, and applying it to a value is a function of
- * both alone. Part of encoder.c and feature_set.c. */
+/* Transforms: a table with a row for each (transforms.def). Fitting reads metadata. A fitted
+ * transform is a few numbers and a dictionary; applying it to a value depends only on both. Part of
+ * encoder.c and feature_set.c. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_H
 #define ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_H
 

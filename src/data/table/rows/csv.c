@@ -1,19 +1,21 @@
-/* Bytes become rows through one buffer:
+/* Rows of CSV. Bytes become rows through one buffer:
  *
  *   file --io/packed--> buffer --csv_scan--> a row
  *
- * A row is given where it lies in the buffer. What is not yet given, a part of one row, is moved to
- * the front before each refill, and the buffer grows with the longest row up to ET_CSV_ROW_MAX; a
- * quote that is never closed is known at the end of the file, or there. After a bad row the next
- * one begins behind the line in which the fault is.
+ * A row is returned where it is in the buffer. A partial row is moved to the front before each
+ * refill, and the buffer grows with the longest row up to ET_CSV_ROW_MAX. A quote that is never
+ * closed is found at the end of the file, or at this limit. After a bad row the next one begins
+ * after the line of the fault.
  *
- * libcsv (Debian's libcsv3) was weighed: it calls a function for every byte's state and every cell
- * and was four times slower than the target, takes text behind a closing quote and NUL for text,
- * and knows neither lines nor UTF-8. So the parser is our own (csv_scan).
+ * libcsv (Debian's libcsv3) was not used: it calls a function for every state and every cell and
+ * was four times too slow, accepts text after a closing quote and NUL as text, and knows neither
+ * lines nor UTF-8. So Etude has its own parser (csv_scan).
  *
  * Invariants:
+ *
  *   (1) begin <= end <= capacity;
- *   (2) line is that of begin; contents holds what [begin, end) has, or more. */
+ *   (2) line is that of begin; contents has the kinds of bytes in [begin, end), or more.
+ */
 #include "data/table/rows/csv.h"
 
 #include <errno.h>

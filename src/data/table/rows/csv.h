@@ -1,8 +1,8 @@
-/* Rows of CSV: RFC 4180 with what tables have beside it: any delimiter, quotes around fields with
- * delimiters, line ends and doubled quotes in them, comments, blanks around values, empty lines;
- * LF and CR LF, a byte order mark, gzip. Bad input is an error that names file, line, column and
- * cure: a row with another number of fields, a quote that never ends (the line where it opened),
- * text behind a closing quote, NUL, invalid UTF-8, a row past ET_CSV_ROW_MAX.
+/* Rows of CSV: RFC 4180 and common additions: any delimiter, quotes around fields with delimiters,
+ * line ends or doubled quotes, comments, blanks around values, empty lines; LF and CR LF, a byte
+ * order mark, gzip. Bad input is an error with file, line, column and cure: a row with another
+ * number of fields, a quote that never ends (the line where it opened), text after a closing quote,
+ * NUL, invalid UTF-8, a row longer than ET_CSV_ROW_MAX.
  *
  *     et_csv *csv;
  *     et_csv_row row;
@@ -11,7 +11,7 @@
  *         use(row.cell[0].text, row.cell[0].length);
  *     et_csv_close(csv);
  *
- * Memory: a buffer and the longest row. One thread at a time. */
+ * Memory: a buffer and the longest row. Use from one thread at a time. */
 #ifndef ETUDE_DATA_TABLE_ROWS_CSV_H
 #define ETUDE_DATA_TABLE_ROWS_CSV_H
 

@@ -1,4 +1,4 @@
-/* What is wrong with a row, in words. */
+/* Messages for faults in a row. */
 #include "data/table/rows/csv_scan.h"
 
 #include <stdio.h>

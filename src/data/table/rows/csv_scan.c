@@ -1,16 +1,16 @@
-/* Two ways through a row. The fast one makes a mask of delimiters and line ends of 64 bytes at a
- * time, takes out what is between quotes (bits behind an odd number of quotes, as Langdale and
- * Lemire have it: Parsing gigabytes of JSON per second, VLDB Journal 2019), and each bit that is
- * left ends a cell. It knows cells without quotes and cells with quotes around all of them; rows
- * with any other (doubled quotes, blanks around, quotes within a text) are walked byte by byte.
+/* There are two ways through a row. The fast one makes a mask of delimiters and line ends for 64
+ * bytes at a time and removes those between quotes (bits after an odd number of quotes, as in
+ * Langdale and Lemire: Parsing gigabytes of JSON per second, VLDB Journal 2019). Each remaining bit
+ * ends a cell. The fast way handles cells without quotes and cells that are quoted completely. Rows
+ * with others (doubled quotes, blanks around, quotes within a text) are walked byte by byte.
  *
  *   row    = cell { delimiter cell } ( LF | CR LF )         the last one's LF is put there by csv
  *   cell   = blanks ( quoted blanks | text )
  *   quoted = '"' { any byte but '"' | '""' } '"'
  *   text   = bytes but delimiter, CR, LF that do not begin with '"'; blanks at its end are cut off
  *
- * Blanks are spaces, and tabs where those do not delimit. A quote within text is text: that is
- * unambiguous, and what other readers do. */
+ * Blanks are spaces, and tabs unless they delimit. A quote within text is text, which is
+ * unambiguous and common. */
 #include "data/table/rows/csv_scan.h"
 
 #include <string.h>

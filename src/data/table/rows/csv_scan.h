@@ -1,6 +1,6 @@
-/* What a row of CSV is, over bytes in memory: the scanner behind csv and analyze. It finds one row,
- * its cells and its end, and says what is wrong without words: who knows file and line makes the
- * message (et_csv_fault_fail). One thread at a time; nothing but cells is allocated. */
+/* Scans a row of CSV in memory: the scanner of csv and analyze. It finds one row, its cells and its
+ * end, and reports faults as codes; the caller knows file and line and makes the message
+ * (et_csv_fault_fail). Use from one thread at a time; only cells are allocated. */
 #ifndef ETUDE_DATA_TABLE_ROWS_CSV_SCAN_H
 #define ETUDE_DATA_TABLE_ROWS_CSV_SCAN_H
 

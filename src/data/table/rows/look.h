@@ -1,5 +1,5 @@
-/* What a text looks like for a person, and is not for a reader of numbers: dates, and numbers with
- * separators, a decimal comma or a unit. Pure functions. */
+/* Recognizes texts that people read as dates or numbers, but the reader of numbers does not: dates,
+ * and numbers with separators, a decimal comma or a unit. Pure functions. */
 #ifndef ETUDE_DATA_TABLE_ROWS_LOOK_H
 #define ETUDE_DATA_TABLE_ROWS_LOOK_H
 

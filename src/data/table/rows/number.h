@@ -1,10 +1,10 @@
-/* Numbers in text, as tables have them: exact (the double nearest to what is written, ties to
- * even), the same in every locale, and nothing but decimal numbers:
+/* Numbers in text, as in tables: exact (the nearest double, ties to even), independent of the
+ * locale, and only decimal numbers:
  *
  *   number   = [ + | - ] ( digits [ . [ digits ] ] | . digits ) [ ( e | E ) [ + | - ] digits ]
  *
- * No blanks, no "nan", "inf", 0x1p3, 1_000 or 1,5; what follows a number makes it none. Pure
- * functions. */
+ * No blanks, no "nan", "inf", 0x1p3, 1_000 or 1,5. Text with anything after the number is not a
+ * number. Pure functions. */
 #ifndef ETUDE_DATA_TABLE_ROWS_NUMBER_H
 #define ETUDE_DATA_TABLE_ROWS_NUMBER_H
 

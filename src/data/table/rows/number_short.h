@@ -1,8 +1,8 @@
-/* The way that most numbers go, for who reads very many: up to 16 bytes behind the sign, digits and
- * a point. Eight digits at a time, the first one lowest (Lemire: Number parsing at a gigabyte per
- * second, 2021, after Mula); the point is taken out of them. Exact: integers up to 2^53 and powers
- * of ten up to 10^22 are doubles, so their quotient is rounded once (Clinger: How to read floating
- * point numbers accurately, PLDI 1990). */
+/* The fast parser for most numbers: up to 16 bytes of digits and a point after the sign. It reads
+ * eight digits at a time, the first one lowest (Lemire: Number parsing at a gigabyte per second,
+ * 2021, after Mula), and removes the point. Exact: integers up to 2^53 and powers of ten up to
+ * 10^22 are doubles, so their quotient is rounded once (Clinger: How to read floating point numbers
+ * accurately, PLDI 1990). */
 #ifndef ETUDE_DATA_TABLE_ROWS_NUMBER_SHORT_H
 #define ETUDE_DATA_TABLE_ROWS_NUMBER_SHORT_H
 

@@ -1,4 +1,5 @@
-/* What all rows share, and those of CSV files: each file has its own columns, in its own order. */
+/* The common part of all rows, and rows of CSV files: each file has its own columns, in its own
+ * order. */
 #include "data/table/rows/rows.h"
 
 #include <string.h>

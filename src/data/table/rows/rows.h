@@ -1,11 +1,11 @@
-/* Rows of a table, wherever they come from, one after another: CSV files and streams, JSON lines,
- * tf.Examples in record files, arrays in memory, instances of a program. A row is values in the
+/* Rows of a table from any source, one after another: CSV files and streams, JSON lines,
+ * tf.Examples in record files, arrays in memory, instances of a program. A row has values in the
  * order of an encoder's schema, for the encoder.
  *
  *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
  *         status = et_row_encode(rows, &row, to, &error);
  *
- * A row's values are valid until the next next. One thread at a time. */
+ * A row's values are valid until the next call of et_rows_next. Use from one thread at a time. */
 #ifndef ETUDE_DATA_TABLE_ROWS_ROWS_H
 #define ETUDE_DATA_TABLE_ROWS_ROWS_H
 

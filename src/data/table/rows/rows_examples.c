@@ -1,5 +1,5 @@
-/* A tf.Example as a row: for each field that is read the feature with its key. What a record holds
- * is parsed into an arena, which is given back with the next one. */
+/* tf.Examples as rows: each field that is read gets the feature with its key. A record is parsed
+ * into an arena, which is cleared for the next record. */
 #include "data/table/rows/rows.h"
 
 #include <math.h>

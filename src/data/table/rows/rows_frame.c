@@ -1,4 +1,4 @@
-/* Rows of arrays in memory: field by field the column with its name. */
+/* Rows of arrays in memory: each field reads the column with its name. */
 #include "data/table/rows/rows.h"
 
 #include <math.h>

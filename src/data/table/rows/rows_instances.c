@@ -1,4 +1,4 @@
-/* Instances of a program: each a row of CSV, or a serialized tf.Example. */
+/* Instances of a program as rows: each is a row of CSV, or a serialized tf.Example. */
 #include "data/table/rows/rows.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* JSON lines: an object in each line. Lines are given where they lie in a buffer; whoever parses
- * them may be another thread. A line that cannot be is skipped when the next one is read. */
+/* JSON lines: one object per line. Lines are returned where they are in a buffer; another thread
+ * may parse them. A bad line is skipped when the next one is read. */
 #include "data/table/rows/rows.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
-/* The header of a table's first file, by which columns of its other files are found: they may stand
- * in another order there, but must be the same.
+/* The header of a table's first file. It is used to find the columns of the other files: their
+ * order may differ, but the columns must be the same.
  *
  *     et_same_header_begin(&same, path, &first, &error);
  *     if (et_same_header_is(&same, &other))
  *         status = et_same_header_find(&same, place, path, &other, &error);
  *     et_same_header_release(&same);
  *
- * A column whose name is empty is called by its number (et_column_numbered). */
+ * A column with an empty name has its number as name (et_column_numbered). */
 #ifndef ETUDE_DATA_TABLE_ROWS_SAME_HEADER_H
 #define ETUDE_DATA_TABLE_ROWS_SAME_HEADER_H
 

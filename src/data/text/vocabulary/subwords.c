@@ -1,13 +1,13 @@
-/* A word is the characters of its tokens, of which symbols are made: runs of characters, from
- * starts[i] to starts[i + 1].
+/* Sampling of sub-words. A word is the characters of its tokens. Symbols are runs of characters,
+ * from starts[i] to starts[i + 1].
  *
- *   BPE      single characters, of which neighbours are merged, the pair with the best score first
- *   unigram  ways[i] is the logarithm of the sum of what all segmentations from character i to
- *            the end weigh; from the front, each token is drawn by its share of that
+ *   BPE      single characters, whose neighbours are merged, the pair with the best score first
+ *   unigram  ways[i] is the logarithm of the sum of the weights of all segmentations from character
+ *            i to the end; from the front, each token is sampled by its fraction of the sum
  *            (Scott 2002, "Bayesian methods for hidden Markov models", forward filtering,
  *            backward sampling, here from the other end)
  *
- * Words are short: BPE looks at all pairs in each step. */
+ * Words are short, so BPE looks at all pairs in each step. */
 #include "data/text/vocabulary/subwords.h"
 
 #include <math.h>

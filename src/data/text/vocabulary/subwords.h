@@ -1,16 +1,16 @@
-/* Sub-words drawn at random, so that a sentence is cut into other tokens in each pass over the
- * data: a small corpus teaches more, and rare words are seen in parts that other words have.
+/* Random sub-words: each pass over the data splits a sentence into other tokens. A small corpus
+ * then teaches more, and rare words are seen in parts that other words share.
  *
- *     BPE       each step of merging leaves each merge out with probability rate, and takes the
- *               first of the others: Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: simple
- *               and effective subword regularization", algorithm 1
- *     unigram   a segmentation is drawn with a probability in proportion to its own to the power
- *               of rate: Kudo 2018, "Subword regularization: improving neural network translation
+ *     BPE       each merging step skips each merge with probability rate and makes the first
+ *               remaining one: Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: simple and
+ *               effective subword regularization", algorithm 1
+ *     unigram   samples a segmentation with a probability proportional to its own to the power of
+ *               rate: Kudo 2018, "Subword regularization: improving neural network translation
  *               models with multiple subword candidates", over all of them
  *
- * It begins with a sentence's tokens as the vocabulary has encoded it, and cuts word by word (a
- * word begins at U+2581); what is no text of the vocabulary's own (unknown, a byte, a symbol of
- * the user's) stays as it is, and so does a word of more than ET_SUBWORDS_WORD bytes. */
+ * The input is a sentence's tokens from the vocabulary, split word by word (a word begins at
+ * U+2581). Tokens that are not text of the vocabulary (unknown, a byte, a symbol of the user's)
+ * stay, and so do words of more than ET_SUBWORDS_WORD bytes. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_SUBWORDS_H
 #define ETUDE_DATA_TEXT_VOCABULARY_SUBWORDS_H
 

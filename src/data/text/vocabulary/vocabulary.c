@@ -1,14 +1,13 @@
-/* A vocabulary in two stages: facts (its size, its symbols, its checksum), found in the bytes at
- * opening, and SentencePiece's own model, loaded when the first line asks for it. A run whose
- * corpus is cached needs only the first, and loading takes longer than the rest of its start.
+/* A vocabulary in two stages: facts (size, symbols, checksum), read from the bytes at opening, and
+ * SentencePiece's model, loaded when the first line needs it. A run with a cached corpus needs only
+ * the first, and loading takes longer than the rest of its start.
  *
- * The second stage changes behind a const pointer that many threads share, so it is behind a
+ * The second stage changes an object that many threads share through a const pointer, so it uses a
  * mutex and an atomic pointer (double-checked locking): readers that find the model pay one load
- * with acquire order. A model that could not be loaded stays NULL, and the next caller tries
- * again.
+ * with acquire order. If loading fails, the model stays NULL, and the next caller tries again.
  *
- * The bytes are kept for as long as the vocabulary is open. Memory: the file's length, and what
- * SentencePiece makes of it when it is loaded. */
+ * The bytes are kept while the vocabulary is open. Memory: the file's length, and SentencePiece's
+ * model once it is loaded. */
 #include "data/text/vocabulary/vocabulary.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* A vocabulary of tokens: a SentencePiece model (BPE or unigram). Its size and symbols are
- * read from the model's bytes; SentencePiece itself loads it when the first line is encoded or
- * decoded, which a run whose corpus is encoded already may never do.
+/* A vocabulary of tokens: a SentencePiece model (BPE or unigram). Size and symbols are read from
+ * the model's bytes. SentencePiece loads the model when the first line is encoded or decoded; a run
+ * whose corpus is already encoded may never need it.
  *
  *     et_vocabulary *vocabulary;
  *     if (et_vocabulary_open(&vocabulary, "vocabulary.model", &error)) ...
@@ -8,9 +8,9 @@
  *     et_vocabulary_encode(vocabulary, text, length, &tokens, &error);     no EOS appended
  *     et_vocabulary_decode(vocabulary, tokens.ids, tokens.count, &out, &error);
  *
- * The model is bytes: whoever trains one writes them where the run is kept. A model file comes
- * from anywhere, so what SentencePiece trusts (its compiled normalisation table) is checked
- * before it is used. Encoding and decoding are thread-safe, each thread with its own tokens. */
+ * A new model is bytes; the trainer writes them into the run. A model file may come from anywhere,
+ * so the compiled normalization table, which SentencePiece trusts, is checked before use. Encoding
+ * and decoding are thread-safe, with separate tokens for each thread. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_H
 #define ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_H
 

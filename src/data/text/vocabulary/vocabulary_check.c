@@ -1,7 +1,7 @@
-/* Two jobs over the bytes of a model, without the library: is it sound, and what are its facts.
+/* Checks the bytes of a model and reads its facts, without the library.
  *
- * A model is a protocol buffer message (sentencepiece_model.proto). Of the wire format this
- * reads what it needs (https://protobuf.dev/programming-guides/encoding):
+ * A model is a protocol buffer message (sentencepiece_model.proto). The parts of the wire format
+ * that are needed (https://protobuf.dev/programming-guides/encoding):
  *
  *   message = { field }
  *   field   = varint(number << 3 | wire) payload
@@ -11,14 +11,14 @@
  *           | 4 bytes                      wire 5
  *   varint  = { byte with bit 7 set } byte without; 7 bits each, lowest first
  *
- * Example: 08 96 01 is field 1, varint 150. Fields that nobody asks for are passed over; groups
- * (wires 3 and 4) are in no model and refused.
+ * Example: 08 96 01 is field 1, varint 150. Other fields are skipped; groups (wires 3 and 4) occur
+ * in no model and are refused.
  *
- * Tokens are read after the rest, since what makes a token a special symbol (its text) stands in
- * the trainer's part, which follows them in the files that the library writes.
+ * Tokens are read last: the texts of special symbols are in the trainer's part, which follows the
+ * tokens in the library's files.
  *
- * Nothing is allocated, nothing is read outside [bytes, bytes + length), and the time is linear
- * in the length. */
+ * Nothing is allocated, nothing is read outside [bytes, bytes + length), and the time is linear in
+ * the length. */
 #include "data/text/vocabulary/vocabulary_check.h"
 
 #include <limits.h>

@@ -1,10 +1,10 @@
-/* Is this a SentencePiece model, and one that is safe to load? The library parses the bytes
- * soundly but then trusts the compiled normalisation table within: a double array whose nodes
- * it follows without looking at bounds. So a damaged file could make it read anywhere. Checked
- * here: the table stays within itself whatever text comes, and scores are numbers.
+/* Checks that bytes are a SentencePiece model that is safe to load. The library parses the bytes
+ * safely, but then trusts the compiled normalization table in them: a double array whose nodes it
+ * follows without checking bounds. So a damaged file could make it read anywhere. This check makes
+ * sure that the table stays within its bounds for any text, and that scores are numbers.
  *
- * And what a run wants to know of a model before a line is encoded: loading it would take longer
- * than all else that a start does. */
+ * It also reads the facts that a run needs before a line is encoded, because loading the model
+ * would take longer than the rest of a start. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
 #define ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
 

@@ -1,7 +1,7 @@
-/* A build without SentencePiece: runs whose vocabulary and encoded corpus are there already can
- * train; nothing can be encoded, decoded or learnt.
- * Each call has the contract of vocabulary_sentencepiece.h, whose ET_ECONFIG this is; facts of a
- * model come from vocabulary_check.c and are there all the same. */
+/* Replaces vocabulary_sentencepiece.cc in a build without SentencePiece. Runs with an existing
+ * vocabulary and encoded corpus can train; encoding, decoding and training a vocabulary fail. Each
+ * call follows vocabulary_sentencepiece.h and returns its ET_ECONFIG; facts of a model come from
+ * vocabulary_check.c and still work. */
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
 
 #include <stdlib.h>

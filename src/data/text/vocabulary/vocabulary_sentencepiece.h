@@ -1,7 +1,7 @@
-/* What SentencePiece does: loads a model, encodes, decodes, trains. Behind it stands the only C++
- * file (vocabulary_sentencepiece.cc), and nothing is thrown out of it; a build without the
- * library has vocabulary_none.c instead, where every call says so. Used by vocabulary.c alone:
- * the contracts are those of its header. */
+/* Calls of SentencePiece: loading a model, encoding, decoding, training. The only C++ file
+ * (vocabulary_sentencepiece.cc) implements them and throws no exception; in a build without the
+ * library, vocabulary_none.c does, and every call fails. Only vocabulary.c uses them, and its
+ * header has the contracts. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_SENTENCEPIECE_H
 #define ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_SENTENCEPIECE_H
 
