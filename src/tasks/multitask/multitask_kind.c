@@ -1,4 +1,5 @@
-/* The row: its methods ask those of the tasks that the settings name. */
+/* The kind for several tasks: its row. Its methods call those of the kinds that the settings
+ * name. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Settings of a task that is made of others. The table is made of those of other kinds: behind a
- * routine's own members lie the structs of all kinds, each at an offset of its own, and
- * task_config.type says which of them counts. */
+/* Settings of several tasks together. The table contains those of other kinds: after a routine's
+ * own members come the structs of all kinds, each at its own offset, and task_config.type chooses
+ * one. */
 #ifndef ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 #define ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 

@@ -1,5 +1,5 @@
-/* A task that is made of others: each opened by its kind, over a view of the store and in a folder
- * of the run of its own. It builds nothing itself; its learner trains them
+/* A task that consists of others. Each is opened by its kind, with a view of the store and its own
+ * folder of the run. The task builds nothing itself; its learner trains the others
  * (systems/modelgarden/multitask.h). */
 #ifndef ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H
 #define ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H

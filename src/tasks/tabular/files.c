@@ -1,9 +1,9 @@
-/* The three texts that say what a table is: schema, metadata, features. Each is the run's own file,
- * else a copy of the one that the settings name, else inferred from the training data. They are
- * written before the rows are read, and read again from what was written: a run that goes on sees
- * what the first one saw.
+/* The three texts that describe a table: schema, metadata, features. Each is the run's own file, or
+ * else a copy of the one that the settings name, or else inferred from the training data. They are
+ * written before the rows are read, and read again from the written files, so a run that resumes
+ * sees the same as the first start.
  *
- * Weights mean nothing without them, so checkpoints know their checksums. */
+ * Weights need these texts, so checkpoints contain their checksums. */
 #include <string.h>
 
 #include <etude/log.h>

@@ -1,5 +1,5 @@
-/* What a model takes from the training rows before its first step, into variables that checkpoints
- * keep: bins of columns, mean and deviation of targets, weights of classes. */
+/* Values that a model gets from the training rows before its first step, in variables that
+ * checkpoints keep: bins of columns, mean and deviation of targets, weights of classes. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  *   feed_forward(x) = drop(ReGLU(x W1 + b1)) W2 + b2, ReGLU(a, b) = a relu(b)
  *   output: relu(norm(x of [CLS])) W + b
  *
- * Tokens of a row stand one behind another, [rows * tokens, width], as sentences do in a packed
- * batch, all of one length. Of the last block only [CLS] is looked at, so only it asks. */
+ * Tokens of a row follow each other, [rows * tokens, width], like sentences of equal length in a
+ * packed batch. Only [CLS] of the last block is needed, so only [CLS] has queries there. */
 #include "tasks/tabular/models.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The graph of prediction of a run of `etude train`: what of the task's settings and functions a
- * predictor needs. */
+/* The graph of prediction of a run of `etude train`: the parts of the task's settings and functions
+ * that a predictor needs. */
 #ifndef ETUDE_TASKS_TABULAR_GRAPH_H
 #define ETUDE_TASKS_TABULAR_GRAPH_H
 

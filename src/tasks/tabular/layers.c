@@ -1,4 +1,4 @@
-/* Layers that the models of tables share. */
+/* Layers for several models of tables. */
 #include <math.h>
 
 #include <etude/nn.h>

@@ -1,13 +1,13 @@
-/* What models give, and the losses of it.
+/* Outputs of models, and their losses.
  *
  *   classes   softmax: -sum_i t_i log softmax(z)_i, t smoothed; times the label's weight
  *             binary: z one number, p = sigmoid(z) that of class 1
  *   values    t is in the encoder's unit (et_encoder_unit). z is standardised: the loss is of z and
- *             (t - mean) / deviation, and what comes out is z deviation + mean; squared, absolute,
+ *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
  *
  * Means, deviations and weights of classes are variables, set from the training rows before the
- * first step (et_tabular_fit in fit.c): whoever loads a checkpoint has them. */
+ * first step (et_tabular_fit in fit.c), so a checkpoint contains them. */
 #include <etude/pass.h>
 
 #include "engine/graph/build.h"

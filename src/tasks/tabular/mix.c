@@ -1,6 +1,6 @@
-/* task.train_data.mix: the files of all parts are one table, so that schema, classes and what is
- * held out are those of all; a part is a range of its rows, and what is learnt from is drawn from
- * the parts by weight. */
+/* task.train_data.mix. The files of all parts are one table, so schema, classes and held-out rows
+ * are those of all parts. A part is a range of rows, and training samples are drawn from the parts
+ * by weight. */
 #include "base/alloc.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/samples.h"

@@ -1,5 +1,5 @@
-/* Models, a row each. Weights start as PyTorch's, uniform within 1 / sqrt(inputs), but where a
- * model's own paper has others. */
+/* Models, a row each. Initial weights are PyTorch's, uniform within 1 / sqrt(inputs), unless a
+ * model's paper has others. */
 #include "tasks/tabular/models.h"
 
 #include <math.h>

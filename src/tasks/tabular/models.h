@@ -1,4 +1,5 @@
-/* Models of tables: from a batch's columns to outputs, by the settings' type. */
+/* Models of tables: from the columns of a batch to outputs; the settings' type chooses the
+ * model. */
 #ifndef ETUDE_TASKS_TABULAR_MODELS_H
 #define ETUDE_TASKS_TABULAR_MODELS_H
 

@@ -1,5 +1,5 @@
-/* What of a target cannot be learned or measured, said before the first step: classes without a row
- * to learn from, classes without a row that is scored, numbers that are all alike. */
+/* Finds parts of a target that cannot be learned or measured, before the first step: classes
+ * without training rows, classes without validation rows, numbers that are all equal. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Rows of a table for the task: read by all who need them once, and cut in two. */
+/* Rows of a table for the task: read once for all users, and split into training and validation. */
 #ifndef ETUDE_TASKS_TABULAR_SAMPLES_H
 #define ETUDE_TASKS_TABULAR_SAMPLES_H
 

@@ -1,5 +1,5 @@
-/* Experiments of tables. They are counted in passes, since tables are of any size, and end when
- * validation has not become better for a while; the best checkpoint is what predicts. */
+/* Experiments of tables. Their length is in passes, because tables have any size. They end when
+ * validation has not improved for a while; predictions use the best checkpoint. */
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_options.h"
 

@@ -2,11 +2,11 @@
  * Babenko 2022, "On Embeddings for Numerical Features in Tabular Deep Learning"): with boundaries
  * b_0 < ... < b_n of a column
  *
- *   e_i(x) = (x - b_i) / (b_(i+1) - b_i), brought into [0, 1], i = 0 .. n - 1
+ *   e_i(x) = (x - b_i) / (b_(i+1) - b_i), clipped to [0, 1], i = 0 .. n - 1
  *
- * beside x itself, which goes on where the boundaries end. The factors and offsets of all columns
- * are two variables, set from quantiles of the training rows before the first step; bins that a
- * column has no boundaries for have factor and offset 0, and are 0. */
+ * in addition to x itself, which also covers values outside the boundaries. The factors and offsets
+ * of all columns are two variables, set from quantiles of the training rows before the first step.
+ * Bins without boundaries have factor and offset 0, and are 0. */
 #include "tasks/tabular/tabular_inputs.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What models read: the encoder's fields of numbers as one matrix, those of ids as another, and
- * both as one row of numbers. */
+/* Inputs of models: the encoder's number fields as one matrix, its id fields as another, or both as
+ * one row of numbers. */
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
 #define ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
 

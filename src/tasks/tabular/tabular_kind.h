@@ -1,4 +1,4 @@
-/* What the row of tables, et_tabular_kind (<etude/tabular.h>), is made of. */
+/* The parts of the row of tables, et_tabular_kind (<etude/tabular.h>). */
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_KIND_H
 #define ETUDE_TASKS_TABULAR_TABULAR_KIND_H
 

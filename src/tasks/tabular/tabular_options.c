@@ -1,5 +1,5 @@
-/* Tables of the tabular task's settings, as those of translation: a row is a member of options.h.
- * What takes two settings at once is checked below; what needs the data when that is open. */
+/* Tables of the tabular task's settings: a row is a member of tabular_options.h. Relations of two
+ * settings are checked below; relations with the data are checked when the data are open. */
 #include "tasks/tabular/tabular_options.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Rows: those of the training files, encoded and numbered; those that are scored, of files of their
- * own or held out; batches of both. */
+/* Opens the rows: encoded and numbered training rows; validation rows, from other files or held
+ * out; batches of both. */
 #include <math.h>
 #include <string.h>
 

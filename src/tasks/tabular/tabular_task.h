@@ -1,8 +1,8 @@
-/* The tabular task: a table in, a trained model of its target out.
+/* The tabular task: from a table to a trained model of its target.
  *
  * Opening finds schema, metadata and features (named by the settings, the run's own, or inferred
- * from the training data), keeps them with the run, reads the rows, and sets apart those that are
- * held out. Validation gives the scores of <etude/class_scores.h> beside the loss. */
+ * from the training data), stores them in the run, reads the rows, and splits off the held-out
+ * rows. Validation gives the scores of <etude/class_scores.h> in addition to the loss. */
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_TASK_H
 #define ETUDE_TASKS_TABULAR_TABULAR_TASK_H
 

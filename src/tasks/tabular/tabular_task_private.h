@@ -1,6 +1,6 @@
-/* What the files of the tabular task share: task.c (the class), files.c (schema, metadata
- * and features), setup.c (rows and the split), mix.c (several tables by weight), fit.c (what is
- * taken from the training rows), losses.c, rare.c, validate.c. */
+/* The tabular task, for its own files: tabular_task.c (the class), files.c (schema, metadata and
+ * features), tabular_setup.c (rows and the split), mix.c (several tables by weight), fit.c (values
+ * from the training rows), losses.c, rare.c, tabular_validate.c. */
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_TASK_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_TABULAR_TASK_PRIVATE_H
 

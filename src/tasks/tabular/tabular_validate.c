@@ -1,11 +1,13 @@
-/* Validation beside the loss: what the model gave for each row, scored as a whole when all rows are
- * there. A validation of some batches scores those. In the trainer's own evaluation the rows are
- * kept, batch by batch, and validate scores them; a program's own has them in logs, which become a
- * state that reduce scores: the same scores, of rows in the same order.
+/* Validation scores, in addition to the loss: the model's outputs for all rows are scored together.
+ * A validation of some batches scores their rows. The trainer's own evaluation keeps rows batch by
+ * batch, and validate scores them. In a program's own evaluation, logs have the rows, aggregate
+ * collects them in a state, and reduce scores the state: the same scores, of rows in the same
+ * order.
  *
  *   logs, state   unique_ids  rows' numbers in the data
  *                 labels      a class; a value, or a list of those of several targets
- *                 outputs     lists: probabilities of classes, or values */
+ *                 outputs     lists: probabilities of classes, or values
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

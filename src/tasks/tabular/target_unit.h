@@ -1,6 +1,6 @@
-/* The unit in which a model of numbers has its targets (et_target_unit): that of the metadata, kept
- * in a checkpoint's identity so that whoever loads the weights has it. Checkpoints without one have
- * targets as files have them. */
+/* The unit of targets in a model of numbers (et_target_unit): that of the metadata, stored in a
+ * checkpoint's identity for users of the weights. Checkpoints without a unit have targets as in the
+ * files. */
 #ifndef ETUDE_TASKS_TABULAR_TARGET_UNIT_H
 #define ETUDE_TASKS_TABULAR_TARGET_UNIT_H
 

@@ -1,6 +1,6 @@
-/* How pairs become batches, as the settings say: packed, as many as fit the token budget; or as
- * Model Garden's loader puts them together, by bucket of length or (static_batch) whatever their
- * lengths. What its batches pad with is in none of them. */
+/* Batches of pairs, as the settings say: packed, as many pairs as fit the token budget; or grouped
+ * as in Model Garden's loader, by bucket of length or (static_batch) in order. All are without
+ * Model Garden's padding. */
 #ifndef ETUDE_TASKS_TRANSLATION_BATCHING_H
 #define ETUDE_TASKS_TRANSLATION_BATCHING_H
 

@@ -1,5 +1,5 @@
-/* What a run's checkpoints belong to besides its settings: vocabularies and an encoded text, known
- * by their checksums. */
+/* The identity of a run's checkpoints, in addition to its settings: checksums of vocabularies and
+ * of the encoded text. */
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"

@@ -1,4 +1,4 @@
-/* What may be asked of decoding. */
+/* Checks of the options of decoding. */
 #include "tasks/translation/decoding/translator_private.h"
 
 /* Comparisons are such that a NaN fails them. */

@@ -1,5 +1,5 @@
-/* A text is named in three forms: line by line, in two columns, in records. Those of train_data
- * itself and those of each part of its mix go one way. */
+/* Texts are named in three forms: line by line, in two columns, in records. The texts of train_data
+ * and those of each part of its mix are handled in the same way. */
 #include "tasks/translation/input.h"
 
 #include <stdio.h>

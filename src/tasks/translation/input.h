@@ -1,14 +1,14 @@
-/* What the task learns from and is scored on: from settings to corpora. Settings name files by
- * path, pattern or list (data/text/paths.h); several texts by weight (mix). Its settings have Model
- * Garden's names, so that its files can be used; where samples are numbered, most of them decide
- * nothing:
+/* Training and validation texts: from settings to corpora. Settings name files by path, pattern or
+ * list (data/text/paths.h), or several texts by weight (mix). They have Model Garden's names, so
+ * its files can be used. Because samples are numbered, most of these settings have no effect:
  *
- *   is_training          what is learnt from is shuffled and repeated, what is scored is neither
- *   shuffle_buffer_size  all of the data is shuffled, whatever the size
+ *   is_training          training data are shuffled and repeated, validation data are not
+ *   shuffle_buffer_size  all of the data is shuffled, for any size
  *   cache                encoded text is always kept
  *   cycle_length, block_length, deterministic    pairs are numbered as files come, then shuffled
- *   sharding             either: ranks read all data and share batches
- *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches) */
+ *   sharding             either: ranks read all data and divide batches
+ *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches)
+ */
 #ifndef ETUDE_TASKS_TRANSLATION_INPUT_H
 #define ETUDE_TASKS_TRANSLATION_INPUT_H
 

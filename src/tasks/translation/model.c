@@ -1,12 +1,13 @@
-/* The model of training and of validation, and what it reads.
+/* The model of training and of validation, with its inputs.
  *
  *   loss = sum over labels of the label-smoothed cross-entropy of softmax(h table^T)
+ *
  * with h [target tokens, width] the decoder's output and table [vocabulary, width], as usual, the
  * embedding of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the
  * output embedding to improve language models").
  *
- * With r_drop training computes h twice, by two draws of dropout, and the loss is et_r_drop_loss;
- * with sampled_vocabulary it is et_sampled_loss. */
+ * With r_drop, training computes h twice, with two samples of dropout, and the loss is
+ * et_r_drop_loss; with sampled_vocabulary it is et_sampled_loss. */
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"

@@ -1,7 +1,7 @@
-/* The recipe of translation/auto: how large a model and a vocabulary and how much dropout so many
- * pairs of lines bear, how fast to learn in so many updates. Its rates are those of
- * configs/multi30k-fast.yaml; bench/recipe compares it with settings around its own, and
- * bench/results/recipe.jsonl has what was measured. */
+/* The recipe of translation/auto: sizes of model and vocabulary and the dropout for a number of
+ * pairs of lines, and the learning rate for a number of updates. Its rates are those of
+ * configs/multi30k-fast.yaml. bench/recipe compares it with similar settings, and
+ * bench/results/recipe.jsonl has the measurements. */
 #ifndef ETUDE_TASKS_TRANSLATION_RECIPE_H
 #define ETUDE_TASKS_TRANSLATION_RECIPE_H
 

@@ -1,9 +1,9 @@
-/* Where a run's vocabularies come from. Each by itself, in this order: the run's own file; the one
- * that the user names; training on the text of its sides. Each way ends with the file in the run's
- * directory and the vocabulary open.
+/* The vocabularies of a run. Each is found in this order: the run's own file; the one that the user
+ * names; training on the text of its sides. Afterwards the file is in the run's directory and the
+ * vocabulary is open.
  *
- * A run has its vocabularies for life: ids mean nothing without them, and every weight of an
- * embedding is about an id. */
+ * A run keeps its vocabularies forever: ids have no meaning without them, and every weight of an
+ * embedding belongs to an id. */
 #include <string.h>
 
 #include <etude/log.h>

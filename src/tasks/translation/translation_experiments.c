@@ -1,5 +1,5 @@
-/* The recipes. To add one: a row; its settings are what differs from the defaults of options.c and
- * train/run/options.c. */
+/* The experiments of translation. To add one: a row with the settings that differ from the defaults
+ * of translation_options.c and train/run/options.c. */
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"

@@ -1,5 +1,5 @@
-/* Data by a program's settings, which stand on top of the task's: texts of their own, encoded in
- * memory by the task's vocabularies and kept until the task is closed. */
+/* Data for a program's settings, on top of the task's: other texts, encoded in memory with the
+ * task's vocabularies and kept until the task is closed. */
 #include <etude/settings.h>
 
 #include "base/alloc.h"

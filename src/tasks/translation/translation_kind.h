@@ -1,4 +1,4 @@
-/* What the row of translation, et_translation_kind (<etude/translator.h>), is made of. */
+/* The parts of the row of translation, et_translation_kind (<etude/translator.h>). */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_KIND_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_KIND_H
 

@@ -1,9 +1,10 @@
-/* Tables of the translation task's settings (base/fields/fields.h): a row is a member of options.h
- * with its key, default, limits and help. What takes two settings at once is checked below the
- * tables; what needs the data (does the longest sentence fit?) when that is open.
+/* Tables of the translation task's settings (base/fields/fields.h): a row is a member of
+ * translation_options.h with its key, default, limits and help. Relations of two settings are
+ * checked below the tables; relations with the data (does the longest sentence fit?) when the data
+ * are open.
  *
- * To add a setting: a member in options.h and a row here, then its use; if another value of it
- * makes another model, .change = ET_CHANGE_MODEL behind its help. */
+ * To add a setting: a member in translation_options.h and a row here, then its use. If another
+ * value makes another model, put .change = ET_CHANGE_MODEL after its help. */
 #include "tasks/translation/translation_options.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Settings of the translation task: Model Garden's names and defaults where it has them,
- * ours beside them. */
+/* Settings of the translation task: Model Garden's names and defaults if it has them, and Etude's
+ * own. */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_OPTIONS_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_OPTIONS_H
 

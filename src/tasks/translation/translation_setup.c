@@ -1,9 +1,10 @@
-/* Opening the task's data: stages that task.c runs in order, with the vocabularies in between
- * (setup_vocabulary.c).
+/* Opens the task's data: stages that translation_task.c runs in order, with the vocabularies in
+ * between (setup_vocabulary.c).
  *
  *   training     encoded pairs (cache) -> batches -> [watch] -> [prefetch]
- *   validation   encoded pairs (cache, all of them, whole), and the raw lines that scores compare
- *                with; batches for the loss have them cut to max_seq_length */
+ *   validation   encoded pairs (cache, all of them, complete), and the raw lines for scores;
+ *                batches for the loss have them cut to max_seq_length
+ */
 #include <stdio.h>
 #include <string.h>
 

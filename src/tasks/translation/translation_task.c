@@ -1,9 +1,11 @@
-/* The class of the task, in terms of batches of pairs.
+/* The class of the task, working on batches of pairs.
  *
  *   data     training: shuffled, in buckets, without end, read ahead; validation: one pass
  *   model    transformer over source and target: "decoded", and the "table" of tokens
  *   losses   vocabulary loss over the labels
- *   outputs  of a validation step: beam search (outputs.c); reduce: its scores (validate.c) */
+ *   outputs  of a validation step: beam search (outputs.c); reduce: its scores
+ *            (translation_validate.c)
+ */
 #include "tasks/translation/translation_task.h"
 
 #include "base/alloc.h"

@@ -1,9 +1,9 @@
-/* The translation task: parallel text in, a trained Transformer out.
+/* The translation task: from parallel text to a trained Transformer.
  *
- * Opening reads what training needs: the vocabularies (given, kept with the run, or trained on
- * the training text and kept), the encoded corpus (from its cache if text and vocabulary are
- * the same), and validation's lines. The model is that of the options; validation gives the scores
- * of beam search beside the loss. */
+ * Opening reads the data for training: the vocabularies (given, kept in the run, or trained on the
+ * training text and kept), the encoded corpus (from its cache if text and vocabulary are the same),
+ * and the validation lines. The options define the model. Validation gives the scores of beam
+ * search in addition to the loss. */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_H
 

@@ -1,5 +1,6 @@
-/* What the files of the translation task share: task.c (the class), model.c, setup.c
- * (data), setup_vocabulary.c, inputs.c, outputs.c, validate.c. */
+/* The translation task, for its own files: translation_task.c (the class), model.c,
+ * translation_setup.c (data), setup_vocabulary.c, translation_inputs.c, decoding/outputs.c,
+ * translation_validate.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 

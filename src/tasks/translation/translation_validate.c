@@ -1,17 +1,14 @@
-/* Validation beside the loss: scores of translations, by the state that validation steps were
- * aggregated to (outputs.c). The translations are kept in MODEL_DIR/translations/<step>.txt.
+/* Validation scores of translations, in addition to the loss, from the state that aggregates
+ * validation steps (outputs.c). The translations are stored in MODEL_DIR/translations/<step>.txt.
  *
- *   state -> pairs by number -> [search of those without] -> lines -> sacrebleu_score, bleu_score,
- *                                                                 \   chrf_score
- *                                                                  ->
- * MODEL_DIR/translations/<step>.txt
+ *   state -> pairs by number -> [search of pairs without translation] -> lines
+ *         -> sacrebleu_score, bleu_score, chrf_score; MODEL_DIR/translations/<step>.txt
  *
- * The state says which pairs are scored: all of them, or those of a validation of some batches,
- * each once and in the order of the text.
+ * The state says which pairs are scored: all, or those of a validation of some batches, each once
+ * and in the order of the text.
  *
- * Ranks share the search; each of them has all translations then, and the same scores. Asked to
- * stop, it gives ET_EINTERRUPTED and has written nothing; the run does the whole of it again when
- * it goes on. */
+ * Ranks divide the search; afterwards each has all translations and the same scores. If asked to
+ * stop, the result is ET_EINTERRUPTED and nothing is written; the resumed run repeats all of it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The vocabularies of a model: one that both sides share, or one each. What a run, an export and a
- * checkpoint call each of them stands in a table of roles. Who encodes and decodes takes the two
- * sides, and does not ask how many models there are.
+/* The vocabularies of a model: one for both sides, or one each. A table of roles has their names in
+ * a run, an export and a checkpoint. Code that encodes and decodes takes the two sides, and does
+ * not ask for the number of vocabularies.
  *
  *     et_vocabularies v;
  *     et_vocabularies_init(&v, &options->vocabulary);
@@ -8,7 +8,7 @@
  *     et_sides sides = et_vocabularies_sides(&v);
  *     et_vocabularies_close(&v);
  *
- * Of a run each is trained or given once, at its start (setup_vocabulary.c). */
+ * Each vocabulary of a run is trained or given once, at its start (setup_vocabulary.c). */
 #ifndef ETUDE_TASKS_TRANSLATION_VOCABULARIES_H
 #define ETUDE_TASKS_TRANSLATION_VOCABULARIES_H
 

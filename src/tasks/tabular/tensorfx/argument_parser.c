@@ -1,5 +1,5 @@
-/* TensorFX's parser of a program's flags: a list of rows that grows, over the one parser of command
- * lines (command/options/). What is here besides is members by name. */
+/* TensorFX's parser of a program's flags: a growing list of rows for the only parser of command
+ * lines (command/options/). This file adds members by name. */
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What arguments.c and argument_parser.c share. */
+/* Declarations for arguments.c and argument_parser.c. */
 #ifndef ETUDE_TASKS_TABULAR_TENSORFX_ARGUMENT_PARSER_H
 #define ETUDE_TASKS_TABULAR_TENSORFX_ARGUMENT_PARSER_H
 

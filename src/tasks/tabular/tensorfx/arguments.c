@@ -1,5 +1,5 @@
-/* Arguments: a class's struct, filled in by a parser of all its flags. The object has an arena of
- * its own, which all that it points to lives in. */
+/* Arguments: a class's struct, filled in by a parser of all its flags. The object has an arena for
+ * everything that it points to. */
 #include <etude/arguments.h>
 
 #include <string.h>

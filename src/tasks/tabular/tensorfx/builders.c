@@ -1,4 +1,5 @@
-/* What builders share that classify, the ready ones, and the input that a dataset gives. */
+/* The common part of builders for classification, the ready builders, and the input from a
+ * dataset. */
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"

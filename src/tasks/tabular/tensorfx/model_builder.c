@@ -1,12 +1,12 @@
-/* Parts of a model put together to graphs:
+/* Combines parts of a model into graphs:
  *
  *   training     input("train") -> inference -> training
  *   evaluation   input("eval")  -> inference -> training (its loss), output -> evaluation
  *   prediction   input(none)    -> inference -> output
  *
- * A graph is a pass over the builder's store; whoever trains builds passes of its own by the same
- * function (face.build), so what a class overrides is what is trained. Methods are looked up once,
- * when the builder is made. */
+ * A graph is a pass over the builder's store. A trainer builds its own passes with the same
+ * function (face.build), so the overridden methods are trained. Methods are looked up once, when
+ * the builder is made. */
 #include "tasks/tabular/tensorfx/model_builder.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* What <etude/model_builder.h> leaves to the library's own parts: what a builder has inside. */
+/* Model builders, for the library, beyond <etude/model_builder.h>: the inner struct of a
+ * builder. */
 #ifndef ETUDE_TASKS_TABULAR_TENSORFX_MODEL_BUILDER_H
 #define ETUDE_TASKS_TABULAR_TENSORFX_MODEL_BUILDER_H
 

@@ -1,12 +1,12 @@
-/* A job: a builder's graphs run by the one trainer of tasks and the one controller.
+/* A job: the trainer of tasks and the controller run a builder's graphs.
  *
  *   graphs      the builder's three; their batches become the task trainer's
- *   run         OUTPUT: restored where it was, or begun
- *   job files   job.yaml, schema, metadata, features, builder: what a checkpoint is read with
- *   steps       up to max_steps, or for so many epochs
+ *   run         OUTPUT: restored or begun
+ *   job files   job.yaml, schema, metadata, features, builder: needed to read a checkpoint
+ *   steps       up to max_steps, or for the given epochs
  *   model       exported next to the old one, then put in its place, then opened
  *
- * The model is exported whenever a job ends, whether or not its last step had been saved before. */
+ * The model is exported at every end of a job, also if its last step had been saved before. */
 #include <etude/model_trainer.h>
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Results for programs: rows as texts or as named cells, predicted block by block; what is found is
- * copied to memory of its own. */
+/* Predictions for programs: rows as texts or as named cells, predicted block by block. Results are
+ * copied to their own memory. */
 #include <stdio.h>
 #include <string.h>
 

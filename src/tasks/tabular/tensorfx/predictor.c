@@ -1,12 +1,13 @@
-/* Rows in, outputs out:
+/* A predictor: from rows to outputs.
  *
  *   cells --encoder--> a batch of fixed size --pass--> outputs by name
  *
- * Batches have one size, filled or not: a product of another shape might add in another order, and
- * a row's prediction would depend on those beside it.
+ * All batches have the same size, filled or not: a product of another shape could add in another
+ * order, and a row's prediction would depend on the other rows.
  *
- * Invariants: (1) the model is only read; predictors that share it have device, pass and batch of
- * their own; (2) a row that could not be encoded is computed as an empty one, and not shown. */
+ * Invariants: (1) the model is only read; predictors that share it have their own device, pass and
+ * batch; (2) a row that could not be encoded is computed as an empty row, and its result is not
+ * shown. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* What the files of the predictor share: predictor.c (opening, rows in, outputs out), model_files.c
- * (a directory read), predictions.c (results for programs), predictor_export.c; and what the
- * command calls, which has rows in memory of its own. */
+/* The predictor, for its own files: predictor.c (opening, from rows to outputs), model_files.c
+ * (reads a directory), predictions.c (results for programs), predictor_export.c; and for the
+ * command, which has rows in its own memory. */
 #ifndef ETUDE_TASKS_TABULAR_TENSORFX_PREDICTOR_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_TENSORFX_PREDICTOR_PRIVATE_H
 

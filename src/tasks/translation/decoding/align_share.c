@@ -1,5 +1,6 @@
-/* Pair i of the list is rank i % ranks'. A rank's results go as bytes, a pair after the other: how
- * many words both sides have, then of each word of the target its numbers and its weights. */
+/* Shared alignments. Pair i of the list belongs to rank i % ranks. A rank sends its results as
+ * bytes, pair after pair: the numbers of words of both sides, then the numbers and weights of each
+ * target word. */
 #include "tasks/translation/decoding/align_share.h"
 
 #include "base/text/strbuf.h"

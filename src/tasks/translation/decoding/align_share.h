@@ -1,5 +1,5 @@
-/* Alignments that ranks make together: each aligns its share of the pairs, by their places in the
- * list, and gets the others' results, so all have those of one process, bit for bit. */
+/* Shared alignments: each rank aligns some of the pairs, by their positions in the list, and gets
+ * the results of the others, so all have the bits of one process. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_ALIGN_SHARE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_ALIGN_SHARE_H
 

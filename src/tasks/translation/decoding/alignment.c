@@ -1,5 +1,5 @@
-/* One sentence at a time, in a plan for the longest pair so far, which grows by half. What it does
- * not fill is empty: ids -1, and offsets end where the sentence does. */
+/* Alignments, one sentence at a time, in a plan for the longest pair so far, which grows by half.
+ * The rest is empty: ids are -1, and offsets end at the end of the sentence. */
 #include "tasks/translation/decoding/alignment.h"
 
 #include <math.h>

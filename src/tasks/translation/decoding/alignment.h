@@ -1,21 +1,21 @@
-/* Alignments: which word of a line each word of a translation comes from, by what the decoder looks
- * at when it predicts the word. The target is given and goes through the whole model in one pass,
- * in float32; of one decoder layer's cross-attention, with queries q of target tokens (row t
- * predicts token t) and keys k of source tokens,
+/* Alignments: the word of a line that each word of a translation comes from, by the decoder's
+ * attention when it predicts the word. The target is given and goes through the whole model in one
+ * pass, in float32. From one decoder layer's cross-attention, with queries q of target tokens (row
+ * t predicts token t) and keys k of source tokens,
  *
  *   w[t, s] = mean over heads of softmax over s of q[t] . k[s] / sqrt(columns of a head)
  *
- * Which layer is nearest to alignments by people depends on the model: the last one of shallow
- * ones, the last but one of six (Garg et al. 2019, "Jointly learning to align and translate with
- * Transformer models"). A word is the tokens from one that begins with a space (U+2581) to the
- * next; of its tokens weights are added up on the source side and averaged on the target side. The
- * end of the source is no word, whatever it gets.
+ * The layer that is closest to alignments by people depends on the model: the last one of shallow
+ * models, the last but one of six layers (Garg et al. 2019, "Jointly learning to align and
+ * translate with Transformer models"). A word is the tokens from one that begins with a space
+ * (U+2581) to the next. Weights of its tokens are added on the source side and averaged on the
+ * target side. The end of the source is no word, whatever its weight.
  *
  *     et_aligner *aligner;
  *     if (et_aligner_new(&aligner, params, device, &model, sides, 3, &error)) ...
  *     if (et_aligner_run(aligner, source, length, target, count, &arena, &found, &error)) ...
  *
- * For reading and for looking at, not for speed. One thread at a time. */
+ * Made for people to look at, not for speed. Use from one thread at a time. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
 

@@ -1,19 +1,19 @@
-/* Beam search over one sentence. What lives on is kept in two halves of ids that take turns: a
- * step reads the hypotheses of one half and writes their successors to the other, since several
- * may come from one parent and a parent may have none. The third part of ids is the pool of
- * finished ones.
+/* Beam search over one sentence. Living hypotheses are in two halves of ids that take turns: a step
+ * reads the hypotheses of one half and writes their successors to the other, because a parent may
+ * have several successors or none. The third part of ids is the pool of finished hypotheses.
  *
  *     ids:  alive, side 0 [size][capacity] | alive, side 1 | finished [size][capacity]
  *
- * What always holds:
- *   1. alive[0] and finished[0] are the best of theirs, and finished[] is sorted.
- *   2. All hypotheses alive have the same number of tokens; finished ones end with EOS or another
- *      token that ends, samples also where they are as long as they may be.
- *   3. log p of a hypothesis is a sum of float32 numbers in the order of its tokens, and ties go
- *      by place in the list: nothing depends on what else is searched.
+ * Invariants:
  *
- * Lists are short (at most 2 size), so they are sorted by insertion. Formula of the scores: Wu
- * et al. 2016, "Google's neural machine translation system", equation 14, without its coverage
+ *   1. alive[0] and finished[0] are the best of their lists, and finished[] is sorted.
+ *   2. All living hypotheses have the same number of tokens. Finished ones end with EOS or another
+ *      end token; samples may also have the greatest length.
+ *   3. log p of a hypothesis is a sum of float32 numbers in the order of its tokens, and the place
+ *      in the list decides between equal values: nothing depends on other sentences.
+ *
+ * Lists are short (at most 2 size), so they are sorted by insertion. Formula of the scores: Wu et
+ * al. 2016, "Google's neural machine translation system", equation 14, without its coverage
  * penalty. */
 #include "tasks/translation/decoding/beam.h"
 

@@ -1,18 +1,18 @@
-/* Beam search over one sentence: the bookkeeping, without a model. The caller gives, for each
- * hypothesis alive, its 2 * size most likely next tokens; the beam says which hypotheses live
- * on, from which parent and with which token.
+/* Beam search over one sentence: the bookkeeping, without a model. For each living hypothesis, the
+ * caller gives the 2 * size most likely next tokens. The beam decides which hypotheses live on,
+ * from which parent and with which token.
  *
- * As Model Garden's: the best 2 * size continuations are looked at; those that
- * end go to the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS
- * counted in length), the best `size` others live on. It is over at the greatest length, or
- * once the worst finished score beats what the best alive one could still reach. If nothing
- * finished, the hypotheses alive are the results, with their log p as the score.
- * Equal scores are settled by hypothesis, then by token, so results do not depend on how
- * sentences are batched. size 1 is greedy search.
+ * As in Model Garden, the best 2 * size continuations are considered. Those that end go to the
+ * finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS counted in
+ * length). The best `size` others live on. The search ends at the greatest length, or when the
+ * worst finished score is better than any score that the best living one can still reach. If
+ * nothing has finished, the living hypotheses are the results, with log p as score. Equal scores
+ * are ordered by hypothesis, then by token, so results do not depend on batches. size 1 is greedy
+ * search.
  *
- * Where several results are wanted the search goes on until as many have finished; what it would
- * have ended with alone stays first. As samples (et_beam_extend), hypotheses go on each by itself,
- * and all of them are results, best first. */
+ * If several results are requested, the search continues until as many have finished; the first
+ * result stays the same. For samples (et_beam_extend), each hypothesis continues alone, and all are
+ * results, best first. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_BEAM_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_BEAM_H
 

@@ -1,11 +1,11 @@
-/* Sums are double, in the order of the tokens; nothing here runs in several threads, so equal
- * logits give equal bits.
+/* Choosing tokens. Sums are double, in the order of the tokens, on one thread, so equal logits give
+ * equal bits.
  *
  * A random number's element is position, hypothesis and token side by side in 64 bits; its step is
  * the sentence, its site the use. Gumbel noise: -log(-log u), u uniform in (0, 1) (Gumbel 1954).
  *
- * Filters work on tokens ordered by probability, which is sorted only as far as top_k wants, or
- * as top_p needs: tokens are taken off a heap until they reach it. */
+ * Filters need tokens ordered by probability. They are sorted only as far as top_k or top_p needs:
+ * tokens are taken from a heap until the filter is reached. */
 #include "tasks/translation/decoding/choice.h"
 
 #include <math.h>

@@ -1,12 +1,12 @@
-/* What may come next: from the logits of one hypothesis to its log-probabilities, with noise if it
- * is asked for, and from those to the likeliest tokens or to one that is drawn.
+/* The next tokens: from the logits of one hypothesis to log-probabilities, with noise if requested,
+ * and then to the most likely tokens or to a sampled one.
  *
- * Sampling as Model Garden's SamplingModule: log-probabilities over temperature, of which the top_k
- * largest stay, of those as few of the largest as together reach top_p (the one that crosses it
- * stays), and one of what is left is drawn. Its log-probability is the model's own.
+ * Sampling follows Model Garden's SamplingModule: log-probabilities are divided by temperature; the
+ * top_k largest stay; of those, the fewest of the largest that together reach top_p stay (with the
+ * one that crosses it); one of the rest is drawn. Its log-probability is the model's own.
  *
- * Random numbers are functions of (seed, sentence, position, hypothesis, token): what is drawn for
- * a sentence does not depend on others, on threads or on what was drawn before. */
+ * Random numbers are functions of (seed, sentence, position, hypothesis, token): a sample of a
+ * sentence does not depend on other sentences, on threads or on earlier samples. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_CHOICE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_CHOICE_H
 

@@ -1,5 +1,5 @@
-/* Sentence i of the list is rank i % ranks'. A rank's results go as bytes, a sentence after the
- * other: how many results, then each one's numbers and ids. */
+/* Shared decoding. Sentence i of the list belongs to rank i % ranks. A rank sends its results as
+ * bytes, sentence after sentence: the number of results, then the numbers and ids of each. */
 #include "tasks/translation/decoding/decode_share.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A run of the decoder that ranks make together: each decodes its share of the sentences, by their
- * places in the list, and gets the others' results, so all have those of one process. */
+/* Shared decoding: each rank decodes some of the sentences, by their positions in the list, and
+ * gets the results of the others, so all have those of one process. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_DECODE_SHARE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_DECODE_SHARE_H
 

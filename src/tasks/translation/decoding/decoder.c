@@ -1,19 +1,20 @@
-/* A queue of sentences and a search for each thread. The decoder decides sizes and hands out
- * work; what happens to a sentence is in search.c.
+/* A queue of sentences, and a search for each thread. The decoder decides sizes and distributes
+ * work; search.c processes the sentences.
  *
- *     sentences -> queue, longest first -> searches, a thread each -> results in the arena
+ *     sentences -> queue, longest first -> searches, one per thread -> results in the arena
  *
- * What always holds:
+ * Invariants:
+ *
  *   1. Sentences leave the queue longest first, so a place's caches, made for its first
- *      sentence, are large enough for all that follow.
- *   2. Each search has plans, caches and tables of its own; packed weights are the first one's
- *      and are only read while threads run.
- *   3. While searches run, the queue's counts, its arena and its error are touched under the
- *      lock alone.
- *   4. Who takes which sentence depends on time, its result does not: rows do not depend on
+ *      sentence, are large enough for all later ones.
+ *   2. Each search has its own plans, caches and tables. Packed weights are those of the first
+ *      search and are only read while threads run.
+ *   3. While searches run, the queue's counts, arena and error are used only under the lock.
+ *   4. Timing decides which thread takes which sentence, but not its result: rows do not depend on
  *      others.
  *
- * Longest first also lets the threads end together: what is left for the end is short. */
+ * With the longest first, the threads also end at nearly the same time: the last sentences are
+ * short. */
 #include "tasks/translation/decoding/decoder.h"
 
 #include <omp.h>

@@ -1,12 +1,12 @@
-/* From source tokens to target tokens: batched beam search with a key/value cache.
+/* The decoder, from source tokens to target tokens: batched beam search with a key/value cache.
  *
- * Sentences are sorted by length and stand in one queue. Each thread takes some of them through
- * encoder and decoder by itself (search.h), so threads meet only at the queue. A sentence alone has
- * all threads in its products; where there are fewer sentences than threads some threads rest.
+ * Sentences are sorted by length and put in one queue. Each thread takes some of them through
+ * encoder and decoder alone (search.h), so threads meet only at the queue. A single sentence uses
+ * all threads in its products. If there are fewer sentences than threads, some threads are idle.
  *
- * A sentence's result has the same bits in any company and for any number of threads. Searches
- * are made for the longest sentences that came, and kept; later runs of the same size allocate
- * nothing big. */
+ * A sentence's result has the same bits with any other sentences and any number of threads.
+ * Searches are made for the longest sentences so far, and kept; later runs of the same size
+ * allocate little. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_DECODER_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_DECODER_H
 

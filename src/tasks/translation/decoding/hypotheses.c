@@ -1,8 +1,8 @@
-/* Several results of a line, and targets that are scored. All that a call gives lives in one
- * arena: sentences, the decoder's results, texts.
+/* Several results of a line, and scores of given targets. All results of a call are in one arena:
+ * sentences, the decoder's results, texts.
  *
- * A target is scored by the decoder's own steps, each with the token that is given in place of one
- * that is chosen: as many targets together as sentences, and the same caches. */
+ * A target is scored by the decoder's own steps, each with the given token instead of a chosen one,
+ * with as many targets together as sentences and the same caches. */
 #include <etude/hypotheses.h>
 
 #include <string.h>

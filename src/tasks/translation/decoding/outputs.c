@@ -1,12 +1,12 @@
-/* What a step finds of sentences by beam search, as logs.
+/* Results of beam search in a step, as logs.
  *
  *   a batch without targets  -> inference_step      -> outputs, scores
  *   a validation's batch     -> validation_outputs  -> unique_ids, inputs, outputs, scores
  *   logs, step by step       -> aggregate           -> unique_ids, inputs, outputs of all
  *
- * Where the trainer aggregates and reduces by itself, a step logs the numbers of its pairs alone,
- * and the search is left to reduce (validate.c): all sentences at once, which keeps all threads and
- * ranks busy. A translation does not depend on which sentences are decoded beside it. */
+ * If the trainer itself aggregates and reduces, a step logs only the numbers of its pairs, and
+ * reduce (translation_validate.c) searches all sentences at once, which keeps all threads and ranks
+ * busy. A translation does not depend on the other sentences. */
 #include <string.h>
 
 #include "base/alloc.h"

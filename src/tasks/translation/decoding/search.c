@@ -1,26 +1,27 @@
-/* One thread's part of decoding, by two plans: `encode` runs the encoder over the sources that
- * enter, packed one behind another, and makes the keys and values that every decoder layer reads
- * of them, which are copied to the caches; `decode` runs one position of the decoder for all
+/* One thread's part of decoding, with two plans. `encode` runs the encoder on the entering sources,
+ * packed one after another, and computes the keys and values that every decoder layer reads from
+ * them; they are copied to the caches. `decode` runs one position of the decoder for all
  * hypotheses, reads both caches and adds to that of the targets.
  *
- * Caches. A place owns a run of rows of the cross caches, one for each source token, and a run
- * of positions of the self caches, with a slot for each hypothesis:
+ * Caches. A place owns a run of rows of the cross caches, one for each source token, and a run of
+ * positions of the self caches, with a slot for each hypothesis:
  *
  *     slot of position t, hypothesis i = (first + t) * beam size + i
  *
- * A slot is written once in a sentence. A hypothesis finds its past through its row of the slot
- * table, [rows, target]: those of its parent, then its own newest. So a beam that is reordered
- * copies 4 bytes for each position, where keys and values have 2 width elements in each layer.
+ * A slot is written once per sentence. A hypothesis finds its past through its row of the slot
+ * table, [rows, target]: the slots of its parent, then its own newest. So reordering a beam copies
+ * 4 bytes for each position, while keys and values have 2 width elements in each layer.
  *
  *     beam size 2, first 0; at t = 2 hypothesis 0 follows from 1, and 1 from 0:
  *     t = 0: [0]      t = 1: [0 2] [0 3]      t = 2: [0 3 4] [0 2 5]
  *
- * What always holds:
- *   1. Rows of a step belong to places in use and stand side by side; none are computed for
- *      nobody.
+ * Invariants:
+ *
+ *   1. The rows of a step belong to places in use and are contiguous; no other rows are computed.
  *   2. A row's place in the batch does not change its bits: products go row by row, or by tiles
  *      of a fixed number of rows.
- *   3. Steps ask for no memory: caches, tables and beams are as large as et_search_size. */
+ *   3. Steps allocate no memory: caches, tables and beams have the sizes of et_search_size.
+ */
 #include "tasks/translation/decoding/search.h"
 
 #include <math.h>

@@ -1,19 +1,22 @@
 /* One thread's part of decoding: places, each for one sentence from its encoding to its result.
  *
- * When a sentence is over its place is free and another may enter; every step runs one plan
- * over the hypotheses of the places in use, and over no other rows. Cached keys and values are
- * never moved: a hypothesis finds its own through a table of slots, which is what a beam copies.
+ * When a sentence is finished, its place is free and another sentence may enter. Every step runs
+ * one plan over the hypotheses of the places in use, and no other rows. Cached keys and values
+ * never move: a hypothesis finds its own through a table of slots, and a beam copies only this
+ * table.
  *
- * A sentence's result has the same bits in any company: products and all else work row by row.
+ * A sentence's result has the same bits with any other sentences: products and everything else work
+ * row by row.
  *
  *     et_search_clear(search);
  *     do {
- *         et_search_enter(search, sentences, next_ones);     as long as some are left
+ *         et_search_enter(search, sentences, next_ones);     while some are left
  *         for (count = et_search_step(search, over), i = 0; i < count; i++)
  *             et_search_leave(search, over[i], &beam);
  *     } while (et_search_in_use(search) > 0);
  *
- * Used by one thread at a time; runs on one thread inside a parallel region, else on all. */
+ * Use from one thread at a time. Inside a parallel region a search runs on one thread, otherwise on
+ * all. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_SEARCH_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_SEARCH_H
 

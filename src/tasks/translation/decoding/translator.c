@@ -1,21 +1,23 @@
-/* A trained model in use: settings from the run's params.yaml, its vocabulary, the weights of
- * one checkpoint, a decoder over them.
+/* A translator: settings from the run's params.yaml, its vocabulary, the weights of one checkpoint,
+ * and a decoder.
  *
  *   line -> tokens + EOS -> decoder (beam search, many at once) -> tokens -> line
  *
- * No optimizer, no gradients, no corpus: what stays in memory are the weights (and their
- * bfloat16 copies) and the decoder's.
+ * There is no optimizer, no gradient, no corpus: memory has only the weights (and their bfloat16
+ * copies) and the decoder.
  *
- * Lines without a token (empty, only spaces) are not decoded and translate to an empty line; a
- * model would make something up. All lines are checked for UTF-8 before the first is translated,
- * so a fault costs nothing.
+ * Lines without a token (empty, only spaces) are not decoded and give an empty line, because a
+ * model would invent one. All lines are checked for UTF-8 before the first is translated, so errors
+ * come early.
  *
  * Invariants:
- *   (1) a line's result depends on the line, the weights and the options only: not on the lines
- *       beside it, on batches or on threads;
- *   (2) results are the caller's one by one; on failure there are none;
- *   (3) after open nothing in the model directory is read again, so a run that goes on there
- *       changes nothing here. */
+ *
+ *   (1) a line's result depends only on the line, the weights and the options: not on other
+ *       lines, batches or threads;
+ *   (2) the caller owns each result; on failure there are none;
+ *   (3) after open nothing in the model directory is read again, so a run that continues there
+ *       changes nothing here.
+ */
 #include <etude/translator.h>
 
 #include <math.h>

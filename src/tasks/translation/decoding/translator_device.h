@@ -1,4 +1,4 @@
-/* What a program beside the library may want of a translator: the device that it works on. */
+/* The device of a translator, for programs outside the library. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_DEVICE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_DEVICE_H
 

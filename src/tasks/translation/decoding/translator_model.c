@@ -1,6 +1,6 @@
-/* What a translator reads before it translates: settings, vocabulary, weights, of a run, an export
- * or one file. Cheap things first: a wrong precision or a missing vocabulary is said before weights
- * are read. */
+/* Reads settings, vocabulary and weights of a run, an export or one file, for a translator. Cheap
+ * parts come first: a wrong precision or a missing vocabulary is reported before weights are
+ * read. */
 #include <string.h>
 
 #include "base/alloc.h"

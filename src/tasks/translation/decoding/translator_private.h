@@ -1,6 +1,6 @@
-/* What the files of the translator share: translator_model.c (what is read), translator.c (opening,
- * best results), decoding.c (checks of options), hypotheses.c (several results, targets that are
- * scored), export.c. */
+/* The translator, for its own files: translator_model.c (reading), translator.c (opening, best
+ * results), decoding.c (checks of options), hypotheses.c (several results, given targets),
+ * export.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 

@@ -1,14 +1,14 @@
-/* The model as CTranslate2 reads it: model.bin, config.json and shared_vocabulary.json, or of two
- * vocabularies source_vocabulary.json and target_vocabulary.json; as its converters write them
+/* The model for CTranslate2: model.bin, config.json and shared_vocabulary.json, or with two
+ * vocabularies source_vocabulary.json and target_vocabulary.json, as its converters write them
  * (ctranslate2/specs, binary version 6, TransformerSpec revision 7).
  *
  *   model.bin: u32 version | name | u32 revision | u32 variables, each
  *                  name | u8 rank | u32 size... | u8 type | u32 bytes | data
  *              | u32 aliases, each  name | name of the variable
- *   name: u16 length with the 0 behind it | text | 0; all little-endian
+ *   name: u16 length with the final 0 | text | 0; all little-endian
  *
- * A dense layer is stored [inputs, units] here and [units, inputs] there; queries, keys and values
- * stand side by side in both. A stack has a norm at its end if, and only if, it norms first. */
+ * A dense layer is [inputs, units] here and [units, inputs] there; queries, keys and values are
+ * side by side in both. A stack has a norm at its end if, and only if, it is pre-norm. */
 #include "tasks/translation/export/export_formats.h"
 
 #include <stdio.h>

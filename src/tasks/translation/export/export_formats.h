@@ -1,5 +1,5 @@
-/* A translator in the formats of other programs, as a directory. ET_ECONFIG: a file of it is there
- * already, or the model has no form there. */
+/* Translators in the formats of other programs, as a directory. ET_ECONFIG: one of the files
+ * exists, or the format cannot express the model. */
 #ifndef ETUDE_TASKS_TRANSLATION_EXPORT_EXPORT_FORMATS_H
 #define ETUDE_TASKS_TRANSLATION_EXPORT_EXPORT_FORMATS_H
 

@@ -1,5 +1,5 @@
-/* The model as ONNX, as Optimum's ORTModelForSeq2SeqLM takes it (the names of files, inputs and
- * outputs are those of its exporter):
+/* The model as ONNX, for Optimum's ORTModelForSeq2SeqLM (names of files, inputs and outputs are
+ * those of its exporter):
  *
  *   encoder_model.onnx    input_ids, attention_mask [batch, encoder_sequence_length]
  *                         -> last_hidden_state [batch, encoder_sequence_length, width]
@@ -8,15 +8,15 @@
  *                         -> logits [batch, decoder_sequence_length, vocabulary], of all positions;
  *                         present.I.decoder.key, .value [batch, heads, decoder_sequence_length,
  *                         width / heads] of each layer I; present.I.encoder.key, .value
- *   decoder_with_past_model.onnx     the same for the tokens that follow:
+ *   decoder_with_past_model.onnx     the same for the following tokens:
  *                         encoder_attention_mask, input_ids, and past_key_values.I.decoder.key ...
- *                         for present.I.decoder.key ... of what was run before
+ *                         for present.I.decoder.key ... of the earlier run
  *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
- *   config.json           sizes and symbols, as of a Marian model, which generates the same way
- *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, twice a file; of
- *                         two vocabularies target_vocab.json as well
+ *   config.json           sizes and symbols, as for a Marian model, which generates the same way
+ *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, the same file
+ *                         twice; with two vocabularies also target_vocab.json
  *
- * Shorter sentences of a batch are followed by padding that the masks leave out. */
+ * Padding follows the shorter sentences of a batch; the masks leave it out. */
 #include "tasks/translation/export/export_formats.h"
 
 #include <string.h>
