@@ -1,12 +1,14 @@
-/* Everything passes the hooks, so that a program sees all of our memory and a test can let
- * any call of it fail. The hooks and the count of calls are the only state here; the hooks
- * are set before threads start, so they need no lock.
+/* The library's memory. All allocations go through the hooks, so a program sees all of it, and a
+ * test can let any call fail. The hooks and the number of calls are the only state here. Hooks are
+ * set before threads start, so they need no lock.
  *
- * Two kinds of memory: blocks (et_alloc and its kin), aligned to 16 or as asked, for
- * everything; and arrays (et_alloc_array), for the few that are many megabytes. An array has
- * a head in front of it, which says how to give it back:
+ * There are two kinds of memory: blocks (et_alloc and its variants), aligned to 16 or as requested,
+ * for everything; and arrays (et_alloc_array), for the few objects of many megabytes. An array has
+ * a head in front, which says how to free it:
+ *
  *   | head, ARRAY_HEAD bytes | the array, zeroed, aligned to 64 ...
- * A mapped array's head begins on a huge page, so it is not where the mapping began. */
+ *
+ * The head of a mapped array begins on a huge page, which is not the begin of the mapping. */
 #include "base/alloc.h"
 
 #include <stdatomic.h>

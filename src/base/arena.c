@@ -1,17 +1,20 @@
-/* A list of blocks, each filled from its start to its end; the newest is the one in use, and
- * what is left of the others is lost. An object larger than a block has a block of its own
- * size. Giving out is a comparison and an addition, freeing everything one free for each 64
- * KiB.
+/* An arena is a list of blocks, each filled from its start to its end. Only the newest is in use;
+ * the rest of the others is lost. An object larger than a block gets its own block. An allocation
+ * is a comparison and an addition; freeing everything is one free for each 64 KiB.
+ *
  *   block -> data: | object | red zone | object | red zone | not given out ... |
  *            used:                                        ^           capacity ^
+ *
  * The red zones exist under AddressSanitizer only.
  *
  * Invariants:
+ *
  *   (1) used <= capacity in every block;
  *   (2) used is a multiple of 16, so that every object is aligned;
- *   (3) under AddressSanitizer what is not given out is poisoned;
- *   (4) failed, once set, stays until release: whoever builds a tree of objects may check
- *       once. */
+ *   (3) under AddressSanitizer memory that is not allocated is poisoned;
+ *   (4) failed, once set, stays until release, so code that builds a tree of objects may check
+ *       once.
+ */
 #include "base/arena.h"
 
 #include <etude/value.h>

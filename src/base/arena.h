@@ -1,6 +1,6 @@
-/* An arena: memory given out in order and freed at once. Lifetimes in Etude are four (run,
- * graph, plan, batch), each with an arena of its own, so nothing in them is freed alone.
- * Under AddressSanitizer a poisoned red zone stands between objects. One thread at a time. */
+/* An arena: memory that is allocated in order and freed at once. Etude has four lifetimes (run,
+ * graph, plan, batch), each with an arena, so nothing in them is freed alone. Under
+ * AddressSanitizer there is a poisoned red zone between objects. Use from one thread at a time. */
 #ifndef ETUDE_BASE_ARENA_H
 #define ETUDE_BASE_ARENA_H
 

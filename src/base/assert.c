@@ -1,6 +1,6 @@
-/* What a failed assertion says, on stderr and at once: it is not an error to be handled, and
- * after it nothing of the program can be trusted to pass a message on. abort() leaves a core
- * and stops in a debugger at the call. */
+/* Prints a failed assertion on stderr at once: it is not an error to handle, and no part of the
+ * program can be trusted to pass on a message. abort() leaves a core, and stops in a debugger at
+ * the call. */
 #include "base/assert.h"
 
 #include <stdio.h>

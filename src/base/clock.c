@@ -1,6 +1,6 @@
-/* Two clocks: durations are differences of the monotonic one, which nobody sets; the time of
- * day is for what people read (events of TensorBoard, a checkpoint's date). A double has a
- * resolution below a microsecond for either. */
+/* Two clocks. Durations are differences of the monotonic clock, which nobody sets; the time of day
+ * is for people (events of TensorBoard, a checkpoint's date). A double has a resolution below a
+ * microsecond for both. */
 #include "base/clock.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
-/* What the CPU says of its caches. Asked without privileges, each time anew (some microseconds):
- * keep it. */
+/* The sizes of the CPU's caches. Needs no privileges. Each call asks again, which takes some
+ * microseconds: keep the result. */
 #ifndef ETUDE_BASE_CPU_H
 #define ETUDE_BASE_CPU_H
 

@@ -1,5 +1,5 @@
-/* The table of element types. ORDER et_dtype, by designator; a new type is a row here and a
- * case wherever a kernel switches over types. */
+/* The table of element types, by designator in the order of et_dtype. A new type needs a row here
+ * and a case in every kernel's switch over types. */
 #include "base/dtype.h"
 
 /* size: bytes of one element; name: for messages. */

@@ -1,7 +1,7 @@
-/* Messages of failures: formatted where something fails, in memory that the caller has, so
- * that telling of a failure can itself not fail. A text that does not fit is cut and stays
- * terminated. The order in a message is from outside to inside, "reading a.yaml: line 3:
- * ...", which is why et_fail_while has to move what is there. */
+/* Error messages. They are formatted at the failure, in the caller's memory, so reporting a failure
+ * cannot fail. A text that does not fit is cut and stays terminated. The order of a message is from
+ * outside to inside, "reading a.yaml: line 3: ...", so et_fail_while has to move the existing
+ * text. */
 #include <etude/error.h>
 
 #include <errno.h>

@@ -1,6 +1,5 @@
-/* A flag that a signal handler sets. Handlers run in whatever thread takes the signal, OpenMP's
- * too, so it is read and written as atomics are; what it points to may be a plain sig_atomic_t of a
- * program's own. */
+/* A flag that a signal handler sets. Handlers run in any thread, also OpenMP's, so the flag is read
+ * and written as an atomic. The flag itself may be a plain sig_atomic_t of a program. */
 #ifndef ETUDE_BASE_FLAG_H
 #define ETUDE_BASE_FLAG_H
 

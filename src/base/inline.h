@@ -1,4 +1,4 @@
-/* What the compiler is told of where a function's code goes. */
+/* Marks for the compiler about the placement of functions. */
 #ifndef ETUDE_BASE_INLINE_H
 #define ETUDE_BASE_INLINE_H
 

@@ -1,7 +1,6 @@
-/* One callback for the process: where messages go is the program's to say, once, before
- * threads start. The text is formatted on the stack of the thread that logs, and a message never
- * fails; what is above 2 KiB is cut. Without a callback runs that are open hear of it, under a
- * lock: they come and go. */
+/* The log: one function for the process, set by the program once, before threads start. The text is
+ * formatted on the stack of the calling thread, and logging never fails; a text above 2 KiB is cut.
+ * Without a function, open runs get the messages, under a lock, because runs open and close. */
 #include "base/log_tap.h"
 
 #include <pthread.h>

@@ -1,5 +1,4 @@
-/* Who hears of messages where the program has no log function (<etude/log.h>): runs, while they are
- * open. */
+/* Receivers of messages if the program has no log function (<etude/log.h>): open runs. */
 #ifndef ETUDE_BASE_LOG_TAP_H
 #define ETUDE_BASE_LOG_TAP_H
 

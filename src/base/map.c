@@ -1,16 +1,15 @@
-/* A table of entries with linear probing (Knuth, The Art of Computer Programming, volume 3,
- * section 6.4, algorithm L): a key stands at the place that its hash names or, where that is
- * taken, at the next that is free. Names are looked up while a model is made, a setting or
- * checkpoint read, not in steps.
+/* A table of entries with linear probing (Knuth, The Art of Computer Programming, volume 3, section
+ * 6.4, algorithm L): a key is at the position of its hash or, if that is used, at the next free
+ * one. Names are looked up while a model is made or a setting or checkpoint is read, not in steps.
  *
  * Invariants:
- *   (1) capacity is 0 or a power of two, so that a place is a mask away;
- *   (2) at most three quarters of the entries are taken, so that a search always meets an
- *       empty one;
- *   (3) no entry is ever removed, so that a key stands between the place its hash names and
- *       the next empty entry.
  *
- * Memory: 16 bytes an entry, 21 to 43 for each key. Keys are borrowed: no text is copied. */
+ *   (1) capacity is 0 or a power of two, so a mask gives the position;
+ *   (2) at most three quarters of the entries are used, so a search always meets an empty one;
+ *   (3) no entry is ever removed, so a key is between the position of its hash and the next
+ *       empty entry.
+ *
+ * Memory: 16 bytes per entry, 21 to 43 for each key. Keys are borrowed: no text is copied. */
 #include "base/map.h"
 
 #include <string.h>

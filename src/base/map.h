@@ -1,5 +1,5 @@
-/* A hash map from strings to integers: names to indices. Keys are borrowed: whoever adds one
- * keeps it alive. Open addressing, FNV-1a. */
+/* A hash map from strings to integers: names to indices. Keys are borrowed: the code that adds a
+ * key keeps it alive. Open addressing, FNV-1a. */
 #ifndef ETUDE_BASE_MAP_H
 #define ETUDE_BASE_MAP_H
 

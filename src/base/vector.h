@@ -1,5 +1,5 @@
-/* A growing array: the owner keeps pointer, count and capacity in its own struct, in its own types,
- * and asks for room before it appends.
+/* A growing array: the owner keeps pointer, count and capacity in its own struct, with its own
+ * types, and makes room before it appends.
  *
  *     part *parts =
  *         et_vector_grow(list->parts, &list->capacity, list->count + 1, sizeof *parts, 8);
@@ -7,7 +7,8 @@
  *     list->parts = parts;
  *     list->parts[list->count++] = one;
  *
- * Doubling, so that appending n costs O(n). The memory is et_alloc's: free it with et_free. */
+ * The capacity doubles, so appending n items costs O(n). The memory is et_alloc's: free it with
+ * et_free. */
 #ifndef ETUDE_BASE_VECTOR_H
 #define ETUDE_BASE_VECTOR_H
 

@@ -1,4 +1,4 @@
-/* In a file of its own, so that a new version number compiles one file. */
+/* A separate file, so that a new version number compiles only one file. */
 #include <etude/version.h>
 
 const char *et_version(void)

@@ -1,5 +1,5 @@
-/* A table of texts, filled row by row, the first row being heads: for people, aligned (columns of
- * numbers to the right), as CSV (RFC 4180), or as a table of Markdown.
+/* A table of texts, filled row by row; the first row is the head. It is printed for people, aligned
+ * (columns of numbers to the right), as CSV (RFC 4180), or as a Markdown table.
  *
  *     et_grid grid = { .columns = 2 };
  *     et_grid_add(&grid, "run");
@@ -7,7 +7,8 @@
  *     et_grid_append(&grid, ET_GRID_TEXT, &out);
  *     et_grid_release(&grid);
  *
- * Cells may hold anybody's text: control characters are escaped (base/text/plain.h), in CSV too. */
+ * Cells may contain text from anyone: control characters are escaped (base/text/plain.h), in CSV
+ * too. */
 #ifndef ETUDE_FORMATS_GRID_H
 #define ETUDE_FORMATS_GRID_H
 

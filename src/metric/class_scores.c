@@ -1,8 +1,8 @@
 /* Scores of classes, each a function of the confusion matrix or of all rows. Rows are added in
  * their order, so values do not depend on threads.
  *
- * AUC, exact: rows in rising order of a class's score, in groups of equal scores. With P and N the
- * weights of the class and of the rest, and p, n those of a group,
+ * AUC, exact: rows in increasing order of a class's score, in groups of equal scores. With P and N
+ * the weights of the class and of the rest, and p, n those of a group,
  *
  *   auc = sum over groups of p (N before it + n / 2) / (P N)
  *

@@ -1,4 +1,4 @@
-/* What scores of classes and of values share. */
+/* The common part of scores of classes and of numbers. */
 #ifndef ETUDE_METRIC_CLASS_SCORES_H
 #define ETUDE_METRIC_CLASS_SCORES_H
 

@@ -1,5 +1,5 @@
-/* Counts of what was taken for what: [target, value], whole numbers, so that merging is exact and a
- * matrix of a thousand classes is 8 MB. */
+/* Confusion counts: [target, value], whole numbers, so merging is exact, and a matrix of a thousand
+ * classes is 8 MB. */
 #include <math.h>
 #include <stdbool.h>
 

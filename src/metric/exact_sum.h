@@ -1,5 +1,5 @@
-/* Sums of doubles without rounding: whatever the order and the grouping of what is added, the
- * value has the same bits, so that threads, ranks and windows may be merged in any tree.
+/* Sums of doubles without rounding: for any order and grouping of the terms the value has the same
+ * bits, so threads, ranks and windows may be merged in any tree.
  *
  *     et_exact_sum sum = { 0 };
  *     et_exact_sum_add(&sum, 1e300);
@@ -7,13 +7,12 @@
  *     et_exact_sum_add(&sum, -1e300);
  *     et_exact_sum_value(&sum) == 1
  *
- * Method: a fixed-point number that covers the range of a double, in digits of 32 bits held in 64,
- * so that carries wait (Neal 2015, "Fast exact summation using small and large superaccumulators",
- * arXiv:1505.05571). What a double holds without rounding stays in one, beside the digits, until a
- * sum would be rounded: counts and sums of float32 seldom are. Infinities and NaN are remembered
- * apart: a NaN, or infinities of both signs, make NaN. A value without pointers: copied, sent and
- * compared after et_exact_sum_settle as bytes.
- */
+ * Method: a fixed-point number that covers the range of a double, in digits of 32 bits stored in
+ * 64, so that carries wait (Neal 2015, "Fast exact summation using small and large
+ * superaccumulators", arXiv:1505.05571). While a sum fits into a double without rounding, it is a
+ * double next to the digits; counts and sums of float32 rarely need more. Infinities and NaN are
+ * kept separately: a NaN, or infinities of both signs, make NaN. The value has no pointers: copy,
+ * send and compare it as bytes after et_exact_sum_settle. */
 #ifndef ETUDE_METRIC_EXACT_SUM_H
 #define ETUDE_METRIC_EXACT_SUM_H
 

@@ -1,4 +1,4 @@
-/* Kinds beside those of <etude/metrics.h>: scores of texts. */
+/* More kinds of metrics than <etude/metrics.h>: scores of texts. */
 #ifndef ETUDE_METRIC_KINDS_H
 #define ETUDE_METRIC_KINDS_H
 

@@ -7,8 +7,8 @@
  *   perplexity  total += y,         weight += w   exp(total / weight)
  *   accuracy    total += w [y = t], weight += w   total / weight
  *
- * 0 / 0 is NaN: nothing was added, which is not the same as a mean of 0. An infinity or a NaN that
- * was added comes through: a log says so and is not stopped. */
+ * 0 / 0 is NaN: nothing was added, which differs from a mean of 0. An infinity or a NaN that was
+ * added appears in the value: a log shows it, and does not stop. */
 #include <math.h>
 
 #include "base/inline.h"

@@ -1,5 +1,5 @@
-/* What all kinds share: how a state is laid out, merged and saved follows from how many sums and
- * whole numbers a class asks for. */
+/* The common part of all kinds: layout, merging and saving of a state follow from the numbers of
+ * sums and whole numbers of its class. */
 #include "metric/metric.h"
 
 #include <string.h>

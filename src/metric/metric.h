@@ -1,4 +1,4 @@
-/* What <etude/metrics.h> leaves to the library: how a class is made, and how large a set is. A
+/* Metrics, for the library, beyond <etude/metrics.h>: making a class, and the size of a set. A
  * state is exact sums of doubles, then whole numbers. */
 #ifndef ETUDE_METRIC_METRIC_H
 #define ETUDE_METRIC_METRIC_H

@@ -1,6 +1,6 @@
 /* A short list in order of definition, which is also the order in logs, and one block with all
- * states, one behind another: a place in the list never changes, so what adds at every step looks
- * its names up once; the block is what is cleared, merged and sent. */
+ * states, one after another. The position of a metric never changes, so code that adds in every
+ * step looks up its names once. The block is cleared, merged and sent as a whole. */
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* What BLEU and chrF do alike: pairs become counts, counts are added, a score is made of them.
+/* The common part of BLEU and chrF: pairs become counts, counts are added, and a score is computed
+ * from the counts.
  *
- * An empty corpus and two of different lengths are refused before a line is read: paired by chance,
- * they would give a number that looks like a score. */
+ * Every score first refuses an empty corpus and two corpora of different lengths: pairing lines by
+ * chance would give a number that looks like a score. */
 #include "metric/score.h"
 
 #include <inttypes.h>

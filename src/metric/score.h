@@ -1,4 +1,4 @@
-/* What scores of <etude/score.h> and metrics made of them share. */
+/* The common part of the scores of <etude/score.h> and of metrics made from them. */
 #ifndef ETUDE_METRIC_SCORE_H
 #define ETUDE_METRIC_SCORE_H
 

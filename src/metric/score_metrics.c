@@ -1,4 +1,4 @@
-/* Scores of texts as metrics: their counts are a state as they are. */
+/* Scores of texts as metrics: their counts are the state. */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* Weighted mean and variance of values, x with weight w, and how many there were:
+/* Weighted mean, variance and number of values x with weight w:
  *
  *   mean = S(w x) / S(w),  var = max(0, S(w (x - mean)^2) / S(w))
  *
- * A kind of metric, and an object that is one state of it. The sums are exact, so that values one
- * by one and all at once give the same bits. */
+ * A kind of metric, and an object that is one state of it. The sums are exact, so single values and
+ * many at once give the same bits. */
 #include <etude/statistics.h>
 
 #include <math.h>

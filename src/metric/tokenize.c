@@ -1,15 +1,15 @@
 /* The scripts' tokenizers, each as a list of passes over an array of code points:
  *
  *   13a    decode entities, pad with spaces, [punctuation] -> " x ", then . , - by their neighbours
- *   v14    P beside a non-digit is set apart, S always (P, S: Unicode categories)
- *   none   as it is
+ *   v14    P next to a non-digit is separated, S always (P, S: Unicode categories)
+ *   none   unchanged
  *   char   every character
  *
  *   "It's 3.5%, really." -> "It's 3.5 % , really ."        (13a)
  *
- * A script is a sequence of substitutions of regular expressions over the whole line. One pass
- * here is one of them, so that it can be checked against its source: matches do not overlap, the
- * search goes on behind the last match. All passes are linear.
+ * A script is a sequence of substitutions of regular expressions over the whole line. Each pass
+ * here is one of them, so it can be compared with its source: matches do not overlap, and the
+ * search continues after the last match. All passes are linear.
  *
  * To add one: a function and a row in `tokenizers`, and its name in <etude/score.h>. */
 #include "metric/tokenize.h"

@@ -1,7 +1,6 @@
-/* From a line to words, as the BLEU scripts do it: text goes in, the same text with the words
- * set apart by white space comes out. Which characters are white space, digits, punctuation
- * and symbols: base/text/unicode.h. To add a tokenizer: a row in tokenize.c and its name in
- * <etude/score.h>. */
+/* Splits a line into words, as the BLEU scripts do: the result is the same text with white space
+ * between the words. base/text/unicode.h defines white space, digits, punctuation and symbols. To
+ * add a tokenizer: a row in tokenize.c and its name in <etude/score.h>. */
 #ifndef ETUDE_METRIC_TOKENIZE_H
 #define ETUDE_METRIC_TOKENIZE_H
 

@@ -1,16 +1,16 @@
-/* Walking tables: a dict of values against the table of its struct, name by name. Members of
- * all kinds but nested structs are left to fields_scalar.c. Depth is that of the tables,
- * which are const, and never that of what is read.
+/* Walks tables: compares a dict of values with the table of its struct, name by name.
+ * fields_scalar.c handles members of all kinds except nested structs. The depth is that of the
+ * tables, which are const, never that of the input.
  *
- * Messages are made of three parts: where (file and line, or --set), the dotted path, and
- * what is wrong with it. Paths are built in the caller's arena, for each member read; they
- * are short.
+ * Messages have three parts: the place (file and line, or --set), the dotted path, and the fault.
+ * Paths are built in the caller's arena for each member that is read; they are short.
+ *
  *   config.yaml:3: trainer.train_step: no such setting. Nearest: train_steps (trainer has: ...)
  *   --set trainer.train_steps: "many" is not an integer
  *
- * The walk takes four forms: defaults (every row), read (the keys that a dict has, others
- * stay), set (one path), echo (every row, in order, or those that count). Looking a name up walks
- * its table: it has tens of rows. */
+ * There are four walks: defaults (every row), read (the keys of a dict; others stay), set (one
+ * path), echo (every row, in order, or only rows with an effect). Looking up a name walks its
+ * table, which has tens of rows. */
 #include "base/fields/fields.h"
 
 #include <stdlib.h>

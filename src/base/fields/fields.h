@@ -1,4 +1,4 @@
-/* What <etude/fields.h> leaves to the library's own parts: help, and the nearest name. */
+/* Fields, for the library, beyond <etude/fields.h>: help, and the nearest name. */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_H
 #define ETUDE_BASE_FIELDS_FIELDS_H
 

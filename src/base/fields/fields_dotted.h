@@ -1,5 +1,5 @@
-/* Dotted keys of a file as the groups that they name: {a.b: 1, a: {c: 2}} is {a: {b: 1, c: 2}}, so
- * that both ways of writing mean the same, whatever stands beside them. */
+/* Dotted keys of a file, turned into groups: {a.b: 1, a: {c: 2}} becomes {a: {b: 1, c: 2}}, so both
+ * forms mean the same, also together. */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_DOTTED_H
 #define ETUDE_BASE_FIELDS_FIELDS_DOTTED_H
 

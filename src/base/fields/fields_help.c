@@ -1,7 +1,9 @@
-/* What a table says of itself: the range and the default of a member, and one line of help.
- * The same words stand in messages about values out of range.
- *   optimizer_config.optimizer.sgd.momentum   number    0 (0 to 1)  share of the last ...
- * Nothing here can fail but by memory, which the buffer remembers. */
+/* Help from a table: the range and the default of a member, and one line of help. Messages about
+ * values out of range use the same words.
+ *
+ *   optimizer_config.optimizer.sgd.momentum   number    0 (0 to 1)  fraction of the last ...
+ *
+ * Only memory can fail here; the buffer remembers it. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>

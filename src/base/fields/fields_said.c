@@ -1,9 +1,11 @@
-/* A path is walked down its tables; the first row on the way that shuts it out is its gate:
+/* Settings without effect. A path is walked down its tables; the first row on the way that disables
+ * it is its gate:
  *
- *   type: cosine    the groups beside a CHOICE that selects: only the one of its name counts
- *   enabled: false  a BOOL that selects: its whole group
- *   loss: softmax   the row that .with of a row names
- *   path: a.yaml    the same of a text that has to be null */
+ *   type: cosine    a CHOICE that selects: of the groups next to it, only the chosen one has effect
+ *   enabled: false  a BOOL that selects: its whole group is off
+ *   loss: softmax   the row that .with of a row names has another value
+ *   path: a.yaml    the same for a text that must be null
+ */
 #include "base/fields/fields_said.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* Settings that people put on top, one by one, so that one without effect is refused: a setting of
- * an optimizer, a schedule or a model that is not chosen.
+/* The settings that a user has given, one by one, so that a setting without effect is refused: one
+ * of an optimizer, a schedule or a model that is not chosen.
  *
  *     et_fields_said said = { .arena = &arena };              named by an et_fields_origin
  *     et_fields_said_settle(&said, table, options);           after each file
- *     et_fields_said_check(&said, table, options, &error);    when all is read
+ *     et_fields_said_check(&said, table, options, &error);    when everything is read
  *
- * A later source may choose another branch than an earlier file: settle forgets what had an effect
- * until then, and what the same file says is off. */
+ * A later source may choose another branch than an earlier file. So settle forgets the settings
+ * that had an effect until then, and those that the same file turns off. */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_SAID_H
 #define ETUDE_BASE_FIELDS_FIELDS_SAID_H
 

@@ -1,5 +1,5 @@
-/* One member of an options struct, of any kind but a nested struct: from a value, to a value,
- * to its default. Part of base/fields/fields.h. */
+/* One member of an options struct, of any kind except a nested struct: from a value, to a value, to
+ * its default. Part of base/fields/fields.h. */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_SCALAR_H
 #define ETUDE_BASE_FIELDS_FIELDS_SCALAR_H
 

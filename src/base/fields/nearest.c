@@ -1,9 +1,10 @@
-/* How far a mistyped name is from one that exists, in half edits, is the least of three views:
+/* The nearest name. The distance of a mistyped name from an existing one, in half edits, is the
+ * smallest of three:
  *
- *   letters  two per edit between the words, case and - _ . aside (optimal string alignment:
- *            a swap of neighbours is one edit); far above a third of the word's letters
- *   parts    words cut at - _ . : every part of the shorter name has one of its own in the longer,
- *            so num_heads finds num_attention_heads; two per edit, one per part left over;
+ *   letters  two per edit between the words, ignoring case and - _ . (optimal string alignment: a
+ *            swap of neighbours is one edit); far above a third of the word's letters
+ *   parts    words cut at - _ . : each part of the shorter name matches its own part of the longer,
+ *            so num_heads finds num_attention_heads; two per edit, one per remaining part;
  *            attn stands for attention
  *   initials lr for learning_rate
  *

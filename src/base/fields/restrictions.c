@@ -1,11 +1,11 @@
-/* Restrictions: what settings have to be to each other, as Model Garden writes it.
+/* Restrictions: relations between settings, in Model Garden's notation.
  *
  *   restriction = operand operator operand
  *   operator    = "==" | "!=" | "<=" | "<" | ">=" | ">"
  *   operand     = constant | path of a setting
- *   constant    = what begins with a digit or with - and a digit; None, null, true, false
+ *   constant    = begins with a digit or with - and a digit; None, null, true, false
  *
- * They are looked at when everything has been put on top, on the settings as a tree. */
+ * They are checked when all sources are applied, on the settings as a tree. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* Text, file or tree -> members, and back to a file. What an assignment is stands in
- * settings_assign.c, what a restriction is in restrictions.c. */
+/* Settings: text, file or tree -> members, and back to a file. settings_assign.c has assignments,
+ * restrictions.c restrictions. */
 #include "base/fields/settings.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What <etude/settings.h> leaves to the library's own parts: a text that is a tree, before it is
- * read, and lines in front of what is written. */
+/* Settings, for the library, beyond <etude/settings.h>: a text as a tree before it is read, and
+ * lines in front of the written settings. */
 #ifndef ETUDE_BASE_FIELDS_SETTINGS_H
 #define ETUDE_BASE_FIELDS_SETTINGS_H
 

@@ -1,6 +1,6 @@
-/* What earlier work has left where new work is to be written. Nothing of it is deleted: it is kept
- * in a folder "earlier-N" beside it, and a warning in the log says where. Files that are not there
- * are passed over. */
+/* Moves results of earlier work aside before new work is written. Nothing is deleted: the files go
+ * to a folder "earlier-N" in the same directory, and a warning in the log says where. Missing files
+ * are skipped. */
 #ifndef ETUDE_BASE_FILES_ASIDE_H
 #define ETUDE_BASE_FILES_ASIDE_H
 

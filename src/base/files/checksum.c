@@ -1,7 +1,7 @@
-/* XXH3 (Yann Collet, xxHash 0.8): 64 bits, many gigabytes a second, so that verifying a
- * checkpoint costs little more than reading it. One call for bytes in memory, a stream for those
- * that come in pieces; both give the same value. It is not cryptographic: anyone can make
- * another file with the same checksum. */
+/* XXH3 (Yann Collet, xxHash 0.8): 64 bits, many gigabytes per second, so verifying a checkpoint
+ * costs little more than reading it. One call for bytes in memory, a stream for bytes in pieces;
+ * both give the same value. It is not cryptographic: anyone can make another file with the same
+ * checksum. */
 #include "base/files/checksum.h"
 
 #include <xxhash.h>

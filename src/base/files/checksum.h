@@ -1,5 +1,5 @@
-/* XXH3 with 64 bits: what guards checkpoints and caches against flipped bits. The only file
- * that knows xxHash. Not a defence against an attacker. Thread-safe.
+/* XXH3 with 64 bits: guards checkpoints and caches against flipped bits. Only this module uses
+ * xxHash. Not a defence against an attacker. Thread-safe.
  *
  *     et_checksum_text text = et_checksum_print(et_checksum(bytes, length));
  *     printf("%s\n", text.digits);

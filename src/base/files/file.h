@@ -1,7 +1,7 @@
-/* Files: whole reads with a limit, atomic writes, locks, directories. Every message names the
- * path. Writing follows: temporary name in the same directory, write with short-write and
- * EINTR loops, fsync, rename, fsync of the directory. A failed fsync loses that file: it is
- * never retried; the temporary file is removed and the old file stays. */
+/* Files: whole reads with a limit, atomic writes, locks, directories. Every message names the path.
+ * A write uses a temporary name in the same directory, loops for short writes and EINTR, fsync,
+ * rename, fsync of the directory. A failed fsync loses the new file: fsync is never retried, the
+ * temporary file is removed and the old file stays. */
 #ifndef ETUDE_BASE_FILES_FILE_H
 #define ETUDE_BASE_FILES_FILE_H
 

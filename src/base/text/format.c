@@ -1,6 +1,6 @@
-/* Numbers as people read them. No locale is asked: a log that a program reads again must not
- * depend on where it was written. The rounding is done before a unit or a form is chosen, so
- * that no number shows four digits where three are meant: 999.5 is "1.0k", not "1000". */
+/* Numbers as people read them. The locale is ignored, because a log that a program reads must not
+ * depend on it. Rounding comes before the choice of a unit or form, so three digits never become
+ * four: 999.5 is "1.0k", not "1000". */
 #include "base/text/format.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* Numbers for people: aligned, rounded to what is meant, in the C locale. Each function
- * returns its text by value, so it can stand in a call of printf:
+/* Numbers for people: aligned, rounded, in the C locale. Each function returns its text by value,
+ * so you can use it in a call of printf:
  *
  *     printf("%s/%s\n", et_format_count(step).text, et_format_count(steps).text);
  */

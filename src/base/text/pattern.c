@@ -1,11 +1,11 @@
-/* Regular expressions through PCRE2, for settings that people write and names that models
- * make. Perl's syntax is close to Python's, in which Model Garden's settings are written; a
- * search finds an expression anywhere in a name, as re.search does.
+/* Regular expressions with PCRE2, for settings that people write and names that models make. Perl's
+ * syntax is close to Python's, which Model Garden's settings use. A search finds an expression
+ * anywhere in a name, as re.search does.
  *
- * Expressions are compiled once; a search keeps its state on the stack, so threads may share what
- * was compiled, and a search cannot fail for lack of memory: callers ask yes or no, and a no in
- * place of a yes would train another model. PCRE2 compiles with its own allocator: what it takes is
- * not counted by et_alloc_count, and is small. */
+ * Expressions are compiled once. A search keeps its state on the stack, so threads may share
+ * compiled expressions, and a search cannot fail for lack of memory: callers need a yes or no, and
+ * a wrong no would train another model. PCRE2 compiles with its own allocator; its memory is small
+ * and not counted by et_alloc_count. */
 #include "base/text/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

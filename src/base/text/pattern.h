@@ -1,5 +1,5 @@
-/* Lists of regular expressions that are searched in names (Perl's syntax, no anchors implied):
- * which parameters decay. The only file that knows PCRE2. After compile, matching is
+/* Lists of regular expressions that are searched in names (Perl's syntax, no implied anchors), for
+ * example to choose parameters that decay. Only this module uses PCRE2. After compile, matching is
  * thread-safe. */
 #ifndef ETUDE_BASE_TEXT_PATTERN_H
 #define ETUDE_BASE_TEXT_PATTERN_H

@@ -1,14 +1,14 @@
-/* Text of others for people: names, values, messages that quote them. A terminal obeys control
- * characters, and shows what follows some of Unicode's in another order. They become escapes that
- * can be read:
+/* Makes text from others safe to print: names, values, messages that quote them. A terminal obeys
+ * control characters, and some Unicode characters change the order of the following text. Both
+ * become readable escapes:
  *
  *   `\n` `\r` `\t`              line ends and tabs
  *   `\u001b` `\u007f` `\u009b`  other control characters, of C0 and C1
- *   `\u202e` `\u2028`           what changes the direction of writing, or ends a line or paragraph
- *   `\xff`                      a byte that is no UTF-8
+ *   `\u202e` `\u2028`           characters that change the direction or end a line or paragraph
+ *   `\xff`                      a byte that is not UTF-8
  *
- * All other text stays as it is, so what was made plain stays so. JSON stays JSON of the same
- * values: a control character within its quotes becomes the escape that JSON has for it. */
+ * All other text is unchanged, so plain text stays plain. JSON keeps its values: a control
+ * character within quotes becomes JSON's escape for it. */
 #ifndef ETUDE_BASE_TEXT_PLAIN_H
 #define ETUDE_BASE_TEXT_PLAIN_H
 

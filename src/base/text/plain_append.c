@@ -1,4 +1,5 @@
-/* A file of its own: messages of failures are made plain by plain.c, and what grows can fail. */
+/* A separate file, because plain.c makes error messages plain and must not fail, while growing a
+ * buffer can fail. */
 #include <string.h>
 
 #include "base/text/plain.h"

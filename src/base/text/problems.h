@@ -1,5 +1,5 @@
-/* Everything that is wrong, in one message: problems are collected and said together. What does
- * not fit into the text of an error is counted.
+/* Several problems in one message: problems are collected and reported together. Problems that do
+ * not fit into the text of an error are counted.
  *
  *     et_problems problems = ET_PROBLEMS_INIT;
  *     et_problems_add(&problems, "field %s is not in the schema", name);

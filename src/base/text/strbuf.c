@@ -1,10 +1,12 @@
-/* Grows by half, so that n appended bytes are copied O(n) times in all: a writer of a
- * megabyte asks for memory 27 times.
+/* Grows by half, so n appended bytes are copied O(n) times in all: a text of a megabyte needs 27
+ * allocations.
  *
  * Invariants:
- *   (1) data is NULL or has a 0 at length; length < capacity then;
- *   (2) after a failure nothing changes any more, until reset or release: what is in data is
- *       a whole prefix of what was appended, and `failed` says that it is not all. */
+ *
+ *   (1) data is NULL, or has a 0 at length, with length < capacity;
+ *   (2) after a failure nothing changes until reset or release: data is a prefix of the appended
+ *       text, and `failed` says that it is incomplete.
+ */
 #include "base/text/strbuf.h"
 
 #include <math.h>

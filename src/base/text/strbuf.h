@@ -1,5 +1,5 @@
-/* A string that grows. Appending never fails at once: an allocation failure is kept
- * (`failed`) and everything after it is ignored, so that a writer checks once at the end. */
+/* A string that grows. Appending never fails at once: an allocation failure is kept (`failed`) and
+ * later calls are ignored, so a writer checks once at the end. */
 #ifndef ETUDE_BASE_TEXT_STRBUF_H
 #define ETUDE_BASE_TEXT_STRBUF_H
 

@@ -1,4 +1,4 @@
-/* What a terminal can show. */
+/* Text for a terminal: its width, and lines broken between words. */
 #ifndef ETUDE_BASE_TEXT_TERMINAL_H
 #define ETUDE_BASE_TEXT_TERMINAL_H
 

@@ -1,8 +1,7 @@
-/* Unicode: text as code points, and what Python's str says of them, so that scores and
- * vocabularies agree with tools written there: lower() with its two special cases (U+0130,
- * final sigma), isspace(), and the general categories. The only user of utf8proc.
- * Buffers belong to the caller and keep their memory between uses. Pure functions otherwise;
- * no normalisation. */
+/* Unicode: text as code points, with the properties of Python's str, so that scores and
+ * vocabularies agree with Python tools: lower() with its two special cases (U+0130, final sigma),
+ * isspace(), and the general categories. Only this module uses utf8proc. Buffers belong to the
+ * caller and keep their memory between uses. Otherwise pure functions; no normalization. */
 #ifndef ETUDE_BASE_TEXT_UNICODE_H
 #define ETUDE_BASE_TEXT_UNICODE_H
 

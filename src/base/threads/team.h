@@ -1,12 +1,12 @@
-/* OpenMP's threads: how many there are to be, and whether they can be. OpenMP itself ends the
- * process where it cannot start one, and a thread whose stack is too small ends it later without a
- * word; so both are asked before the first loop that has several.
+/* OpenMP's threads: their number, and whether they can be started. OpenMP ends the process if it
+ * cannot start a thread, and a thread with too small a stack ends it later without a message. So
+ * both are checked before the first loop with several threads.
  *
  *     int threads = et_team_threads();
  *     if (et_team_start(threads, &error)) ...
  *
- * OpenMP's threads do not survive fork(). Once several were started, the thread that calls fork()
- * computes alone in the child. A thread that the child starts may have a team as usual. */
+ * OpenMP's threads do not survive fork(). If several were started, the thread that calls fork()
+ * computes alone in the child. A new thread of the child may have a team as usual. */
 #ifndef ETUDE_BASE_THREADS_TEAM_H
 #define ETUDE_BASE_THREADS_TEAM_H
 

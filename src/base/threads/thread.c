@@ -1,17 +1,18 @@
-/* A thread, and a ring of pointers under one mutex with two conditions. Signals stay with the
- * main thread: it alone saves and stops, and a blocked writer must not be woken by ^C
- * instead.
+/* A thread, and a ring of pointers under one mutex with two conditions. The main thread handles
+ * signals: only it saves and stops, and ^C must not wake a blocked writer instead.
  *
- * The queue is for two threads, a writer that puts and finishes and a reader that takes and
- * may stop. A mutex for each pointer is dear for single numbers and nothing for what it
- * carries: batches and files.
+ * The queue is for two threads: a writer that puts and finishes, and a reader that takes and may
+ * stop. A mutex for each pointer is expensive for single numbers, but cheap for batches and files.
  *
  * Invariants:
+ *
  *   (1) items[(first + i) % capacity], i < count, wait to be taken, oldest first;
  *   (2) nothing is put after finish, and nothing accepted after stop;
- *   (3) every wait is in a loop over its condition: wake-ups may come for nothing;
+ *   (3) every wait is in a loop over its condition, because wake-ups may be spurious;
  *   (4) every change that could end a wait signals it, under the mutex;
- *   (5) in a child of fork() nothing waits and nothing is locked: the other thread is not there. */
+ *   (5) in a child of fork() nothing waits and nothing is locked: the other thread does not
+ *       exist.
+ */
 #include "base/threads/thread.h"
 
 #include <errno.h>

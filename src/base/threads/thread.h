@@ -1,6 +1,6 @@
-/* Threads for work beside training (prefetch, saving): a thread, and a bounded queue of
- * pointers that carries an end and an error, so that no failure is hidden. Loops inside a
- * step use OpenMP instead. */
+/* Threads for work in the background of training (prefetch, saving): a thread, and a bounded queue
+ * of pointers with an end and an error, so that no failure is hidden. Loops inside a step use
+ * OpenMP instead. */
 #ifndef ETUDE_BASE_THREADS_THREAD_H
 #define ETUDE_BASE_THREADS_THREAD_H
 

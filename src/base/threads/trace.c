@@ -1,22 +1,23 @@
-/* Spans are kept where their begin came, so parents stand before children and a track is
- * sorted by begin. Writing one costs two readings of the clock and no lock: a track has one
- * writer, and who reads waits until the trace is over.
+/* Traces. A span is stored when it begins, so parents are before children and a track is sorted by
+ * begin. Recording a span reads the clock twice and takes no lock: a track has one writer, and
+ * readers wait until the trace is over.
  *
- * A window goes WAITING -> OPEN -> OVER, and never back. The leading track moves it, since
- * its units are what the window counts; other threads only look. Example, window 3 to 4: the
- * begin of unit 3 opens, that of unit 5 closes, so units 3 and 4 are whole.
+ * A window goes WAITING -> OPEN -> OVER, and never back. The leading track moves it, because the
+ * window counts its units; other threads only read it. Example, window 3 to 4: the begin of unit 3
+ * opens, that of unit 5 closes, so units 3 and 4 are complete.
  *
  * Invariants:
- *   (1) spans[0 .. count) have a begin, count grows only;
- *   (2) open[0 .. depth) are the places of the spans now open, NOT_KEPT for one that is not
- *       recorded;
- *   (3) once `state` is OVER no begin is kept; only ends of spans still open are written, so
- *       end and count are atomic;
- *   (4) a span's depth counts the kept spans around it. A thread may be inside spans when the
- *       window opens: those are not kept, and what begins in them afterwards is.
  *
- * Memory: the room of a track is reserved when the track is made; pages that no span reaches
- * are never touched. */
+ *   (1) spans[0 .. count) have a begin; count only grows;
+ *   (2) open[0 .. depth) are the indices of the open spans, NOT_KEPT for a span that is not
+ *       recorded;
+ *   (3) once `state` is OVER no begin is stored. Only ends of open spans are written, so end and
+ *       count are atomic;
+ *   (4) a span's depth counts the recorded spans around it. Spans that are open when the window
+ *       opens are not recorded; spans that begin inside them afterwards are.
+ *
+ * Memory: a track's memory is reserved when the track is made; pages without spans are never
+ * touched. */
 #include "base/threads/trace.h"
 
 #include <stdatomic.h>

@@ -1,20 +1,20 @@
-/* A trace: what each thread did when. A track belongs to one thread and keeps its spans, which
- * nest; a trace owns the tracks. Whoever has something to tell has a track and never asks
- * whether anyone listens: without a trace it is et_track_off, whose functions do nothing.
+/* A trace: the work of each thread over time. A track belongs to one thread and has its spans,
+ * which nest; a trace owns the tracks. Code with spans always has a track and never asks whether a
+ * trace is running: without a trace the track is et_track_off, whose functions do nothing.
  *
  *     static const et_activity update = { .name = "update", .kind = "update" };
  *     et_track_begin(track, &update, -1);
  *     ...
  *     et_track_end(track);
  *
- * Recording goes to memory reserved at the start; nothing is allocated between begin and end. A
- * trace is open for a window of units (steps of training, steps of decoding): from the begin of
- * the first to the begin of the one after the last. It also ends where the leading track, the
- * main thread's, is full. Spans are kept in order of their begin, so that what was recorded up to
- * the end is whole: only a span that began later is missing.
+ * Recording uses memory reserved at the start; nothing is allocated between begin and end. A trace
+ * is open for a window of units (steps of training, steps of decoding): from the begin of the first
+ * to the begin of the one after the last. It also ends when the leading track, that of the main
+ * thread, is full. Spans are in order of their begin, so the record is complete up to its end: only
+ * spans that began later are missing.
  *
- * Threads: each track is used by one thread at a time; recorded spans may be read once the trace
- * is over. */
+ * Threads: each track is used by one thread at a time; recorded spans may be read once the trace is
+ * over. */
 #ifndef ETUDE_BASE_THREADS_TRACE_H
 #define ETUDE_BASE_THREADS_TRACE_H
 

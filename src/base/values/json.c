@@ -1,9 +1,9 @@
-/* Reading goes text -> depth check -> jansson -> values. jansson refuses duplicate keys, bad
- * UTF-8, NUL, trailing text and numbers out of range by itself; how deep a text nests is checked
- * before, because it allows 2048 levels and its tree no longer knows lines.
+/* Reading goes text -> depth check -> jansson -> values. jansson itself refuses duplicate keys, bad
+ * UTF-8, NUL, trailing text and numbers out of range. The depth is checked before, because jansson
+ * allows 2048 levels and its tree has no lines.
  *
- * Its tree has no numbers as they were written either. Values come in the order of the text, so the
- * n-th number of the tree is the n-th of the text. */
+ * jansson's tree also lacks the texts of numbers. Values are in the order of the text, so the n-th
+ * number of the tree is the n-th of the text. */
 #include "base/values/json.h"
 
 #include <errno.h>

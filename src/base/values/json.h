@@ -1,6 +1,5 @@
-/* JSON to values and back, through jansson; the only file that knows it. The reader is for
- * hostile input: depth, size, duplicate keys, invalid UTF-8 and NUL in strings are errors
- * that name line and column. */
+/* JSON to values and back, with jansson; only this module uses it. The reader is for hostile input:
+ * depth, size, duplicate keys, invalid UTF-8 and NUL in strings are errors with line and column. */
 #ifndef ETUDE_BASE_VALUES_JSON_H
 #define ETUDE_BASE_VALUES_JSON_H
 

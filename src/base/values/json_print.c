@@ -1,12 +1,12 @@
-/* JSON as RFC 8259 has it, by ourselves: jansson prints its own trees only, and fixes neither
- * the digits of numbers nor what becomes of a NaN.
+/* Prints JSON of RFC 8259 without jansson, which prints only its own trees, and defines neither the
+ * digits of numbers nor the text of a NaN.
  *
- *   dict    {"a":1,"b":[]}      indent 0; else each child on a line of its own, "a": 1
- *   float   1.0e-08, 4.0        always with a point, so that it is read as a float again
+ *   dict    {"a":1,"b":[]}      indent 0; else each child on its own line, "a": 1
+ *   float   1.0e-08, 4.0        always with a point, so it is read as a float again
  *   NaN     null                JSON has no word for it; infinities too
  *
- * The same tree gives the same bytes on every machine, so files can be compared. Failures of
- * memory are the buffer's to remember. */
+ * The same tree gives the same bytes on every machine, so files can be compared. The buffer
+ * remembers failures of memory. */
 #include "base/values/json.h"
 
 #include <inttypes.h>

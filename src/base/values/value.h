@@ -1,4 +1,4 @@
-/* What <etude/value.h> leaves to the library itself. */
+/* Values, for the library, beyond <etude/value.h>. */
 #ifndef ETUDE_BASE_VALUES_VALUE_H
 #define ETUDE_BASE_VALUES_VALUE_H
 

@@ -1,6 +1,6 @@
-/* YAML to values and back, through libyaml; the only file that knows it. Core schema, with
- * 1e3 read as a number. Aliases and anchors are refused (alias bombs), duplicate keys, tags,
- * and nesting deeper than 64 are errors that name file, line and cure. */
+/* YAML to values and back, with libyaml; only this module uses it. Core schema, with 1e3 as a
+ * number. Aliases and anchors (alias bombs), duplicate keys, tags, and nesting deeper than 64 are
+ * errors with file, line and cure. */
 #ifndef ETUDE_BASE_VALUES_YAML_H
 #define ETUDE_BASE_VALUES_YAML_H
 

@@ -1,6 +1,6 @@
-/* What a plain (unquoted) YAML scalar means, by the core schema of YAML 1.2.2, section 10.3.2.
- * Shared by reader and printer, so that the one quotes what the other would take for a number.
- * No state. */
+/* The meaning of a plain (unquoted) YAML scalar, by the core schema of YAML 1.2.2, section 10.3.2.
+ * Used by reader and printer, so that the printer quotes texts that the reader would take for
+ * numbers. No state. */
 #ifndef ETUDE_BASE_VALUES_YAML_SCALAR_H
 #define ETUDE_BASE_VALUES_YAML_SCALAR_H
 

@@ -1,17 +1,19 @@
-/* Three decisions at opening, by how the file compares with what the checkpoint says of it:
+/* Opening compares the file with the checkpoint's offset:
  *
  *   file        given offset      then
- *   longer      n                 cut off at n: what came after the checkpoint is forgotten
- *   as long     n                 goes on
- *   shorter     n                 cut off behind its last whole piece, and a warning
- *   any         CONTINUE          cut off behind its last whole piece
+ *   longer      n                 cut off at n: later pieces are dropped
+ *   as long     n                 continued
+ *   shorter     n                 cut off after its last complete piece, with a warning
+ *   any         CONTINUE          cut off after its last complete piece
  *
- * What a piece is the caller knows (et_append_whole_fn): a record, a line.
+ * The caller defines a piece (et_append_whole_fn): a record, a line.
  *
  * Invariants:
- *   (1) offset is the length of the file and a boundary of pieces between calls: a write that
+ *
+ *   (1) between calls, offset is the length of the file and a boundary of pieces: a write that
  *       fails is cut off again;
- *   (2) nothing before offset is ever written again. */
+ *   (2) bytes before offset are never written again.
+ */
 #include "formats/events/append.h"
 
 #include <fcntl.h>

@@ -1,15 +1,14 @@
 /* TensorBoard event files: scalars and texts by step, as records of protobuf messages
- * (event.proto). A directory has one file of ours, of a fixed name, that is continued when a
- * run resumes: cut it off at the offset kept in the checkpoint, and no step is there twice.
- * Apart from wall times, bytes depend on nothing but the values; offsets do not depend on
- * wall times either.
+ * (event.proto). A directory has one file of Etude, with a fixed name, that is continued when a run
+ * resumes: it is cut off at the offset in the checkpoint, so no step occurs twice. Apart from wall
+ * times, the bytes depend only on the values; offsets do not depend on wall times either.
  *
  *     if (et_events_open(&events, "run/train", ET_EVENTS_CONTINUE, &error)) ...
  *     const et_events_value loss = { .tag = "loss", .scalar = 3.1 };
  *     et_events_write(events, 200, &loss, 1, &error);
  *     et_events_close(events, &error);
  *
- * Scalars are written as simple_value, which old and new readers take alike. One thread. */
+ * Scalars are written as simple_value, which old and new readers accept. One thread. */
 #ifndef ETUDE_FORMATS_EVENTS_EVENT_H
 #define ETUDE_FORMATS_EVENTS_EVENT_H
 

@@ -1,6 +1,6 @@
-/* What logs call what, each said here and nowhere else (tools/check-names): trainers and evaluators
- * write these names, sinks shorten them, and commands and settings find them again. A name of one
- * kind of task is its own.
+/* Names in logs, each written only here (tools/check-names). Trainers and evaluators write these
+ * names, sinks shorten them, and commands and settings look them up. Names of one kind of task are
+ * with the kind.
  *
  *   {"train": {"training_loss": 4.1, "learning_rate": 0.0007, ...}}
  *   {"validation": {"validation_loss": 3.2, "best_step": 2000, ...}}

@@ -1,13 +1,15 @@
-/* Sinks in general, and the one that is many.
+/* Sinks in general, and `multi`, which joins several sinks.
  *
- * A sink is an object whose first member is its class; the functions here call through it, so
- * that whoever logs knows of no kind. `multi` is a sink as well: it passes every call on, in the
- * order it was given, and a failure of one keeps none of the others from its turn: a full disk
- * under metrics.jsonl should still show on the console.
+ * A sink is an object whose first member is its class; the functions here call the class, so code
+ * that logs knows no kind of sink. `multi` passes every call on, in order, and calls the other
+ * sinks even if one fails: if the disk under metrics.jsonl is full, the console should still show
+ * the log.
  *
  * To log to two places:
+ *
  *   write(multi) -> write(jsonl), write(events), write(console)     each gets every log
- *   positions    -> {"jsonl": 12, "events": {"train": 5312}}        each under its own name */
+ *   positions    -> {"jsonl": 12, "events": {"train": 5312}}        each under its own name
+ */
 #include "formats/events/sink.h"
 
 #include "base/alloc.h"

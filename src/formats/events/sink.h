@@ -1,5 +1,5 @@
-/* What <etude/summary.h> leaves to the command: logs above a progress bar, and event files beside
- * those of another process. A new kind of sink: README.md in this folder. */
+/* Sinks, for the command, beyond <etude/summary.h>: logs above a progress bar, and event files in a
+ * directory with those of another process. To add a kind of sink, see README.md in this folder. */
 #ifndef ETUDE_FORMATS_EVENTS_SINK_H
 #define ETUDE_FORMATS_EVENTS_SINK_H
 

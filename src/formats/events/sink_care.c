@@ -1,4 +1,4 @@
-/* What sinks do with the logs of others that are in their place. */
+/* Handling of another run's logs at a sink's place. */
 #include "base/files/aside.h"
 #include "base/files/file.h"
 #include "formats/events/sink.h"

@@ -2,12 +2,12 @@
  *
  *   {"step":200,"train":{"training_loss":4.1,...},"time":{"wall":1700000000.25}}
  *
- * Numbers are printed so that they read back as the same double; "wall" is the time of writing,
- * in seconds since 1970.
+ * Numbers are printed so that they read back as the same double; "wall" is the time of writing, in
+ * seconds since 1970.
  *
- * Resuming: the first `lines` lines stay and what follows is cut off, so no step is there twice.
- * The number of lines is all that is kept in a checkpoint. Finding where they end reads that
- * part of the file once, at a start. */
+ * Resuming: the first `lines` lines stay and the rest is cut off, so no step occurs twice. A
+ * checkpoint has only the number of lines. Finding their end reads that part of the file once, at a
+ * start. */
 #include <string.h>
 
 #include <etude/log.h>

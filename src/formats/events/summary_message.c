@@ -1,5 +1,5 @@
-/* Serialised summaries: each value is packed as a summary of its own, and such bytes one behind
- * another are one message. */
+/* Serialised summaries: each value is packed as a separate summary; such bytes one after another
+ * are one message. */
 #include <etude/summary_message.h>
 
 #include <float.h>

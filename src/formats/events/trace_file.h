@@ -1,6 +1,6 @@
-/* A trace as a file that Perfetto (ui.perfetto.dev) and chrome://tracing open: the JSON of the
- * Trace Event Format, one complete event ("ph": "X") per span, a track per thread. What a span's
- * label says is in its arguments, with the rates that its work came to. */
+/* A trace as a file for Perfetto (ui.perfetto.dev) and chrome://tracing: JSON in the Trace Event
+ * Format, one complete event ("ph": "X") per span, a track per thread. A span's label and the rates
+ * of its work are in its arguments. */
 #ifndef ETUDE_FORMATS_EVENTS_TRACE_FILE_H
 #define ETUDE_FORMATS_EVENTS_TRACE_FILE_H
 

@@ -1,5 +1,5 @@
-/* CRC-32C (Castagnoli, reflected polynomial 0x82f63b78), as TFRecord files carry it: by the
- * SSE4.2 instruction where the processor has it, by table elsewhere. Thread-safe. */
+/* CRC-32C (Castagnoli, reflected polynomial 0x82f63b78), as in TFRecord files: with the SSE4.2
+ * instruction if the processor has it, else with a table. Thread-safe. */
 #ifndef ETUDE_FORMATS_RECORDS_CRC32C_H
 #define ETUDE_FORMATS_RECORDS_CRC32C_H
 

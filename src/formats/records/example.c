@@ -1,13 +1,13 @@
-/* tf.Example through the code that protoc-c makes of example.proto, and plain structs around it.
+/* tf.Example: the code that protoc-c makes from example.proto, and plain structs around it.
  *
- * Parsing takes memory in one direction only and gives nothing back: protobuf-c gets an allocator
- * that hands out a block or an arena piece by piece. How much is asked for depends on the bytes
- * alone, so a block that was large enough once is so again. A message made to be hostile (lists of
- * millions of empty entries) makes some 50 bytes of each of its own; MEMORY_FACTOR is the end.
+ * Parsing only allocates and never frees: protobuf-c gets an allocator that hands out a block or an
+ * arena piece by piece. The amount depends only on the bytes, so a block that was large enough once
+ * is large enough again. A hostile message (lists of millions of empty entries) makes about 50
+ * bytes from each of its bytes; MEMORY_FACTOR is the limit.
  *
- * A builder keeps features by key, so that equal ones give equal bytes. Keys and values lie in an
- * arena until the next reset, those of replaced features too. The message is a tree of pointers
- * into that arena, made in another arena each time the bytes are asked for. */
+ * A builder keeps features by key, so equal features give equal bytes. Keys and values are in an
+ * arena until the next reset, also those of replaced features. The message is a tree of pointers
+ * into that arena, made in another arena each time the bytes are requested. */
 #include "formats/records/example.h"
 
 #include <stdlib.h>

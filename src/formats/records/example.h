@@ -1,5 +1,5 @@
-/* What <etude/example.h> leaves to the library: parsing into memory that the caller has, so that a
- * batch can be filled without allocating.
+/* tf.Example, for the library, beyond <etude/example.h>: parsing into the caller's memory, so that
+ * a batch can be filled without allocating.
  *
  *     et_example_room room = { .arena = &arena };
  *     status = et_example_read(&example, &room, bytes, length, &error);

@@ -1,10 +1,13 @@
-/* Reading goes through one buffer of the file's bytes, [begin, end) of raw. Plain files use it for
- * the first bytes only, which say what the file is, and are then read where they are wanted.
+/* Packed files. Reading uses one buffer of the file's bytes, [begin, end) of raw. Plain files use
+ * it only for the first bytes, which show the type of the file, and are then read directly into the
+ * caller's memory.
  *
  * Invariants:
+ *
  *   (1) begin <= end <= RAW_SIZE;
  *   (2) stream is initialised exactly while gzip;
- *   (3) member: between the first byte of a member and its end, where the file must not end. */
+ *   (3) member: between the first byte of a member and its end, where the file must not end.
+ */
 #include "formats/records/packed.h"
 
 #include <errno.h>

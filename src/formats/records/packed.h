@@ -1,8 +1,8 @@
-/* Bytes of a file, plain or gzip, from its front to its end, and a file that is written so. The
- * only file that knows zlib. Several gzip members in a row are one run of bytes, as gzip -d has
- * it; zeros behind a member are the padding of a tape or a block device; anything else there is
- * wrong, and so is a file that ends within a member. Memory: 64 KiB and zlib's 40, however long
- * the file is. One thread at a time.
+/* Bytes of a file, plain or gzip, from front to end, and writing such a file. Only this module uses
+ * zlib. Several gzip members in a row are one run of bytes, as for gzip -d. Zeros after a member
+ * are the padding of a tape or a block device; anything else there is an error, and so is a file
+ * that ends within a member. Memory: 64 KiB and zlib's 40, for files of any size. One thread at a
+ * time.
  *
  *     et_packed_reader *reader;
  *     if (et_packed_reader_open(&reader, fd, path, NULL, &error)) ...

@@ -1,6 +1,6 @@
-/* What writer and reader of safetensors files share: how dtypes are called there, how bytes
- * are counted, and the seal (see safetensors.h), which stands at a fixed place so that it can
- * be checked before the header is parsed. Private to safetensors*.c. */
+/* Shared by writer and reader of safetensors files: names of dtypes, numbers of bytes, and the seal
+ * (see safetensors.h), which is at a fixed position so that it can be checked before the header is
+ * parsed. Private to safetensors*.c. */
 #ifndef ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_SEAL_H
 #define ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_SEAL_H
 

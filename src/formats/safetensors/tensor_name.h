@@ -1,7 +1,6 @@
 /* Names of tensors: keys of the files that hold them (formats/safetensors/safetensors.h), printed
- * to terminals. What no file can have is refused where a tensor is named, long before the first
- * file is written.
- */
+ * to terminals. A name that no file can have is refused when a tensor is named, long before the
+ * first file is written. */
 #ifndef ETUDE_FORMATS_SAFETENSORS_TENSOR_NAME_H
 #define ETUDE_FORMATS_SAFETENSORS_TENSOR_NAME_H
 
