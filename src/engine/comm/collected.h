@@ -1,6 +1,6 @@
-/* What every rank has given (et_comm_collect), read in pieces in whatever order of ranks: opened,
- * which fails on one rank alone, taken by all, read, released. Of a list whose items ranks make in
- * turn it is one call. */
+/* Collected results of all ranks (et_comm_collect), read in pieces, in any order of ranks: opened
+ * (which may fail on one rank alone), taken by all, read, released. For a list whose items ranks
+ * make in turn, it is one call. */
 #ifndef ETUDE_ENGINE_COMM_COLLECTED_H
 #define ETUDE_ENGINE_COMM_COLLECTED_H
 

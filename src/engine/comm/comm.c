@@ -1,11 +1,12 @@
-/* Collectives over exchanges of two.
+/* Collectives from exchanges of two ranks.
  *
- *   gather      Bruck et al. 1997, section 3: in round k a rank sends what it has to the one 2^k
- *               before it and gets as much from the one 2^k behind it; blocks lie in the order
- *               rank, rank + 1, ..., and are turned at the end
+ *   gather      Bruck et al. 1997, section 3: in round k a rank sends all it has to the rank 2^k
+ *               before it and gets as much from the rank 2^k after it; blocks are in the order
+ *               rank, rank + 1, ..., and are rotated at the end
  *   broadcast   a binomial tree from the root
- *   agree       in round k the word of all that were heard goes 2^k ranks on, or to rank ^ 2^k;
- * where one has failed, a broadcast of its text */
+ *   agree       in round k the word of all ranks heard so far goes 2^k ranks on, or to rank ^ 2^k;
+ *               if one has failed, a broadcast of its text follows
+ */
 #include "engine/comm/comm.h"
 
 #include <string.h>

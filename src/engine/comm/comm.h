@@ -1,18 +1,18 @@
-/* What <etude/comm.h> leaves to the library: transports, and collectives over them. A transport (a
- * class) carries bytes between two ranks; everything else is here, on top of that alone.
+/* Ranks, for the library, beyond <etude/comm.h>: transports and collectives. A transport (a class)
+ * carries bytes between two ranks; collectives need nothing else.
  *
  *     status = et_comm_agree(comm, status, NULL, &error);     one status for all
  *     if (!status)
  *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
  *
- * All ranks call the same collectives in the same order. What keeps that true when one of them
- * fails: what may fail on one rank alone is followed by et_comm_agree, and a rank that fails
- * elsewhere goes to the next one, wherever the others come from. So every collective but that one
- * comes after one that agreed on ET_OK.
+ * All ranks call the same collectives in the same order. If one rank fails, the order is kept by
+ * this rule: work that may fail on one rank alone is followed by et_comm_agree, and a rank that
+ * fails elsewhere goes to the next et_comm_agree, wherever the others come from. So every other
+ * collective comes after an agreement on ET_OK.
  *
- * ET_EIO from any of them: a rank is gone or silent; nothing can be said to anybody from then on,
- * and every later call gives the same. comm NULL is a process alone, as is a size of 1: nothing is
- * sent. Sizes are the same on all ranks. One thread at a time. */
+ * ET_EIO from any collective: a rank is lost or silent. Nothing can be sent any more, and every
+ * later call returns ET_EIO. comm NULL, or a size of 1, is a process alone: nothing is sent. Sizes
+ * are the same on all ranks. Use from one thread at a time. */
 #ifndef ETUDE_ENGINE_COMM_COMM_H
 #define ETUDE_ENGINE_COMM_COMM_H
 

@@ -1,6 +1,6 @@
-/* A thread that beats a few times in each timeout, and counts how long the rank before this one
- * was silent. Whoever was stopped itself (Ctrl-Z of all) has heard nobody, and begins anew: its
- * own beats were late too. */
+/* A thread that sends a few signs of life in each timeout, and measures the silence of the previous
+ * rank. A process that was stopped itself (Ctrl-Z of all) has heard nobody and starts measuring
+ * again: its own signs were late too. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

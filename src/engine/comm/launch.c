@@ -1,5 +1,5 @@
-/* All sockets are made first; a child then keeps its own ends and hands them on by their numbers.
- * One between rank i and rank k has its ends at pair[i][k] and pair[k][i]. */
+/* All sockets are made first. A child then keeps its own ends and passes them on by number. The
+ * socket between ranks i and k has its ends at pair[i][k] and pair[k][i]. */
 #include "engine/comm/launch.h"
 
 #include <errno.h>

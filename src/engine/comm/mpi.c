@@ -1,10 +1,10 @@
-/* The one file that knows MPI. Nothing is reduced by MPI: a sum's order would be its own.
+/* The only file that uses MPI. MPI reduces nothing, because its sums have their own order.
  *
- * What is waited for is asked for again and again, for a silent rank must be able to end the wait;
- * later with rests in between. A rest costs more than most messages take, the more so on a machine
- * that has other work, so who has nothing else to do looks for long before it rests; not where
- * others of its process compute meanwhile, and giving way where there are more ranks on this
- * machine than processors. */
+ * Waiting polls again and again, because a silent rank must be able to end the wait; after a while
+ * with pauses in between. A pause costs more than most messages take, especially on a machine with
+ * other work. So a process with nothing else to do polls for long before it pauses. It pauses at
+ * once if other threads of the process compute, and yields if the machine has more ranks than
+ * processors. */
 #include "engine/comm/mpi_module.h"
 
 #include <mpi.h>

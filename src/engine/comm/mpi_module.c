@@ -1,6 +1,6 @@
-/* Which MPI started this process, and the file that was built against it. Each MPI says who it is
- * in the environment of the ranks that it starts. The file lies beside the library or the program,
- * or where it is installed; ETUDE_MPI names one, or says which is meant. */
+/* Finds the MPI that started this process, and the file that was built for it. Each MPI identifies
+ * itself in the environment of its ranks. The file is next to the library or the program, or where
+ * it is installed; ETUDE_MPI names a file, or the MPI. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Between the library and what is built against one MPI (mpi.c): a file of its own, loaded where
- * the process was started by that MPI (module.c). Libraries of different MPIs fit neither each
- * other's programs nor one process, so nothing else may know one. It stands on C and its MPI alone.
+/* The interface between the library and a module for one MPI (mpi.c): a separate file, loaded if
+ * the process was started by that MPI (mpi_module.c). Libraries of different MPIs fit neither each
+ * other's programs nor one process, so only the module uses MPI. It uses nothing else but C.
  *
  * Functions return 0, or -1 and a text for people in text[size]. */
 #ifndef ETUDE_ENGINE_COMM_MPI_MODULE_H

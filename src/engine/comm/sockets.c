@@ -1,16 +1,15 @@
-/* Ranks of one machine: each pair of them shares a stream of bytes, made by whoever started them
- * (launch.c), and each has one to the next rank for signs of life. What a rank's environment says:
+/* Ranks of one machine. Each pair of ranks has a stream of bytes, made by the launcher (launch.c),
+ * and each rank has a stream to the next rank for signs of life. A rank's environment:
  *
- *     ETUDE_RANK=1/4            which of how many
+ *     ETUDE_RANK=1/4            rank and number of ranks
  *     ETUDE_RANK_SOCKETS=7,-1,8,9,12,10
  *                               one to each rank (-1: itself), to the next, from the previous
  *
- * A piece is a frame: 16 bytes (a mark, a number that counts frames of this pair, the size), then
- * its bytes. Another mark, number or size than is expected means that ranks are out of step, which
- * would mix up gradients: the run ends. Who ends as it should says so to all in a last frame; so a
- * stream that ends without one tells everybody who waits, for whomever, that a rank is lost.
- * Sockets do not block; a wait looks up ten times a second to see whether a silent rank was
- * found. */
+ * A piece is a frame: 16 bytes (a mark, the number of the frame in this pair, the size), then its
+ * bytes. An unexpected mark, number or size means that ranks are out of step, which would mix up
+ * gradients: the run ends. A rank that ends normally sends a last frame to all. So a stream that
+ * ends without a last frame tells every waiting rank that a rank is lost. Sockets do not block; a
+ * wait checks ten times per second for silent ranks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

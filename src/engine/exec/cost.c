@@ -1,10 +1,10 @@
 /* Costs per op, in a table made from ops.def. Legend as in engine/kernel/kernels.h: T rows, D
  * columns.
  *
- * What is counted are the operations that the formula needs and the bytes that must move, not
- * those that a kernel happens to make: so a rate says how good the kernel is, and a faster
- * kernel does not look slower for computing less. A cost depends on the tensors of the plan as
- * they are bound: fewer rows cost less. */
+ * Costs count the operations that the formula needs and the bytes that must move, not those that a
+ * kernel makes. So a rate measures the quality of the kernel, and a faster kernel does not look
+ * slower because it computes less. A cost depends on the bound tensors of the plan: fewer rows cost
+ * less. */
 #include "engine/exec/cost.h"
 
 #include "base/assert.h"

@@ -1,11 +1,11 @@
-/* What a call of a plan has to do at least: operations and bytes, from the shapes of what it
- * reads and writes. The profile and the benchmarks take their rates and roofs from here.
+/* The least work of a call of a plan: operations and bytes, from the shapes of its inputs and
+ * outputs. The profile and the benchmarks take their rates and roofs from here.
  *
- * flops: a product [m, k] x [k, n] has 2 m n k, its bias and activation none; attention has its
- * products alone, over the scores that its segments have; an element-wise node one for each
- * element; norms and losses what their formula has, an exponential counting as one.
- * bytes: what is read and written, each once, in the type in which it lies in memory, although
- * caches may hold it and kernels may read it twice. */
+ * flops: a product [m, k] x [k, n] has 2 m n k, its bias and activation none. Attention has only
+ * its products, over the scores of its segments. An element-wise node has one for each element;
+ * norms and losses have those of their formula, with an exponential as one. bytes: inputs and
+ * outputs, each once, in their type in memory, although caches may hold them and kernels may read
+ * them twice. */
 #ifndef ETUDE_ENGINE_EXEC_COST_H
 #define ETUDE_ENGINE_EXEC_COST_H
 

@@ -1,13 +1,14 @@
-/* A device binds together what a plan runs on: a table of ops, one of kernels, chosen once for the
- * CPU that is found, a cache of matrix products, and for each thread the track that it tells what
- * it does.
+/* A device has everything that a plan runs with: a table of ops, a table of kernels, chosen once
+ * for the CPU, a cache of matrix products, and a trace track for each thread.
  *
- * What always holds:
- *   1. Every thread has a track at all times, if only one that records nothing: who tells asks
- *      nothing first.
- *   2. Copies of a device share the products and the watch; only the number of threads is a
- *      copy's own. The copy is not closed.
- *   3. Opening either succeeds or leaves nothing. */
+ * Invariants:
+ *
+ *   1. Every thread always has a track, at least one that records nothing, so code with spans does
+ *      not check.
+ *   2. Copies of a device share the products and the trace; only the number of threads differs.
+ *      A copy is not closed.
+ *   3. Opening either succeeds or leaves nothing.
+ */
 #include "engine/exec/device.h"
 
 #include <omp.h>

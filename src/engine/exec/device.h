@@ -1,6 +1,6 @@
-/* A device: how each op is run, with which kernels, and the matrix products made so far. One per
- * process is usual; plans share it, so equal products are made once. A plan knows no op: a device
- * of another kind is another table. */
+/* A device: how each op is run, with which kernels, and the matrix products made so far. Usually a
+ * process has one device. Plans share it, so equal products are made once. Plans know no op: a
+ * device of another kind is another table. */
 #ifndef ETUDE_ENGINE_EXEC_DEVICE_H
 #define ETUDE_ENGINE_EXEC_DEVICE_H
 

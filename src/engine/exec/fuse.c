@@ -1,20 +1,20 @@
-/* Nodes to calls. Every reachable node that computes becomes a call, but element-wise nodes of
- * one shape join the call of an element-wise node they read, if that can be run at the later
- * place: nobody outside the chain may read a member before the chain's last member. A chain
- * runs where its last member stands.
+/* From nodes to calls. Every reachable node that computes becomes a call. An element-wise node
+ * joins the call of an element-wise node of the same shape that it reads, if that call can run at
+ * the later place: nothing outside the chain may read a member before the chain's last member. A
+ * chain runs at the place of its last member.
  *
- * What was rematerialized is no chain with what reads it: members hand on numbers that were not yet
- * rounded, and the reader is to find those that the forward pass had stored.
+ * A rematerialized node never shares a chain with its reader: members pass on numbers before
+ * rounding, but the reader must get the numbers that the forward pass had stored.
  *
  *   d = dropout(gelu(a + bias)), and a + bias also read by a later norm:
  *   chain [add, gelu, dropout], inputs {a, bias}, outputs {add, dropout}: one pass over memory
  *
- * Members are taken greedily, in the order of nodes, by the first input whose chain they may
- * join; a node that may join none begins a chain of its own. Chains of different nodes may be
- * interleaved: of[] says which chain a node is in, not where it lies.
+ * Members are chosen greedily, in the order of nodes, by the first input whose chain they may join.
+ * A node that may join none begins a chain. Chains may be interleaved: of[] has the chain of a
+ * node, not its place.
  *
  * Limits of a program (engine/kernel/kernels.h): ET_EW_INPUTS_MAX values from outside,
- * ET_EW_STEPS_MAX members, ET_EW_OUTPUTS_MAX members that somebody outside reads. */
+ * ET_EW_STEPS_MAX members, ET_EW_OUTPUTS_MAX members with readers outside. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,12 +1,11 @@
-/* Which whole numbers of a batch choose among how many: classes of a loss, rows of a table; and
- * which are offsets of attention's segments. They are data, and kernels do not compare them: one
- * that is too large would be read, or written, beside the table. So a list of them is made for a
- * layout, and compared with each of its batches before it is run; what is constant is compared
- * once.
+/* The integers of a batch that index something: classes of a loss, rows of a table, and offsets of
+ * attention's segments. They are data, and kernels do not check them: a number that is too large
+ * would read or write outside the table. So a list of them is made for a layout, and each batch is
+ * checked against it before it is run. Constants are checked once.
  *
- * Numbers are followed from the op that reads them, through what moves elements, to inputs and
- * constants: only those that are read count. Those that other ops compute, as et_candidates does,
- * are not looked at. Negative numbers are empty places, but of offsets. */
+ * Numbers are traced from the op that reads them, through ops that move elements, to inputs and
+ * constants: only numbers that are read matter. Numbers that other ops compute, such as
+ * et_candidates, are not checked. Negative numbers are empty places, except for offsets. */
 #ifndef ETUDE_ENGINE_EXEC_IDS_H
 #define ETUDE_ENGINE_EXEC_IDS_H
 

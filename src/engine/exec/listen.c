@@ -1,7 +1,8 @@
-/* News of gradients: after which call each range of the store's gradient array is final. A gradient
- * is when the call has run whose result it is: what was written into the same memory before (a base
- * that rows are added to) came earlier, and no value that only lies there lives any longer. Those
- * that are copied are final after the last call; what no call writes is from the beginning. */
+/* Readiness of gradients: the call after which each range of the store's gradient array is final. A
+ * gradient is final when the call that writes it has run. Earlier writes to the same memory (a base
+ * that rows are added to) come before it, and no other value that only used this memory is still
+ * live. Gradients that are copied are final after the last call; those that no call writes are
+ * final from the beginning. */
 #include <stdlib.h>
 
 #include "base/alloc.h"

@@ -1,17 +1,17 @@
-/* Where values lie. The live range of a value is from the call that writes it to the last that
- * reads it; of a call's scratch that call, of a group of packed weights its first call to its
- * last. All these are tenants of one arena; rooms.c finds their places.
+/* Memory of values. The live range of a value is from the call that writes it to the last that
+ * reads it; of a call's scratch that call; of a group of packed weights its first call to its last.
+ * All of these are tenants of one arena; rooms.c finds their offsets.
  *
- * The store's gradient array is room as well: nobody needs a parameter's gradient before the call
- * that writes it, and most are written late, when most values are dead. So offsets count from the
- * start of that array, and the arena follows behind it:
+ * The store's gradient array is used too: nothing needs a parameter's gradient before the call that
+ * writes it, and most are written late, when most values are dead. So offsets count from the start
+ * of that array, and the arena follows after it:
  *
  *     0 ............ gradients .... gradient_bytes ............ arena ............ end
  *     | values, then the gradient | values, then ... |wall| values                  |
  *
- * A gradient has its place already and lives from its call to the end of the run.
- * What no call writes (padding, parameters that the loss does not reach) is zero and stays so:
- * it lives always. Nothing lies across the wall, as the two are different memory. */
+ * A gradient has a fixed place and lives from its call to the end of the run. Memory that no call
+ * writes (padding, parameters that the loss does not reach) is zero and stays zero: it is always
+ * live. Nothing crosses the wall, because the two sides are different memory. */
 #include <limits.h>
 
 #include "base/alloc.h"

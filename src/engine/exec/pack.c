@@ -1,12 +1,12 @@
-/* Packed weights. A product reads its weight in a layout of its own, so the weight is copied
- * there first; a copy costs about as much as reading and writing the weight once.
+/* Packed weights. A product reads its weight in its own layout, so the weight is first copied; a
+ * copy costs about as much as reading and writing the weight once.
  *
- * Kept: each (product, parameter) has one copy for as long as the plan, made anew when the store
- * changes. Not kept: each call has its own copy, which lies in the arena among the values. Calls
- * are gone through in order, and the copies of as many as fit into GROUP_BYTES (or of one that does
- * not) are a group: packed together before the first of its calls, dead after the last.
+ * Kept: each (product, parameter) has one copy for the plan's lifetime, which is made again when
+ * the store changes. Not kept: each call has its own copy in the arena. Calls are processed in
+ * order. The copies of as many calls as fit into GROUP_BYTES (or of one call that does not fit) are
+ * a group: packed together before the first of its calls, dead after the last.
  *
- * Packing moves bytes and adds nothing, so threads cannot change a bit of it. */
+ * Packing moves bytes and adds nothing, so threads cannot change a bit. */
 #include <omp.h>
 
 #include "base/alloc.h"

@@ -1,11 +1,11 @@
-/* A pass keeps a variant for each layout it has met: graph, plan, and where the plan has what the
- * model function asked for. The first layout's graph is built when the pass is opened, as it
- * declares the parameters; its plan waits for their memory.
+/* A pass keeps a variant for each layout so far: graph, plan, and the places of the marked nodes in
+ * the plan. The first layout's graph is built when the pass is opened, because building declares
+ * the parameters; its plan waits for their memory.
  *
  *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
  *
- * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike:
- * the function is the same; (3) running allocates nothing but for a layout that is new. */
+ * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are equal,
+ * because the function is the same; (3) running allocates only for a new layout. */
 #include "engine/exec/pass.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What <etude/pass.h> leaves to the library's own parts: plans, facts and gradients of a pass. */
+/* Passes, for the library, beyond <etude/pass.h>: plans, facts and gradients of a pass. */
 #ifndef ETUDE_ENGINE_EXEC_PASS_H
 #define ETUDE_ENGINE_EXEC_PASS_H
 

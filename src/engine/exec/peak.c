@@ -1,8 +1,8 @@
-/* The two rates are measured with the kernels that training runs: the product through et_gemm
- * with its B packed, memory through `accumulate` (y += x: two arrays read, one written). The
- * best of several runs counts, since everything that disturbs one makes it slower.
+/* Measures the two rates with the kernels of training: the product by et_gemm with its B packed,
+ * memory by `accumulate` (y += x: reads two arrays, writes one). The best of several runs counts,
+ * because every disturbance makes a run slower.
  *
- * Zeros are multiplied: the time of a product does not depend on its values, as long as none is
+ * The product multiplies zeros: its time does not depend on the values, unless they are
  * subnormal. */
 #include "engine/exec/peak.h"
 

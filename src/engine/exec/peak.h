@@ -1,8 +1,8 @@
-/* How fast this machine is at best: the roof of a profile. Two rates, measured in the process
- * that asks, with all its threads: of one matrix product that is large and has its weights packed,
- * and of memory, reading two arrays and writing one. An op's roof is the longer of the times that
- * its operations and its bytes take at these rates (Williams, Waterman, Patterson 2009,
- * "Roofline"). What finds its operands in cache may be faster than the roof. */
+/* The best rates of this machine: the roof of a profile. Two rates, measured in the process with
+ * all its threads: of one large matrix product with packed weights, and of memory, reading two
+ * arrays and writing one. An op's roof is the longer of the times that its operations and its bytes
+ * take at these rates (Williams, Waterman, Patterson 2009, "Roofline"). An op with its operands in
+ * cache may be faster than the roof. */
 #ifndef ETUDE_ENGINE_EXEC_PEAK_H
 #define ETUDE_ENGINE_EXEC_PEAK_H
 

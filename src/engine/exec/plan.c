@@ -1,19 +1,21 @@
-/* A plan is made in one go and then only run:
+/* A plan is made at once and then only run:
  *
- *     graph -> reached nodes -> values -> calls (fuse.c) -> what each needs (ops.c), packs (pack.c)
- *     -> places in memory (memory.c) -> the function that runs a call (watch.c)
+ *     graph -> reached nodes -> values -> calls (fuse.c) -> needs (ops.c), packs (pack.c)
+ *     -> places in memory (memory.c) -> the function that runs a call (trace.c)
  *
- * The order of these matters: calls are made of values; packs are known when all calls have been
- * prepared; places are found when it is known how much scratch and how many packs there are.
+ * The order matters: calls consist of values; packs are known when all calls have been prepared;
+ * places need the sizes of scratch and packs.
  *
- * What always holds:
- *   1. Nodes stand in topological order in the graph, so reaching goes backwards in one pass and
+ * Invariants:
+ *
+ *   1. Nodes are in topological order in the graph, so reaching goes backwards in one pass and
  *      calls run forwards in one.
  *   2. Each result of each node has a value, reached or not, so a node's first value follows
- *      from the node alone; what nobody reaches has no place and no memory.
+ *      from the node alone; an unreached value has no place and no memory.
  *   3. Running allocates nothing, and runs of one plan with the same inputs, parameters and
  *      random numbers have the same bits.
- *   4. What fails while a plan is made leaves none: et_plan_free takes it in any state. */
+ *   4. If making a plan fails, there is no plan: et_plan_free accepts any state.
+ */
 #include "engine/exec/plan.h"
 
 #include <limits.h>

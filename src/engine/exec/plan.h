@@ -1,7 +1,6 @@
-/* Plans: an executable graph. Making one decides everything that depends on shapes: which
- * nodes run, which element-wise chains become one pass, when each value lives, where in one
- * arena it lies, which kernel runs it, which matrix product it is. Running one only calls
- * kernels: nothing is allocated.
+/* Plans: executable graphs. Making a plan decides everything that depends on shapes: which nodes
+ * run, which element-wise chains become one pass, when each value lives, its place in one arena,
+ * its kernel, its matrix product. Running a plan only calls kernels: nothing is allocated.
  *
  *     et_plan *plan;
  *     if (et_plan_new(&plan, graph, device, outputs, count, &options, &error)) ...
@@ -9,17 +8,17 @@
  *     et_plan_run(plan, random);
  *     const float *sums = et_plan_output(plan, 0).data;
  *
- * The gradients of a differentiated graph are outputs as well: they are written straight into
- * the store's flat gradient array (overwritten at every run; padding and parameters that the
- * loss does not reach stay zero).
+ * The gradients of a differentiated graph are outputs too: they are written directly into the
+ * store's flat gradient array (overwritten at every run; padding and parameters that the loss does
+ * not reach stay zero).
  *
- * Products read weights from packed copies. A plan that runs often between two changes of the
- * weights keeps them (keep_packed), and makes them anew when the store has changed. A training
- * plan runs once or a few times between two changes and its weights are large: there each copy
- * is made in every run just before it is read and lives no longer than the product.
+ * Products read packed copies of weights. A plan that runs often between two changes of the weights
+ * keeps the copies (keep_packed), and makes them again when the store has changed. A training plan
+ * runs once or a few times between two changes, and its weights are large: each copy is made in
+ * every run just before it is read, and lives only until the product.
  *
- * A plan borrows graph, parameter store and device; it is used by one thread at a time, and its
- * kernels use OpenMP threads. */
+ * Borrows graph, parameter store and device. Use from one thread at a time; kernels use OpenMP
+ * threads. */
 #ifndef ETUDE_ENGINE_EXEC_PLAN_H
 #define ETUDE_ENGINE_EXEC_PLAN_H
 

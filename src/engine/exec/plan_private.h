@@ -1,17 +1,17 @@
-/* What the files of exec share: values, calls and the plan itself. See plan.h.
+/* The internals of exec, for its own files: values, calls and the plan itself. See plan.h.
  *
- *   fuse.c     nodes to calls: which element-wise chains become one
- *   values.c   which value a node stands for, where it lies
+ *   fuse.c     from nodes to calls: which element-wise chains become one
+ *   values.c   the value of a node, and its memory
  *   pack.c     weights in the layout of products
- *   memory.c   when values live, where they lie (rooms.c: the search)
- *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
+ *   memory.c   live ranges and places of values (rooms.c: the search)
+ *   ops.c, op_*.c   per op: needs at planning (prepare), kernels (run)
  *   listen.c   when gradients are final
- *   watch.c    calls as spans of a trace
- *   plan.c     puts these together
+ *   trace.c    calls as spans of a trace
+ *   plan.c     combines these
  *
- * Invariants: (1) a call's inputs are written by earlier calls or are leaves; (2) two values
- * whose lives overlap do not share memory, unless one is the other's alias; (3) after
- * et_plan_new no pointer of a call changes but those of bound inputs and of parameters. */
+ * Invariants: (1) a call's inputs are written by earlier calls or are leaves; (2) two values with
+ * overlapping live ranges do not share memory, unless one is the other's alias; (3) after
+ * et_plan_new no pointer of a call changes, except those of bound inputs and of parameters. */
 #ifndef ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
 #define ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
 

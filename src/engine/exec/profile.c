@@ -1,15 +1,15 @@
-/* A trace is a list of spans that lie within each other; a profile gives each moment to one
- * kind. A span's own time is its length without the spans of other kinds within it, so each
- * takes its time from the row of the span around it and gives it to its own:
+/* Profiles. A trace is a list of nested spans; a profile assigns each moment to one kind. A span's
+ * own time is its length without the spans of other kinds in it. So each span takes its time from
+ * the row of the span around it and adds it to its own:
  *
- *   step [ gemm [..] norm [..] ]  ->  gemm 5 ms, norm 1 ms, "between ops" what is left of the step
+ *   step [ gemm [..] norm [..] ]  ->  gemm 5 ms, norm 1 ms, "between ops" the rest of the step
  *
- * What lies outside all spans is left in the first row, "other", which began with all of the
- * time. So the seconds of all rows add up to the recording's.
+ * Time outside all spans stays in the first row, "other", which began with all of the time. So the
+ * seconds of all rows add up to the recording's.
  *
- * roof is what a row's work would take at the machine's best rates; roof / seconds is its share
- * of them. Of all rows only matrix products are added into the last line's roof: a run that did
- * nothing else could not be faster. */
+ * roof is the time of a row's work at the machine's best rates; roof / seconds is its fraction of
+ * them. Only matrix products are added to the last line's roof: a run that did nothing else could
+ * not be faster. */
 #include "engine/exec/profile.h"
 
 #include <stdlib.h>

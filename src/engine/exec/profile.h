@@ -1,5 +1,5 @@
-/* A profile: a trace's leading thread as a table, by kind of what it did. Each moment of the
- * recording counts once, for the innermost span that has a kind, or as "other", so shares add up
+/* A profile: the spans of a trace's leading thread as a table, by kind. Each moment of the
+ * recording counts once, for the innermost span that has a kind, or as "other", so fractions add up
  * to the whole. */
 #ifndef ETUDE_ENGINE_EXEC_PROFILE_H
 #define ETUDE_ENGINE_EXEC_PROFILE_H

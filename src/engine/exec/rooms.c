@@ -1,32 +1,35 @@
-/* A life and a range of addresses make a rectangle: calls by offsets. Rooms are rectangles that
- * do not overlap, and the end of the highest is what the arena needs. To find the smallest end
- * is NP-hard (dynamic storage allocation: Garey and Johnson 1979, problem SR2); the greedy way,
- * largest first, comes close in practice since small ones fit into the gaps between large ones.
+/* Places in an arena. A live range and a range of addresses make a rectangle: calls by offsets.
+ * Rooms are rectangles that do not overlap, and the end of the highest is the size of the arena.
+ * Finding the smallest end is NP-hard (dynamic storage allocation: Garey and Johnson 1979, problem
+ * SR2). The greedy way, largest first, comes close in practice, because small rooms fit into the
+ * gaps between large ones.
  *
  *     offset
  *     ^   [ B     ]
- *     |   [ A ] [ C ]        A is dead when C comes: C lies where A did
+ *     |   [ A ] [ C ]        A is dead when C begins: C gets the place of A
  *     +------------------> call
  *
- * What is sought for a tenant is the lowest gap between those that are there in any of its calls.
- * Looking at all that were placed takes n^2 / 2 comparisons for n tenants, and in a deep model
- * even those of one time are many: each layer keeps values for the backward pass. But they lie
- * side by side, so that it is few spans that are taken in a given time. A tree over calls keeps
- * these (a segment tree: Bentley 1977, "Solutions to Klee's rectangle problems"):
+ * For a tenant the search needs the lowest gap between the rooms of any of its calls. Looking at
+ * all placed rooms takes n^2 / 2 comparisons for n tenants, and in a deep model even the rooms of
+ * one time are many: each layer keeps values for the backward pass. But they are adjacent, so a
+ * given time has few used spans. A tree over calls keeps these (a segment tree: Bentley 1977,
+ * "Solutions to Klee's rectangle problems"):
  *
  *     calls 0 to 7                              a room of calls 2 to 6 is in `whole` of 2-3, 4-5
  *     0 to 3           4 to 7                   and 6, and in `some` of what is above these:
  *     0-1     2-3      4-5     6-7              0-3, 6-7, 4-7, 0-7
  *     0   1   2   3    4   5   6   7
  *
- * A time is cut into such parts as well. Who is there in one of its calls is in `whole` of a part
- * or of what is above, or in `some` of the part: some log2(calls) lists, most of them empty.
+ * A time is divided into such parts as well. A room of one of its calls is in `whole` of a part or
+ * of a node above it, or in `some` of the part: about log2(calls) lists, most of them empty.
  *
- * What always holds:
- *   1. A list's spans rise and do not touch: what touches is one span.
+ * Invariants:
+ *
+ *   1. A list's spans ascend and do not touch: touching spans are merged.
  *   2. Rooms of overlapping times do not share a byte; offsets are multiples of ET_ROOM_ALIGN.
  *   3. The same tenants in the same order have the same places: those that a pass over all rooms
- *      would find (tests/engine/exec/test_rooms.c has it as the reference). */
+ *      would find (tests/engine/exec/test_rooms.c has it as the reference).
+ */
 #include "engine/exec/rooms.h"
 
 #include <limits.h>

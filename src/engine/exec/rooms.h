@@ -1,16 +1,16 @@
-/* Places in an address space for tenants that come and go: each wants so many bytes from one call
- * to another, and no two that are there at the same time may overlap. Knows nothing of plans.
+/* Places in an address space for tenants: each needs a number of bytes from one call to another,
+ * and two tenants of the same time must not overlap. Independent of plans.
  *
  *     et_rooms_init(&rooms, calls, &error);
- *     et_rooms_take(&rooms, 0, 4096, 7, &error);          what has its place already, from call 7
+ *     et_rooms_take(&rooms, 0, 4096, 7, &error);          a tenant with a fixed place, from call 7
  *     et_rooms_place(&rooms, tenants, count, true, &error);
  *     size_t bytes = rooms.end;
  *     et_rooms_release(&rooms);
  *
- * Tenants are placed largest first, each at the lowest offset where nobody of the same time lies
- * (greedy by size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
- * inference"). To place n of them among t calls takes some n log t short comparisons where those
- * of one time lie close together, as a model's values do. */
+ * Tenants are placed largest first, each at the lowest offset that is free during its time (greedy
+ * by size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference").
+ * Placing n tenants among t calls takes about n log t short comparisons if the tenants of one time
+ * are adjacent, like a model's values. */
 #ifndef ETUDE_ENGINE_EXEC_ROOMS_H
 #define ETUDE_ENGINE_EXEC_ROOMS_H
 

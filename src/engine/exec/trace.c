@@ -1,16 +1,14 @@
-/* Plans on a device with a trace: each call runs as a span, under an activity that says what it is.
- * Labels are made with the plan and belong to the trace, which outlives it.
+/* Plans on a device with a trace: each call runs as a span, with an activity that describes it.
+ * Labels are made with the plan and belong to the trace, which outlives the plan.
  *
- * All text is made when the plan is: a run writes only times and costs, so being watched changes
- * little of what is seen. A plan on a device without a trace runs by a function that does not
- * ask.
+ * All text is made with the plan: a run writes only times and costs, so tracing changes little. A
+ * plan on a device without a trace uses a run function that does not check.
  *
- * An activity says name (of the node), kernel, shapes as "in in -> out", kind (the row of a
- * profile) and type. Texts that are made here are copies in the trace, as the graph may be gone
- * when the trace is written.
+ * An activity has name (of the node), kernel, shapes as "in in -> out", kind (the row of a profile)
+ * and type. The trace has copies of texts that are made here, because the graph may be gone when
+ * the trace is written.
  *
- * The span of a run is around those of its calls; what is left of it, packing aside, is time
- * between ops. */
+ * The span of a run contains those of its calls; the rest, except packing, is time between ops. */
 #include <omp.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What the values of a plan are and where they lie, for all who make and run its calls. */
+/* The values of a plan and their memory, for all files that make and run calls. */
 #include "base/assert.h"
 #include "engine/exec/plan_private.h"
 #include "engine/tensor/params.h"

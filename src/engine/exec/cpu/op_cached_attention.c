@@ -1,9 +1,9 @@
-/* Attention of one new row per hypothesis against a cache of keys and values: decoding. For
- * self-attention the new rows' keys and values are put into the cache first.
+/* Attention of one new row per hypothesis over a cache of keys and values: decoding. In
+ * self-attention the new rows' keys and values are first put into the cache.
  *
  * The cache is [slots, 2 width]: keys in the left half of a row, values in the right.
- * Self-attention finds its positions by a table of slots [rows, longest], since hypotheses of a
- * beam share their past and part ways; cross-attention by a run of rows from `begin`, since
+ * Self-attention finds its positions with a table of slots [rows, longest], because hypotheses of a
+ * beam share a past and then separate. Cross-attention reads a run of rows from `begin`, because
  * sources are stored once. */
 #include <math.h>
 #include <string.h>

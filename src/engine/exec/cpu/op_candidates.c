@@ -1,5 +1,5 @@
-/* Candidates of a sampled softmax: see et_candidates. On one thread: it passes over the classes
- * twice, and takes about as many steps as there are candidates. */
+/* Candidates of a sampled softmax: see et_candidates. Runs on one thread: it passes over the
+ * classes twice, with about as many steps as candidates. */
 #include <math.h>
 
 #include "engine/exec/cpu/op_private.h"

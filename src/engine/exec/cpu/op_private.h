@@ -1,5 +1,5 @@
-/* What prepare and run functions of ops share: a call's tensors and their sizes. Everything is
- * static inline. What always holds for these functions stands in ops.c. */
+/* The tensors and sizes of a call, for prepare and run functions of ops. Everything is static
+ * inline. ops.c has the invariants of these functions. */
 #ifndef ETUDE_ENGINE_EXEC_CPU_OP_PRIVATE_H
 #define ETUDE_ENGINE_EXEC_CPU_OP_PRIVATE_H
 

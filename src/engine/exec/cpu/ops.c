@@ -1,17 +1,19 @@
-/* Per op: prepare_OP finds out at planning what a call needs (products, packed weights,
- * scratch); run_OP calls the kernel. Both tables are made from ops.def.
+/* Per op, prepare_OP computes at planning what a call needs (products, packed weights, scratch);
+ * run_OP calls the kernel. Both tables are made from ops.def.
  *
- * A function here is glue: it finds the tensors of a call, takes sizes from their shapes and
- * calls one kernel. No numbers are computed here, no memory is asked for, and what a kernel
- * needs beside its operands is said when the plan is made.
+ * A function here finds the tensors of a call, takes sizes from their shapes and calls one kernel.
+ * It computes no numbers and allocates no memory. Everything that a kernel needs besides its
+ * operands is declared at planning.
  *
- * What always holds:
- *   1. Rows come from the tensors, which et_plan_set_rows may have made fewer; scratch is for
- *      the planned rows, so it is large enough.
- *   2. A result without memory (NULL) is one that nobody reads: kernels pass over it.
- *   3. Rows past the last segment come out of attention as zeros: products over all rows, such
- *      as weights' gradients, then count none of them.
- *   4. Sizes of blocks come from shapes and never from the number of threads: equal bits on any. */
+ * Invariants:
+ *
+ *   1. Rows come from the tensors, which et_plan_set_rows may have shortened; scratch is for the
+ *      planned rows, so it is large enough.
+ *   2. A result without memory (NULL) is read by nobody: kernels skip it.
+ *   3. Rows after the last segment come out of attention as zeros, so products over all rows, such
+ *      as gradients of weights, are not changed by them.
+ *   4. Sizes of blocks come from shapes and never from the number of threads: equal bits for any.
+ */
 #include <math.h>
 #include <omp.h>
 #include <string.h>

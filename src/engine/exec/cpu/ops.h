@@ -1,4 +1,4 @@
-/* How a CPU runs each op: the table that its device has. */
+/* The ops of a CPU: the table of its device. */
 #ifndef ETUDE_ENGINE_EXEC_CPU_OPS_H
 #define ETUDE_ENGINE_EXEC_CPU_OPS_H
 
