@@ -1,12 +1,11 @@
-/* The builders of <etude/ops.h>, where their formulas are: each makes one node. What they
- * check is what the shape rules cannot see, an option's range; all else is left to
- * et_node_add.
+/* The builders of <etude/ops.h>, which has their formulas: each makes one node. They check only
+ * option ranges, which shape rules cannot see; et_node_add checks the rest.
  *
  * Names: inputs, parameters, dropout and attention are named by their scope, because something
- * outside needs the name to be stable: inputs are bound by it, parameters saved by it, and the
- * random numbers of a mask are chosen by it (site), with the scope's draw in front. Of several
- * dropouts, or attentions, in a scope the first has the bare name, so that what is added behind it
- * leaves its numbers as they are. All other nodes are numbered. */
+ * outside needs a stable name: inputs are bound by name, parameters are saved by name, and the
+ * random numbers of a mask depend on the name (site), with the scope's draw in front. The first
+ * dropout or attention of a scope has the bare name, so adding another after it does not change its
+ * numbers. All other nodes are numbered. */
 #include "engine/graph/build.h"
 
 #include <float.h>

@@ -1,4 +1,4 @@
-/* Ops beside those of <etude/ops.h> and its like: what layers and the library's own models add. */
+/* More ops than <etude/ops.h> and its related headers, for layers and the library's own models. */
 #ifndef ETUDE_ENGINE_GRAPH_BUILD_H
 #define ETUDE_ENGINE_GRAPH_BUILD_H
 

@@ -1,26 +1,27 @@
-/* Derivative rules, graph to graph: one function per op, which adds the nodes of
- * d(loss)/d(input) for each input that has one, given dy = d(loss)/d(result). Nodes are
- * visited from the loss backwards; a node used several times gets the sum. (Reverse
- * accumulation: Griewank and Walther, "Evaluating derivatives", 2008, chapter 3.) The work is
- * that of a few forward passes however many parameters there are.
+/* Derivative rules, graph to graph: one function per op, which adds the nodes of d(loss)/d(input)
+ * for each input that has one, given dy = d(loss)/d(result). Nodes are visited from the loss
+ * backwards; a node used several times gets the sum. (Reverse accumulation: Griewank and Walther,
+ * "Evaluating derivatives", 2008, chapter 3.) The work is that of a few forward passes for any
+ * number of parameters.
  *
- * A parameter's several contributions are added as well; an embedding's is scattered into
- * what is there already (EMBEDDING_GRAD's base), so a tied table's gradient is one buffer.
+ * Several contributions to a parameter are added as well. An embedding's contribution is added into
+ * the existing one (EMBEDDING_GRAD's base), so a tied table has one gradient buffer.
  *
  * Invariants:
- *   (1) when node i is visited, all nodes that read it have been (inputs have smaller ids),
- *       so of[i] is whole;
- *   (2) of[i] stays NULL for a node without a parameter behind it: ids, labels, offsets and
- *       what is computed from them alone;
- *   (3) a rule reads forward nodes and adds new ones behind them; of and needed have entries
- *       for the forward ones only, so derivatives of derivatives are not asked for;
- *   (4) a rule reads a forward value through value(), which may have it rematerialized.
  *
- * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
- * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
+ *   (1) when node i is visited, all nodes that read it have been visited (inputs have smaller
+ *       ids), so of[i] is complete;
+ *   (2) of[i] stays NULL for a node that depends on no parameter: ids, labels, offsets and nodes
+ *       computed only from them;
+ *   (3) a rule reads forward nodes and adds new ones after them; of and needed have entries only
+ *       for the forward ones, so there are no derivatives of derivatives;
+ *   (4) a rule reads a forward value through value(), which may rematerialize it.
  *
- * To write a rule: give() every input its share; ask is_needed() first where making it adds a
- * node; end in not_differentiable() where there is none. */
+ * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with its bias
+ * gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
+ *
+ * To write a rule: give() every input its part; call is_needed() first if making it adds a node;
+ * end with not_differentiable() if there is no derivative. */
 #include "engine/graph/grad_private.h"
 
 #include <etude/pass.h>

@@ -1,9 +1,8 @@
-/* Derivatives of element-wise ops: the last two columns of elementwise.def, in these words. Each is
- * asked for only where its input needs it, so that no node is made for nothing.
+/* Derivatives of element-wise ops: the last two columns of elementwise.def, with these words. Each
+ * is computed only if its input needs it, so no node is made in vain.
  *
- * An input that is repeated over rows or columns gets the sum of what its copies get. A value is
- * read by value(), which may have it rematerialized; relu's sign is read off its dropout
- * (rematerialize.h). */
+ * An input that is repeated over rows or columns gets the sum over its copies. value() reads a
+ * value and may rematerialize it; relu's sign is read from its dropout (rematerialize.h). */
 #include "engine/graph/grad_private.h"
 
 #include "engine/graph/build.h"

@@ -1,10 +1,11 @@
-/* What the files of derivative rules share (grad.c: how they are called and written, and its
- * invariants), and the rules that stand outside grad.c:
+/* Derivative rules, for their own files (grad.c has the order of calls, the way to write one, and
+ * the invariants), and the rules outside grad.c:
  *
  *   grad_elementwise.c   one rule for all rows of elementwise.def
  *   grad_reduce.c        sums over rows and columns, softmax, losses by rows
- *   grad_layout.c        what moves elements
- *   grad_layers.c        norms of a row's scale and over a batch, convolutions, pooling */
+ *   grad_layout.c        ops that move elements
+ *   grad_layers.c        norms of a row's scale and over a batch, convolutions, pooling
+ */
 #ifndef ETUDE_ENGINE_GRAPH_GRAD_PRIVATE_H
 #define ETUDE_ENGINE_GRAPH_GRAD_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* Derivatives of what sums over rows or columns. */
+/* Derivatives of sums over rows or columns. */
 #include "engine/graph/grad_private.h"
 
 #include <etude/ops.h>

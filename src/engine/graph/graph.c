@@ -1,12 +1,12 @@
-/* The graph as a list that only grows. That it is in topological order (invariant 1 of graph.h)
- * costs nothing: a builder can only name nodes that exist. Derivative nodes are appended to the
- * same list, so forward and backward are one graph for exec.
+/* The graph: a list that only grows. It is in topological order (invariant 1 of graph.h) without
+ * cost, because a builder can only use existing nodes. Derivative nodes are appended to the same
+ * list, so forward and backward are one graph for exec.
  *
- * Memory: nodes, scopes and names are in the graph's arena and live as long as it; the array
- * of pointers grows outside, because an arena gives nothing back.
+ * Memory: nodes, scopes and names are in the graph's arena and live as long as the graph. The array
+ * of pointers grows outside, because an arena cannot free.
  *
- * Errors: the first one is kept in the graph, where et_graph_finish finds it; all later ones
- * are its consequences. A builder that meets poison gives poison without another word. */
+ * Errors: the graph keeps the first one, where et_graph_finish finds it; all later ones are its
+ * consequences. A builder that gets poison returns poison without another error. */
 #include "engine/graph/graph.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
-/* What graph and exec share: the node and the op table. What <etude/graph.h> and
- * <etude/ops.h> leave to exec: making and deriving graphs.
+/* Graphs, for exec: the node and the op table, and functions beyond <etude/graph.h> and
+ * <etude/ops.h>: making and deriving graphs.
  *
- * Invariants: (1) a node's inputs have smaller ids than the node: creation order is a
- * topological order; (2) every node is reached through its graph's list; (3) a poison node is
- * nobody's input: builders return poison instead. */
+ * Invariants: (1) a node's inputs have smaller ids than the node: creation order is a topological
+ * order; (2) every node is reached through its graph's list; (3) a poison node is never an input:
+ * builders return poison instead. */
 #ifndef ETUDE_ENGINE_GRAPH_GRAPH_H
 #define ETUDE_ENGINE_GRAPH_GRAPH_H
 

@@ -1,8 +1,8 @@
-/* What a model function wants of its nodes, kept in the graph in the order in which it says so.
+/* Marks: the nodes that a model function registers, in the graph, in the order of its calls.
  *
  * A loss of rows (vocabulary, softmax) has four sums, of which the first is derived; its count of
- * rows is the divisor. Any other node is summed, with 0 in rows that do not count; the factor is
- * applied before the sum, so that what is derived is a scalar whose own derivative is 1 (or the
+ * rows is the divisor. Any other node is summed, with 0 in rows that do not count. The factor is
+ * applied before the sum, so the derived node is a scalar whose own derivative is 1 (or the
  * scale). */
 #include <string.h>
 

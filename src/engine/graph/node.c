@@ -1,5 +1,5 @@
 /* A node is made complete (inputs, attributes, types of its results) or not at all, and never
- * changes afterwards, but for a loss, whose `gradient` is set when derivatives are asked for. */
+ * changes afterwards, except that the `gradient` of a loss is set when it is differentiated. */
 #include "engine/graph/node.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Adding nodes: what builders and derivatives end in. A node that is added has passed its op's
- * shape rule; what has not is poison, and the graph keeps the first reason. */
+/* Adding nodes, for builders and derivatives. An added node has passed its op's shape rule. A node
+ * that has not is poison, and the graph keeps the first reason. */
 #ifndef ETUDE_ENGINE_GRAPH_NODE_H
 #define ETUDE_ENGINE_GRAPH_NODE_H
 

@@ -1,15 +1,17 @@
-/* What derivatives rematerialize instead of keeping it from the forward pass, so that it need not
- * live until they come (Chen et al. 2016, "Training deep nets with sublinear memory cost"). The
- * same op on the same inputs gives the same bits, so nothing but memory and time can change.
+/* Rematerialization: derivatives compute values again, so that the values need not stay live from
+ * the forward pass (Chen et al. 2016, "Training deep nets with sublinear memory cost"). The same op
+ * on the same inputs gives the same bits, so only memory and time can change.
  *
- * Three ways, all asked for by the derivative rules of grad.c:
- *   - a node is added once more where its first late reader stands (et_rematerialize_value);
- *   - the sign of a relu's result is read off its dropout, which is kept for the next product
- *     anyway: where dropout took an element away its derivative is 0 either way
+ * There are three ways, all used by the derivative rules of grad.c:
+ *
+ *   - a node is added again at its first late reader (et_rematerialize_value);
+ *   - the sign of a relu's result is read from its dropout, which is kept for the next product
+ *     anyway: if dropout removed an element, its derivative is 0 in both cases
  *     (et_rematerialize_sign);
- *   - a norm's result comes out of the norm's derivative, which reads x already; the product
- *     that wants it waits for that (et_rematerialize_waits).
- * The graph's option `recompute` says what may be done. */
+ *   - a norm's result is computed by the norm's derivative, which reads x already; the product
+ *     that needs the result waits for the derivative (et_rematerialize_waits).
+ *
+ * The graph's option `recompute` decides which ways are used. */
 #ifndef ETUDE_ENGINE_GRAPH_REMATERIALIZE_H
 #define ETUDE_ENGINE_GRAPH_REMATERIALIZE_H
 

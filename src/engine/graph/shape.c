@@ -1,12 +1,14 @@
-/* Shape rules: one function per op, which sets the types of a node's results from its inputs
- * or refuses with the reason. They are where a model that does not fit together is found, so
- * a message names the node, the op and both shapes:
- *   matmul_17 (matmul): inner sizes differ: relu_16 [128, 512] and out/weight [256, 10]
- * Whoever runs after them (exec, kernels) takes shapes as given and checks nothing again.
+/* Shape rules: one function per op, which sets the types of a node's results from its inputs, or
+ * refuses with the reason. They find models that do not fit together, so a message names the node,
+ * the op and both shapes:
  *
- * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy what the forward
- * op's rule has checked. Types: products and look-ups give the graph's activation type,
- * element-wise ops that of their inputs, sums and per-column results float32. */
+ *   matmul_17 (matmul): inner sizes differ: relu_16 [128, 512] and out/weight [256, 10]
+ *
+ * Later stages (exec, kernels) trust the shapes and check nothing again.
+ *
+ * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy results of the forward
+ * op's rule. Types: products and look-ups give the graph's activation type, element-wise ops that
+ * of their inputs, sums and per-column results float32. */
 #include "engine/graph/shape_private.h"
 
 #include "base/assert.h"

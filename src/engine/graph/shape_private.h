@@ -1,10 +1,11 @@
-/* What the files of shape rules share: looking at a node's inputs, setting its results, refusing. A
- * rule sets node->type[], or refuses and returns false. The rules that stand outside shape.c:
+/* Shape rules, for their own files: reading a node's inputs, setting its results, refusing. A rule
+ * sets node->type[], or refuses and returns false. The rules outside shape.c:
  *
  *   shape_elementwise.c   one rule for all rows of elementwise.def
  *   shape_reduce.c        sums over rows and columns, softmax, losses by rows
- *   shape_layout.c        what moves elements
- *   shape_layers.c        norms of a row's scale and over a batch, convolutions, pooling */
+ *   shape_layout.c        ops that move elements
+ *   shape_layers.c        norms of a row's scale and over a batch, convolutions, pooling
+ */
 #ifndef ETUDE_ENGINE_GRAPH_SHAPE_PRIVATE_H
 #define ETUDE_ENGINE_GRAPH_SHAPE_PRIVATE_H
 

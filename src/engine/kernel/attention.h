@@ -1,6 +1,6 @@
-/* What the attention kernels are told: where queries, keys and values lie, of a batch of segments
- * (training, encoding) or of one new row per hypothesis (decoding). The kernels are
- * et_kernels.attention, attention_grad and cached_attention.
+/* Arguments of the attention kernels: queries, keys and values of a batch of segments (training,
+ * encoding) or of one new row per hypothesis (decoding). The kernels are et_kernels.attention,
+ * attention_grad and cached_attention.
  *
  * Legend: T rows (tokens), H heads. Pointers are borrowed for the call. */
 #ifndef ETUDE_ENGINE_KERNEL_ATTENTION_H

@@ -1,6 +1,6 @@
-/* How the attention kernels cut one (segment, head) tile: the numbers that the scratch's size
- * and the kernels must agree on. Every width is padded to ET_ATTENTION_PAD, the widest vector
- * of all tables, so that inner loops have no tails. */
+/* Sizes of a (segment, head) tile of attention: numbers that the scratch's size and the kernels
+ * must agree on. Every width is padded to ET_ATTENTION_PAD, the widest vector of all tables, so
+ * inner loops have no tails. */
 #ifndef ETUDE_ENGINE_KERNEL_ATTENTION_CUT_H
 #define ETUDE_ENGINE_KERNEL_ATTENTION_CUT_H
 

@@ -1,5 +1,5 @@
-/* The scratch of best_tokens.inc.c, laid out once for all tables: et_best_room_at cuts it, and
- * et_best_scratch asks it for the size of what it would cut. So the two cannot disagree. */
+/* The scratch of best_tokens.inc.c, with one layout for all tables. et_best_room_at cuts it, and
+ * et_best_scratch calls et_best_room_at for its size, so the two cannot disagree. */
 #include "engine/kernel/best_tokens.h"
 
 #include "base/assert.h"

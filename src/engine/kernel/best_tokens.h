@@ -1,16 +1,16 @@
-/* The likeliest next tokens of rows: logits h . table[token] for all tokens, of which the k
- * largest and their log-probabilities are wanted.
+/* The most likely next tokens of rows: the k largest of the logits h . table[token] over all
+ * tokens, with their log-probabilities.
  *
- * Only those that bytes cannot rule out are computed in float32. With x = x' + e and w = w' + d,
- * the marked ones as bytes say them, Cauchy and Schwarz bound
+ * Only tokens that bytes cannot exclude are computed in float32. With x = x' + e and w = w' + d,
+ * where ' marks the values as bytes, the inequality of Cauchy and Schwarz gives
  *
  *   |x w - x' w'| = |e w' + x d| <= |e| |w'| + |x| |d|,
  *
- * so a token whose upper bound stays below what k others reach at least is out for certain: the
- * tokens found are the ones that float32 gives for all, in its order (larger first, then the
- * smaller number). The softmax's sum has the ruled out ones as bytes say them: none of them weighs
- * much, since ET_BEST_EXACT at least are computed, and their errors have both signs. Where the
- * bounds leave too many tokens open, or a number is not finite, the whole row is computed in
+ * so a token whose upper bound is below the lower bounds of k others is excluded for certain. The
+ * found tokens are those that float32 gives for all tokens, in its order (larger first, then the
+ * smaller number). The softmax's sum uses the byte values of excluded tokens: each has little
+ * weight, because at least ET_BEST_EXACT are computed exactly, and their errors have both signs. If
+ * the bounds leave too many tokens open, or a number is not finite, the whole row is computed in
  * float32.
  *
  * Rows do not depend on each other, nor on the number of threads. */

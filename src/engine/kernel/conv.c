@@ -1,13 +1,13 @@
-/* How a convolution is cut and run. Blocks of samples, as many in each, so that one primitive
- * serves all: the batch is divided without a rest.
+/* Divides and runs a convolution. All blocks have the same number of samples, so one primitive is
+ * enough; the batch divides without a rest.
  *
  * Scratch, in this order, each part rounded up to whole cache lines:
  *
  *     weight in the primitive's layout [copies] | for each thread: oneDNN's own, a, b, out, sum
  *
- * FORWARD and DATA have one copy of the weight, brought into its layout first. WEIGHT has a sum for
- * each piece of the batch; `sum` is where a block leaves what is then added to its piece. a, b and
- * out are where a bfloat16 block is float32, if it is multiplied so. */
+ * FORWARD and DATA have one copy of the weight, which is first converted to the primitive's layout.
+ * WEIGHT has a sum for each piece of the batch; a block writes to `sum`, which is then added to its
+ * piece. a, b and out hold a bfloat16 block as float32, if it is multiplied that way. */
 #include "engine/kernel/conv.h"
 
 #include <omp.h>

@@ -1,9 +1,9 @@
-/* oneDNN's convolution as a block. What is decided here: how a primitive is described, which
- * layout its weight has (the library's choice; images are [N, H, W, C]), and that it neither
- * allocates nor starts threads when it runs. Invariants as in gemm/onednn_block.c.
+/* oneDNN's convolution as a block. This file decides how a primitive is described, the layout of
+ * its weight (the library's choice; images are [N, H, W, C]), and that it neither allocates nor
+ * starts threads when it runs. Invariants as in gemm/onednn_block.c.
  *
- * Three layouts of each block are numbered alike whatever it computes: A is read first, B second,
- * OUT is written, as et_conv_run names them. WEIGHT says which of them is the weight. */
+ * The three layouts of each block have the same numbers for any computation: A is read first, B
+ * second, OUT is written, as in et_conv_run. WEIGHT says which of them is the weight. */
 #include "engine/kernel/conv_onednn.h"
 
 #include <omp.h>

@@ -1,5 +1,5 @@
-/* One single-threaded oneDNN convolution of a fixed number of samples: a block. conv.c cuts
- * batches into blocks. See conv.h for what is computed. */
+/* One single-threaded oneDNN convolution of a fixed number of samples: a block. conv.c divides
+ * batches into blocks. conv.h has the formulas. */
 #ifndef ETUDE_ENGINE_KERNEL_CONV_ONEDNN_H
 #define ETUDE_ENGINE_KERNEL_CONV_ONEDNN_H
 

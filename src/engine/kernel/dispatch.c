@@ -1,10 +1,9 @@
-/* Which table of kernels runs: the best that this CPU has, or the one that ETUDE_ISA names, for
- * tests and comparisons. Tables are compiled with flags of their own; touching one on a CPU that
- * lacks its instructions would be an illegal instruction, so the CPU is asked before a pointer
- * is given out.
+/* Chooses the table of kernels: the best for this CPU, or the one in ETUDE_ISA, for tests and
+ * comparisons. Tables are compiled with different flags; using one on a CPU without its
+ * instructions would be an illegal instruction, so the CPU is checked before a pointer is returned.
  *
- * And what all tables must agree on: the threshold and scale of dropout, the size of attention's
- * scratch. */
+ * Also the values that all tables must agree on: threshold and scale of dropout, the size of
+ * attention's scratch. */
 #include "engine/kernel/kernels.h"
 
 #include <stdlib.h>

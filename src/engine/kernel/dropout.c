@@ -1,4 +1,4 @@
-/* Which elements dropout keeps, and by what the others are scaled: see elementwise.h. */
+/* The elements that dropout keeps, and their scale: see elementwise.h. */
 #include "engine/kernel/elementwise.h"
 
 #include <math.h>

@@ -1,10 +1,12 @@
 /* Element-wise programs: a chain of operations over one [T, D] shape, run as one pass over blocks
- * that stay in cache, and dropout's decisions, which attention shares. What a program says is here;
- * who runs it is et_kernels.elementwise.
+ * that stay in cache; and the decisions of dropout, which attention uses too. This header describes
+ * programs; et_kernels.elementwise runs them.
  *
  * Example, relu(x + bias), with x in register 0 and the bias, broadcast by ET_EW_ROW, in 1:
+ *
  *   step[0] = { .op = ET_EW_ADD, .a = 0, .b = 1, .to = 2 }
- *   step[1] = { .op = ET_EW_RELU, .a = 2, .to = 2 },  output[0] = 2 */
+ *   step[1] = { .op = ET_EW_RELU, .a = 2, .to = 2 },  output[0] = 2
+ */
 #ifndef ETUDE_ENGINE_KERNEL_ELEMENTWISE_H
 #define ETUDE_ENGINE_KERNEL_ELEMENTWISE_H
 

@@ -1,13 +1,13 @@
-/* C = A B with float32 sums, from operands as they lie, each stored as it is or transposed:
+/* C = A B with float32 sums, from operands that are not copied, each stored as it is or transposed:
  *
- *   gradients of weights   A^T B: rows of both are those of the long sum
- *   a few rows             A B and A B^T, forward and back: packing B first, for one reading, would
- *                          cost as much as a good part of the product
+ *   gradients of weights   A^T B: the rows of both belong to the long sum
+ *   a few rows             A B and A B^T, forward and backward: packing B first, for one reading,
+ *                          would cost as much as a good part of the product
  *
  * B goes through a panel of columns on the stack, filled while its first rows are multiplied. A
- * transposed A goes through panels of its rows in `room`: where it lies, what a block reads of it
- * is far apart. bfloat16 operands are multiplied in pairs of k, by tables that have instructions
- * for it in no more time than as many of float32; others widen them. */
+ * transposed A goes through panels of its rows in `room`, because the elements that a block reads
+ * are far apart in A. bfloat16 operands are multiplied in pairs of k by tables with instructions
+ * for that, in no more time than the same number of float32; other tables widen them. */
 #ifndef ETUDE_ENGINE_KERNEL_FLOAT_PRODUCT_H
 #define ETUDE_ENGINE_KERNEL_FLOAT_PRODUCT_H
 

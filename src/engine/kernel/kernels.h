@@ -1,16 +1,15 @@
-/* Kernels: loops over raw pointers and sizes, nothing else. They allocate nothing, know no
- * graph, keep no state. A table holds one function per kernel; there is one table per
- * instruction set (plain C, AVX2, AVX-512, the same with VNNI), all compiled from the same source
- * over a small vector header. et_kernels_best() chooses by what the CPU can do; plain C runs on
- * every CPU.
+/* Kernels: loops over raw pointers and sizes. They allocate nothing, know no graph, and have no
+ * state. A table has one function per kernel; there is one table per instruction set (plain C,
+ * AVX2, AVX-512, the same with VNNI), all compiled from the same source with a small vector header.
+ * et_kernels_best() chooses the best for the CPU; plain C runs on every CPU.
  *
- * Legend: T rows (tokens), D columns (width), H heads, S segments, V vocabulary.
- * "act" is the element type of activations, float32 or bfloat16, given as a dtype argument;
- * arithmetic, statistics and parameters are float32.
+ * Legend: T rows (tokens), D columns (width), H heads, S segments, V vocabulary. "act" is the
+ * element type of activations, float32 or bfloat16, given as a dtype argument; arithmetic,
+ * statistics and parameters are float32.
  *
- * Threads: kernels use OpenMP loops above a grain. Every result has the same bits for any
- * number of threads: sums over rows run over fixed blocks of ET_ROW_BLOCK rows, whose partial
- * sums are added in order. Results of two tables differ by rounding only. */
+ * Threads: kernels use OpenMP loops above a grain. Every result has the same bits for any number of
+ * threads: sums over rows run over fixed blocks of ET_ROW_BLOCK rows, whose partial sums are added
+ * in order. Results of two tables differ only by rounding. */
 #ifndef ETUDE_ENGINE_KERNEL_KERNELS_H
 #define ETUDE_ENGINE_KERNEL_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* What kernels of layers beside the Transformer's are told: norms over a batch, embeddings of
+/* Arguments of kernels for other layers than the Transformer's: norms over a batch, embeddings of
  * several columns, pooling.
  *
  * Legend as in kernels.h. An image is [N, H, W, C]; a norm over a batch takes it as [N H W, C]. */

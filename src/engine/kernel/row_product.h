@@ -1,16 +1,16 @@
-/* Products of rows with a weight, each row by itself: what decoding does. Y = X W, X [rows, k]
- * float32 or bfloat16, W [k, n] kept in panels of columns for a table's vectors. Sums are float32;
- * bfloat16 is widened before, and a Y of it rounded after all else.
+/* Products of rows with a weight, each row by itself, for decoding. Y = X W, X [rows, k] float32 or
+ * bfloat16, W [k, n] stored in panels of columns for a table's vectors. Sums are float32; bfloat16
+ * is widened before, and a bfloat16 Y is rounded at the end.
  *
- * A row's result has the same bits whatever rows stand beside it, however many, on any number of
- * threads: an element's sum runs over k from first to last. So a batch may shrink and grow
- * while it is decoded, and no row is computed that nobody wants.
+ * A row's result has the same bits with any other rows and any number of threads: an element's sum
+ * runs over k from first to last. So a batch may shrink and grow during decoding, and only needed
+ * rows are computed.
  *
- * As bytes (ET_ROW_INT8) column j of W is scale[j] q: q its numbers in units of a 127th of the
- * largest, rounded, and scale[j] the factor of least squares, (w q) / (q q), which leaves nothing
- * out in w's own direction. A row of X is taken alike while the product runs, so nothing has to
- * be calibrated. Sums of bytes are exact. (Wu et al. 2020, "Integer Quantization for Deep Learning
- * Inference", symmetric, by row and by column.)
+ * As bytes (ET_ROW_INT8), column j of W is scale[j] q. q is its numbers in units of a 127th of the
+ * largest, rounded. scale[j] is the factor of least squares, (w q) / (q q), which leaves no error
+ * in the direction of w. A row of X is converted in the same way during the product, so no
+ * calibration is needed. Sums of bytes are exact. (Wu et al. 2020, "Integer Quantization for Deep
+ * Learning Inference", symmetric, by row and by column.)
  *
  *     et_row_weight weight = et_row_weight_at(memory, kernels->panel, n, k, ET_ROW_F32);
  *     et_row_weight_pack(&weight, values, ET_F32, false);

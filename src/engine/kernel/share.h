@@ -1,14 +1,14 @@
-/* How a kernel's work is shared out among threads. A kernel is NAME_part(..., begin, end), which
- * does items begin to end - 1 on its thread, and
+/* Divides a kernel's work among threads. A kernel is NAME_part(..., begin, end), which does items
+ * begin to end - 1 on its thread, and
  *
  *     ET_SHARE(rows * width >= ET_GRAIN, rows, 1, norm_part, y, x, width, dtype);
  *
- * which calls norm_part(y, x, width, dtype, begin, end): once for all rows where there is little
- * to do or no other thread to do it, else once on each thread of a team. What an item gives must
- * not depend on where the cuts are.
+ * which calls norm_part(y, x, width, dtype, begin, end): once for all rows if there is little work
+ * or no other thread, otherwise once on each thread of a team. The result of an item must not
+ * depend on the division.
  *
- * Not `#pragma omp parallel for if (...)`: a region that stays on one thread makes a team of one
- * all the same, which takes GNU's runtime longer than many a small kernel takes. */
+ * Not `#pragma omp parallel for if (...)`: a region on one thread still makes a team of one, which
+ * takes GNU's runtime longer than many small kernels take. */
 #ifndef ETUDE_ENGINE_KERNEL_SHARE_H
 #define ETUDE_ENGINE_KERNEL_SHARE_H
 

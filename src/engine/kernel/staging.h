@@ -1,9 +1,9 @@
-/* Copies around a matrix product's block: operands made dense in the layout and type that the
- * block reads, its result brought to where and what C is. Single-threaded, part of each table
- * of kernels; the layouts themselves are put together in gemm/slab.h.
+/* Copies for a matrix product's block: operands in the dense layout and type that the block reads,
+ * and its result in the layout and type of C. Single-threaded, part of each table of kernels;
+ * gemm/slab.h combines the layouts.
  *
- * bfloat16 becomes float32 exactly. Nothing is read beyond what is stored; targets may lie
- * anywhere (64-byte alignment is faster) and do not overlap their source. */
+ * bfloat16 becomes float32 exactly. Nothing is read beyond the stored elements; targets may have
+ * any alignment (64 bytes is faster) and do not overlap their source. */
 #ifndef ETUDE_ENGINE_KERNEL_STAGING_H
 #define ETUDE_ENGINE_KERNEL_STAGING_H
 

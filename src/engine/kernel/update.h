@@ -1,5 +1,5 @@
-/* What the optimizer's loops are told (et_kernels.adam, sgd, rmsprop, ...): flat slices of float32,
- * and what follows every update, whatever its rule. */
+/* Arguments of the optimizer's loops (et_kernels.adam, sgd, rmsprop, ...): flat slices of float32,
+ * and the work that follows every update of any rule. */
 #ifndef ETUDE_ENGINE_KERNEL_UPDATE_H
 #define ETUDE_ENGINE_KERNEL_UPDATE_H
 

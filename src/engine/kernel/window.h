@@ -1,7 +1,7 @@
-/* A window that moves over one direction of an image: output o covers the inputs
- * o * stride - before + i * dilation, i < kernel, those that lie in 0 .. in - 1. "Same" gives an
- * output for each stride, with what is missing shared out on both ends, the odd one at the end
- * (as TensorFlow has it); else the window stays inside. */
+/* A window that moves along one direction of an image: output o covers the inputs o * stride -
+ * before + i * dilation, i < kernel, that are in 0 .. in - 1. "Same" gives an output for each
+ * stride, with the missing inputs divided between both ends, an odd one at the end (as in
+ * TensorFlow). Otherwise the window stays inside. */
 #ifndef ETUDE_ENGINE_KERNEL_WINDOW_H
 #define ETUDE_ENGINE_KERNEL_WINDOW_H
 

@@ -1,11 +1,10 @@
-/* Start values: one loop over pieces of the flat array, which threads share, so that many
- * small parameters and one large one take equally long.
+/* Initial values: one loop over pieces of the flat array, which threads share, so many small
+ * parameters and one large one take equally long.
  *
  * Every number is counted (base/numbers/philox.h): a function of the seed, the parameter's name and
- * the element's place inside the parameter, at step 0. Where a piece begins and which thread
- * draws it change nothing, and a layer that is added elsewhere in the model leaves the start
- * values of all others as they were. Padding between parameters is not touched and stays
- * zero. */
+ * the element's place in the parameter, at step 0. The begin of a piece and its thread change
+ * nothing, and a layer that is added elsewhere in the model does not change the initial values of
+ * others. Padding between parameters stays zero. */
 #include <etude/nn.h>
 
 #include <math.h>

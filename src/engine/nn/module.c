@@ -1,6 +1,6 @@
-/* Attributes are kept sorted. A walk is TensorFlow's: all attributes of a module, then down into
- * each module that was found there for the first time, before the next of them. What waits for its
- * turn is a stack, so that no depth is too large. */
+/* Modules. Attributes are kept sorted. A walk is TensorFlow's: all attributes of a module, then
+ * down into each module that was found there for the first time, before the next of them. A stack
+ * holds the waiting modules, so any depth works. */
 #include <etude/module.h>
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* What is read of sentence pairs, by name: fields of their batches (pairs.h), and inputs of models
- * over them (engine/nn/transformer.h), which are bound by these names alone. */
+/* Names for sentence pairs: fields of their batches (pairs.h), and inputs of models
+ * (engine/nn/transformer.h), which are bound by these names. */
 #ifndef ETUDE_ENGINE_NN_PAIR_NAMES_H
 #define ETUDE_ENGINE_NN_PAIR_NAMES_H
 

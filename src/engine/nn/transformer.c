@@ -1,17 +1,15 @@
-/* The Transformer as equations over nodes; engine/nn/transformer.h says what it computes. Three
- * graphs come from here: the whole model (encode, then the decoder over complete targets),
- * the encoder with each decoder layer's cross keys and values, and one decoder step against
- * caches. They are built from the same few functions in the same scopes, because scopes name
- * parameters: what training writes to "decoder/layer_0/cross_attention/key_value/weight" the
- * others read.
+/* The Transformer as equations over nodes; engine/nn/transformer.h has the formulas. This file
+ * makes three graphs: the whole model (encode, then the decoder over complete targets), the encoder
+ * with each decoder layer's cross keys and values, and one decoder step with caches. They use the
+ * same few functions in the same scopes, because scopes name parameters: training writes
+ * "decoder/layer_0/cross_attention/key_value/weight", and the others read it.
  *
- * Queries, keys and values of self-attention are one product of width 3 D, those of the
- * encoder's output one of width 2 D: one pass over the input and one larger product instead
- * of three. In the caches k and v stand side by side for the same reason.
+ * Queries, keys and values of self-attention are one product of width 3 D, those of the encoder's
+ * output one of width 2 D: one pass over the input and one larger product instead of three. For the
+ * same reason k and v are side by side in the caches.
  *
- * Data flows as packed rows: [tokens, width] without padding, sentences one behind the other
- * and offsets that say where each begins. Only attention looks at offsets; everything else
- * works on rows alone. */
+ * Data are packed rows: [tokens, width] without padding, sentences one after another, and offsets
+ * with their begins. Only attention reads offsets; everything else works on rows alone. */
 #include "engine/nn/transformer.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A model function of batches as a model: its fields that are read are inputs, its outputs are
- * outputs, all under their own names, of as many rows as come. */
+/* A model function of batches as an ONNX model: the fields that it reads are inputs, its outputs
+ * are outputs, with their names, for any number of rows. */
 #include "engine/onnx/batches.h"
 
 #include <math.h>

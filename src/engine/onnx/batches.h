@@ -1,5 +1,5 @@
-/* et_export_onnx (<etude/model_export.h>) for those who know more of what goes in and comes out
- * than the graph says. */
+/* et_export_onnx (<etude/model_export.h>) for code that knows more about inputs and outputs than
+ * the graph. */
 #ifndef ETUDE_ENGINE_ONNX_BATCHES_H
 #define ETUDE_ENGINE_ONNX_BATCHES_H
 

@@ -1,12 +1,12 @@
 /* Attention over rows as attention over batches:
  *
  *   rows [segments * longest, width] -> [segments, heads, longest, width / heads]
- *   softmax(q k^T / sqrt(width / heads), where the key is there (and not behind the query)) v
+ *   softmax(q k^T / sqrt(width / heads), where the key exists (and not after the query)) v
  *
- * Keys and values of the past stand before k and v, so queries are the last of all positions.
+ * Keys and values of the past come before k and v, so queries are the last of all positions.
  *
- * What may not be looked at gets the lowest number, not minus infinity: a segment of which nothing
- * is there then has some mean in place of NaN, and nobody reads it. */
+ * Masked scores get the lowest number, not minus infinity: a segment without any key then has some
+ * mean instead of NaN, and nothing reads it. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

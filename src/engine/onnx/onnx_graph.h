@@ -1,15 +1,15 @@
-/* A graph (engine/graph/graph.h) as nodes of an ONNX model: what any model function of inference
- * builds can be taken along. ops.c has what each op becomes.
+/* A graph (engine/graph/graph.h) as nodes of an ONNX model: any model function of inference can be
+ * exported. onnx_ops.c translates each op.
  *
- * Sizes. Graphs are built for a number of rows, models run with any. So a graph that is to be
- * exported is built for a number that nothing else is, a large prime, and a size that is divided by
- * it is a multiple of what the model is given when it runs:
+ * Sizes. Graphs are built for a number of rows, models run with any number. So a graph for export
+ * is built for a unique number, a large prime; a size that is divisible by it is a multiple of the
+ * number of rows at run time:
  *
  *     et_onnx_symbol rows = { ET_ONNX_PRIME_A, value };      value: int64 [1], the rows of a run
  *
  * Segments. Attention in a graph works on rows with offsets, in a model on batches in which all
- * segments are equally long, with a mask that says which of their positions are there. So an input
- * of offsets is bound to a description of segments. */
+ * segments are equally long, with a mask for their valid positions. So an input of offsets is bound
+ * to a description of segments. */
 #ifndef ETUDE_ENGINE_ONNX_ONNX_GRAPH_H
 #define ETUDE_ENGINE_ONNX_ONNX_GRAPH_H
 

@@ -1,5 +1,6 @@
-/* The message is a tree of pointers in an arena, in the order of the calls; weights are pointed to
- * and copied to the file alone. protobuf-c packs it piece by piece into the file's writer. */
+/* The message is a tree of pointers in an arena, in the order of the calls. Weights are pointed to
+ * and copied only to the file. protobuf-c packs the message piece by piece into the file's
+ * writer. */
 #include "engine/onnx/onnx_model.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What each op of ops.def becomes, a function each; an op that no graph of inference has, or that
- * there is no form for, is a row of the list of those. One that is in neither does not compile. */
+/* The translation of each op of ops.def, a function each. An op that no graph of inference has, or
+ * that ONNX cannot express, is a row of the list of such ops. An op in neither does not compile. */
 #include "engine/onnx/onnx_ops.h"
 
 #include <math.h>

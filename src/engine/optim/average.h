@@ -1,7 +1,7 @@
-/* The moving average that an optimizer keeps of weights, and of variables if asked
- * (et_ema_options): one array that lies as the store's values do, so that the store can be pointed
- * at it. Of weights the rules' kernels move it, in the pass that changes them; what is here does
- * the rest. Private to this folder. */
+/* The moving average that an optimizer keeps of weights, and of variables on request
+ * (et_ema_options): one array with the layout of the store's values, so that the store can point to
+ * it. The rules' kernels update the average of weights in the pass that changes them; this module
+ * does the rest. Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_AVERAGE_H
 #define ETUDE_ENGINE_OPTIM_AVERAGE_H
 

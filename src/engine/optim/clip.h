@@ -1,7 +1,7 @@
-/* Clipping: what bounds a gradient before a rule sees it. A list of clips acts in its order, each
- * on what the ones before left: values one by one, the norm of each tensor, the norm of all.
- * Norms act as factors of the scale that rules multiply gradients with, so they cost no pass;
- * values are written. To add one: a class here, and who asks for it (rule.h). Private to this
+/* Clipping: limits of a gradient before a rule sees it. A list of clips acts in its order, each on
+ * the result of the earlier ones: values one by one, the norm of each tensor, the norm of all.
+ * Norms become factors of the scale that rules multiply gradients with, so they cost no pass;
+ * clipped values are written. To add one: a class here, and its users (rule.h). Private to this
  * folder. */
 #ifndef ETUDE_ENGINE_OPTIM_CLIP_H
 #define ETUDE_ENGINE_OPTIM_CLIP_H

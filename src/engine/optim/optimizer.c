@@ -1,5 +1,5 @@
-/* What an optimizer is made of, in the order in which each part needs those before it, and what is
- * asked of it. An update is update.c's. */
+/* The parts of an optimizer, in the order in which each needs the earlier ones, and its getters.
+ * update.c makes updates. */
 #include "engine/optim/optimizer.h"
 
 #include <math.h>

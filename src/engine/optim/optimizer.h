@@ -1,12 +1,12 @@
 /* Optimizers: rules that turn a flat gradient into a change of a group of parameters. An optimizer
- * is a class (rules.def: sgd, adam, lamb, ...) with options; its slots are named arrays, cut by
- * parameter, so that a checkpoint saves them without knowing what they are. One update is one
- * threaded pass over slices: scale and clip, moments, weight, bfloat16 shadow, average.
+ * is a class (rules.def: sgd, adam, lamb, ...) with options. Its slots are named arrays, divided by
+ * parameter, so a checkpoint saves them without knowing them. One update is one threaded pass over
+ * slices: scale and clip, moments, weight, bfloat16 shadow, average.
  *
- * Several optimizers may share a store, each with a group of its own (a GAN's two). What decays:
- * expressions in the options.
+ * Several optimizers may share a store, each with its own group (a GAN's two). Expressions in the
+ * options choose the parameters that decay.
  *
- * Formulas: at the head of each rule's file. */
+ * The first comment of each rule's file has its formula. */
 #ifndef ETUDE_ENGINE_OPTIM_OPTIMIZER_H
 #define ETUDE_ENGINE_OPTIM_OPTIMIZER_H
 

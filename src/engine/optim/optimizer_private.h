@@ -1,5 +1,5 @@
-/* What the files of an optimizer share: optimizer.c (what it is made of, and what is asked of it),
- * slots.c (arrays that it keeps), update.c (an update). Private to this folder. */
+/* An optimizer, for its own files: optimizer.c (its parts and getters), slots.c (its arrays),
+ * update.c (an update). Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 #define ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 

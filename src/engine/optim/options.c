@@ -1,19 +1,20 @@
-/* Tables of what options.h declares; defaults are Model Garden's. 0 stands for its null where
- * 0 would make no sense: et_optimization_check asks for what must be set.
+/* The tables of the options in options.h; defaults are Model Garden's. 0 replaces its null where 0
+ * would be invalid: et_optimization_check asks for required values.
  *
- * A row says name, default, limits and help of one member. From the tables base/fields/fields.c
- * makes the parser, the help text and the echo in params.yaml; ranges of single numbers are
- * checked there, and only what takes two settings at once is checked below. The tables nest
- * as the settings do:
+ * A row has name, default, limits and help of one member. base/fields/fields.c makes the parser,
+ * the help text and the echo in params.yaml from the tables, and checks ranges of single numbers;
+ * relations of two settings are checked below. The tables nest as the settings do:
+ *
  *   optimizer_config.optimizer: rule_options.c
  *   optimizer_config.learning_rate.{type, constant, ..., inverse_sqrt}
  *   optimizer_config.warmup.{type, linear, polynomial}
  *   optimizer_config.ema
- * Each `type` names the sibling table that counts. All of them exist all the time, so that a
- * file may hold settings of a schedule that another file then chooses.
  *
- * To add an option: a member in options.h and a row here. To add a choice: a name in the list
- * of types, in the order of the enum, and a table. */
+ * Each `type` names the sibling table that has effect. All tables always exist, so a file may have
+ * settings of a schedule that another file then chooses.
+ *
+ * To add an option: a member in options.h and a row here. To add a choice: a name in the list of
+ * types, in the order of the enum, and a table. */
 #include "engine/optim/options.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-/* Which part of a group each rank updates, where an optimizer is shared out among ranks: ZeRO stage
- * 1 (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter
- * Models", section 5.1). A part is a run of the elements of arrays over the group alone, about as
- * long as the others'; where a rule looks at whole tensors it ends with one. It follows from the
- * group and the number of ranks. A process alone has all of it. Private to this folder. */
+/* The part of a group that each rank updates, if an optimizer is divided among ranks: ZeRO stage 1
+ * (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+ * section 5.1). A part is consecutive elements of arrays over the group, about as long as the other
+ * parts. If a rule uses whole tensors, a part ends with a tensor. Parts depend only on the group
+ * and the number of ranks. A process alone has all of it. Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_OWNERS_H
 #define ETUDE_ENGINE_OPTIM_OWNERS_H
 

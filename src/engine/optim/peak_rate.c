@@ -1,5 +1,6 @@
-/* One number in place of a schedule's settings: its peak. A row says which setting of a schedule
- * that is; schedules by a power of the step are scaled to reach it where their warm-up ends. */
+/* The peak of a schedule, as one number instead of its settings. A row names the setting of a
+ * schedule that is its peak; schedules by a power of the step are scaled to reach it at the end of
+ * their warm-up. */
 #include <math.h>
 #include <stddef.h>
 

@@ -1,16 +1,16 @@
-/* Schedules as rows of a table: a check of the settings and a formula each. Formulas are
- * those of Model Garden and Keras (docs of tf.keras.optimizers.schedules), with T a number of
- * steps, s = step - offset, and everything in double: a rate is computed once a step, and
- * rounded once, by the rule.
+/* Schedules as rows of a table: a check of the settings and a formula each. Formulas are those of
+ * Model Garden and Keras (docs of tf.keras.optimizers.schedules), with T a number of steps and s =
+ * step - offset. All are in double: a rate is computed once per step, and the rule rounds it once.
  *
  * Invariants:
- *   (1) et_schedule_rate is a pure function of the schedule and the step, so a resumed run
- *       goes on with the same bits;
- *   (2) after init a schedule borrows nothing: lists of texts have become numbers;
- *   (3) where init has passed, no formula divides by zero from the offset on.
  *
- * The warm-up is no schedule of its own but lies over the first steps of one: rate(step) =
- * warm(step, rate(W)) for step < W. inverse_sqrt alone brings its own. */
+ *   (1) et_schedule_rate is a pure function of the schedule and the step, so a resumed run
+ *       continues with the same bits;
+ *   (2) after init a schedule borrows nothing: lists of texts have become numbers;
+ *   (3) after a successful init, no formula divides by zero from the offset on.
+ *
+ * The warm-up is not a separate schedule: it replaces the first steps of one: rate(step) =
+ * warm(step, rate(W)) for step < W. Only inverse_sqrt has its own warm-up. */
 #include "engine/optim/schedule.h"
 
 #include <math.h>

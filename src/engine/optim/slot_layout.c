@@ -1,7 +1,7 @@
-/* Neighbours that a rule treats alike share chunks, so that many small parameters cost little. A
- * run of neighbours ends where the next parameter of the group does not follow, or does not decay
- * alike; the padding behind a parameter belongs to its run. Within one tensor padding is
- * left out: a rule there counts elements. */
+/* Neighbours that a rule treats equally share chunks, so many small parameters cost little. A run
+ * of neighbours ends if the next parameter of the group does not follow directly, or decays
+ * differently; the padding after a parameter belongs to its run. If a rule works on whole tensors,
+ * padding is left out, because the rule counts elements. */
 #include "engine/optim/slot_layout.h"
 
 #include <string.h>

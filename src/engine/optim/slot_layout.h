@@ -1,6 +1,6 @@
-/* How the parameters of a group are cut for an update: tensors, chunks that a rule works on, and
- * blocks that sums of squares are taken of. All depend on the group and the rule alone, not on
- * threads, so neither do sums. Private to this folder. */
+/* The division of a group for an update: tensors, chunks that a rule works on, and blocks for sums
+ * of squares. All depend only on the group and the rule, not on threads; so do the sums. Private to
+ * this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_SLOT_LAYOUT_H
 #define ETUDE_ENGINE_OPTIM_SLOT_LAYOUT_H
 

@@ -1,6 +1,6 @@
-/* Arrays that an optimizer keeps, and what of them is whose: of each slot the rule says the shape
- * for a tensor, and a rank keeps what it updates. Slots lie over the group alone, packed; the
- * average over the whole store, which can then be pointed at it. */
+/* The arrays of an optimizer, and their owners: for each slot the rule gives the shape for a
+ * tensor, and a rank keeps the slots that it updates. Slots are packed arrays over the group. The
+ * average is an array over the whole store, which can then point to it. */
 
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -1,7 +1,7 @@
-/* Which threads do which chunks of a rule with scratch. A thread does whole chunks, in scratch of
- * its own, and takes the next when it is done: there is no barrier in them. What would hold up the
- * others, or takes much scratch, comes first, and all threads do it together: the rule shares out
- * its loops. A rule gives the same bits either way. Private to this folder. */
+/* Assigns chunks of a rule with scratch to threads. A thread does whole chunks, in its own scratch,
+ * and takes the next when it is done; there is no barrier in a chunk. Chunks that would delay the
+ * others, or that take much scratch, come first, and all threads do them together: the rule divides
+ * its loops. Both ways give the same bits. Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_TEAM_H
 #define ETUDE_ENGINE_OPTIM_TEAM_H
 

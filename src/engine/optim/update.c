@@ -1,19 +1,20 @@
-/* An update is two passes over the flat arrays, each a loop over pieces of fixed size that
- * threads share: the norm (no weight may change before it is known to be finite), then the
- * rule, which clips, moves weights, writes the shadow and the average while all of a piece is
- * in cache. Between them come passes that a rule or a clip asks for: sums of each tensor, clipping
- * of values. Which parameters there are was asked when the optimizer was made; here are only slices
- * of flat arrays (layout.h), and whether and how they decay and learn.
+/* An update is two passes over the flat arrays, each a loop over pieces of fixed size that threads
+ * share: the norm (no weight may change before the norm is known to be finite), then the rule,
+ * which clips, changes weights, and writes the shadow and the average while a piece is in cache.
+ * Passes for a rule or a clip come in between: sums of each tensor, clipping of values. The
+ * parameters were looked up when the optimizer was made; here are only slices of flat arrays
+ * (slot_layout.h), with their decay and learning rates.
  *
  * Invariants:
- *   (1) chunks cover the group once, in order;
- *   (2) padding stays zero: its gradient is zero and so is what every rule makes of it;
- *   (3) an update that is not finite leaves weights, slots and iterations as they were;
- *   (4) nothing is allocated by an update.
  *
- * Where ranks share it out (owners.h), each does what it does alone of its part of the chunks, with
- * slots for no more, and takes the other weights as others have made them: norms are of the whole
- * gradient, which all have, and chunks are where they would be. */
+ *   (1) chunks cover the group once, in order;
+ *   (2) padding stays zero: its gradient is zero, and every rule keeps it zero;
+ *   (3) an update that is not finite leaves weights, slots and iterations unchanged;
+ *   (4) an update allocates nothing.
+ *
+ * If ranks divide the optimizer (owners.h), each updates its part of the chunks as a process alone
+ * would, with slots only for this part, and gets the other weights from the other ranks. Norms are
+ * of the whole gradient, which all ranks have, and chunks have the same places. */
 #include <math.h>
 #include <string.h>
 

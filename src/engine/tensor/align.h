@@ -1,4 +1,4 @@
-/* Where parts of flat arrays of float32 begin. */
+/* Alignment of parts of flat float32 arrays. */
 #ifndef ETUDE_ENGINE_TENSOR_ALIGN_H
 #define ETUDE_ENGINE_TENSOR_ALIGN_H
 

@@ -1,4 +1,4 @@
-/* What <etude/group.h> leaves to the library itself. */
+/* Groups, for the library, beyond <etude/group.h>. */
 #ifndef ETUDE_ENGINE_TENSOR_GROUP_H
 #define ETUDE_ENGINE_TENSOR_GROUP_H
 

@@ -1,4 +1,4 @@
-/* Layouts that are made of other ones, or of a program's own rows. */
+/* Layouts made from other layouts, or from a program's own rows. */
 #ifndef ETUDE_ENGINE_TENSOR_LAYOUT_H
 #define ETUDE_ENGINE_TENSOR_LAYOUT_H
 

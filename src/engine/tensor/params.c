@@ -1,23 +1,24 @@
-/* The parameter store: an array of declarations in the order in which names first came, a map
- * from name to place, and flat arrays in which parameters stand side by side. Its life has
- * two halves: while it is open, graphs declare and nothing has memory; materialize makes the
- * arrays at their final size, after which no name is added and no array moves. What is trained and
- * what is not grow side by side; where the second begins is known when the set is closed.
+/* The parameter store: an array of declarations in the order of first declaration, a map from name
+ * to index, and flat arrays with all parameters. It has two phases: while it is open, graphs
+ * declare and there are no arrays; materialize makes the arrays with their final size, and
+ * afterwards no name is added and no array moves. Trained parameters and variables are counted
+ * separately; the begin of the variables is known at materialize.
  *
  * Invariants:
- *   (1) offsets are multiples of ET_FLAT_ALIGN; they ascend with the index among what is trained,
- *       and among variables, all of which lie behind;
- *   (2) parameter i holds et_shape_count(shape) elements from its offset, and what is left up
- *       to the next offset is padding, zero for ever;
+ *
+ *   (1) offsets are multiples of ET_FLAT_ALIGN; they ascend with the index among trained
+ *       parameters, and among variables, all of which come after;
+ *   (2) parameter i has et_shape_count(shape) elements from its offset; the rest up to the next
+ *       offset is padding, always zero;
  *   (3) by_name's keys are the items' own names, so both live equally long;
- *   (4) in_use is values or a borrowed array of the same layout, never NULL once materialize
- *       has succeeded;
+ *   (4) in_use is values or a borrowed array of the same layout, never NULL after a successful
+ *       materialize;
  *   (5) values, gradients and slots of optimizers change only while `changing`.
  *
- * Flat arrays rather than an allocation for each parameter: the optimizer, clipping, averages
- * and checkpoints are then loops over one array that threads can cut anywhere, and a sum over
- * all gradients has one order, whatever tensors the model is cut into. Memory: 8 bytes an
- * element, 10 with the bfloat16 shadow. */
+ * With flat arrays instead of an allocation for each parameter, the optimizer, clipping, averages
+ * and checkpoints are loops over one array that threads can divide anywhere, and a sum over all
+ * gradients has one order for any division into tensors. Memory: 8 bytes per element, 10 with the
+ * bfloat16 shadow. */
 #include "engine/tensor/params.h"
 
 #include <math.h>

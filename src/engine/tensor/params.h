@@ -1,4 +1,4 @@
-/* What <etude/params.h> leaves to the library itself. */
+/* The parameter store, for the library, beyond <etude/params.h>. */
 #ifndef ETUDE_ENGINE_TENSOR_PARAMS_H
 #define ETUDE_ENGINE_TENSOR_PARAMS_H
 

@@ -1,12 +1,13 @@
-/* A parameter store as one of several models in it sees it: what it declares and finds by a name is
- * its own, but for what it shares; it finds, and et_params_elements counts, what was declared
- * through it. Indices, values and all else are the store's, also the names that et_params_name
- * gives.
+/* A view of a parameter store for one of several models in it. Names that a model declares and
+ * finds through the view are its own, except shared names. The view finds, and et_params_elements
+ * counts, only parameters that were declared through it. Indices, values and everything else are
+ * the store's, also the names from et_params_name.
  *
  *     et_params_naming naming = { "digits/", shares, patterns };
  *     et_params_view_new(&view, params, &naming, &error);
  *     et_params_declare(view, "head/weight", shape, init, &i, &error);     digits/head/weight in it
- *     et_params_free(view);                             the store stays; it goes after its views */
+ *     et_params_free(view);                             the store stays; free it after its views
+ */
 #ifndef ETUDE_ENGINE_TENSOR_PARAMS_VIEW_H
 #define ETUDE_ENGINE_TENSOR_PARAMS_VIEW_H
 

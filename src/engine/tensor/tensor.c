@@ -1,6 +1,6 @@
-/* Shapes as values. Nothing here allocates or fails; sizes are the caller's to check, who
- * knows what is too large (a setting, a file's header). Sizes past the rank are zero in the
- * shapes made here, and nobody looks at them. */
+/* Shapes as values. Nothing here allocates or fails. Callers check sizes, because they know which
+ * are too large (a setting, a file's header). Sizes after the rank are zero in shapes made here,
+ * and are never read. */
 #include "engine/tensor/tensor.h"
 
 #include <stdio.h>

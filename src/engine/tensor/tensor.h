@@ -1,4 +1,4 @@
-/* What <etude/tensor.h> leaves to the library itself. */
+/* Tensors and shapes, for the library, beyond <etude/tensor.h>. */
 #ifndef ETUDE_ENGINE_TENSOR_TENSOR_H
 #define ETUDE_ENGINE_TENSOR_TENSOR_H
 

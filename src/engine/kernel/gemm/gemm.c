@@ -1,19 +1,19 @@
-/* Making products and keeping them: a cache finds or makes the product of a shape, chooses what of
- * its operands must be copied, makes the blocks that its tiles run and the memory that they are
- * copied to. How a product is cut stands in gemm/grid.c, how it runs in gemm/run.c, and what a
- * block is in gemm/onednn_block.c.
+/* Makes products and keeps them: a cache finds or makes the product of a shape, chooses which
+ * operands must be copied, and makes the blocks for its tiles and the memory for copies.
+ * gemm/grid.c divides a product, gemm/run.c runs it, and gemm/onednn_block.c is a block.
  *
  * Invariants:
+ *
  *   (1) grid, blocks and copies follow from the shape, the CPU and ETUDE_BF16, never from the
  *       number of threads;
- *   (2) all memory is had when a product is made: a desk's parts are as large as the hungriest
- *       tile of all products, the sums as large as the hungriest product in pieces;
- *   (3) products and blocks stay where they are until the cache is closed, so pointers to them
- *       may be kept.
+ *   (2) all memory is allocated when a product is made: a desk's parts are as large as the
+ *       largest tile of all products needs, the sums as large as the largest product in pieces;
+ *   (3) products and blocks do not move until the cache is closed, so pointers to them may be
+ *       kept.
  *
  * Products share blocks: a block knows the sizes of a tile and no strides of the matrices, so
- * products whose tiles have one size run the same primitive. What a product that failed had made by
- * then stays in the cache for the next one. */
+ * products with tiles of equal size run the same primitive. If making a product fails, its finished
+ * parts stay in the cache for the next one. */
 #include "engine/kernel/gemm/gemm.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-/* What gemm.c, which makes products, and gemm/run.c, which runs them, share. A tile is run as
+/* Products, for gemm.c, which makes them, and gemm/run.c, which runs them. A tile is run as
  *
  *   for each chunk of its k:   A's rows and B's columns are staged on the thread's desk, unless
- *                              they lie as the block wants them; the block adds their product
+ *                              they are in the block's layout; the block adds their product
  *                              (a direct product is that of float_product.h)
- *   then C is finished         from the desk, or from all pieces once they are there,
- *                              unless the block has written C itself */
+ *   then C is finished         from the desk, or from all pieces once they are done,
+ *                              unless the block has written C itself
+ */
 #ifndef ETUDE_ENGINE_KERNEL_GEMM_GEMM_PRIVATE_H
 #define ETUDE_ENGINE_KERNEL_GEMM_GEMM_PRIVATE_H
 

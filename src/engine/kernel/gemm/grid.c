@@ -1,19 +1,20 @@
-/* Cutting a product into tiles, in one of five ways:
+/* Divides a product into tiles, in one of five ways:
  *
- *   cut_as_told    row_tile is given (decoding): rows as told, columns for the threads
+ *   cut_as_told    row_tile is given (decoding): rows as given, columns for the threads
  *   cut_long_sum   a small C and a long k: pieces of k, added up afterwards
- *   cut_both       A transposed, or our own kernel: rows and columns, k in chunks
+ *   cut_both       A transposed, or Etude's own kernel: rows and columns, k in chunks
  *   cut_columns    few rows: columns, so that each of B is read once
- *   cut_rows       else: rows, so that operands that suit the blocks stay where they are
+ *   cut_rows       otherwise: rows, so that operands that fit the blocks are not copied
  *
- * A tile is small enough that its copies stay in the second-level cache, large enough that starting
- * it does not show, and there are enough of them for machines of many cores. Since sums must have
- * one order for any number of threads, it is not asked for: a machine of two cores runs the tiles
- * of one of thirty. The size of that cache is, where the columns of a tile follow it.
+ * A tile is small enough that its copies stay in the second-level cache, and large enough that
+ * starting it costs little; there are enough tiles for machines with many cores. Sums must have one
+ * order for any number of threads, so the number of threads is not used: a machine of two cores
+ * runs the same tiles as one of thirty. The size of the cache is used, if it determines the columns
+ * of a tile.
  *
- * Example: m = 512, n = 2048, k = 512, B packed. 1.07e9 operations are worth more than 32 tiles of
- * 8e6, so 32 it would be, of 16 rows; B has 2^20 elements, so rows come in units of 64: 8 tiles of
- * 64 x 2048, one chunk, nothing copied. */
+ * Example: m = 512, n = 2048, k = 512, B packed. 1.07e9 operations allow more than 32 tiles of 8e6,
+ * so there would be 32 tiles of 16 rows; B has 2^20 elements, so rows come in units of 64: 8 tiles
+ * of 64 x 2048, one chunk, nothing copied. */
 #include "engine/kernel/gemm/grid.h"
 
 #include "base/assert.h"

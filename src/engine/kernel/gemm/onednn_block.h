@@ -1,8 +1,8 @@
-/* One single-threaded oneDNN product of a fixed shape: a block. gemm.c cuts products into
- * tiles and runs a block on each. oneDNN's headers are behind engine/kernel/onednn.h.
+/* One single-threaded oneDNN product of a fixed shape: a block. gemm.c divides products into tiles
+ * and runs a block on each. Only engine/kernel/onednn.h includes oneDNN's headers.
  *
- * Blocks belong to whoever made them and must be freed before the engine is closed. Running
- * a block from several threads at once is fine if each passes a thread number of its own. */
+ * The code that makes a block owns it, and must free it before the engine is closed. Several
+ * threads may run a block at once if each passes its own thread number. */
 #ifndef ETUDE_ENGINE_KERNEL_GEMM_ONEDNN_BLOCK_H
 #define ETUDE_ENGINE_KERNEL_GEMM_ONEDNN_BLOCK_H
 

@@ -1,15 +1,17 @@
-/* Running what gemm.c has made: tiles, the sums of pieces, and the packing of B.
+/* Runs the products of gemm.c: tiles, the sums of pieces, and the packing of B.
  *
  *   tile = (row * columns + column) * pieces + piece
  *
  * Invariants:
- *   (1) a tile is one thread's from its first chunk to its last, so the order of its sum is k's;
- *   (2) an element of C is written by one tile or, of products in pieces, by one sum;
- *   (3) while a block runs, OpenMP is told of one thread (gemm/onednn_block.c, invariant 1), and
- * the caller's number is put back afterwards; (4) nothing is allocated.
  *
- * Memory: what is copied for a chunk is read back from the second-level cache, for which
- * gemm/grid.c has cut it; what is not copied is read and written by the blocks alone. */
+ *   (1) one thread runs a tile from its first chunk to its last, so the order of its sum is k's;
+ *   (2) an element of C is written by one tile or, for products in pieces, by one sum;
+ *   (3) while a block runs, OpenMP is set to one thread (gemm/onednn_block.c, invariant 1), and
+ *       afterwards to the caller's number;
+ *   (4) nothing is allocated.
+ *
+ * Memory: the copies of a chunk are read back from the second-level cache, for which gemm/grid.c
+ * has chosen its size. Only blocks read and write operands that are not copied. */
 #include <omp.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* B for a block, as gemm/slab.h draws it: panels of 64 columns one after another, each filled by
- * a kernel of staging.h from the part of B that it holds. Columns behind n in the last panel and
- * rows behind k are zeros, which add nothing to a sum. */
+/* B for a block, in the layout of gemm/slab.h: panels of 64 columns one after another, each filled
+ * by a kernel of staging.h from its part of B. Columns after n in the last panel and rows after k
+ * are zeros, which add nothing to a sum. */
 #include "engine/kernel/gemm/slab.h"
 
 #include <etude/dtype.h>

@@ -1,9 +1,9 @@
-/* How B lies for a block: in panels where oneDNN has a kernel for them, [k, n] dense elsewhere.
+/* The layout of B for a block: panels if oneDNN has a kernel for them, otherwise dense [k, n].
  *
- *   panels, float32    [n / 64][k][64], oneDNN's BA16a64b: k filled up with zeros to a multiple
+ *   panels, float32    [n / 64][k][64], oneDNN's BA16a64b: k padded with zeros to a multiple
  *                      of 16, the last panel with zero columns
- *   panels, bfloat16   [n / 64][k / 2][64][2], BA16a64b2a: pairs of rows interleaved, k filled
- *                      up to a multiple of 32
+ *   panels, bfloat16   [n / 64][k / 2][64][2], BA16a64b2a: pairs of rows interleaved, k padded
+ *                      to a multiple of 32
  *
  * oneDNN's own reorders give the same bytes, several times slower. */
 #ifndef ETUDE_ENGINE_KERNEL_GEMM_SLAB_H

@@ -1,22 +1,24 @@
 /* Attention over segments. One item of work is a tile: a (segment, head). Its keys and values
- * become float32 in scratch once, padded to whole vectors; queries pass in blocks of
- * ET_ATTENTION_ROWS, so that a block's scores against all keys stay in cache. All products are
- * product() on scratch; no two tiles write the same element, so threads cannot change a bit.
+ * become float32 in scratch once, padded to whole vectors. Queries come in blocks of
+ * ET_ATTENTION_ROWS, so a block's scores for all keys stay in cache. All products are product() on
+ * scratch; no two tiles write the same element, so threads cannot change a bit.
  *
  *   forward    P = softmax(scale q k^T)       out = kept P v
  *   backward   dP = dout v^T                  ds = P (kept dP - D), D = rowsum(kept P dP)
  *              dq = scale ds k                dk = scale ds^T q, dv = (kept P)^T dout
  *
- * kept is 0 or the scale of dropout, element by element. P is computed again for the backward pass
+ * kept is 0 or the scale of dropout, element by element. For the backward pass, P is computed again
  * from q, k and the logarithm of its row's sum (Dao et al. 2022, "FlashAttention"), and dropout
- * from its counter, so that nothing of [queries, keys] is ever kept. Unlike there, keys are not cut
- * into blocks: a sentence's scores fit, and a softmax over whole rows needs no running maximum.
+ * from its counter, so nothing of [queries, keys] is ever stored. Unlike FlashAttention, keys are
+ * not cut into blocks: a sentence's scores fit, and a softmax over whole rows needs no running
+ * maximum.
  *
- * What is the same for a row of scores is no factor of them: the division by a softmax's sum and
- * the scale of dropout wait for the output's row, or come with dout's, which have fewer columns.
+ * Factors that are equal for a row of scores are not applied to the scores: the division by a
+ * softmax's sum and the scale of dropout are applied to the output's row, or come with dout's,
+ * which have fewer columns.
  *
- * Memory: q, k, v and out (and dout and the derivatives) of a tile come from memory or go there
- * once; all else is scratch, which one thread uses for tile after tile. */
+ * Memory: q, k, v and out (and dout and the derivatives) of a tile are read or written once;
+ * everything else is scratch, which one thread uses for tile after tile. */
 #ifndef ETUDE_KERNEL_ATTENTION_INC_C
 #define ETUDE_KERNEL_ATTENTION_INC_C
 

@@ -1,12 +1,12 @@
-/* Rows of scores: their softmax, and its derivative. Rows go ROWS_ABREAST together, as a row by
- * itself is one long chain of instructions that wait for each other; sums and largest elements of
- * V_LANES rows are found at once, by v_sums and v_largests.
+/* Rows of scores: their softmax, and its derivative. ROWS_ABREAST rows are processed together,
+ * because a single row is one long chain of dependent instructions. Sums and maxima of V_LANES rows
+ * are found at once, by v_sums and v_largests.
  *
  *   P = e^(s - lse)        lse = log of the row's sum of e^s
  *   ds = P (kept dP - D)   D = rowsum(P kept dP)
  *
- * kept: 0 where dropout drops, else 1; the scale of what is kept is left to the caller, who has
- * cheaper places for it. Exponentials are powers of two, of scores times log2 e. */
+ * kept: 0 where dropout drops, else 1; the caller applies the scale of kept elements, where it is
+ * cheaper. Exponentials are powers of two, of scores times log2 e. */
 #ifndef ETUDE_KERNEL_ATTENTION_ROWS_INC_C
 #define ETUDE_KERNEL_ATTENTION_ROWS_INC_C
 

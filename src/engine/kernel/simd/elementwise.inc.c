@@ -1,13 +1,12 @@
-/* Element-wise programs: blocks of EW_BLOCK elements, every register a block of float32 in
- * cache. A block begins at a multiple of EW_BLOCK in the whole buffer, so that dropout's bits
- * begin at a byte.
+/* Element-wise programs: blocks of EW_BLOCK elements, every register a block of float32 in cache. A
+ * block begins at a multiple of EW_BLOCK in the whole buffer, so dropout's bits begin at a byte.
  *
- * A chain of operations goes over a block of 512 elements before the next block is begun: its
- * registers, at most ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX of 2 KiB, stay in the first- and
- * second-level cache, and memory is read and written once however long the chain is.
+ * A chain of operations runs over a block of 512 elements before the next block: its registers, at
+ * most ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX of 2 KiB, stay in the first- and second-level cache, and
+ * memory is read and written once for any length of chain.
  *
- * Blocks end where the array ends, in a part of a vector: registers are whole vectors, whatever
- * stands behind the end, and only stores look at it. */
+ * The last block ends with the array, within a vector: registers are whole vectors, and only stores
+ * check the end. */
 #ifndef ETUDE_KERNEL_ELEMENTWISE_INC_C
 #define ETUDE_KERNEL_ELEMENTWISE_INC_C
 

@@ -1,6 +1,6 @@
-/* Look-ups of several columns in tables that lie one behind another, and their derivative. As in
- * embedding.inc.c: threads split columns and ids, never rows, so an element of dtable has one
- * owner, who adds its rows in ascending order. */
+/* Look-ups of several columns in consecutive tables, and their derivative. As in embedding.inc.c,
+ * threads divide columns and ids, never rows, so an element of dtable has one owner, who adds its
+ * rows in ascending order. */
 #ifndef ETUDE_KERNEL_EMBED_COLUMNS_INC_C
 #define ETUDE_KERNEL_EMBED_COLUMNS_INC_C
 

@@ -3,8 +3,8 @@
  *   largest:  y = max over the window;  dx = the sum of dy over the windows it was chosen in
  *   mean:     y = mean over what the window covers, n elements;  dx = sum of dy / n
  *
- * The derivative asks each element of x which windows it lies in, so an element of dx is written
- * once, by one thread, however windows overlap. */
+ * The derivative finds the windows of each element of x, so one thread writes an element of dx
+ * once, for any overlap of windows. */
 #ifndef ETUDE_KERNEL_POOL_INC_C
 #define ETUDE_KERNEL_POOL_INC_C
 

@@ -1,5 +1,5 @@
 /* Samples by counter: those of base/numbers/philox.h, bit for bit, from the words of draw.inc.c.
- * Element e is a function of the seed and its place alone, so threads may begin anywhere. */
+ * Element e is a function only of the seed and its place, so threads may begin anywhere. */
 #ifndef ETUDE_KERNEL_SAMPLE_INC_C
 #define ETUDE_KERNEL_SAMPLE_INC_C
 

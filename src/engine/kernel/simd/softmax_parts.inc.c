@@ -1,16 +1,16 @@
 /* Softmax cross-entropy in parts of the vocabulary (softmax_parts.h). A part's row is a few
- * vectors: it is read from the first-level cache the second time.
+ * vectors: the second reading is from the first-level cache.
  *
- * What this saves is memory: logits of [R, V] never lie there. A part is made by a product, read
- * here twice while it is in cache, and what has to be kept of it for derivatives is e^(x - m), as
- * bfloat16 if that is wanted: values in [0, 1], whose relative error is at most 2^-9.
+ * This saves memory: logits of [R, V] never exist. A product makes a part, which is read here twice
+ * while it is in cache. Only e^(x - m) is stored for derivatives, as bfloat16 on request: values in
+ * [0, 1] with a relative error of at most 2^-9.
  *
  *   part    m, s and sum of x - m of each row, and e^(x - m)
  *   join    M, S, the loss; s becomes f = e^(m - M) / S
  *   grad    p - t = f e^(x - m) - t
  *
- * Of two draws both are read side by side: what they differ by is known from their logits in `part`
- * and, in `grad`, from the logarithms of what was kept. */
+ * With two samples of dropout both are read side by side: `part` gets their difference from the
+ * logits, and `grad` from the logarithms of the stored values. */
 #ifndef ETUDE_KERNEL_SOFTMAX_PARTS_INC_C
 #define ETUDE_KERNEL_SOFTMAX_PARTS_INC_C
 

@@ -1,11 +1,11 @@
-/* One table of kernels: the sources that are written once, compiled for the instruction set of the
- * including file, and bound into the table ET_TABLE named ET_TABLE_NAME.
+/* One table of kernels: sources that are written once, compiled for the instruction set of the
+ * including file, and collected in the table ET_TABLE named ET_TABLE_NAME.
  *
- * A file that includes this has flags of its own (CMakeLists.txt). Everything but the table is
- * static, so that no function that needs AVX-512 can stand in for one of the same name elsewhere.
+ * A file that includes this file has its own flags (CMakeLists.txt). Everything but the table is
+ * static, so a function that needs AVX-512 cannot replace one of the same name elsewhere.
  *
- * The pieces are one translation unit; each includes what it uses, other pieces too, so their order
- * does not count. */
+ * The pieces are one translation unit; each includes what it uses, also other pieces, so their
+ * order does not matter. */
 
 #include "engine/kernel/kernels.h"
 #include "engine/kernel/simd/simd.h"

@@ -1,5 +1,5 @@
-/* Tables of what rule_options.h declares; defaults are Model Garden's. What a table nests under
- * which name, and what `type` may be, comes from rules.def. */
+/* The tables of the options in rule_options.h; defaults are Model Garden's. rules.def has the names
+ * of the nested tables and the values of `type`. */
 #include "engine/optim/rules/rule_options.h"
 
 #include <math.h>

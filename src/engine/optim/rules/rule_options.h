@@ -1,13 +1,13 @@
 /* Settings of update rules, `trainer.optimizer_config.optimizer`: a struct for each row of
- * rules.def, with Model Garden's names and defaults (muon's are ours). All stand in one struct,
- * whose `type` says which counts; the others keep their values and are not looked at. The
- * formulas stand at the head of each rule's file.
+ * rules.def, with Model Garden's names and defaults (muon's are Etude's). All are in one struct,
+ * whose `type` chooses one; the others keep their values and are ignored. The first comment of each
+ * rule's file has its formula.
  *
  * Every rule clips, in this order: clipvalue, the largest absolute value of an element; clipnorm,
  * the largest L2 norm of a parameter's gradient; global_clipnorm, that of all together. 0: none. As
- * in Keras clipnorm and global_clipnorm exclude each other.
+ * in Keras, clipnorm and global_clipnorm exclude each other.
  *
- * Lists hold regular expressions that are searched in names of parameters. jit_compile, which asks
+ * Lists have regular expressions that are searched in names of parameters. jit_compile, which asks
  * TensorFlow for a compiled update, is read and has no effect: every update is compiled. */
 #ifndef ETUDE_ENGINE_OPTIM_RULES_RULE_OPTIONS_H
 #define ETUDE_ENGINE_OPTIM_RULES_RULE_OPTIONS_H

@@ -1,6 +1,6 @@
-/* The vectors of simd.h for any CPU: 4 lanes by the compilers' vector extension, which gives SSE
- * on x86-64, NEON on ARM, and plain loops elsewhere. It is also the readable form of what the
- * other two do with instructions: each function is its definition, lane by lane. */
+/* The vectors of simd.h for any CPU: 4 lanes by the compilers' vector extension, which gives SSE on
+ * x86-64, NEON on ARM, and plain loops elsewhere. This is also the readable definition of the other
+ * two: each function is written lane by lane. */
 #ifndef ETUDE_ENGINE_KERNEL_SIMD_TARGETS_PLAIN_H
 #define ETUDE_ENGINE_KERNEL_SIMD_TARGETS_PLAIN_H
 
