@@ -13,8 +13,7 @@
  *   (2) used is a multiple of 16, so that every object is aligned;
  *   (3) under AddressSanitizer memory that is not allocated is poisoned;
  *   (4) failed, once set, stays until release, so code that builds a tree of objects may check
- *       once.
- */
+ *       once. */
 #include "base/arena.h"
 
 #include <etude/value.h>

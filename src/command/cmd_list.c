@@ -2,8 +2,7 @@
  * (base/fields/fields.h) and their values together; et_fields_echo gives the values in the tables'
  * order. So a new setting is listed as soon as it has a row.
  *
- *   etude list NAME  ->  a line for each setting: path, value, what it does, its range
- */
+ *   etude list NAME  ->  a line for each setting: path, value, what it does, its range */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

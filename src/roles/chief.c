@@ -8,8 +8,7 @@
  *   (3) part[0 .. parts - 1] are the workers whose gradients ADD or APPLY lists, while the
  *       question is open; reports[0 .. added - 1] are the gradients that servers have added to
  *       update version + 1;
- *   (4) after FAILED nothing is sent and nothing is accepted.
- */
+ *   (4) after FAILED nothing is sent and nothing is accepted. */
 #include "roles/chief.h"
 
 #include <math.h>

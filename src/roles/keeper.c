@@ -4,8 +4,7 @@
  *       `answer`. Older questions are not answered, and a refused question does not count;
  *   (2) sum, if begun, has gradients of update version + 1; none of them is still staged;
  *   (3) a gradient that a worker has staged is of its session: a new session (ADMIT) has none;
- *   (4) last has the weights of version - 1, or of version before the first update.
- */
+ *   (4) last has the weights of version - 1, or of version before the first update. */
 #include "roles/keeper.h"
 
 #include <math.h>

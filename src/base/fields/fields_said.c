@@ -4,8 +4,7 @@
  *   type: cosine    a CHOICE that selects: of the groups next to it, only the chosen one has effect
  *   enabled: false  a BOOL that selects: its whole group is off
  *   loss: softmax   the row that .with of a row names has another value
- *   path: a.yaml    the same for a text that must be null
- */
+ *   path: a.yaml    the same for a text that must be null */
 #include "base/fields/fields_said.h"
 
 #include <stdlib.h>

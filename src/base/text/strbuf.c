@@ -5,8 +5,7 @@
  *
  *   (1) data is NULL, or has a 0 at length, with length < capacity;
  *   (2) after a failure nothing changes until reset or release: data is a prefix of the appended
- *       text, and `failed` says that it is incomplete.
- */
+ *       text, and `failed` says that it is incomplete. */
 #include "base/text/strbuf.h"
 
 #include <math.h>

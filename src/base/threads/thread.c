@@ -11,8 +11,7 @@
  *   (3) every wait is in a loop over its condition, because wake-ups may be spurious;
  *   (4) every change that could end a wait signals it, under the mutex;
  *   (5) in a child of fork() nothing waits and nothing is locked: the other thread does not
- *       exist.
- */
+ *       exist. */
 #include "base/threads/thread.h"
 
 #include <errno.h>

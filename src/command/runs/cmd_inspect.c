@@ -6,8 +6,7 @@
  *
  *   etude inspect FILE   sizes, parameters by block, the verdict
  *   etude inspect RUN    first the run and its checkpoints; then the same for the newest, and
- *                        whether the run's settings and files belong to it
- */
+ *                        whether the run's settings and files belong to it */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

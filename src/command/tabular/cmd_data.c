@@ -6,8 +6,7 @@
  * An existing file with other content is kept unless --force is given; the report is printed
  * before. If a table cannot be read to its end, nothing is written.
  *
- *   exit code 2: an option; 3: a row, a column, the files; 4: a disk
- */
+ *   exit code 2: an option; 3: a row, a column, the files; 4: a disk */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

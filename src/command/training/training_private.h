@@ -3,8 +3,7 @@
  *   training.c         settings, the directory, signals; from begin to end
  *   training_open.c    device, task, trainer, controller
  *   training_recipe.c  settings that follow from the data and the length of the run
- *   training_told.c    lines for people
- */
+ *   training_told.c    lines for people */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 

@@ -4,8 +4,7 @@
  * elsewhere.
  *
  *     GET /            the page             POST /api/points   new points
- *     GET /api/runs    all runs             GET /api/run?id=N, /api/sample?id=N&name=...
- */
+ *     GET /api/runs    all runs             GET /api/run?id=N, /api/sample?id=N&name=... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,7 @@
  *       loaded_pool in it;
  *   (3) the following batches depend only on the fingerprint and the position. Restoring a
  *       position makes its epoch and pool again; no earlier batch is replayed;
- *   (4) nothing is allocated after open.
- */
+ *   (4) nothing is allocated after open. */
 #include <string.h>
 
 #include <etude/data.h>

@@ -7,8 +7,7 @@
  *   (1) the position names the next batch: epoch and batch, each below its count;
  *   (2) which and starts are those of loaded_epoch;
  *   (3) the following batches depend only on fingerprint and position;
- *   (4) nothing is allocated after open.
- */
+ *   (4) nothing is allocated after open. */
 #include "data/batches/bucketed.h"
 
 #include <string.h>

@@ -2,8 +2,7 @@
  *
  *   (1) while `waits`, the saved position is `next`, which gives the batch again; otherwise it
  *       is the source's own position;
- *   (2) batch->epoch == pass for every batch that next has returned.
- */
+ *   (2) batch->epoch == pass for every batch that next has returned. */
 #include "data/batches/cursor.h"
 
 #include "data/batches/source.h"

@@ -4,8 +4,7 @@
  * Invariants:
  *
  *   (1) made: the iterator of pass `epoch` exists, and `batch` batches of it were taken;
- *   (2) not made: the next batch makes the iterator and skips that many batches.
- */
+ *   (2) not made: the next batch makes the iterator and skips that many batches. */
 #include <stdio.h>
 #include <string.h>
 

@@ -14,8 +14,7 @@
  *   (2) every slot is in exactly one place: a queue, the thread, or next;
  *   (3) the thread never waits for `full`, which has room for every slot. It waits for `empty`,
  *       and ends when `empty` is finished or `full` is stopped;
- *   (4) the first failure is kept: every later next returns it.
- */
+ *   (4) the first failure is kept: every later next returns it. */
 #include <string.h>
 
 #include <etude/data.h>

@@ -2,8 +2,7 @@
  * method calls the inner source's. Spans count batches from 1 as this source makes them; if
  * something reads ahead, the count is ahead of the training:
  *
- *   batches -> watch -> prefetch:   spans on the thread that fills, batch by batch
- */
+ *   batches -> watch -> prefetch:   spans on the thread that fills, batch by batch */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/batches/source.h"

@@ -5,8 +5,7 @@
  * no memory is allocated. It can fail only if the file was changed.
  *
  *   layout   the declared fields in their order, after a variable one its offsets, then the mask
- *   kind 0   samples; each variable field is a separate kind
- */
+ *   kind 0   samples; each variable field is a separate kind */
 #include <stdio.h>
 #include <string.h>
 

@@ -14,8 +14,7 @@
  * Invariants:
  *
  *   (1) the parts are either all owned (in memory) or all in the mapping;
- *   (2) a cache is written with the key that the text had both before and after it was read.
- */
+ *   (2) a cache is written with the key that the text had both before and after it was read. */
 #include "data/text/encoded.h"
 
 #include <string.h>

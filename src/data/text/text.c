@@ -19,8 +19,7 @@
  *
  *   (1) begin <= end <= BUFFER_SIZE;
  *   (2) number and path are those of the line returned last, so a message names the line after
- *       it.
- */
+ *       it. */
 #include "data/text/text.h"
 
 #include <fcntl.h>

@@ -5,8 +5,7 @@
  *               rank, rank + 1, ..., and are rotated at the end
  *   broadcast   a binomial tree from the root
  *   agree       in round k the word of all ranks heard so far goes 2^k ranks on, or to rank ^ 2^k;
- *               if one has failed, a broadcast of its text follows
- */
+ *               if one has failed, a broadcast of its text follows */
 #include "engine/comm/comm.h"
 
 #include <string.h>

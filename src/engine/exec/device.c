@@ -7,8 +7,7 @@
  *      not check.
  *   2. Copies of a device share the products and the trace; only the number of threads differs.
  *      A copy is not closed.
- *   3. Opening either succeeds or leaves nothing.
- */
+ *   3. Opening either succeeds or leaves nothing. */
 #include "engine/exec/device.h"
 
 #include <omp.h>

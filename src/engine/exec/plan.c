@@ -14,8 +14,7 @@
  *      from the node alone; an unreached value has no place and no memory.
  *   3. Running allocates nothing, and runs of one plan with the same inputs, parameters and
  *      random numbers have the same bits.
- *   4. If making a plan fails, there is no plan: et_plan_free accepts any state.
- */
+ *   4. If making a plan fails, there is no plan: et_plan_free accepts any state. */
 #include "engine/exec/plan.h"
 
 #include <limits.h>

@@ -4,8 +4,7 @@
  *   grad_elementwise.c   one rule for all rows of elementwise.def
  *   grad_reduce.c        sums over rows and columns, softmax, losses by rows
  *   grad_layout.c        ops that move elements
- *   grad_layers.c        norms of a row's scale and over a batch, convolutions, pooling
- */
+ *   grad_layers.c        norms of a row's scale and over a batch, convolutions, pooling */
 #ifndef ETUDE_ENGINE_GRAPH_GRAD_PRIVATE_H
 #define ETUDE_ENGINE_GRAPH_GRAD_PRIVATE_H
 

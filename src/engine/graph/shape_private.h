@@ -4,8 +4,7 @@
  *   shape_elementwise.c   one rule for all rows of elementwise.def
  *   shape_reduce.c        sums over rows and columns, softmax, losses by rows
  *   shape_layout.c        ops that move elements
- *   shape_layers.c        norms of a row's scale and over a batch, convolutions, pooling
- */
+ *   shape_layers.c        norms of a row's scale and over a batch, convolutions, pooling */
 #ifndef ETUDE_ENGINE_GRAPH_SHAPE_PRIVATE_H
 #define ETUDE_ENGINE_GRAPH_SHAPE_PRIVATE_H
 

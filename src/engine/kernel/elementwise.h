@@ -5,8 +5,7 @@
  * Example, relu(x + bias), with x in register 0 and the bias, broadcast by ET_EW_ROW, in 1:
  *
  *   step[0] = { .op = ET_EW_ADD, .a = 0, .b = 1, .to = 2 }
- *   step[1] = { .op = ET_EW_RELU, .a = 2, .to = 2 },  output[0] = 2
- */
+ *   step[1] = { .op = ET_EW_RELU, .a = 2, .to = 2 },  output[0] = 2 */
 #ifndef ETUDE_ENGINE_KERNEL_ELEMENTWISE_H
 #define ETUDE_ENGINE_KERNEL_ELEMENTWISE_H
 

@@ -3,8 +3,7 @@
  * with the kind.
  *
  *   {"train": {"training_loss": 4.1, "learning_rate": 0.0007, ...}}
- *   {"validation": {"validation_loss": 3.2, "best_step": 2000, ...}}
- */
+ *   {"validation": {"validation_loss": 3.2, "best_step": 2000, ...}} */
 #ifndef ETUDE_FORMATS_EVENTS_LOG_NAMES_H
 #define ETUDE_FORMATS_EVENTS_LOG_NAMES_H
 

@@ -8,8 +8,7 @@
  * To log to two places:
  *
  *   write(multi) -> write(jsonl), write(events), write(console)     each gets every log
- *   positions    -> {"jsonl": 12, "events": {"train": 5312}}        each under its own name
- */
+ *   positions    -> {"jsonl": 12, "events": {"train": 5312}}        each under its own name */
 #include "formats/events/sink.h"
 
 #include "base/alloc.h"

@@ -6,8 +6,7 @@
  *
  *   (1) begin <= end <= RAW_SIZE;
  *   (2) stream is initialised exactly while gzip;
- *   (3) member: between the first byte of a member and its end, where the file must not end.
- */
+ *   (3) member: between the first byte of a member and its end, where the file must not end. */
 #include "formats/records/packed.h"
 
 #include <errno.h>

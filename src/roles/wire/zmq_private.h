@@ -3,8 +3,7 @@
  *   zmq.c         lifecycle, and messages as pieces
  *   zmq_door.c    incoming connections: the router, its guard, its visitors
  *   zmq_lines.c   outgoing connections of this task
- *   zmq_socket.c  ZeroMQ's calls, and options of every socket; uses none of the others
- */
+ *   zmq_socket.c  ZeroMQ's calls, and options of every socket; uses none of the others */
 #ifndef ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
 #define ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
 

@@ -3,8 +3,7 @@
  *   loop      counters, whether an epoch is open, how long summaries have waited
  *   metrics   {"epoch": {...}, "step": {...}}, without values that depend on the clock
  *   data      positions of sources (flow.c)
- *   objects   {name: ...} of the program; each of them may be missing
- */
+ *   objects   {name: ...} of the program; each of them may be missing */
 #include <stdio.h>
 #include <string.h>
 

@@ -3,8 +3,7 @@
  *   data     training: shuffled, without end, read ahead; validation: one pass, in order
  *   model    that of the settings over the encoder's columns (models.h)
  *   losses   of classes or of values (losses.c)
- *   validate scores over all rows (tabular_validate.c)
- */
+ *   validate scores over all rows (tabular_validate.c) */
 #include "tasks/tabular/tabular_task.h"
 
 #include "base/alloc.h"

@@ -6,8 +6,7 @@
  *
  *   logs, state   unique_ids  rows' numbers in the data
  *                 labels      a class; a value, or a list of those of several targets
- *                 outputs     lists: probabilities of classes, or values
- */
+ *                 outputs     lists: probabilities of classes, or values */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,7 @@
  *   cache                encoded text is always kept
  *   cycle_length, block_length, deterministic    pairs are numbered as files come, then shuffled
  *   sharding             either: ranks read all data and divide batches
- *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches)
- */
+ *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches) */
 #ifndef ETUDE_TASKS_TRANSLATION_INPUT_H
 #define ETUDE_TASKS_TRANSLATION_INPUT_H
 

@@ -3,8 +3,7 @@
  *
  *   training     encoded pairs (cache) -> batches -> [watch] -> [prefetch]
  *   validation   encoded pairs (cache, all of them, complete), and the raw lines for scores;
- *                batches for the loss have them cut to max_seq_length
- */
+ *                batches for the loss have them cut to max_seq_length */
 #include <stdio.h>
 #include <string.h>
 

@@ -4,8 +4,7 @@
  *   model    transformer over source and target: "decoded", and the "table" of tokens
  *   losses   vocabulary loss over the labels
  *   outputs  of a validation step: beam search (outputs.c); reduce: its scores
- *            (translation_validate.c)
- */
+ *            (translation_validate.c) */
 #include "tasks/translation/translation_task.h"
 
 #include "base/alloc.h"

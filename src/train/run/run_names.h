@@ -5,8 +5,7 @@
  *   RUN/checkpoints/lock, checkpoint.json (formats/safetensors/manifest.h), ckpt-2000.safetensors
  *   RUN/best/info.json, best-1800.safetensors
  *   RUN/train/, RUN/validation/    TensorBoard's events, named by formats/events/log_names.h
- *   RUN/task_2/member.yaml         of several tasks that are trained together
- */
+ *   RUN/task_2/member.yaml         of several tasks that are trained together */
 #ifndef ETUDE_TRAIN_RUN_RUN_NAMES_H
 #define ETUDE_TRAIN_RUN_RUN_NAMES_H
 

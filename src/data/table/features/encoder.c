@@ -6,8 +6,7 @@
  *
  *   (1) a step's values are cells of the schema, and its columns are within its field's item;
  *   (2) steps are in the order of fields and of columns, and fill every column of every field;
- *   (3) an encoder never changes, so any number of threads may encode rows.
- */
+ *   (3) an encoder never changes, so any number of threads may encode rows. */
 #include "data/table/features/encoder.h"
 
 #include <float.h>

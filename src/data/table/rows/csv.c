@@ -14,8 +14,7 @@
  * Invariants:
  *
  *   (1) begin <= end <= capacity;
- *   (2) line is that of begin; contents has the kinds of bytes in [begin, end), or more.
- */
+ *   (2) line is that of begin; contents has the kinds of bytes in [begin, end), or more. */
 #include "data/table/rows/csv.h"
 
 #include <errno.h>

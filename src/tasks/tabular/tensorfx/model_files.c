@@ -3,8 +3,7 @@
  *   schema.yaml, metadata.json, features.yaml   the encoder
  *   params.yaml                                 a run of the command, or an export of one
  *   builder.yaml                                a job of a builder (model_trainer.h), or its model
- *   checkpoints/, best/ or model.safetensors    the weights
- */
+ *   checkpoints/, best/ or model.safetensors    the weights */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -20,8 +20,7 @@
  *   1. The rows of a step belong to places in use and are contiguous; no other rows are computed.
  *   2. A row's place in the batch does not change its bits: products go row by row, or by tiles
  *      of a fixed number of rows.
- *   3. Steps allocate no memory: caches, tables and beams have the sizes of et_search_size.
- */
+ *   3. Steps allocate no memory: caches, tables and beams have the sizes of et_search_size. */
 #include "tasks/translation/decoding/search.h"
 
 #include <math.h>

@@ -16,8 +16,7 @@
  *       lines, batches or threads;
  *   (2) the caller owns each result; on failure there are none;
  *   (3) after open nothing in the model directory is read again, so a run that continues there
- *       changes nothing here.
- */
+ *       changes nothing here. */
 #include <etude/translator.h>
 
 #include <math.h>
