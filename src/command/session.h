@@ -38,7 +38,7 @@
 #define ET_SESSION_FIRST     "first_step" /* where it resumed */
 #define ET_SESSION_LAST                                                                            \
     "last_step"                             /* where it ended; with "ended", unless a mapped       \
-                                                 file was cut off (runs/lost_file.h) */
+                                                 file was cut off (lost_file.h) */
 #define ET_SESSION_STEPS      "train_steps" /* in all */
 #define ET_SESSION_PARAMETERS "parameters"  /* numbers in the model */
 #define ET_SESSION_MEMORY     "memory"      /* bytes planned */

@@ -1,6 +1,6 @@
 /* Bytes become lines through one buffer:
  *
- *   file --io/packed--> buffer [1 MiB + 64 KiB] --find_line--> a line
+ *   file --packed--> buffer [1 MiB + 64 KiB] --find_line--> a line
  *
  * A line is returned where it is in the buffer, so it is neither copied nor terminated. The longest
  * allowed line, its end and a refill fit at once. The rest, a part of one line, is moved to the

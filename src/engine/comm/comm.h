@@ -121,8 +121,8 @@ int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, e
 
 /* ---- for transports ---- */
 
-/* watch.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost.
- * Where the process itself was stopped for long nobody is. */
+/* heartbeat.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost,
+ * unless this process itself was stopped for long. */
 int et_comm_watch(et_comm *comm, double timeout, et_error *error);
 void et_comm_unwatch(et_comm *comm);
 
@@ -138,7 +138,7 @@ int et_comm_sockets_open(et_comm **out, et_error *error);
 bool et_comm_by_launch(void);
 int et_comm_launch_rank(void);
 
-/* module.c: the same of one that was started by an MPI. */
+/* mpi_module.c: the same for a process that an MPI started. */
 int et_comm_mpi_open(et_comm **out, et_error *error);
 bool et_comm_by_mpi(void);
 int et_comm_mpi_rank(void);

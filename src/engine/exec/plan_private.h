@@ -184,7 +184,7 @@ int et_plan_place(et_plan *plan, et_error *error);
 /* listen.c: tells of what is final after call i, from news number `told` on; how many are told. */
 int et_plan_tell(const et_plan *plan, int call, int told);
 
-/* watch.c: sets plan->run_call and activities by whether the device has a trace. */
+/* trace.c: sets plan->run_call and activities, depending on whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);
 
 #endif

@@ -21,7 +21,7 @@ static bool has_avx2(void)
            __builtin_cpu_supports("bmi2");
 }
 
-/* The parts are those that simd/avx512.h needs. */
+/* The parts are those that simd/targets/avx512.h needs. */
 static bool has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

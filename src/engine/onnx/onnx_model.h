@@ -9,7 +9,7 @@
  *     et_onnx_output(model, y, "scores", ET_ONNX_F32, dims, 2);
  *     et_onnx_write(model, "model.onnx", &error);
  *
- * Operators are those of operator set 17. The only file that knows the format is model.c. */
+ * Operators are those of operator set 17. Only onnx_model.c knows the format. */
 #ifndef ETUDE_ENGINE_ONNX_ONNX_MODEL_H
 #define ETUDE_ENGINE_ONNX_ONNX_MODEL_H
 

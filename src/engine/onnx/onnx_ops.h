@@ -1,4 +1,4 @@
-/* What graph.c and ops.c share: a graph on its way (way.c). */
+/* A graph during its translation (way.c), for onnx_graph.c and onnx_ops.c. */
 #ifndef ETUDE_ENGINE_ONNX_ONNX_OPS_H
 #define ETUDE_ENGINE_ONNX_ONNX_OPS_H
 
@@ -30,7 +30,7 @@ const et_onnx_binding *et_onnx_bound(const et_onnx_way *way, const char *name);
 /* ET_ECONFIG, once; NULL. */
 const char *et_onnx_refuse(et_onnx_way *way, const et_node *node, const char *why);
 
-/* ---- ops.c, attention.c ---- */
+/* ---- onnx_ops.c, onnx_attention.c ---- */
 
 /* What a node becomes: the name of its value. */
 typedef const char *et_onnx_rule(et_onnx_way *way, const et_node *node);

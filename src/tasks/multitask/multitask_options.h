@@ -11,7 +11,7 @@
 #define ET_MULTITASK_TASKS_MAX 16
 #define ET_MULTITASK_KINDS_MAX 16
 
-/* ORDER trainer_names, sampler_names in options.c */
+/* ORDER trainer_names, sampler_names in multitask_options.c */
 enum { ET_MULTITASK_TRAINER_INTERLEAVING, ET_MULTITASK_TRAINER_JOINT };
 enum {
     ET_MULTITASK_SAMPLER_UNIFORM,

@@ -13,7 +13,7 @@
 
 enum { ET_TABULAR_NORM_NONE, ET_TABULAR_NORM_BATCH, ET_TABULAR_NORM_LAYER };
 
-/* How columns become one row of numbers, where the model does not say it itself (inputs.h). */
+/* How columns become one row of numbers, unless the model decides it (tabular_inputs.h). */
 enum { ET_TABULAR_NUMBERS_PLAIN, ET_TABULAR_NUMBERS_PIECEWISE };
 typedef struct et_tabular_columns {
     int numbers;  /* ET_TABULAR_NUMBERS_* */

@@ -74,7 +74,7 @@ typedef struct et_tabular_other {
     et_samples *rows; /* NULL: the task's own */
 } et_tabular_other;
 
-/* In order: setup.c, files.c, setup.c; and closing each, in any state. */
+/* In order: tabular_setup.c, files.c, tabular_setup.c; and closing each, in any state. */
 int et_tabular_find_files(et_tabular_task *task, et_error *error);
 int et_tabular_open_files(et_tabular_task *task, et_error *error);
 int et_tabular_open_rows(et_tabular_task *task, et_error *error);
@@ -87,11 +87,11 @@ int et_tabular_find_mix(et_tabular_task *task, et_error *error);
 void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table);
 int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error);
 
-/* setup.c: batches of what was opened. Validation: *out NULL where there is none of the number. */
+/* tabular_setup.c: batches of the opened rows. Validation: *out NULL: no set has this number. */
 int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
                        et_error *error);
 
-/* setup.c: method build_inputs. */
+/* tabular_setup.c: method build_inputs. */
 int et_tabular_build_inputs(et_task *self, const et_data_config *params,
                             const et_input_context *part, et_source **out, et_error *error);
 void et_tabular_close_others(et_tabular_task *task);
@@ -102,7 +102,7 @@ int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
 /* rare.c: warns of classes that no row is learned or scored of. */
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
 
-/* validate.c */
+/* tabular_validate.c */
 /* Of two classes the one that is asked for, whose precision, recall and f1 are given: 0 or 1. */
 int et_tabular_asked_for(const et_tabular_task *task);
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);

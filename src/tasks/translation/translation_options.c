@@ -34,8 +34,8 @@ static const et_field stack_fields[] = {
                    "dropout on attention weights", .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
                    "dropout inside the feed-forward", .change = ET_CHANGE_ASK),
-    /* Where the norms are and what has a bias: the other settings of FAIRSEQ_STACK (experiments.c).
-     */
+    /* Where the norms are and what has a bias: the other settings of FAIRSEQ_STACK
+     * (translation_experiments.c). */
     ET_FIELD_BOOL(et_translation_stack, use_bias, false,
                   "biases in attention projections (the feed-forward always has them)"),
     ET_FIELD_BOOL(et_translation_stack, norm_first, true,
@@ -261,7 +261,7 @@ static const et_field vocabulary_fields[] = {
 };
 static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };
 
-/* Index 0: et_bleu_tokens 13a; 1: none. See open_scores in validate.c. */
+/* Index 0: et_bleu_tokens 13a; 1: none. See open_scores in translation_validate.c. */
 static const char *const tokenizers[] = { "13a", "none", NULL };
 
 /* The root of `task`. */

@@ -13,7 +13,7 @@
 #include "formats/events/log_names.h"
 #include "tasks/translation/translation_task_private.h"
 
-/* The et_task is the first member; only what includes task_private.h knows what is around it. */
+/* The et_task is the first member; only files that include translation_task_private.h see more. */
 static et_translation_task *downcast(et_task *self)
 {
     return (et_translation_task *)(void *)self;

@@ -30,7 +30,7 @@ void et_translation_task_close(et_task *task); /* NULL allowed */
 
 et_translation_facts et_translation_task_facts(const et_task *task);
 
-/* Methods of the kind (kind.h). */
+/* Methods of the kind (translation_kind.h). */
 int et_translation_identify(const et_task *task, et_value *identity, et_error *error);
 int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
                            et_error *error);

@@ -51,7 +51,7 @@ typedef struct et_translation_task {
     et_other_inputs *others; /* a list; they are closed with the task, as sources borrow them */
 } et_translation_task;
 
-/* setup.c: in order. The first finds the files; the second is setup_vocabulary.c's. */
+/* translation_setup.c: in order. The first finds the files; the second is setup_vocabulary.c's. */
 int et_translation_open_files(et_translation_task *task, et_error *error);
 int et_translation_open_vocabularies(et_translation_task *task, et_error *error);
 int et_translation_open_training(et_translation_task *task, et_error *error);
@@ -62,7 +62,7 @@ int et_translation_open_validation(et_translation_task *task, et_error *error);
 int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
                                      et_error *error);
 
-/* setup.c: batches of what was opened. part NULL: the whole. */
+/* translation_setup.c: batches of the opened data. part NULL: all of them. */
 int et_translation_training(const et_translation_task *task, const et_translation_input *input,
                             const et_translation_data *data, const et_input_context *part,
                             et_source **out, et_error *error);
@@ -77,7 +77,7 @@ int et_translation_open_scored(et_translation_task *task, et_scored *scored,
 /* Twice the beam's size is looked at in each step of a search. */
 int et_translation_check_beam(const et_translation_task *task, et_error *error);
 
-/* inputs.c: method build_inputs. */
+/* translation_inputs.c: method build_inputs. */
 int et_translation_build_inputs(et_task *self, const et_data_config *params,
                                 const et_input_context *part, et_source **out, et_error *error);
 void et_translation_close_inputs(et_translation_task *task);
@@ -86,8 +86,8 @@ void et_translation_close_scored(et_scored *scored);
 const et_scored *et_translation_scored(const et_translation_task *task, int64_t number,
                                        int64_t *pair);
 
-/* setup.c: tells of each text of validation how many pairs it has and how many are shortened;
- * cut_alone: of those that have such pairs. */
+/* translation_setup.c: prints, for each validation text, the numbers of pairs and of shortened
+ * pairs; cut_alone: only for texts with shortened pairs. */
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
 /* model.c: for the graph's batches, "decoded" and "table"; the loss of these, or of "logits".
@@ -118,7 +118,7 @@ int et_translation_search(et_translation_task *task, et_decoder_sentence *senten
 int et_translation_source(const et_encoded *encoded, int64_t pair, et_decoder_sentence *sentence,
                           et_arena *arena, et_error *error);
 
-/* validate.c: method reduce_aggregated_logs. */
+/* translation_validate.c: method reduce_aggregated_logs. */
 int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
                           et_value *results, et_error *error);
 void et_translation_close_validation(et_translation_task *task);

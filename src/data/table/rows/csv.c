@@ -1,6 +1,6 @@
 /* Rows of CSV. Bytes become rows through one buffer:
  *
- *   file --io/packed--> buffer --csv_scan--> a row
+ *   file --packed--> buffer --csv_scan--> a row
  *
  * A row is returned where it is in the buffer. A partial row is moved to the front before each
  * refill, and the buffer grows with the longest row up to ET_CSV_ROW_MAX. A quote that is never

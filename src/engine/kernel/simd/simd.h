@@ -1,5 +1,5 @@
 /* Vectors of float32 for the kernel sources that are written once and compiled per instruction
- * set. One of simd/avx512.h, simd/avx2.h, simd/plain.h gives, with V_LANES lanes:
+ * set. One of targets/avx512.h, targets/avx2.h and targets/plain.h gives, with V_LANES lanes:
  *
  *   vf, vm           floats; one truth value per lane. + - * / work on vf directly.
  *   v_set, v_load, v_store, v_load_bf16, v_store_bf16 (to nearest even, NaN stays NaN);

@@ -308,7 +308,7 @@ ET_INLINE double v_total(vd sum)
     return lane[0] + lane[1] + lane[2] + lane[3];
 }
 
-/* Four Philox counters in 64-bit lanes, as in simd/avx512.h. An unsigned a >= b is max(a, b) == a
+/* Four Philox counters in 64-bit lanes, as in avx512.h. An unsigned a >= b is max(a, b) == a
  * here. 0xd8 puts 64-bit lanes in the order 0, 2, 1, 3: interleaving and packing work within halves
  * of a register. */
 ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
