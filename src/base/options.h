@@ -1,4 +1,4 @@
-/* Options that a public function cannot do without. */
+/* Checks of required options, for public functions. */
 #ifndef ETUDE_BASE_OPTIONS_H
 #define ETUDE_BASE_OPTIONS_H
 

@@ -1,5 +1,5 @@
-/* Doubles bit for bit: JSON prints a finite one so that it reads back as itself; the rest has no
- * JSON. */
+/* Saves doubles bit for bit: JSON prints a finite double so that it reads back unchanged; NaN and
+ * infinity are texts. */
 #include <etude/state.h>
 
 #include <math.h>

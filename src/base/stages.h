@@ -1,11 +1,11 @@
-/* Set-up as a table: functions that each need what those before have made, run in order up to the
- * first that fails. They take the object itself, whatever its type is, so this is a macro.
+/* Set-up as a table of functions: each needs the results of the earlier ones, and they run in order
+ * up to the first failure. They take the object itself, of any type, so this is a macro.
  *
  *     static int (*const stages[])(shop *, et_error *) = { open_door, light_lamps };
  *     int status = ET_OK;
  *     ET_STAGES_RUN(status, stages, &mine, &error);
  *
- * Nothing is taken back: as elsewhere, close takes an object that is open in part. */
+ * Nothing is undone: the object's close accepts a partly opened object. */
 #ifndef ETUDE_BASE_STAGES_H
 #define ETUDE_BASE_STAGES_H
 

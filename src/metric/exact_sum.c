@@ -1,11 +1,12 @@
-/* A sum is its digits and its head. A value goes to the head where that is exact, else to digits.
+/* A sum is its digits and its head. A value is added to the head if that is exact, else to the
+ * digits.
  *
  * A double is m 2^(p - 1074) with 53 bits of m and p from 0 to 2045: its bits touch three digits,
- * to which they are added or from which they are taken. A digit then grows by less than 2^32 an
- * addition, so 2^30 of them fit beside what carries leave; after these carries are moved.
+ * to which they are added or from which they are subtracted. A digit then grows by less than 2^32
+ * per addition, so 2^30 additions fit next to the rest of the carries; then carries are moved.
  *
- * Settled: the head is 0, all digits but the last are in 0 .. 2^32 - 1, the last carries the sign.
- * There is one such form for each sum. */
+ * Settled: the head is 0, all digits except the last are in 0 .. 2^32 - 1, the last has the sign.
+ * Each sum has exactly one such form. */
 #include "metric/exact_sum.h"
 
 #include <math.h>

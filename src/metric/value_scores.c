@@ -1,4 +1,4 @@
-/* Scores of numbers: means first, then squares around them, so that nothing cancels. */
+/* Scores of numbers: first means, then squares of deviations from them, so nothing cancels. */
 #include <math.h>
 #include <stddef.h>
 

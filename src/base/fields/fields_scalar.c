@@ -1,27 +1,27 @@
-/* What each kind of member takes is decided here and nowhere else. The rule: what a person
- * means without doubt is taken (4e3 for an integer, yes for a truth value, 2024 for a name),
- * and everything else is refused with what was found and what is needed. A member changes
- * only when its value is right.
+/* The accepted values of each kind of member; they are decided only here. The rule: a value with an
+ * unambiguous meaning is accepted (4e3 for an integer, yes for a truth value, 2024 for a name), and
+ * every other value is refused with the value and the expected kind. A member changes only when its
+ * value is right.
  *
- *   kind      takes                                           member becomes
+ *   kind      accepts                                         member becomes
  *   BOOL      true, false, yes, no, on, off, 0, 1             bool
  *   INT       integers, and numbers that are whole: 1e6       int64_t, within the row's limits
  *             of a row of epochs also 2ep, 0.5ep              minus thousandths of an epoch
  *             the row's word for 0, such as auto              0
  *   FLOAT     numbers and integers                            double, within the row's limits
- *   EPOCHS    positive numbers; null                          as INT's 2ep; null leaves it
+ *   EPOCHS    positive numbers; null                          as INT's 2ep; null changes nothing
  *   STRING    any scalar, as it was written, or one of the    const char *, NULL for null
  *             row's choices; null
- *   CHOICE    a name of the row's list                        int, its place in the list
+ *   CHOICE    a name of the row's list                        int, its index in the list
  *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both
  *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
- *   ONLY      the value of its row, however it is written,    there is none
- *             or any scalar, where it has none
+ *   ONLY      the value of its row, in any notation, or any   there is no member
+ *             scalar, if the row has no value
  *
  * null is the default of a row that is nullable.
  *
- * To add a kind: a case in each of the three switches at the end (the compiler asks for it),
- * a reader above, and a row here. */
+ * To add a kind: a case in each of the three switches at the end (the compiler asks for it), a
+ * reader above, and a row here. */
 #include "base/fields/fields_scalar.h"
 
 #include <inttypes.h>

@@ -1,19 +1,20 @@
-/* Settings as they stand in one word of a command line:
+/* Settings in one word of a command line:
  *
  *   text       = assignment { "," assignment }
  *   assignment = path [ "[" digits "]" [ "." path ] ] "=" value       blanks around any of them
  *   path       = name { "." name }
- *   value      = YAML in one line, up to a comma that begins another assignment; commas within
- *                brackets or quotes that it begins with never do
+ *   value      = YAML in one line, up to a comma before another assignment; commas within brackets
+ *                or quotes that the value begins with never end it
  *
  *   trainer.train_steps=2000, runtime.seed=3                two
  *   task.train_data.path=[a.txt,b.txt]                      one, a list
  *   task.train_data.path[1]=b.txt,task.train_data.path[0]=a.txt      the same
  *   task.train_data.path=a,b.txt                            one: "b.txt" is no assignment
- *   task.train_data.mix[1].weight=2      of one item of a list of groups, which is there already
+ *   task.train_data.mix[1].weight=2      for one item of an existing list of groups
  *
- * What begins one: a name of the table, or any with a point or an index, so that a misspelt name
- * is not taken for a part of the value before it; at the start of the text any name at all. */
+ * An assignment begins with a name of the table, or with any name with a point or an index, so a
+ * misspelt name is not taken for a part of the previous value. At the start of the text it may
+ * begin with any name. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,20 +1,23 @@
-/* The order of a durable write is open, write, fsync, close, rename, fsync of the directory
- * (see Pillai et al., "All file systems are not created equal", OSDI 2014): at any moment of
- * a crash path holds all of the old bytes or all of the new ones. What each step is for:
- *   write to path.tmp.PID     a crash in between leaves a leftover, path is untouched
- *   fsync of the file         else the rename may reach the disk before the bytes do
- *   close                     the last chance of a network file system to say no
- *   rename                    the exchange; atomic for everybody who looks
- *   fsync of the directory    else a crash may take the rename back
+/* Durable writes: open, write, fsync, close, rename, fsync of the directory, in this order (see
+ * Pillai et al., "All file systems are not created equal", OSDI 2014). At any moment of a crash,
+ * path has all of the old bytes or all of the new ones. The purpose of each step:
  *
- * Only regular files are read, replaced and locked. Everything is opened close-on-exec, and
- * not blocking where a pipe could stand in the file's place.
+ *   write to path.tmp.PID     a crash in between leaves a leftover, path is untouched
+ *   fsync of the file         otherwise the rename may reach the disk before the bytes do
+ *   close                     the last chance of a network file system to report an error
+ *   rename                    the exchange; atomic for every reader
+ *   fsync of the directory    otherwise a crash may undo the rename
+ *
+ * Only regular files are read, replaced and locked. All files are opened close-on-exec, and without
+ * blocking, because a pipe could be at the file's place.
  *
  * Invariants:
+ *
  *   (1) between calls, a writer has a temporary file if and only if its fd is not -1;
- *   (2) every path out of a function closes what it opened and removes what it made, but for
- *       the lock file, which stays;
- *   (3) errno is read before any other call. */
+ *   (2) every path out of a function closes what it opened and removes what it made, except the
+ *       lock file;
+ *   (3) errno is read before any other call.
+ */
 #include "base/files/file.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Numbers in text with a point, whatever a program has set as its locale. */
+/* Numbers in text with a decimal point, for any locale of the program. */
 #ifndef ETUDE_BASE_NUMBERS_DECIMAL_H
 #define ETUDE_BASE_NUMBERS_DECIMAL_H
 

@@ -1,13 +1,13 @@
-/* Normal numbers from words, by inversion: the constants of et_random_normal, for it and for the
- * kernel that draws many at once. Both give the same bits, everywhere: they take only operations
- * that IEEE 754 rounds in one way, in the same order, never fused.
+/* Normal numbers from words, by inversion: the constants of et_random_normal and of the kernel that
+ * draws many at once. Both give the same bits on every machine: they use only operations that IEEE
+ * 754 rounds in one way, in the same order, never fused.
  *
- * A word u of 32 bits stands for the probability (u + 1/2) / 2^32. Let x in (-1, 1) be twice its
- * distance from 1/2, end = 1 - |x| (computed from the word: exact where it is small) and
- * w = -log(1 - x^2) = -log(end (2 - end)). The normal number is x times a polynomial in w - 2.5
- * where w < 5 (|number| < 2.9), else in sqrt(w) - 3.4375: the form of Giles 2010,
- * "Approximating the erfinv function", with Chebyshev fits of sqrt(2) erfinv(x) / x computed
- * for this file up to the largest w there is (number 6.34). Relative error 2e-6 at most.
+ * A word u of 32 bits means the probability (u + 1/2) / 2^32. Let x in (-1, 1) be twice its
+ * distance from 1/2, end = 1 - |x| (computed from the word: exact where it is small) and w = -log(1
+ * - x^2) = -log(end (2 - end)). The normal number is x times a polynomial in w - 2.5 if w < 5
+ * (|number| < 2.9), else in sqrt(w) - 3.4375. This is the form of Giles 2010, "Approximating the
+ * erfinv function", with Chebyshev fits of sqrt(2) erfinv(x) / x computed for this file up to the
+ * largest possible w (number 6.34). The relative error is at most 2e-6.
  *
  * log: x = m 2^e, m in [2/3, 4/3), log m = s q(s^2), s = (m - 1) / (m + 1), by its series. */
 #ifndef ETUDE_BASE_NUMBERS_NORMAL_H

@@ -1,19 +1,21 @@
-/* A tree in an arena: children are a singly linked list with its end, so that appending is
- * O(1) and order is kept. Looking a key up walks the list: options have tens of keys, and who
- * has thousands walks the list itself.
+/* A tree in an arena. Children are a singly linked list with a pointer to its end, so appending is
+ * O(1) and order is kept. Looking up a key walks the list: options have tens of keys, and code with
+ * thousands walks the list itself.
+ *
  *   {a: 1, b: [2, 3]}      dict -first-> a=1 -next-> b=list -first-> 2 -next-> 3
  *                               -last-------------> b          -last-------> 3
  *
  * Invariants:
+ *
  *   (1) children of a dict have a key, those of a list have none;
  *   (2) a child's arena is its parent's, and a node has one parent: nothing is ever shared or
  *       moved between trees, merging copies;
  *   (3) count is the length of the list;
- *   (4) a node that is replaced keeps its place and address, and what it held is lost to the
+ *   (4) a node that is replaced keeps its place and address; its old content is lost in the
  *       arena.
  *
- * NULL goes in where a node could not be made, and NULL comes out, so that a writer of many
- * values checks once: et_value_failed asks the arena, which forgets no failure. */
+ * Functions accept NULL for a node that could not be made, and then return NULL, so a writer of
+ * many values checks once: et_value_failed asks the arena, which remembers every failure. */
 #include "base/values/value.h"
 
 #include <stdlib.h>

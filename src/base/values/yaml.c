@@ -1,28 +1,28 @@
-/* libyaml's events become values one by one; a stack of open containers stands for recursion,
- * so depth costs nothing and is checked where it happens.
+/* Reads YAML: libyaml's events become values one by one. A stack of open containers replaces
+ * recursion, so depth costs nothing and is checked at once.
  *
- * What is read is a part of YAML 1.2 (https://yaml.org/spec/1.2.2/), the part that JSON has
- * too:
+ * The accepted part of YAML 1.2 (https://yaml.org/spec/1.2.2/) is the part that JSON has too:
+ *
  *   stream   := [ document ]                 a second document is refused
  *   document := value
  *   value    := scalar | list | dict         no anchors, aliases or tags before it
  *   list     := "-" items, or [a, b]
  *   dict     := scalar ":" value ..., or {a: 1}; keys are unique
- * Plain scalars get their kind from yaml_scalar.c; quoted ones and blocks (| and >) are
- * strings.
  *
- * Events of {a: [1]} and what they do: mapping start (open a dict), scalar a (becomes key),
- * sequence start (a list, hung up under key and opened), scalar 1 (hung up in the list),
- * sequence end, mapping end (closed).
+ * yaml_scalar.c gives plain scalars their kind; quoted ones and blocks (| and >) are strings.
+ *
+ * Events of {a: [1]} and their effects: mapping start (open a dict), scalar a (becomes key),
+ * sequence start (a list, added under key and opened), scalar 1 (added to the list), sequence end,
+ * mapping end (closed).
  *
  * Invariants while reading:
- *   (1) open[0..depth) are containers, each inside the one before;
- *   (2) key is not NULL exactly while the innermost one is a dict whose next event is that
- *       key's value;
+ *
+ *   (1) open[0..depth) are containers, each inside the previous one;
+ *   (2) key is not NULL exactly while the innermost one is a dict whose next event is that key's
+ *       value;
  *   (3) maps of keys exist for open levels only, and parse() closes what an error left open.
  *
- * Limits: a text that passes them costs at most NODES_MAX values and DEPTH_MAX maps, whoever
- * wrote it. */
+ * Limits: a text that exceeds them costs at most NODES_MAX values and DEPTH_MAX maps. */
 #include "base/values/yaml.h"
 
 #include <stdarg.h>

@@ -1,6 +1,7 @@
-/* YAML that every reader takes alike, by ourselves: libyaml's printer would copy the tree
- * into its events first, and quotes by the rules of YAML 1.1 or not at all. Strings are plain
- * where nobody can mistake them, else in double quotes, the one style that can hold anything.
+/* Prints YAML that every reader understands in the same way, without libyaml's printer, which would
+ * first copy the tree into its events, and quotes by the rules of YAML 1.1 or not at all. Strings
+ * are plain if they are unambiguous, otherwise in double quotes, the one style that can hold
+ * anything.
  *
  *   dict of scalars, list of scalars, list of dicts:
  *     name: demo
@@ -8,9 +9,10 @@
  *     hooks:
  *       - kind: log
  *         every: 10
- * Invariants: what is printed reads back, by yaml.c, as the same tree (of texts that are UTF-8); a
- * string is quoted whenever yaml_scalar.c, or a reader of YAML 1.1, would take it for anything
- * else. */
+ *
+ * Invariants: yaml.c reads the printed text back as the same tree (of texts that are UTF-8); a
+ * string is quoted whenever yaml_scalar.c, or a reader of YAML 1.1, would not read it as this
+ * string. */
 #include "base/values/yaml.h"
 
 #include <inttypes.h>

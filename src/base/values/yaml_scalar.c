@@ -1,11 +1,13 @@
-/* The core schema is a list of regular expressions; each function below is one of them, so
- * that nothing depends on what strtod takes (hexadecimal floats, "infinity", leading blanks).
+/* The core schema is a list of regular expressions; each function below is one of them, so nothing
+ * depends on what strtod accepts (hexadecimal floats, "infinity", leading blanks).
+ *
  *   null, ~ and nothing   null           .nan            not a number
  *   true, false           truth values   [-+]?.inf       infinity
  *   12, -7, 0o17, 0x1f    integers       1.5, .5, 1e3    numbers (1e3 by the schema itself)
- *   all else              text: yes, 1_000, 0b1, 12:30, 0x, 1.2.3
- * Words come in three spellings: null, Null, NULL. YAML 1.1's yes, no, on and off stay text;
- * who needs a truth value takes them (fields_scalar.c). 017 is 17: octal is 0o17 only. */
+ *   everything else       text: yes, 1_000, 0b1, 12:30, 0x, 1.2.3
+ *
+ * Words have three spellings: null, Null, NULL. YAML 1.1's yes, no, on and off stay text; fields
+ * that need a truth value accept them (fields_scalar.c). 017 is 17: octal is only 0o17. */
 #include "base/values/yaml_scalar.h"
 #include "base/numbers/decimal.h"
 

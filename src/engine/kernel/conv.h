@@ -1,18 +1,19 @@
-/* Convolutions of images [N, H, W, C] and their derivatives, through oneDNN.
+/* Convolutions of images [N, H, W, C] and their derivatives, with oneDNN.
  *
  *   FORWARD  y[n, i, j, f] = sum over k, l, c of x[n, i', j', c] w[k, l, c, f] (+ bias[f]) (relu)
- *   DATA     dx = the sum of dy w over all outputs that an element of x went into
+ *   DATA     dx = the sum of dy w over all outputs that use an element of x
  *   WEIGHT   dw[k, l, c, f] = sum over n, i, j of x[n, i', j', c] dy[n, i, j, f], float32
+ *
  * with i' = i stride - before + k dilation (window.h) and x = 0 outside the image; w and dw are
  * [KH, KW, C, F].
  *
- * Equal bits for any number of threads, by construction: a batch is cut into blocks of samples by
- * the shape alone, each done by one single-threaded primitive. A weight's derivative is summed by
- * pieces of the batch, fixed as well, whose sums are added in order.
+ * Equal bits for any number of threads: a batch is divided into blocks of samples by the shape
+ * alone, and one single-threaded primitive does each. A weight's derivative is summed over pieces
+ * of the batch, also fixed, whose sums are added in order.
  *
- * bfloat16 (x, y and their derivatives; the weight as et_conv_weight_type says) is multiplied as
- * such where the CPU is good at it, else as float32. Sums are float32. Running asks no memory of
- * ours: scratch is the caller's. */
+ * bfloat16 (x, y and their derivatives; the weight as et_conv_weight_type says) is multiplied
+ * directly if the CPU is fast at it, else as float32. Sums are float32. Running allocates nothing:
+ * scratch is the caller's. */
 #ifndef ETUDE_ENGINE_KERNEL_CONV_H
 #define ETUDE_ENGINE_KERNEL_CONV_H
 

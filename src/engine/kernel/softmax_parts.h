@@ -1,14 +1,14 @@
-/* Softmax cross-entropy over a vocabulary, of logits that never stand side by side: they come in
- * parts of columns. What a part says of each row is kept; rows are joined; parts become
+/* Softmax cross-entropy over a vocabulary whose logits never exist all at once: they come in parts
+ * of columns. The results of a part for each row are kept, rows are joined, and parts become
  * derivatives. With m the largest and s = sum of e^(x - m) of part p, n columns of it:
  *
  *   M = max m    S = sum of s e^(m - M)    log of the row's sum of e^x = M + log S
  *   softmax = f e^(x - m),  f = e^(m - M) / S
  *
  * (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"). The kernels are
- * single-threaded: callers share out parts, then rows, then parts.
+ * single-threaded: callers distribute parts, then rows, then parts.
  *
- * Rows may be two draws of the same tokens, which are to agree (Liang et al. 2021, "R-Drop:
+ * Rows may be two samples of the same tokens that should agree (Liang et al. 2021, "R-Drop:
  * Regularized Dropout for Neural Networks"). x and y are the logits of the two, p and q their
  * softmax, t the target, a the weight:
  *
@@ -16,7 +16,7 @@
  *   KL(p, q) + KL(q, p) = E_p[x - y] + E_q[y - x]               the logarithms of the sums cancel
  *   its derivative by x = (p - t) / 2 + a / 4 (p (x - y - E_p[x - y]) + p - q)
  *
- * Each of the two has its half of everything, so that both together count as one row. */
+ * Each of the two has half of everything, so both together count as one row. */
 #ifndef ETUDE_ENGINE_KERNEL_SOFTMAX_PARTS_H
 #define ETUDE_ENGINE_KERNEL_SOFTMAX_PARTS_H
 

@@ -1,22 +1,23 @@
 /* The encoder-decoder Transformer (Vaswani et al. 2017) over packed batches, with the options of
- * Model Garden's Seq2SeqTransformer (pre-norm by default) and post-norm as fairseq has it.
+ * Model Garden's Seq2SeqTransformer (pre-norm by default), and post-norm as in fairseq.
  *
- * Each side has a table of embeddings, and the output projection is one; two or all of them may be
- * the same. Embeddings are multiplied by sqrt(width), sinusoids added, then dropout. A
- * block is
+ * Each side has a table of embeddings, and the output projection is a third; two or all of them may
+ * be the same. Embeddings are multiplied by sqrt(width), sinusoids are added, then dropout. A block
+ * is
  *
- *   norm_first:  x + drop(f(norm(x)))        else:  norm(x + drop(f(x)))
+ *   norm_first:  x + drop(f(norm(x)))        otherwise:  norm(x + drop(f(x)))
  *
- * for f in self-attention, (decoder) cross-attention, feed-forward; final_norm adds a norm
- * after the last block. Token counts are the shapes' budgets; offsets say where sentences
- * begin.
+ * for f in self-attention, (decoder) cross-attention, feed-forward; final_norm adds a norm after
+ * the last block. Token counts are the shapes' budgets; offsets are the begins of sentences.
  *
- * Training and scoring build the whole model; decoding builds the encoder with every layer's
- * cross keys and values, and one step of the decoder for many hypotheses against caches. All
- * three share parameters by name:
+ * Training and scoring build the whole model. Decoding builds the encoder with every layer's cross
+ * keys and values, and one step of the decoder for many hypotheses with caches. All three share
+ * parameters by name:
+ *
  *   embedding/table, encoder/layer_0/self_attention/qkv/weight, .../output/weight,
  *   encoder/layer_0/feed_forward/in/weight, .../out/weight, decoder/layer_0/cross_attention/
- *   query/weight, .../key_value/weight, ... */
+ *   query/weight, .../key_value/weight, ...
+ */
 #ifndef ETUDE_ENGINE_NN_TRANSFORMER_H
 #define ETUDE_ENGINE_NN_TRANSFORMER_H
 

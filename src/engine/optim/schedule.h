@@ -1,6 +1,6 @@
-/* Learning rates as pure functions of the step (formulas: Model Garden's). A schedule is a
- * value made from options: it borrows nothing and copies by assignment. Warm-up lies over the
- * first steps of the schedule and does not delay it. Step 0 is the first update.
+/* Learning rates as pure functions of the step (formulas: Model Garden's). A schedule is a value
+ * made from options: it borrows nothing and is copied by assignment. Warm-up replaces the first
+ * steps of the schedule and does not delay it. Step 0 is the first update.
  *
  *     et_schedule schedule;
  *     if (et_schedule_init(&schedule, &options->learning_rate, &options->warmup, &error)) ...

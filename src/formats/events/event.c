@@ -1,15 +1,14 @@
-/* An event is one protobuf message in one record (record.c):
+/* Event files. An event is one protobuf message in one record (record.c):
  *
  *   Event { wall_time, step, summary { value { tag, simple_value } ... } }       scalars
  *   Event { wall_time, step, summary { value { tag, tensor, metadata } ... } }   texts
  *   Event { wall_time, file_version "brain.Event:2" }                            the first one
  *
- * event.proto says which fields; protoc-c makes the packing code. Messages are trees of
- * pointers, built in an arena that is emptied after each event, packed into one buffer that is
- * kept.
+ * event.proto has the fields; protoc-c makes the packing code. Messages are trees of pointers,
+ * built in an arena that is emptied after each event, and packed into one buffer that is reused.
  *
- * The wall time is a fixed64 and always there, so an event's length does not depend on the
- * clock: offsets of files are equal in equal runs, and a checkpoint may hold them. */
+ * The wall time is a fixed64 and always present, so an event's length does not depend on the clock:
+ * offsets of files are equal in equal runs, and a checkpoint may contain them. */
 #include "formats/events/event.h"
 
 #include <string.h>

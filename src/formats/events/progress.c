@@ -1,21 +1,21 @@
-/* One line of text, drawn over itself. Everything that can be computed without a terminal is in
- * et_progress_line, which tests call; what is around it decides when, on what, and in which
- * characters.
+/* One line of text that is redrawn in place. et_progress_line computes everything that needs no
+ * terminal, and tests call it; the rest decides the time, the descriptor and the characters.
  *
- * A bar of BAR_WIDTH_MIN columns stays as long as the step leaves room for it. Parts give way to
- * it: the epoch first, then the fields from the right but the first, the rate, the time left, the
- * first field. What is free then makes the bar longer, up to BAR_WIDTH.
+ * A bar of BAR_WIDTH_MIN columns stays as long as the step leaves room for it. Other parts are
+ * dropped for it: the epoch first, then the fields from the right except the first, the rate, the
+ * remaining time, the first field. Free columns then make the bar longer, up to BAR_WIDTH.
  *
  *   step  1,840/6,000 ━━━━━━━━━╸           31%  loss 3.127  34.1k tok/s  2:04 left
  *
  * Invariants:
- *   (1) every change of the screen is one write: "\r", the line, "erase the rest";
- *   (2) while drawn, the cursor stands behind the bar in the last line, and whatever else is
- *       written first erases it;
- *   (3) all of the struct is behind the lock, but what the opening sets and drawn_time;
- *   (4) a state is kept to be drawn: without a bar nobody looks at one that is not due.
  *
- * A signal handler may not call any of this: the lock may be held by the thread it interrupts. */
+ *   (1) every change of the screen is one write: "\r", the line, "erase the rest";
+ *   (2) while the bar is drawn, the cursor is after it in the last line, and all other output
+ *       first erases it;
+ *   (3) the lock protects all of the struct, except members set at the opening and drawn_time;
+ *   (4) states are kept only for drawing: without a bar, a state that is not due is dropped.
+ *
+ * A signal handler must not call these functions: the interrupted thread may hold the lock. */
 #include "formats/events/progress.h"
 
 #include <limits.h>

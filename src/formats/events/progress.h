@@ -2,12 +2,12 @@
  *
  *     step  1,840/6,000 ━━━━━━━━━━╸          31%  loss 3.127  lr 0.0041  34.1k tok/s  2:04 left
  *
- * redrawn at most ten times a second and as wide as the window allows; elsewhere, and with
- * TERM=dumb, the same as plain lines at an interval. NO_COLOR is obeyed; outside UTF-8 locales
- * the bar is ASCII. Messages appear above the bar, each written in one piece; on a terminal they
+ * is redrawn at most ten times per second, as wide as the window allows. Elsewhere, and with
+ * TERM=dumb, the same appears as plain lines at an interval. NO_COLOR is obeyed; outside UTF-8
+ * locales the bar is ASCII. Messages appear above the bar, each written at once; on a terminal they
  * are wrapped between words (base/text/terminal.h).
  *
- * What cannot be written (a closed terminal) is dropped: progress never stops a run. All
+ * Output that cannot be written (a closed terminal) is dropped: progress never stops a run. All
  * functions may be called from any thread. */
 #ifndef ETUDE_FORMATS_EVENTS_PROGRESS_H
 #define ETUDE_FORMATS_EVENTS_PROGRESS_H

@@ -3,12 +3,11 @@
  *   {"validation": {"bleu": 31.2, "best_step": 1800, "time": {...}}}  at step 2000
  *   ->  step  2,000  validation  bleu 31.2  best_step 1,800
  *
- * A dict inside of one, a set of validation data, has a line of its own: validation/news.
+ * A dict inside a directory's dict, for a set of validation data, gets its own line:
+ * validation/news.
  *
- * Numbers are shown as base/text/format.c prints them; what depends on the clock is left out, and
- * of texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is
- * gone.
- */
+ * base/text/format.c prints the numbers. Values that depend on the clock are left out, and of texts
+ * only the one under ET_SINK_NOTE is shown. Nothing is saved for a resume: the screen is gone. */
 #include <stdio.h>
 #include <string.h>
 

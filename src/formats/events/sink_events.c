@@ -1,21 +1,23 @@
-/* TensorBoard event files, one directory per nested dict: TensorBoard shows each directory as a
- * run of its own, so that curves of training and validation lie over each other.
+/* TensorBoard event files, one directory per nested dict. TensorBoard shows each directory as a
+ * run, so curves of training and validation share a chart.
  *
  *   {"train": {"training_loss": 3.1, "time": {"tokens_per_second": 2.1e4}}, "note": "resumed"}
  *   ->  DIR/events...        note (text)
  *       DIR/train/events...  loss, time/tokens_per_second
  *
- * A file is opened at the first value it gets, so there are no empty ones. Positions are kept as
- * a dict from directory to offset: {"": 120, "train": 5312}.
+ * A file is opened at its first value, so there are no empty files. Positions are a dict from
+ * directory to offset: {"": 120, "train": 5312}.
  *
- * Why a file for each directory and not tags with a slash in one file: TensorBoard overlays the
- * same tag of several runs in one chart, and a run is a directory. So that training and validation
- * have the same tags, "training_" and "validation_" are left out of names where the directory says
- * so already, unless two values would have one tag.
+ * Each directory has its own file, instead of tags with a slash in one file, because TensorBoard
+ * overlays the same tag of several runs in one chart, and a run is a directory. To give training
+ * and validation the same tags, "training_" and "validation_" are dropped from names in such
+ * directories, unless two values would then have one tag.
  *
  * Invariants:
+ *
  *   (1) a branch is opened once, either from a position of the checkpoint or at its first value;
- *   (2) a log gives at most one event to each branch. */
+ *   (2) a log gives at most one event to each branch.
+ */
 #include <stdlib.h>
 #include <string.h>
 

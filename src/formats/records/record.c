@@ -1,7 +1,7 @@
 /* TFRecord framing (tensorflow/core/lib/io/record_writer.cc), data sets of records, and logs.
  *
- * check() is the one place that reads a frame. A data set takes every fault for an error. A scan
- * of a log, which may be open for writing or end where its writer was killed, tells an end from
+ * check() is the only place that reads a frame. In a data set every fault is an error. A scan of a
+ * log, which may be open for writing or end where its writer was killed, distinguishes an end from
  * damage:
  *
  *   no bytes left                                end
@@ -10,10 +10,11 @@
  *   length beyond the end of the file            torn
  *   the data's crc is wrong                      damage
  *
- * The length has a crc of its own for that: a flipped bit in it must not look like a torn tail.
+ * This is why the length has a separate crc: a flipped bit in it must not look like an incomplete
+ * end.
  *
- * A length with a right checksum may still be any number, in a file that was made so: memory grows
- * with the bytes that are really there, never with what a length says. */
+ * A length with a right checksum may still be any number in a malicious file: memory grows with the
+ * bytes that really exist, never with a length. */
 #include "formats/records/record.h"
 
 #include <string.h>

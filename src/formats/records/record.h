@@ -1,12 +1,12 @@
-/* TFRecord framing: records one after the other in a file, each
+/* TFRecord framing: records one after another in a file, each
  *
  *     u64 length | u32 masked crc32c(length) | data | u32 masked crc32c(data)
  *
- * little-endian. Two kinds of file have it. A data set (<etude/records.h>) is whole or wrong: its
- * files are read one record at a time, or where they lie in memory. A log grows: a killed writer
- * leaves a torn tail, the scan stops before that tail and reports it, and a log that resumes cuts
- * it off. Anything else that does not check is damage and an error. The caller knows what is in a
- * record. One thread per value. */
+ * little-endian. Two kinds of file use it. A data set (<etude/records.h>) is complete or wrong: its
+ * files are read one record at a time, or directly in memory. A log grows: a killed writer leaves
+ * an incomplete end. The scan stops before such an end and reports it, and a log that resumes cuts
+ * it off. Every other mismatch is damage and an error. The caller knows the contents of a record.
+ * One thread per value. */
 #ifndef ETUDE_FORMATS_RECORDS_RECORD_H
 #define ETUDE_FORMATS_RECORDS_RECORD_H
 

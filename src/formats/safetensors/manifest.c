@@ -14,17 +14,19 @@
  *     "leaving": ["ckpt-500.safetensors"]
  *   }
  *
- * Deleting in two steps: a name goes from "checkpoints" to "leaving" and the manifest is
- * replaced; then the file is deleted. A kill between the two leaves a name under "leaving",
- * which the next load deletes. Names under "leaving" are dropped from memory when their files
- * are gone, and from the disk with the next commit.
+ * Deleting has two steps: a name moves from "checkpoints" to "leaving" and the manifest is
+ * replaced; then the file is deleted. A kill between the two leaves a name under "leaving", whose
+ * file the next load deletes. Names under "leaving" are dropped from memory when their files are
+ * gone, and from the disk with the next commit.
  *
  * Invariants:
+ *
  *   (1) steps ascend;
- *   (2) names are plain names in the directory: nothing that a manifest holds, however it came
- *       to be, makes us delete a file elsewhere;
- *   (3) nothing is deleted unless the newest entry's file is there with its length;
- *   (4) what cannot be deleted is logged, kept under "leaving" and never an error. */
+ *   (2) names are plain names in the directory: no manifest, however it was made, can delete a
+ *       file elsewhere;
+ *   (3) nothing is deleted unless the newest entry's file exists with its length;
+ *   (4) a file that cannot be deleted is logged, kept under "leaving" and never an error.
+ */
 #include "formats/safetensors/manifest.h"
 
 #include <dirent.h>

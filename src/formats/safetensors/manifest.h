@@ -1,12 +1,12 @@
-/* The manifest of a checkpoint directory, `checkpoint.json`: which checkpoints there are.
- * Replacing it is the commit: a checkpoint exists once the manifest names it, and leaves before its
- * file does. When to save and what to keep is policy and not here.
+/* The manifest of a checkpoint directory, `checkpoint.json`: the list of its checkpoints. Replacing
+ * the manifest is the commit: a checkpoint exists once the manifest names it, and its name is
+ * removed before its file. Other files decide when to save and what to keep.
  *
- * To publish: write the new file (durable under its own name), add it, remove those that fall
- * out, commit. Commit replaces the manifest, then deletes the files of removed entries; their
- * names stand under "leaving" until that is done, so a kill in between leaves nothing behind
- * and no file is ever deleted that the manifest did not name. The only entry cannot be
- * removed, and nothing is deleted unless the newest that stays is there with its size.
+ * To publish: write the new file (durable under its own name), add it, remove old entries, commit.
+ * Commit replaces the manifest, then deletes the files of removed entries. Their names are under
+ * "leaving" until they are deleted, so a kill in between leaves no leftovers, and only files that
+ * the manifest named are ever deleted. The only entry cannot be removed, and nothing is deleted
+ * unless the newest remaining file exists with its size.
  *
  *     et_manifest m;
  *     if (et_manifest_load(&m, directory, &error)) ...

@@ -1,17 +1,17 @@
-/* Named arrays in a file: the safetensors format, with checksums in its metadata. Any reader
- * of the public format opens what is written here.
+/* Named arrays in a file: the safetensors format, with checksums in its metadata. Any reader of the
+ * public format can open the files.
  *
  *    u64 N, little-endian | JSON header, N bytes, padded with spaces | data
  *
- * The header maps a name to dtype, shape and data_offsets; `__metadata__` maps strings to
- * strings. Files of ours are *sealed*: `__metadata__` holds "format", for each tensor
- * "checksum/<name>" (XXH3-64, 16 hexadecimal digits), and "header_checksum" over length and
- * header with its own digits read as zeros, so that every flipped bit is found. Data begins
- * at a multiple of 64; wide elements come before narrow ones, so each tensor is aligned.
+ * The header maps a name to dtype, shape and data_offsets; `__metadata__` maps strings to strings.
+ * Etude's files are *sealed*: `__metadata__` has "format", for each tensor "checksum/<name>"
+ * (XXH3-64, 16 hexadecimal digits), and "header_checksum" over length and header with its own
+ * digits read as zeros, so every flipped bit is found. Data begins at a multiple of 64; wide
+ * elements come before narrow ones, so each tensor is aligned.
  *
- * Reading maps the file and checks all of the structure before anything is believed; contents
- * are compared with their checksums only when asked. Whoever may cut the file short while it
- * is mapped breaks the reader (files published by rename are never changed).
+ * Reading maps the file and checks all of the structure before it uses anything. Contents are
+ * compared with their checksums only on request. Truncating a mapped file breaks the reader (files
+ * published by rename are never changed).
  *
  *     et_safetensors *file;
  *     if (et_safetensors_open(&file, path, &error) || et_safetensors_verify(file, &error)) ...

@@ -1,11 +1,10 @@
-/* The seal begins every header that we write, at byte 8 of the file:
+/* The seal begins every header that Etude writes, at byte 8 of the file:
  *
  *   {"__metadata__":{"format":"etude-1","header_checksum":"................"
  *                                                          ^ et_safetensors_seal_position
  *
- * so its digits are found without parsing JSON, and a header with any flipped bit fails before a
- * parser sees it. It is valid JSON like any other, and readers of the public format pass over
- * it. */
+ * So its digits are found without parsing JSON, and a header with any flipped bit fails before a
+ * parser sees it. The seal is valid JSON, and readers of the public format ignore it. */
 #include "formats/safetensors/safetensors_seal.h"
 
 #include <string.h>

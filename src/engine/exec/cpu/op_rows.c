@@ -1,4 +1,4 @@
-/* Ops whose result is a number or a distribution for each row. */
+/* Ops with a number or a distribution for each row as result. */
 #include <string.h>
 
 #include "base/assert.h"

@@ -1,8 +1,8 @@
-/* The likeliest tokens of each row, by the kernel of that name.
+/* The most likely tokens of each row, with the kernel of that name.
  *
- * Logits h table^T, of which the largest `count` of each row and their log p are wanted;
- * engine/kernel/best_tokens.h says how the rest is ruled out. The table is needed twice: as bytes,
- * packed with the plan's other weights, and as float32 for the tokens that stay open, straight
+ * The result is the `count` largest logits h table^T of each row and their log p;
+ * engine/kernel/best_tokens.h says how the other tokens are excluded. The table is needed twice: as
+ * bytes, packed with the plan's other weights, and as float32 for the remaining tokens, directly
  * from the store. */
 #include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"

@@ -1,26 +1,27 @@
-/* The vocabulary projection, softmax cross-entropy and both derivatives, in blocks of rows, and
- * of each block in parts of the vocabulary that a thread does while they are in its cache:
+/* The vocabulary projection, softmax cross-entropy and both derivatives, in blocks of rows. A
+ * thread computes a part of the vocabulary for a block while the part is in its cache:
  *
  *   for each part:    logits = h table_part^T [R, part]; kept = e^(logits - the part's largest)
- *   for each row:     loss; the factor of each part that makes softmax of what was kept
- *   for each part:    g = d(loss)/d(logits)   from what was kept
+ *   for each row:     loss; the factor of each part that makes softmax of the kept values
+ *   for each part:    g = d(loss)/d(logits)   from the kept values
  *                     dh += g table_part      [R, D], in pieces: groups of parts
  *                     dtable_part += g^T h    [part, D]
  *
- * What always holds:
- *   1. [T, V] never exists, and of a block's [R, V] only what was kept, which is written once and
- *      read once; logits are float32 and never rounded.
- *   2. What a block needs is bounded: where the vocabulary is large it has fewer rows, which pay
- *      for it, since each block reads and writes all of dtable.
- *   3. Equal bits for any number of threads: parts and pieces depend on shapes alone, a part of
- *      dtable is one thread's at a time, pieces of dh are added in order.
+ * Invariants:
+ *
+ *   1. [T, V] never exists, and of a block's [R, V] only the kept values, which are written once
+ *      and read once; logits are float32 and never rounded.
+ *   2. A block's memory is bounded: with a large vocabulary it has fewer rows, which costs time,
+ *      because each block reads and writes all of dtable.
+ *   3. Equal bits for any number of threads: parts and pieces depend only on shapes, one thread at
+ *      a time writes a part of dtable, pieces of dh are added in order.
  *   4. A block is one team's work: threads meet after logits, after joining, after derivatives.
- *   5. Rows without a label have zero derivatives; blocks without one are passed over.
+ *   5. Rows without a label have zero derivatives; blocks without a label are skipped.
  *
- * Of two draws of the rows (et_r_drop_loss) a block has a share of each, behind one another: the
- * logits of both are there when what they differ by is asked for.
+ * With two samples of the rows (et_r_drop_loss) a block has some rows of each, one after the other,
+ * because their difference needs the logits of both.
  *
- * A table that is a parameter comes packed, with the plan's other weights; one that is computed
+ * A table that is a parameter is packed with the plan's other weights. A computed table
  * (et_sampled_loss: the rows of candidates) is packed in the scratch, before the first block. */
 #include <omp.h>
 #include <string.h>

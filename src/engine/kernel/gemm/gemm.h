@@ -1,20 +1,19 @@
-/* Matrix products through oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums.
- * Gradients of weights, A^T B, and float32 products of few rows go by a kernel of our own instead
- * (float_product.h), the former in bfloat16 where that is as fast as blocks.
- * gemm/onednn_block.c, which runs oneDNN's products, builds with its version 2 and 3.
+/* Matrix products with oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums. Gradients
+ * of weights, A^T B, and float32 products of few rows use Etude's own kernel instead
+ * (float_product.h), the former in bfloat16 if that is as fast as blocks. gemm/onednn_block.c,
+ * which runs oneDNN's products, works with its versions 2 and 3.
  *
- * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
- * of tiles that depends on its shape and the CPU alone; each tile is done by single-threaded
- * primitives, and threads share out the tiles. Sums over a long k with a small result are cut into
- * fixed pieces whose partial results are added in order.
+ * Equal bits for any number of threads: a product is divided into a fixed grid of tiles that
+ * depends only on its shape and the CPU. Single-threaded primitives do each tile, and threads share
+ * the tiles. Sums over a long k with a small result are divided into fixed pieces whose partial
+ * results are added in order.
  *
- * A constant B (a weight) is packed once per update into the layout that the primitive likes;
- * other operands are brought into it tile by tile. Where the CPU's bfloat16 products are no
- * faster than its float32 ones, or missing, bfloat16 operands become float32 on the way (which
- * is exact) and are multiplied as such: on one machine always the same, and C is rounded as
- * always. ETUDE_BF16=native or =widen in the environment overrules the choice where it can.
- * Primitives are cached by shape. After et_gemm_get has made a product, running it asks no
- * memory of ours (oneDNN's own small bookkeeping aside, measured by a test). */
+ * A constant B (a weight) is packed once per update into the primitive's layout; other operands are
+ * converted tile by tile. If the CPU's bfloat16 products are missing or no faster than its float32
+ * ones, bfloat16 operands become float32 (which is exact): always the same on one machine, and C is
+ * rounded as always. ETUDE_BF16=native or =widen in the environment overrides the choice if
+ * possible. Primitives are cached by shape. After et_gemm_get has made a product, running it
+ * allocates nothing (except oneDNN's small bookkeeping, which a test measures). */
 #ifndef ETUDE_ENGINE_KERNEL_GEMM_GEMM_H
 #define ETUDE_ENGINE_KERNEL_GEMM_GEMM_H
 

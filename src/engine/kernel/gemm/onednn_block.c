@@ -1,18 +1,17 @@
-/* oneDNN's matmul as a block: one primitive of a fixed shape, run by one thread on pointers.
- * What is decided above (gemm.c, gemm/grid.c): which shapes, which thread runs which. What is
- * decided here: how a primitive is described, which layout its B has, and that it neither
- * allocates nor starts threads when it runs.
+/* oneDNN's matmul as a block: one primitive of a fixed shape, run by one thread on pointers. Higher
+ * files (gemm.c, gemm/grid.c) decide the shapes and the threads. This file decides how a primitive
+ * is described, the layout of its B, and that it neither allocates nor starts threads when it runs.
  *
  * Invariants:
- *   (1) a primitive is made and run with OpenMP told that there is one thread: oneDNN plans its
- *       work by that, and a sum's order must not depend on the machine;
- *   (2) scratch is the caller's mode (dnnl_scratchpad_mode_user), one block of memory a thread,
- *       as large as the hungriest primitive asks for;
+ *
+ *   (1) a primitive is made and run while OpenMP has one thread: oneDNN plans its work by that
+ *       number, and a sum's order must not depend on the machine;
+ *   (2) the scratch is the caller's (dnnl_scratchpad_mode_user), one block of memory per thread,
+ *       as large as the largest primitive needs;
  *   (3) memory objects belong to a (block, thread) and only their data pointers change at a run.
  *
- * Both oneDNN 2 and 3 are served; their differences are in engine/kernel/onednn.h and in the first
- * part.
- */
+ * Both oneDNN 2 and 3 work; their differences are in engine/kernel/onednn.h and in the first
+ * part. */
 #include "engine/kernel/gemm/onednn_block.h"
 
 #include <omp.h>

@@ -1,27 +1,25 @@
 /* C = A B by outer products of columns of A and rows of B (float_product.h).
  *
- *   C[i, j] = sum over l of A[i, l] B[l, j]
- *
  * V_PRODUCT_ROWS elements of a column of A times up to three vectors of a row of B are as many sums
- * as there are registers for; a load for each vector and a broadcast for each element feed them.
- * The sum of an element runs over l in order, whatever block it is in. A lane is a unit: a float32,
- * or two bfloat16 of neighbouring l, which an instruction multiplies and adds to one sum.
+ * as there are registers; a load for each vector and a broadcast for each element feed them. The
+ * sum of an element runs over l in order, in any block. A lane is a unit: a float32, or two
+ * bfloat16 of neighbouring l, which an instruction multiplies and adds to one sum.
  *
  * With 16 lanes: 8 x 3 sums, 3 vectors of B and 1 element of A are 28 of 32 registers, and a step
  * of l is 3 loads and 8 broadcasts for 24 multiply-adds. With 8 lanes: 4 x 3, all 16 registers.
  *
- * B's columns of a block, all k of them, are a panel: [units][vectors]. Where they lie, their rows
- * are far apart, and lines at such distances push each other out of the first-level cache. So the
- * first block, which reads them there, stores them side by side for the others. A transposed B is
- * brought across first. A transposed A, whose columns lie as far apart, goes to the room first, in
- * panels of its rows, [m / V_LANES][units][V_LANES], of which a block has a half (the packing of
- * Goto, van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication"). Lines of the next
- * k are asked for one by one while the multiply-adds of this one run: those of a weight come from
- * far, memory or another core's cache. A block that is added to C asks for its lines of C before it
- * begins.
+ * B's columns of a block, all k of them, are a panel: [units][vectors]. In B their rows are far
+ * apart, and lines at such distances evict each other from the first-level cache. So the first
+ * block, which reads them from B, stores them side by side for the other blocks. A transposed B is
+ * transposed first. A transposed A, whose columns are equally far apart, is first copied to the
+ * room, in panels of its rows, [m / V_LANES][units][V_LANES], of which a block uses half (the
+ * packing of Goto, van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication"). Lines
+ * of the next k are prefetched one by one during the multiply-adds of this one: those of a weight
+ * come from memory or another core's cache. A block that is added to C prefetches its lines of C
+ * before it begins.
  *
- * Whatever the size of a block, each element is its units' multiply-adds from 0, and then added to
- * what C has: so blocks of any size, at an edge or inside, give the same bits. */
+ * For any size of a block, each element is its units' multiply-adds from 0, and then added to C. So
+ * blocks of any size, at an edge or inside, give the same bits. */
 #ifndef ETUDE_KERNEL_FLOAT_PRODUCT_INC_C
 #define ETUDE_KERNEL_FLOAT_PRODUCT_INC_C
 

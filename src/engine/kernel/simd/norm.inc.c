@@ -1,16 +1,16 @@
-/* Layer normalisation, its derivative, and sums: over rows, cut into blocks of ET_ROW_BLOCK rows,
- * whose partial sums in scratch are added in order, and over all elements.
+/* Layer normalization, its derivative, and sums: over rows, divided into blocks of ET_ROW_BLOCK
+ * rows whose partial sums in scratch are added in order, and over all elements.
  *
  *   mean = sum x / D,  rstd = 1 / sqrt(sum (x - mean)^2 / D + epsilon),  n = (x - mean) rstd
  *   y = n gamma + beta                                        (Ba, Kiros, Hinton 2016)
  *   g = dy gamma:  dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum dy n,  dbeta = sum dy
  *
- * The variance is of deviations from the mean, in a pass of its own: the mean of squares less the
- * square of the mean would cancel where the mean is large. A row is a few kilobytes, so the second
- * and third pass over it read the first-level cache; memory is read once and written once.
+ * The variance is of deviations from the mean, in a separate pass: the mean of squares minus the
+ * square of the mean would cancel for a large mean. A row is a few kilobytes, so the second and
+ * third pass over it read the first-level cache; memory is read once and written once.
  *
- * Partial sums are what makes sums over rows the same for any number of threads: block b is rows
- * 128 b .. 128 b + 127 whoever adds them up, and blocks are added from the first to the last. */
+ * Partial sums make sums over rows equal for any number of threads: block b is always rows 128 b ..
+ * 128 b + 127, and blocks are added from the first to the last. */
 #ifndef ETUDE_KERNEL_NORM_INC_C
 #define ETUDE_KERNEL_NORM_INC_C
 

@@ -1,14 +1,16 @@
-/* Adafactor (Shazeer and Stern 2018) as Keras's class has it. Of a tensor [..., rows, columns] only
+/* Adafactor (Shazeer and Stern 2018) as in Keras's class. Of a tensor [..., rows, columns] only
  * means of squares by row and by column are kept, of vectors those of elements. With t updates
  * counted from 1, b = 1 - t^beta_2_decay and q = g^2 + epsilon_1:
+ *
  *   r = b r + (1 - b) mean of q over columns,  c = b c + (1 - b) mean of q over rows,
  *   v = r c / mean of r over rows;             of a vector v = b v + (1 - b) q
  *   u = g / sqrt(v),  w -= a max(epsilon_2, rms(w)) u / max(1, rms(u) / clip_threshold)
+ *
  * with a = min(rate, 1 / sqrt(t)); relative_step false: a = rate. (Keras takes the minimum even
  * then, against its documentation.)
  *
- * A tensor is done at a time, its rows in blocks that threads share out; columns' sums of blocks
- * are added in order. u takes the gradient's place. */
+ * One tensor is updated at a time; threads share its rows in blocks, and the blocks' column sums
+ * are added in order. u replaces the gradient. */
 #include <math.h>
 
 #include "base/assert.h"

@@ -1,10 +1,12 @@
-/* LARS (You, Gitman and Ginsburg 2017, "Large batch training of convolutional networks") as Model
- * Garden has it. With g' = g + weight_decay_rate w and norms of each tensor:
+/* LARS (You, Gitman and Ginsburg 2017, "Large batch training of convolutional networks") as in
+ * Model Garden. With g' = g + weight_decay_rate w and norms of each tensor:
+ *
  *   classic  r = rate eeta |w| / |g'|,  v = momentum v + r g',  w -= v
  *            nesterov: w -= momentum v + r g'
  *   popular  v = momentum v + g',  u = v, nesterov: momentum v + g',  w -= rate eeta |w| / |u| u
- * Where a norm is 0, or the tensor is excluded, rate stands for the product with the norms. g', or
- * u, takes the gradient's place in the pass before, which adds up both norms. */
+ *
+ * If a norm is 0, or the tensor is excluded, rate replaces the product with the norms. g', or u,
+ * replaces the gradient in the previous pass, which adds up both norms. */
 #include <math.h>
 
 #include "base/assert.h"

@@ -1,21 +1,26 @@
 /* Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon). Of a matrix [rows, columns] with
  * momentum u,
+ *
  *   m = momentum m + (1 - momentum) g,  u = m, nesterov: momentum m + (1 - momentum) g
  *   w -= rate weight_decay_rate w,  w -= rate s orthogonal(u)
- * where orthogonal(u) is near the matrix U V^T of u = U S V^T: from x = u / |u| on, iterations of
- *   A = x x^T,  x = (3.4445 - 4.7750 A + 2.0315 A^2) x
- * (Newton and Schulz, with Jordan's coefficients: singular values come near 1, not to it); of a
- * tall matrix the same from the other side. s is sqrt(max(1, columns / rows)), as Jordan's for
- * weights that lie [in, out], or 0.2 sqrt(max(rows, columns)), so that elements move as far as
- * Adam's do (Liu et al. 2025, "Muon is scalable for LLM training"). What is no matrix, or
- * excluded, is Adam's.
  *
- * A matrix lies along its longer side while it is worked on: x [side, length], a tall one turned.
- * Products are the kernels' float_product, C = A^T B of operands as stored: of x^T twice, of A
- * twice, and of the polynomial, which as A is symmetric, and x. What is symmetric is multiplied on
- * and above the diagonal alone, in blocks of rows, and mirrored. Threads share out blocks: the sums
- * of an element run over k in order, wherever they end. In bfloat16 (orthogonalization_dtype) x, A
- * and the polynomial are rounded before each product, as in Jordan's program. */
+ * where orthogonal(u) is near the matrix U V^T of u = U S V^T: starting with x = u / |u|,
+ * iterations of
+ *
+ *   A = x x^T,  x = (3.4445 - 4.7750 A + 2.0315 A^2) x
+ *
+ * (Newton and Schulz, with Jordan's coefficients: singular values come near 1, not to it); for a
+ * tall matrix the same from the other side. s is sqrt(max(1, columns / rows)), as Jordan's for
+ * weights [in, out], or 0.2 sqrt(max(rows, columns)), so that elements move as far as Adam's do
+ * (Liu et al. 2025, "Muon is scalable for LLM training"). Parameters that are not matrices, or are
+ * excluded, use Adam.
+ *
+ * During the iterations a matrix is along its longer side: x [side, length], a tall one transposed.
+ * Products are the kernels' float_product, C = A^T B of operands as stored: x^T twice, A twice, and
+ * the polynomial, which is symmetric like A, and x. Symmetric results are computed only on and
+ * above the diagonal, in blocks of rows, and mirrored. Threads share blocks: the sums of an element
+ * run over k in order in every block. With bfloat16 (orthogonalization_dtype), x, A and the
+ * polynomial are rounded before each product, as in Jordan's program. */
 #include <math.h>
 #include <string.h>
 
