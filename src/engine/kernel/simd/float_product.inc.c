@@ -1,5 +1,7 @@
 /* C = A B by outer products of columns of A and rows of B (float_product.h).
  *
+ *   C[i, j] = sum over l of A[i, l] B[l, j]
+ *
  * V_PRODUCT_ROWS elements of a column of A times up to three vectors of a row of B are as many sums
  * as there are registers; a load for each vector and a broadcast for each element feed them. The
  * sum of an element runs over l in order, in any block. A lane is a unit: a float32, or two
