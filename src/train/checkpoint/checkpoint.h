@@ -16,14 +16,13 @@
 #define ET_CHECKPOINT_KEY_STATE "state"
 #define ET_CHECKPOINT_KEY_STEP  "step"
 
-/* What the command hands to a run and to checkpoints (inside, in their options). */
+/* Values that the command passes to a run and to checkpoints (inside, in their options). */
 typedef struct et_inside {
     int *lock;       /* the caller's (et_checkpoints_lock), held until after close; NULL: one of the
                         manager's own */
-    et_track *track; /* of the caller; the thread that writes gets one beside it. NULL: nobody
-                        watches */
-    bool waits;      /* a save returns when it is durable, or has failed; which of both is told by
-                        what is called next, as ever */
+    et_track *track; /* the caller's track; the writing thread gets another. NULL: no trace */
+    bool waits;      /* a save returns when it is durable or has failed; the next call reports a
+                        failure, as always */
     double (*clock)(void); /* seconds since 1970; NULL: of the machine */
     bool asks; /* other ranks give their parts of the state while a save is asked for (parts.h) */
 } et_inside;
@@ -37,37 +36,38 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
  * one is made and taken anew; ET_EBUSY: another process trains there, or has. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
 
-/* Restores the whole state from one file, as et_checkpoint_restore_file: what the directory has
- * after it is not this run's own work, nor is anything where the file is no checkpoint of it, and
- * the next save sets that aside. */
+/* Restores the whole state from one file, as et_checkpoint_restore_file. Later checkpoints of the
+ * directory are not this run's work (all of them, if the file is not one of its checkpoints), and
+ * the next save moves them aside. */
 int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
                               et_error *error);
 
-/* A run begins, or goes on, and writes its logs from here: where it resumes nothing a manifest that
- * names none says so on the disk until the first save, or until the directory is closed. */
+/* A run begins or resumes, and writes its logs from here on. If it resumes from no checkpoint, the
+ * manifest on the disk names none until the first save, or until the directory is closed. */
 int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error);
-/* When it began, by et_file_clock; 0: not known. What was written last before that is no work of
- * the run's. *here: it was this process that began it. */
+/* The time of the begin, by et_file_clock; 0: unknown. Files that were last written before are not
+ * the run's work. *here: this process began the run. */
 double et_checkpoints_begun(const et_checkpoints *checkpoints, bool *here);
 
-/* Whether the newest checkpoint of the directory is what was restored last. */
+/* Whether the newest checkpoint of the directory is the one that was restored last. */
 bool et_checkpoints_resumed(const et_checkpoints *checkpoints);
 
-/* Closes the file of a restore, which stays open where ranks have the state in parts and are given
- * theirs from it (et_state_tensor.whole). */
+/* Closes the file of a restore. The file stays open while ranks read their parts of the state from
+ * it (et_state_tensor.whole). */
 void et_checkpoints_end_restore(et_checkpoints *checkpoints);
 
-/* Saves the state of a run that stops here: not one of the max_to_keep, and gone with the next
- * save. So what is kept in the end does not depend on where a run was interrupted. */
+/* Saves the state of a run that stops here: the checkpoint is not one of the max_to_keep, and is
+ * deleted by the next save. So the checkpoints that finally remain do not depend on
+ * interruptions. */
 int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
-/* Which best step the next save of a best one replaces, as the run knows it: its file goes, beside
- * that of the step which info.json names. A kill may have come between. */
+/* The best step that the next save of a best checkpoint replaces, as the run knows it: its file is
+ * deleted, in addition to that of the step in info.json. A kill may have come between the two. */
 void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step);
 
-/* Before a run at a step goes back: the newest is again one of those to keep, where there is one,
- * so that what it goes back to does not depend on where it was interrupted; and none is of a later
- * step, as where an older one was restored by hand. ET_EDIVERGED: the only one is. */
+/* Call before a run at a step goes back. The newest checkpoint counts as one to keep, so that the
+ * target does not depend on interruptions; and later checkpoints are dropped, which exist if an
+ * older one was restored by hand. ET_EDIVERGED: the only checkpoint is a later one. */
 int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* Whether et_checkpoints_wait has anything to say; and whether it would say it without waiting. */
@@ -83,12 +83,12 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
 
 /* Which weights of a file are loaded. */
 typedef struct et_weights_choice {
-    bool averages;      /* "average/<name>" where the file has it */
-    const char *prefix; /* of one model among several: "<prefix><name>" where the file has it, else
-                           "<name>", which they share; NULL: there is one model */
+    bool averages;      /* use "average/<name>" if the file has it */
+    const char *prefix; /* for one of several models: "<prefix><name>" if the file has it, else the
+                           shared "<name>"; NULL: one model */
 } et_weights_choice;
 
-/* et_checkpoint_load_weights and et_checkpoint_load by such a choice. */
+/* et_checkpoint_load_weights and et_checkpoint_load with a choice of weights. */
 int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
                                et_checkpoint_facts *facts, et_error *error);
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
@@ -103,20 +103,20 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
                              const char *name, et_weights_choice choice, et_checkpoint_facts *facts,
                              et_error *error);
 
-/* The path of the newest sound checkpoint of a run; free with et_free. ET_ENOTFOUND: there is
- * none. A damaged one is named in a warning and passed over. */
+/* The path of the newest undamaged checkpoint of a run; free with et_free. A damaged one is skipped
+ * with a warning. ET_ENOTFOUND: no checkpoint. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
 
 /* The path of the file that et_checkpoint_initialize takes; free with et_free. */
 int et_checkpoint_find_weights(char **path, const char *from, et_error *error);
 
-/* The oldest checkpoint after a step that a run keeps by now: its step, and its path (et_free),
- * NULL if there is none, or no run yet. transient: also where a run was interrupted, which goes
- * when it goes on. It may be gone when it is opened. */
+/* The oldest checkpoint after a step that a run has now: its step, and its path (et_free), NULL:
+ * none, or no run yet. transient: also a checkpoint of an interruption, which is deleted when the
+ * run resumes. The file may be gone when it is opened. */
 int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
                        bool transient, et_error *error);
 
-/* Where a run keeps the checkpoint of a step; free with et_free. NULL: no memory. */
+/* The path of a run's checkpoint of a step; free with et_free. NULL: no memory. */
 char *et_checkpoint_path(const char *model_dir, int64_t step);
 
 /* The path of the best checkpoint, by info.json; free with et_free. */
@@ -124,20 +124,20 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
 
 #define ET_CHECKPOINT_NEWEST "newest"
 
-/* What people call a checkpoint: "best", "newest", a step, else a path or the name of a file of the
- * run; its path, free with et_free. What lies here under one of the first three names is ./best. A
- * path that is there is itself; so is one that is not and no name of the run's.
- * ET_ENOTFOUND: the run has no best one, none of that step. */
+/* The path of a checkpoint that a user names: "best", "newest", a step, else a path or the name of
+ * a file of the run; free with et_free. For a file in the current directory with one of the first
+ * three names, use ./best. An existing path is used as it is; so is another path that is no name in
+ * the run. ET_ENOTFOUND: the run has no best checkpoint, or none of that step. */
 int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error);
 
-/* info.json as a dict in arena. ET_ENOTFOUND: there is none. */
+/* Reads info.json as a dict in arena. ET_ENOTFOUND: no such file. */
 int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
                             et_error *error);
 
-/* Writes the mean of the weights of count files (by name, in double) as a file with weights only
- * and the identity of the first. All must have the same names and shapes, and be of one
- * model where they say so. Averages are taken where all have them, unless live_weights;
- * *averages says which (NULL allowed). ET_ECONFIG: some have averages and some have not. */
+/* Writes the mean of the weights of count files (by name, in double) as a file with only weights,
+ * and the identity of the first. All files must have the same names and shapes, and the same model,
+ * if they have identities. Averages are used if all files have them, unless live_weights; *averages
+ * says whether they were (NULL allowed). ET_ECONFIG: only some files have averages. */
 int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
                           const char *out_path, bool *averages, et_error *error);
 

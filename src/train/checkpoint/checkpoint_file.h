@@ -13,14 +13,14 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
 
-/* Writes items with the state tree as JSON text, up to where items are needed no more: see
+/* Writes items with the state tree as JSON text, until the items are no longer needed: see
  * et_safetensors_draft. */
 int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
                              const char *path, const et_safetensors_item *items, size_t count,
                              const et_safetensors_reader *reader, int64_t step, const char *state,
                              et_error *error);
 
-/* The metadata of such a file, a new dict in arena; NULL: no memory. */
+/* The metadata of a checkpoint file, a new dict in arena; NULL: no memory. */
 et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena *arena);
 
 /* Opens a file and compares every checksum; close with et_safetensors_close. ET_EFORMAT:
@@ -44,22 +44,23 @@ int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const
  * reads it. NULL: no memory. */
 char *et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step);
 
-/* The newest sound one of a run, which stays open: its values are there although the run removes
+/* Opens the newest undamaged checkpoint of a run; the open file stays readable when the run removes
  * its name. *path (et_free) is set as soon as it is known. */
 int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
                               const char *model_dir, et_error *error);
 
-/* The manifest of a directory of checkpoints: a damaged one is named in a warning and made
- * anew from the files; complete files newer than all it names (a kill came before the commit)
- * are taken up. *taken_up: how many of the newest the one on disk does not name. locked: the
- * caller holds the lock, and what a killed run left is cleared away; else nothing is changed. */
+/* Reads the manifest of a directory of checkpoints. A damaged manifest gives a warning and is made
+ * again from the files. Complete files that are newer than all its entries (after a kill before the
+ * commit) are added. *taken_up: number of the newest entries that the manifest on the disk lacks.
+ * locked: the caller holds the lock, and leftovers of a killed run are deleted; otherwise nothing
+ * changes. */
 int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
                        et_error *error);
 
-/* The newest entry of the manifest whose file is sound, opened. *index is its place, or -1
- * when the manifest is empty (then *file is NULL). Damaged and missing ones are named in
- * warnings; ET_EFORMAT: none of several is sound. A file that is gone because a run at work has
- * newer ones by now: *manifest is read again, and the search begins anew. */
+/* Opens the newest undamaged file of the manifest. *index is its entry, or -1 if the manifest is
+ * empty (then *file is NULL). Damaged and missing files give warnings; ET_EFORMAT: all are damaged.
+ * If a file is gone because a running run has newer ones, *manifest is read again, and the search
+ * starts again. */
 int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
                               et_manifest *manifest, const char *directory, et_error *error);
 

@@ -18,11 +18,11 @@ typedef struct et_checkpoint_keep {
 int et_checkpoint_keep_check(const et_checkpoint_options *options, et_error *error);
 et_checkpoint_keep et_checkpoint_keep_rule(const et_checkpoint_options *options, double opened);
 
-/* Of a manifest that was lost it is not known which are kept for good: all beyond the newest N are,
- * since a file too many is better than one that is gone. */
+/* If the manifest was lost, it is unknown which checkpoints are kept forever. Then all beyond the
+ * newest N are, because an extra file is better than a lost one. */
 void et_checkpoint_keep_found(et_manifest *manifest, const et_checkpoint_keep *keep);
 
-/* Takes out what came to pass only, and what is too old; the newest stays, whatever it is. */
+/* Removes transient and old checkpoints; the newest always stays. */
 int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error);
 
 #endif

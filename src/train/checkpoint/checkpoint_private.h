@@ -27,13 +27,13 @@ typedef struct et_checkpoint_job {
     enum { ET_SAVE_NEWEST, ET_SAVE_TRANSIENT, ET_SAVE_BEST } kind;
     int64_t step;
     et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
-    et_strbuf info;  /* of the best: the text of info.json; else what the last best left there */
+    et_strbuf info;  /* for the best: the text of info.json; else the text of the last best */
     char *path;      /* of its file; owned */
     bool drafted;    /* writer has all of it, and written says what */
     et_file_writer writer;
     et_safetensors_written written;
-    int status;     /* what the thread returned: read after the join, reported once */
-    et_error error; /* its message, where status is not 0 */
+    int status;     /* result of the thread: read after the join, reported once */
+    et_error error; /* its message, if status is not 0 */
 } et_checkpoint_job;
 
 struct et_checkpoints {
@@ -44,10 +44,10 @@ struct et_checkpoints {
     char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
     char *lock_path;                              /* owned, in directory */
     int lock;             /* -1: not held, or held by the caller (inside.lock) */
-    et_manifest manifest; /* what the one on disk says, plus what was taken up */
+    et_manifest manifest; /* entries of the manifest on the disk, and files that were added */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
-    et_safetensors_item *items; /* the state's tensors, where they are; NULL: in parts */
-    float *copies;              /* of those that are foreign (state.h); NULL: none is */
+    et_safetensors_item *items; /* the state's tensors, in their memory; NULL: in parts */
+    float *copies;              /* of foreign tensors (state.h); NULL: none */
     size_t item_count;          /* tensors of the state when it was opened; none are added later */
     bool running;               /* a thread has the job, and its end was not told yet */
     bool joined;                /* while running: it is to be joined no more */
@@ -56,12 +56,12 @@ struct et_checkpoints {
     pthread_cond_t has_read;
     et_params_reader reader; /* at the state's store, if it has one */
     bool reading;            /* the thread needs the arrays as they are */
-    bool ended; /* the thread has done all that it does; like reading, under the mutex */
+    bool ended;              /* the thread has finished; under the mutex, like reading */
     et_checkpoint_job job;
     et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
     int64_t newest_step;      /* -1: none */
     int64_t line;  /* step up to which checkpoints of earlier processes are this run's; -1: none */
-    bool resumed;  /* the newest is restored: the best is this run's, whatever its step */
+    bool resumed;  /* the newest is restored: the best is this run's, for any step */
     bool claimed;  /* what lies after the line is out of the way */
     bool best_own; /* this process has written the best */
     int64_t best_before; /* et_checkpoints_replace_best; -1: none */
@@ -79,16 +79,16 @@ static inline double et_checkpoints_now(const et_checkpoints *checkpoints)
 
 /* ---- checkpoint_write.c ---- */
 
-/* The job's file up to where arrays may change again; it is not named yet. */
+/* Writes the job's file until arrays may change again; the file has no name yet. */
 int et_checkpoints_draft(et_checkpoints *checkpoints, et_error *error);
 
-/* The thread: all of the job, whose status is what came of it. */
+/* The thread: does all of the job and sets its status. */
 void *et_checkpoints_run_job(void *checkpoints);
 
-/* The step that info.json names, -1 if there is none that can be read. */
+/* The step in info.json; -1: none, or it cannot be read. */
 int64_t et_checkpoints_best_step(const et_checkpoints *checkpoints);
 
-/* Whether a best one that failed is written once more, which is told. */
+/* Whether a failed save of the best is tried once more; then logs it. */
 bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason);
 
 #endif

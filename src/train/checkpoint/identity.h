@@ -17,17 +17,17 @@
 
 #define ET_IDENTITY "identity" /* the part's name */
 
-/* Keys of the dict: those settings that what a model computes depends on, and those that training
- * depends on, as trees from the root of settings; a checksum of what is learnt from. All others are
- * the kind's (et_task_kind.identify), and what the model computes depends on them as well. */
+/* Keys of the dict: the settings that a model's output depends on, and those that training depends
+ * on, as trees from the root of settings; a checksum of the training data. All other keys are the
+ * kind's (et_task_kind.identify), and the model's output depends on them too. */
 #define ET_IDENTITY_MODEL    "model"
 #define ET_IDENTITY_TRAINING "training"
 #define ET_IDENTITY_DATA     "text"
-/* How rows of a table are written, for those that are predicted; checkpoints may differ in it. */
+/* The format of rows of a table, for prediction; checkpoints may differ in it. */
 #define ET_IDENTITY_DELIMITER "delimiter"
 
-/* Attaches the part; values (a dict) are borrowed and outlive the state. What is restored
- * changes nothing: they are what the next save writes. */
+/* Attaches the part; values (a dict) are borrowed and outlive the state. A restore does not change
+ * them: the next save writes values. */
 int et_state_add_identity(et_state *state, const et_value *values, et_error *error);
 
 /* The identity in a state tree as text (a file's metadata); NULL: none. path is for messages;
@@ -42,14 +42,14 @@ bool et_identity_same(const et_value *a, const et_value *b);
  * both files and the first value that differs. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);
 
-/* A file beside the weights, by its key, that both say to be another; NULL: none. */
+/* The key of a file that differs between both identities; NULL: none. */
 const char *et_identity_other_file(const et_value *a, const et_value *b);
 
-/* That of one file. false: it has none, or its head cannot be read, which is left to whoever
- * restores it. path and all else live as long as the arena. */
+/* The identity of one file. false: none, or its head cannot be read; a restore then reports it.
+ * path and all results live as long as the arena. */
 bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena);
 
-/* That of a run's newest checkpoint whose head can be read; tensors are not looked at. All lives
+/* The identity of a run's newest checkpoint with a readable head; tensors are not read. All lives
  * in arena. No checkpoint is no error. */
 int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *arena,
                           et_error *error);

@@ -21,16 +21,16 @@ typedef struct et_state_tensor {
     const char *name; /* owned by the tree */
     float *data;      /* borrowed, et_shape_count elements; of a tensor in parts this rank's */
     et_shape shape;
-    bool missing; /* what was restored last had no such tensor: its values are as before */
+    bool missing; /* the restored file had no such tensor: its values have not changed */
     bool foreign; /* a program's own, which changes when it likes: a save takes a copy */
     /* In parts: borrowed, [ranks + 1]: rank r has elements cut[r] to cut[r + 1] - 1. NULL: every
      * rank has all of it. */
     const int64_t *cut;
-    const float *whole; /* in parts: all that was restored, until et_state_end_restore */
+    const float *whole; /* in parts: the whole restored tensor, until et_state_end_restore */
 } et_state_tensor;
 
-/* The ranks that have tensors in parts, all the same; NULL: all is whole. Who saves has to ask for
- * the others' parts (parts.h). */
+/* The ranks that have tensors in parts (all the same); NULL: all tensors are whole. A save must ask
+ * for the other ranks' parts (parts.h). */
 et_comm *et_state_ranks(const et_state *state);
 
 /* The store that was attached; NULL: none. */
@@ -41,13 +41,13 @@ bool et_state_has(const et_state *state, const void *self, const char *name);
 /* Nothing is attached from here on: ET_EUSAGE. */
 void et_state_seal(et_state *state);
 
-/* A part that what is restored may lack: its restore is not called then. */
+/* Attaches a part that a restored file may lack: its restore is then not called. */
 int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
                           et_error *error);
 
-/* After a restore from the file of another optimizer: what it had not (et_state_tensor.missing)
- * begins anew, the average from the weights, the rule's slots (all, if one is missing) from zero.
- * Warnings say so where it tells. */
+/* Call after a restore from the file of another optimizer. Missing tensors
+ * (et_state_tensor.missing) start again: the average from the weights, the rule's slots (all, if
+ * one is missing) from zero. tells: with warnings. */
 void et_state_start_slots(const et_state *state, bool tells);
 
 /* Whether a tensor of this name is a weight: neither a slot nor an average. */

@@ -17,20 +17,20 @@
 
 typedef struct et_recovery {
     int64_t max_trials;     /* in a row; at most 0: the run ends by the first failure */
-    int64_t trials, all;    /* in this row; ever, which is the trial that retry is told */
-    int64_t step, failed;   /* what was gone back to last, and the step that failed */
+    int64_t trials, all;    /* trials in this row; trials ever, which retry gets as trial */
+    int64_t step, failed;   /* step of the last recovery's checkpoint, and the step that failed */
     et_arena arena;         /* of memory */
-    const et_value *memory; /* what the trainer kept of where it was; NULL: nothing yet */
+    const et_value *memory; /* the trainer's data from `diverged`; NULL: none yet */
 } et_recovery;
 
-/* Where the run stands at `step` (-1: a new one, which is saved as a checkpoint like others) and
- * its logs are open: reads what was tried so far and lets the trainer go on with it. */
+/* Call when the run is at `step` (-1: a new run, which is saved as a checkpoint) and its logs are
+ * open. Reads earlier trials and lets the trainer continue with them. */
 int et_recovery_open(et_recovery *recovery, et_run *run, et_trainer *trainer, int64_t step,
                      et_error *error);
 void et_recovery_release(et_recovery *recovery);
 
-/* After a step that failed with ET_EDIVERGED, whose text is in error. ET_OK: the state is that of
- * the checkpoint. ET_EDIVERGED: there is no trial left. */
+/* Call after a step failed with ET_EDIVERGED, with its error. ET_OK: the state is that of the
+ * checkpoint. ET_EDIVERGED: no trial is left. */
 int et_recovery_go_back(et_recovery *recovery, et_run *run, et_trainer *trainer, et_error *error);
 
 #endif

@@ -14,15 +14,15 @@
 /* Appends the lines of text as the file has them. */
 void et_run_messages_print(et_strbuf *out, const char *text, time_t when);
 
-/* Appends printed lines to the file at path. first: ends what a crash of the machine has cut short.
- * An errno where that failed, else 0. */
+/* Appends printed lines to the file at path. first: ends a line that a crash has cut short. Returns
+ * an errno on failure, else 0. */
 int et_run_messages_write(const char *path, const et_strbuf *lines, bool first);
 
 typedef struct et_run_warnings {
     et_log_tap tap;
     pthread_mutex_t mutex;
     et_strbuf texts; /* each with its end, 0 */
-    size_t dropped;  /* beyond those that are kept, or for lack of memory */
+    size_t dropped;  /* more than the kept ones, or without memory for them */
     bool waiting;    /* there are some; read without the mutex */
 } et_run_warnings;
 

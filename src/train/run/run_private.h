@@ -8,9 +8,9 @@
 #include "train/run/run.h"
 #include "train/run/run_messages.h"
 
-/* The best validation so far, and what it was judged by. Part of the state, so that a resumed run
- * knows what to beat. Where that is not what options say the run has no best, but keeps this one in
- * its state until the first validation. */
+/* The best validation so far, and its metric. Part of the state, so a resumed run knows what to
+ * beat. If options name another metric, the run has no best, but keeps this one in its state until
+ * the first validation. */
 typedef struct et_run_best {
     const char *metric; /* of options, or in the run's arena; NULL: none was kept */
     bool lower;         /* the lower the better */
@@ -18,9 +18,9 @@ typedef struct et_run_best {
     double value;       /* of metric; may be NaN if no other came yet */
     int64_t step;       /* that was validated */
     int64_t since;      /* validations since one was better than all before it; NaN is none */
-    uint64_t data;      /* fingerprint of what was validated; 0: not known */
+    uint64_t data;      /* fingerprint of the validation data; 0: unknown */
     double tie;         /* of options.best_tie; NaN: not known */
-    /* One that was better, but could not be saved: then this one is not the run's best. */
+    /* A better one could not be saved, so this one is not the run's best. */
     bool lost;
     double lost_value, lost_tie;
     int64_t lost_step;
@@ -31,7 +31,7 @@ typedef struct et_run_saves {
     int failed;              /* in a row, the last one among them */
     bool again;              /* the first of them is to be tried again at the next step boundary */
     bool is_best;            /* the one in progress is the best one's */
-    et_run_best best_before; /* what is the best if that fails */
+    et_run_best best_before; /* the best, if that save fails */
     int64_t best_saved;      /* the step of the last that was saved; -1: none by this process */
     et_error best_failure;   /* of the last that was not */
     int64_t due;             /* the last step that was saved not only as a transient checkpoint */
@@ -48,7 +48,7 @@ struct et_run {
     /* What ranks have agreed on. */
     bool stops;
     bool asked_to_save;
-    bool saves_again;       /* rank 0 tries a save again, where the state is in parts */
+    bool saves_again;       /* rank 0 tries a save again while the state is in parts */
     bool in_parts;          /* each rank has a part of the state, and rank 0 saves it */
     bool told_not_a_number; /* that a validation gave NaN */
     bool unsaved;           /* something happened since the last save or restore */
@@ -61,8 +61,8 @@ struct et_run {
  * noted before is the best again. */
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);
 
-/* What rank 0 does, on all ranks: where the state is in parts the others give theirs meanwhile;
- * else they do nothing. */
+/* Rank 0's work, called on all ranks: if the state is in parts, the others send theirs meanwhile;
+ * otherwise they do nothing. */
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 
@@ -75,7 +75,7 @@ bool et_run_has_own_best(const et_run *run);
 /* run_best.c: at the end of a run: whether its best was saved, and is still there. */
 int et_run_check_best(const et_run *run, et_error *error);
 
-/* Waits for a save in progress; one that failed is not tried again. */
+/* Waits for a save in progress; a failed save is not tried again. */
 int et_run_settle(et_run *run, et_error *error);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include <etude/trainer.h>
 
-/* ET_EFAIL: where it is, and where it should be. Its count is what it was before. */
+/* ET_EFAIL: the step counter is not where it should be; the error has both values. Resets the
+ * counter to `before`. */
 int et_trainer_lags(et_trainer *trainer, int64_t before, int64_t steps, et_error *error);
 
 /* Whether a trainer that was at `before` has advanced by so many steps: ET_EFAIL. */
@@ -22,18 +23,18 @@ static inline int et_trainer_step(et_trainer *trainer, et_error *error)
     return status;
 }
 
-/* et_trainer_train, but that whoever calls looks at how far it has come. logs: a dict. */
+/* et_trainer_train without the check of the step counter; the caller checks it. logs: a dict. */
 int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error);
 
 /* Begins as et_evaluate does. limit: of steps; 0: none. */
 int et_evaluator_begin(et_evaluator *evaluator, int64_t step, int64_t limit, et_error *error);
 
-/* A step as et_evaluate makes it: counted; *more becomes false with the last one too. Data that end
- * before the limit are told, as those of a set; NULL: there is one. */
+/* A step as in et_evaluate: counted; *more becomes false with the last one too. If data end before
+ * the limit, a warning says so. set: name for the warning; NULL: there is one set. */
 int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error);
 
-/* Tells that data ended after so many steps, before the limit: whoever compares results of as many
- * is to know. */
+/* Warns that data ended after `done` steps, before the limit, because results of equal numbers of
+ * steps may be compared. */
 void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set, int64_t done);
 
 #endif

@@ -15,12 +15,12 @@
 #include "engine/comm/comm.h"
 #include "train/step/reducer_private.h"
 
-/* Who has which sums. */
+/* The sums of each rank. */
 typedef struct et_rank_sums {
     et_comm *comm;
     const et_kernels *kernels;
     const et_tree_node *nodes; /* [begin[ranks]]: all sums, from left to right */
-    const int *begin;          /* [ranks + 1]: where each rank's are */
+    const int *begin;          /* [ranks + 1]: the first sum of each rank */
     int shards;
 } et_rank_sums;
 
@@ -31,9 +31,9 @@ int et_bucket_sum_open(et_bucket_sum **out, const et_rank_sums *sums, int64_t lo
                        et_error *error);
 void et_bucket_sum_close(et_bucket_sum *self); /* NULL allowed */
 
-/* mine: [this rank's sums] [count]; NULL where word says that there are none. halves: what travels
- * is rounded to bfloat16. word: in what this rank says, out what all have; NULL: nothing, which
- * goes for any bucket. */
+/* mine: [this rank's sums] [count]; NULL if word says that there are none. halves: sent values are
+ * rounded to bfloat16. word: in this rank's word, out the agreed word; NULL: no word, for any
+ * bucket. */
 int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bool halves,
                       et_comm_word *word, et_error *error);
 

@@ -24,7 +24,7 @@
 
 #include "train/step/bucket_sum.h"
 
-/* How a layout is cut: by the parameters alone, wherever and by whomever they are trained. */
+/* The division of a layout into buckets: depends only on the parameters, not on passes or ranks. */
 typedef struct et_buckets {
     int64_t *end; /* [count], owned: bucket i ends before that element */
     int count;
@@ -46,8 +46,8 @@ typedef struct et_exchange et_exchange;
 int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error *error);
 void et_exchange_close(et_exchange *self); /* NULL allowed */
 
-/* mine: [this rank's sums], from left to right, where status is ET_OK and nothing is bad; the sum
- * of all comes into the first. */
+/* mine: [this rank's sums], from left to right, if status is ET_OK and nothing is bad; the total
+ * goes into the first. */
 void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *error,
                        float *const *mine);
 bool et_exchange_begun(const et_exchange *self);

@@ -19,7 +19,7 @@
 #include "train/step/reducer.h"
 
 /* pass: borrowed, as comm, and prepared. comm NULL: one rank. ET_ECONFIG: more ranks than shards,
- * or one shard alone. */
+ * or only one shard. */
 int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, et_error *error);
 
 /* A set of metrics, of the same definitions everywhere, becomes the sum over all ranks. */

@@ -29,7 +29,7 @@ typedef struct et_reduced {
     double loss, divisor;
     int measures;
     const et_measured *measured; /* [measures]: as the pass has them, over all shards */
-    const float *means; /* moving means' new values, one behind another: the mean over shards */
+    const float *means; /* new values of moving means, one after another: the mean over shards */
 } et_reduced;
 
 typedef struct et_reducer et_reducer;
@@ -37,30 +37,31 @@ typedef struct et_reducer et_reducer;
 typedef struct et_reducer_class {
     const char *name;
     void (*begin)(et_reducer *self);
-    /* The pass runs on this shard next, and add is given it unless that fails. NULL: whatever. */
+    /* The pass runs on this shard next; add follows unless the pass fails. NULL: nothing to do. */
     void (*expect)(et_reducer *self, int shard);
     /* ET_EDIVERGED, without a text: this shard's gradient or loss is not finite. */
     int (*add)(et_reducer *self, int shard, const et_pass *pass, et_error *error);
     int (*end)(et_reducer *self, et_reduced *out, et_error *error);
     void (*close)(et_reducer *self);
-    /* Before end, with what became of this process's shards: what became of all. ET_EDIVERGED:
-     * reducer->bad is the first that is not finite. NULL: there are no others. */
+    /* Before end, with the status of this process's shards: returns the status of all.
+     * ET_EDIVERGED: reducer->bad is the first shard that is not finite. NULL: there are no other
+     * ranks. */
     int (*meet)(et_reducer *self, int status, et_error *error);
-    /* What is to be told of a shard, error's text, is that of who has it. NULL: we have all. */
+    /* Reports a failed shard with its rank's error text. NULL: this process has all shards. */
     int (*failed)(et_reducer *self, int shard, int status, et_error *error);
 } et_reducer_class;
 
 struct et_reducer {
     const et_reducer_class *class;
     int shards;
-    int first, end; /* those that this process computes */
-    bool whole;     /* an update takes all its batches, also where it is left out */
+    int first, end; /* shards of this process */
+    bool whole;     /* an update consumes all its batches, also if it is skipped */
     int bad;        /* the shard that add or meet found not finite */
-    uint64_t seed;  /* of what it draws, and the number of the step; set before begin */
+    uint64_t seed;  /* for its random numbers, and the number of the step; set before begin */
     int64_t step;
 };
 
-/* Adds in this process, shards in order from 0. pass: one of those that will be added, prepared. */
+/* Adds in this process, shards in order from 0. pass: one of the passes to add, prepared. */
 int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error);
 
 static inline void et_reducer_begin(et_reducer *reducer)

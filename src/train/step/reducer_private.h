@@ -4,8 +4,8 @@
 
 #include "train/step/reducer.h"
 
-/* Sums that are there at once, of 2^31 shards: those of an end that is no power of two, and of a
- * beginning that is none. */
+/* Most sums at once, with 2^31 shards: those of an end that is not a power of two, and of such a
+ * beginning. */
 #define ET_TREE_DEPTH 64
 
 /* The sum of shards first to first + count - 1. */
@@ -35,7 +35,7 @@ typedef struct et_tree {
     int next;                            /* shard to come */
 } et_tree;
 
-/* One that adds shards first to end - 1 of so many; their sums are its stack's nodes. */
+/* A tree that adds shards first to end - 1 of `shards`; their sums are the nodes of its stack. */
 int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first, int end,
                       et_error *error);
 
@@ -53,9 +53,9 @@ typedef struct et_tree_moves {
     int count;
 } et_tree_moves;
 
-/* Adds the next shard, in two parts. push changes the stack and gives the moves between slots that
- * bring its sums there. The moves are made next: of gradients first to end - 1, range by range as
- * they become final, and once of everything else. */
+/* Adds the next shard, in two parts. push changes the stack and returns the moves between slots
+ * that produce its sums. Then the moves are made: for gradients first to end - 1, range by range as
+ * they become final, and once for everything else. */
 void et_tree_push(et_tree *self, int shard, et_tree_moves *moves);
 void et_tree_move_gradients(const et_tree *self, const et_tree_moves *moves, int64_t first,
                             int64_t end);

@@ -21,31 +21,33 @@ typedef struct et_share_sample {
 typedef int et_share_row_fn(void *self, const void *row, size_t size, et_error *error);
 
 struct et_share {
-    et_share_options options; /* as they are when an evaluation begins; checked by open alone */
-    et_share_row_fn *row;     /* in place of options.output, with its self; NULL: values */
-    unsigned flags;           /* the caller's; joined they are those that any rank has */
+    et_share_options options; /* as at the begin of an evaluation; checked only by open */
+    et_share_row_fn *row;     /* replaces options.output, with its self; NULL: values */
+    unsigned flags;           /* the caller's; after the join, the flags of any rank */
     int64_t batches;          /* taken of the evaluation */
-    et_strbuf outputs;        /* of this rank's batches, one behind another */
-    et_share_sample *samples; /* [count] in the order of batches, where rows are kept */
+    et_strbuf outputs;        /* of this rank's batches, one after another */
+    et_share_sample *samples; /* [count] in the order of batches, if rows are kept */
     size_t count, capacity;
 };
 
-/* Of one that is zeros but for options: et_share_close without freeing it. */
+/* Frees the contents of a share that is a member, zero except options: et_share_close without
+ * freeing it. */
 void et_share_release(et_share *share);
 
-/* et_share_keep of a row of bytes. */
+/* et_share_keep for a row of bytes. */
 int et_share_keep_row(et_share *share, const void *row, size_t size, et_error *error);
 
-/* A batch of the pass, by number from 0; mine: this rank keeps what it gives. */
+/* Computes a batch of the pass, numbered from 0. mine: this rank keeps the outputs of the batch. */
 typedef int et_share_batch_fn(void *self, const et_batch *batch, int64_t number, bool mine,
                               et_error *error);
 
-/* Each batch of a pass, in order, between begin and join; self is that of the options. */
+/* Calls run for each batch of a pass, in order, between begin and join; self is that of the
+ * options. */
 int et_share_batches(et_share *share, et_batch_cursor *cursor, et_share_batch_fn *run,
                      et_error *error);
 
-/* et_evaluate by all ranks: together where the evaluator is made for that (evaluator->comm), else
- * by rank 0 while the others wait for its values. */
+/* et_evaluate by all ranks: together if the evaluator supports it (evaluator->comm), else by rank 0
+ * while the others wait for its values. */
 int et_evaluate_on_ranks(et_evaluator *evaluator, et_comm *comm, int64_t step, int64_t limit,
                          bool (*stops)(void *payload), void *payload, et_value *logs,
                          et_error *error);

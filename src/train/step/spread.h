@@ -6,9 +6,9 @@
 #include "engine/comm/comm.h"
 #include "train/checkpoint/state.h"
 
-/* Every array and part becomes rank 0's; of a tensor in parts each rank gets its own of what rank 0
- * has restored. What rank 0 has found missing is so everywhere. ET_ECONFIG: a rank has another
- * tree. */
+/* Every array and part becomes rank 0's; of a tensor in parts each rank gets its own part of rank
+ * 0's restored tensor. A tensor that rank 0 has found missing is missing on all ranks. ET_ECONFIG:
+ * a rank has another tree. */
 int et_state_spread(et_state *state, et_comm *comm, et_error *error);
 
 /* values of rank 0 (a dict; elsewhere not looked at) as *out: itself there, on others a copy in
@@ -16,8 +16,8 @@ int et_state_spread(et_state *state, et_comm *comm, et_error *error);
 int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
                      et_error *error);
 
-/* *text of rank 0 (NULL: it has none), which elsewhere becomes a copy: et_free. status: of making
- * it, on rank 0 alone or on all. */
+/* *text of rank 0 (NULL: none) becomes a copy on the other ranks: et_free. status: the result of
+ * making it, on rank 0 alone or on all. */
 int et_text_spread(char **text, et_comm *comm, int status, et_error *error);
 
 #endif

@@ -24,20 +24,20 @@ typedef struct et_loss_bound {
     int64_t from;
 } et_loss_bound;
 
-/* ET_EDIVERGED: the loss of that step is above the bound. name: what it is called. */
+/* ET_EDIVERGED: the loss of that step is above the bound. name: of the loss, for the message. */
 int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step,
                   et_error *error);
 
-/* Who looks at batches on their way; members NULL: nobody. */
+/* Callbacks for the batches of a step; members NULL: none. */
 typedef struct et_step_hooks {
     void *self;
     /* Fills the next batch, in place of et_source_next. */
     int (*next)(void *self, et_source *source, et_batch *batch, et_error *error);
-    /* The pass has run on a batch of the step, and what it gave is finite. */
+    /* The pass has run on a batch of the step, and its results are finite. */
     int (*seen)(void *self, struct et_step *step, et_error *error);
 } et_step_hooks;
 
-/* What a step is made of. The pass is prepared for the source's layout. */
+/* The parts of a step. The pass is prepared for the source's layout. */
 typedef struct et_step_parts {
     et_source *source; /* borrowed, as all */
     et_pass *pass;
@@ -59,43 +59,42 @@ typedef struct et_step {
     et_step_parts parts;
     et_batch *batch; /* owned, as reducer and metric */
     int variant;     /* of the pass, for batch */
-    et_track *track; /* what steps are told to; borrowed */
+    et_track *track; /* for the spans of steps; borrowed */
     et_reducer *reducer;
     int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
-    et_cost update_cost; /* of an update, for who watches */
-    /* Of the step under way, or to come. */
-    et_position begin; /* of the source, before its first batch; of several only */
-    int drawn;         /* batches that it has taken */
-    bool taken;        /* the first is there */
-    /* Of the last. */
-    bool updated; /* it has made an update, and sum is what that was made of */
+    et_cost update_cost; /* of an update, for traces */
+    /* The step under way, or the next one. */
+    et_position begin; /* of the source, before the step's first batch; of several only */
+    int drawn;         /* batches that the step under way has taken */
+    bool taken;        /* the first batch of the next step was read */
+    /* The last step. */
+    bool updated; /* the step has made an update; sum is its reduced gradient */
     et_reduced sum;
-    int64_t units;    /* that it consumed: tokens, rows */
-    double loss;      /* its mean; NAN: it was left out, or no row counts */
-    et_update update; /* what it changed */
+    int64_t units;    /* units of the last step: tokens, rows */
+    double loss;      /* mean of the last step; NAN: it was left out, or no row counts */
+    et_update update; /* the result of the last update */
     int64_t count;    /* steps done: the global step */
 } et_step;
 
-/* Defines what the step adds to metrics: the pass's measures, and gradient_norm (per step). */
+/* Defines the step's metrics: the pass's measures, and gradient_norm (per step). */
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
-/* Defines each measure of a pass in metrics, as prefix and its name; place[measures + 1]: where, at
- * last the loss that is minimized, where it is more than a measure of that name (-1: it is not).
- * skip (NULL: none) is left out: -1. */
+/* Defines each measure of a pass in metrics, as prefix and its name. place[measures + 1]: their
+ * places; the last is that of the minimized loss, if it is not a measure of that name (otherwise
+ * -1). skip (NULL: none) is left out: -1. */
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error);
 
-/* Does one. ET_EDIVERGED: the loss or gradient is not finite, or the loss is above its bound;
- * nothing was changed, and the message names step and, of what is not finite, the first bad tensor
- * and the batch's samples. ET_EINTERRUPTED: asked to stop
- * between two batches; all is as before the step, the position in the data too. ET_EDATA: the
- * source has no more. */
+/* Makes one step. ET_EDIVERGED: the loss or gradient is not finite, or the loss is above its bound;
+ * nothing has changed. The message names the step and, if a value is not finite, the first bad
+ * tensor and the batch's samples. ET_EINTERRUPTED: asked to stop between two batches; everything is
+ * as before the step, also the position in the data. ET_EDATA: the source has no more batches. */
 int et_step_run(et_step *step, et_error *error);
 
-/* The parts of a step, for a caller that does something between them. take: the first batch, unless
- * it is there. update: the rest (step->updated: an update was made). add_norm: the gradient's norm
- * to the metrics; measures are left to the caller. */
+/* The parts of a step, for callers with work in between. take: reads the first batch, if it was not
+ * read. update: the rest (step->updated: an update was made). add_norm: adds the gradient's norm to
+ * the metrics; the caller adds measures. */
 int et_step_take(et_step *step, et_error *error);
 int et_step_update(et_step *step, et_error *error);
 void et_step_add_norm(et_step *step);
@@ -109,9 +108,9 @@ int et_step_go_back(et_step *step, et_error *error);
 void et_step_updated(et_step *step);
 void et_step_add_measures(et_step *step);
 
-/* The number of the random numbers of a batch of the step to come: they are counted by batches
- * since the start of the run, so no two batches draw the same dropout, and a resumed run draws what
- * it would have drawn. */
+/* The number for the random numbers of a batch of the next step. Batches are counted from the start
+ * of the run, so no two batches have the same dropout, and a resumed run draws the same numbers as
+ * an uninterrupted one. */
 static inline int64_t et_step_number(const et_step *step, int shard)
 {
     return step->count * step->reducer->shards + shard;

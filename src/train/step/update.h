@@ -14,8 +14,8 @@ static inline double et_mean_of(double sum, double divisor)
     return divisor > 0 ? sum / divisor : 0;
 }
 
-/* ET_EUSAGE: the pass is of another store of parameters, or leaves no gradient, or none of what the
- * optimizer changes. */
+/* ET_EUSAGE: the pass has another store of parameters, or gives no gradient, or none for the
+ * optimizer's parameters. */
 int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error);
 
 /* The mean gradient of a sum, which is times `scale`, into the optimizer, on all ranks that share

@@ -4,24 +4,24 @@
 
 #include <etude/value.h>
 
-/* The number of that name, which may have dots and bars in it; else of nested dicts: "a|b", "a/b"
- * and "a.b" are b in the dict a. False: there is none. */
+/* The number of that name, which may contain dots and bars; else in nested dicts: "a|b", "a/b" and
+ * "a.b" are b in the dict a. False: no such number. */
 bool et_metric_named(const et_value *logs, const char *name, double *value);
 
-/* What stands beside a metric under a name of its own: "b" and "a|c" give "a|b". In arena; NULL: no
+/* The name of another metric of the same set: "b" and "a|c" give "a|b". In arena; NULL: no
  * memory. */
 const char *et_metric_beside(const char *metric, const char *name, et_arena *arena);
 
-/* Whether a lower value is better, by what the name says: a loss, an error, a perplexity, a time.
- * What stands before a metric's own name ("news/") does not count. */
+/* Whether a lower value is better, judged by the name: a loss, an error, a perplexity, a time. The
+ * name of a set before the metric's name ("news/") does not count. */
 bool et_metric_lower_is_better(const char *metric);
 
-/* Whether both names are of one measure of the same data: beside a loss stand the negative
- * log-likelihood "nll", which is another number only with label smoothing, weights and the like,
- * "log_loss", the same from the probabilities of classes, and its negative "log_likelihood". */
+/* Whether both names are of one measure of the same data. Pairs of a loss: the negative
+ * log-likelihood "nll", which differs only with label smoothing, weights and similar options;
+ * "log_loss", computed from the probabilities of classes; and its negative "log_likelihood". */
 bool et_metric_is_double(const char *a, const char *b);
 
-/* Whether both are the same number but for its sign and float32's rounding; NaNs are. */
+/* Whether both are the same number except for its sign and float32's rounding; two NaNs are. */
 bool et_metric_equals(double a, double b);
 
 /* Whether a number before it in logs, of which it is a child, says the same: a double that equals

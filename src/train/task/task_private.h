@@ -6,7 +6,7 @@
 
 #include "train/step/step.h"
 
-/* Where the measures of a step's pass are added. */
+/* The destination of the measures of a step's pass. */
 typedef struct et_task_inside {
     et_step *step; /* of training; NULL: validation */
     et_metrics *measured;
@@ -15,7 +15,7 @@ typedef struct et_task_inside {
                          all of them together may be left to it */
 } et_task_inside;
 
-/* ET_ECONFIG: metrics of build_metrics have a name of those that the model measures. */
+/* ET_ECONFIG: metrics of build_metrics have names of the model's measures. */
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
                           et_error *error);
 
