@@ -28,7 +28,7 @@
 #include "roles/keeper.h"
 #include "roles/wire/message.h"
 
-/* What a ticket came to. */
+/* The result of a ticket. */
 typedef struct et_chief_report {
     int worker;
     int64_t staleness;
@@ -40,14 +40,14 @@ typedef struct et_chief_setup {
     int servers, workers;
     const int64_t *state; /* [servers]: floats of the state of each; copied */
     size_t report_size, place_size;
-    size_t greeting_size; /* bytes that a worker is given when it joins, behind its place */
+    size_t greeting_size; /* bytes for a worker that joins, after its place */
     uint64_t run;         /* not 0; another one each time */
     uint64_t fingerprint;
     double patience; /* seconds after which a server that does not answer is lost */
     double lease;    /* most seconds for a ticket */
     int64_t max_staleness;
     int64_t gradients; /* of an update, at least 1 */
-    double waits;      /* 0: nobody waits for others */
+    double waits;      /* 0: workers never wait for others */
     bool synchronous;
     int64_t version;    /* updates done before */
     int64_t slots_from; /* of the optimizer */
@@ -55,22 +55,22 @@ typedef struct et_chief_setup {
     void *self;
     /* The state that a server begins with; borrowed until opened. */
     const float *(*state_of)(void *self, int server);
-    /* Writes what a worker is given when it joins: [greeting_size]. */
+    /* Writes the bytes for a worker that joins: [greeting_size]. */
     void (*greet)(void *self, unsigned char *greeting);
-    /* A report says what the gradient is to be divided by, and whether it may be used: 0 else,
-     * which ends the run. */
+    /* Returns the divisor of a report's gradient; 0: the gradient must not be used, which ends the
+     * run. */
     double (*divisor)(void *self, const unsigned char *report);
     /* The next update is done: of these. scale and norm as the servers had them. */
     void (*updated)(void *self, const et_chief_report *reports, int count, double norm);
-    /* What was asked for by et_chief_read; aligned to nothing. */
+    /* Receives the state that et_chief_read asked for; not aligned. */
     void (*state_read)(void *self, int server, const void *state);
 } et_chief_setup;
 
 typedef enum et_chief_phase {
     ET_CHIEF_OPENS,
     ET_CHIEF_WORKS,
-    ET_CHIEF_ENDS,  /* servers are told */
-    ET_CHIEF_ENDED, /* they have heard it; workers are told as they ask */
+    ET_CHIEF_ENDS,  /* servers are told to end */
+    ET_CHIEF_ENDED, /* servers have acknowledged; workers are told when they ask */
     ET_CHIEF_FAILED,
 } et_chief_phase;
 
@@ -92,8 +92,8 @@ typedef struct et_chief_worker {
     int64_t ticket, version; /* under way or done */
     double given, squares;   /* given: when the ticket was */
     double done, took;       /* when it was done; seconds, 0: none was */
-    unsigned char *report;   /* [report_size], of what it did last, owned */
-    unsigned char *at;       /* [place_size], of what was used last, owned */
+    unsigned char *report;   /* [report_size], of its last gradient, owned */
+    unsigned char *at;       /* [place_size], of its last used gradient, owned */
 } et_chief_worker;
 
 /* What servers were told to add. */
@@ -126,7 +126,7 @@ typedef struct et_chief {
     et_chief_update update;
     double slowest;          /* seconds of a ticket, of those that were done; 0: none was */
     unsigned char *greeting; /* [place_size + greeting_size], owned */
-    double told;             /* when workers were told of the end */
+    double told;             /* when workers were told to end */
     et_chief_worker *worker; /* [workers] */
     int status; /* ET_CHIEF_FAILED: ET_EDIVERGED, of a gradient that is not finite, or ET_EIO */
     char failure[ET_MESSAGE_TEXT + 64];
@@ -140,7 +140,7 @@ void et_chief_start(et_chief *chief, double now);
 void et_chief_receive(et_chief *chief, double now, const et_message *message);
 void et_chief_tick(et_chief *chief, double now);
 
-/* Where a worker that joins goes on in the data: [place_size]; what is saved with a state. */
+/* The place in the data for a worker that joins: [place_size]; saved with a state. */
 static inline unsigned char *et_chief_place_of(et_chief *chief, int worker)
 {
     return chief->worker[worker].at;
@@ -153,10 +153,10 @@ void et_chief_read(et_chief *chief);
 /* No more updates. phase becomes ET_CHIEF_ENDED. */
 void et_chief_end(et_chief *chief);
 
-/* Workers that are there and have not said goodbye. */
+/* Workers that have joined and not left. */
 int et_chief_present(const et_chief *chief);
 
-/* Seconds that a ticket may take before its worker is taken to be gone: patience, or ten times the
+/* Seconds that a ticket may take before its worker is considered lost: patience, or ten times the
  * slowest so far. */
 double et_chief_usual(const et_chief *chief);
 

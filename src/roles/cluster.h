@@ -26,28 +26,29 @@
 #include "roles/wire/keys.h"
 
 typedef struct et_cluster_options {
-    const et_job_config *config; /* who is there, and which this process is; borrowed */
+    const et_job_config *config; /* all tasks of the cluster, and this task; borrowed */
     const et_keys *keys;         /* of its role; borrowed */
     int listen;            /* a socket that listens at its address already, borrowed; 0: none */
     int64_t gradients;     /* of an update; 0: as many as there are workers */
     int64_t max_staleness; /* -1: as many updates as two gradients of each worker make */
     bool synchronous;      /* an update has one gradient of each worker */
     double waits;          /* times its last batch, most that a worker waits for fresh weights */
-    bool predicts;         /* gradients are of the weights that are expected where they are used */
+    bool predicts;         /* gradients use the weights predicted for their update */
     double patience;       /* seconds of silence after which others are lost */
     uint64_t fingerprint;  /* of the settings: those of all tasks must be the same */
     const volatile sig_atomic_t *stop; /* NULL: never */
-    void *listener; /* a line for people goes to tell(listener, line); NULL: to nobody */
+    void *listener; /* lines for people are sent by tell(listener, line); NULL: dropped */
     void (*tell)(void *listener, const char *line);
-    /* Of a worker, after each of its gradients: what it is of, and the time since the one before,
-     * weights that it waited for included. NULL: nobody looks. */
+    /* For a worker, after each of its gradients: the units, and the seconds since the previous
+     * gradient, with waiting for weights. NULL: not wanted. */
     void (*computed)(void *listener, int64_t units, double seconds);
 } et_cluster_options;
 
-/* Of an update, by the options; at most, where it is synchronous. */
+/* Gradients of an update, by the options; if synchronous, the most. */
 int64_t et_cluster_gradients(const et_cluster_options *options);
 
-/* What a task trainer has that other processes could not do. ET_ECONFIG. */
+/* Checks that other processes support the task trainer's options. ET_ECONFIG: one is not
+ * supported. */
 int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *options,
                      et_error *error);
 
@@ -64,7 +65,7 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error);
 /* Weights, slots and the place in the data are those of the last update. */
 int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error);
-int et_cluster_trainer_workers(const et_trainer *trainer); /* that are there now */
+int et_cluster_trainer_workers(const et_trainer *trainer); /* workers that are connected now */
 /* Tells servers and workers that all is done. */
 void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
 

@@ -13,8 +13,8 @@ typedef struct et_cluster_place {
     int64_t own, count, value[ET_POSITION_MAX];
 } et_cluster_place;
 
-/* What a worker says of a gradient, in front of measures (totals, then weights), moving means and
- * the place. */
+/* The first part of a worker's report of a gradient; measures (totals, then weights), moving means
+ * and the place follow. */
 typedef struct et_cluster_facts {
     double divisor; /* 0: loss or gradient is not finite */
     double loss, units, epoch;
@@ -22,11 +22,10 @@ typedef struct et_cluster_facts {
 
 #define ET_CLUSTER_DIVISOR_MIN 1e-12
 
-/* What a report says that its gradient is to be divided by; 0: nothing, or it says what no worker
- * of ours would: numbers of a size that nothing has. */
+/* The divisor in a report; 0: none, or an impossible one: sizes that nothing has. */
 double et_cluster_divisor(const unsigned char *report);
 
-/* Who is there, and what of the model lies where. */
+/* The tasks of the cluster, and the placement of the model. */
 typedef struct et_cluster_plan {
     int servers, workers;
     et_placement placement;
@@ -34,7 +33,7 @@ typedef struct et_cluster_plan {
     int measures;
     int64_t means;         /* elements of moving means */
     size_t report_size;    /* bytes */
-    size_t variables_size; /* bytes of what is not trained: a worker has it from when it joins */
+    size_t variables_size; /* bytes of untrained variables; a worker gets them when it joins */
     size_t largest;        /* bytes of the largest message */
     size_t asked;          /* bytes of the largest message that comes to this task */
     uint64_t fingerprint;
@@ -59,7 +58,7 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options,
                        const et_cluster_plan *plan, et_error *error);
 
 et_cluster_place et_cluster_place_of(const et_source *source, bool own);
-/* ET_EDATA: no place of this source's data. Count 0: the source stays where it is. */
+/* ET_EDATA: not a position of this source's data. Count 0: the position does not change. */
 int et_cluster_seek(et_source *source, const et_cluster_place *place, et_error *error);
 
 #endif

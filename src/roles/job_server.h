@@ -11,9 +11,9 @@ struct et_job_server {
     int listen;                  /* a socket at this task's address, owned; 0: a worker has none */
 };
 
-/* The keys of the configuration's own task: of folder; NULL: of the one that it names, "keys" of
- * its job; of a cluster on this host without either, of this user (user_keys.h). ET_EUSAGE: none is
- * named; how: what names it, for the message. */
+/* Reads the keys of the configuration's own task. folder: the folder of keys; NULL: "keys" of the
+ * job; without both, for a cluster on this host, the user's keys (user_keys.h). ET_EUSAGE: no
+ * folder is given; how: the way to give one, for the message. */
 int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *folder,
                      const char *how, et_error *error);
 

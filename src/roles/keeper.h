@@ -21,9 +21,10 @@ typedef struct et_keeper_store {
     void (*read)(void *self, float *state);
     /* iterations: updates done. */
     void (*write)(void *self, const float *state, int64_t iterations, int64_t slots_from);
-    /* gradient [weights] times scale, whose global norm is norm; used up. */
+    /* Updates with gradient [weights] times scale, whose global norm is norm; may overwrite
+     * gradient. */
     void (*update)(void *self, float *gradient, double scale, double norm);
-    bool predicts; /* workers get the weights that are expected where their gradient is used */
+    bool predicts; /* workers get the weights predicted for the update of their gradient */
 } et_keeper_store;
 
 /* One gradient that is part of an update: the bytes of ADD and APPLY. */

@@ -27,18 +27,18 @@ typedef struct et_visitors_setup {
     const char *address; /* that they come to, for the log; borrowed */
     int64_t most, all;   /* bytes */
     int places;          /* connections with a key that stay */
-    double handshake;    /* seconds after which who has shown no key is gone */
+    double handshake;    /* seconds after which a connection without a key is shut */
 } et_visitors_setup;
 
 int et_visitors_open(et_visitors **out, const et_visitors_setup *setup, et_error *error);
 /* Logs how many were shut. */
 void et_visitors_close(et_visitors *visitors); /* NULL allowed */
 
-/* ---- the thread that is told; now: seconds, as in the others */
+/* ---- for the thread that is told of connections; now: seconds, as in the others */
 
 void et_visitors_came(et_visitors *visitors, int descriptor, double now);
 void et_visitors_left(et_visitors *visitors, int descriptor);
-/* Somebody has shown a role's key. */
+/* A connection has shown a role's key. */
 void et_visitors_showed(et_visitors *visitors, et_job_role role, double now);
 /* Looks at all of them and shuts whom it has to. */
 void et_visitors_look(et_visitors *visitors, double now);

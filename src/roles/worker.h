@@ -47,9 +47,9 @@ typedef struct et_worker_setup {
     et_link *link;
     int servers, index;    /* which worker */
     const int64_t *floats; /* [servers]: weights of each; copied */
-    size_t report_size;    /* bytes; of these the last place_size say where the data stand */
+    size_t report_size;    /* bytes; the last place_size of them are the place in the data */
     size_t place_size;
-    size_t greeting_size; /* bytes that it is given when it joins, behind its place */
+    size_t greeting_size; /* bytes that the worker gets when it joins, after its place */
     uint64_t nonce;       /* nanoseconds when it was started, by any clock: sequence numbers begin
                              there, and the later of two with one number is the worker */
     uint64_t fingerprint; /* of model and settings: all tasks have the same */
@@ -57,8 +57,8 @@ typedef struct et_worker_setup {
     void *self;
     /* weights [floats[server]] of a server, aligned to nothing. */
     void (*pulled)(void *self, int server, const void *weights);
-    /* Where to go on in the data [place_size], and what else the master gives [greeting_size];
-     * aligned to nothing. */
+    /* The place to continue in the data [place_size], and further bytes from the master
+     * [greeting_size]; not aligned. */
     void (*welcomed)(void *self, const void *place, const void *greeting);
 } et_worker_setup;
 
@@ -84,8 +84,8 @@ void et_worker_receive(et_worker *worker, double now, const et_message *message)
 void et_worker_tick(et_worker *worker, double now);
 
 /* gradients [servers][floats], borrowed until the phase is ET_WORKER_ASKS again; report
- * [report_size], copied. The report of a gradient that is not finite says so (its divisor, as the
- * chief reads it, is 0), and no update is made of what is pushed with it. */
+ * [report_size], copied. If a gradient is not finite, its report says so (the master reads a
+ * divisor of 0), and no update uses it. */
 void et_worker_computed(et_worker *worker, double now, const float *const *gradients,
                         const void *report);
 

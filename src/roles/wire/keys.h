@@ -28,7 +28,7 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error);
 /* Removes the files that et_keys_write makes, and the folder if it is empty then. */
 void et_keys_remove(const char *directory);
 
-/* ET_EDENIED: others than the owner may read a .key. ET_EFORMAT: no key stands there. */
+/* ET_EDENIED: other users may read a .key. ET_EFORMAT: a file has no valid key. */
 int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error);
 
 #endif

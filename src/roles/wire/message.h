@@ -21,28 +21,27 @@ typedef enum et_message_kind {
     ET_MESSAGE_NONE,
     ET_MESSAGE_HELLO,   /* worker to master: nonce, fingerprint */
     ET_MESSAGE_ASK,     /* worker to master: number is a ticket done, or 0; a report */
-    ET_MESSAGE_WELCOME, /* master to worker: session, run; where it goes on in the data */
+    ET_MESSAGE_WELCOME, /* master to worker: session, run; the place to continue in the data */
     ET_MESSAGE_GO,      /* master to worker: number is the next ticket, extra a version;
                            value[0]: updates that are expected before its own */
     ET_MESSAGE_STOP,    /* master to worker: all is done */
     ET_MESSAGE_BYE,     /* worker to master: it has heard that */
     ET_MESSAGE_PULL,    /* worker to server: values of version `number` or later; value[0]: what
                            GO said */
-    ET_MESSAGE_VALUES,  /* the answer: weights, or what is expected of them; number is their
-                           version */
+    ET_MESSAGE_VALUES,  /* the answer: weights, or predicted weights; number is their version */
     ET_MESSAGE_PUSH,    /* worker to server: the gradient of ticket `number` */
     ET_MESSAGE_STAGED,  /* the answer: value[0] is its sum of squares; kept until applied */
     ET_MESSAGE_OPEN,    /* master to server: state of version `number`, fingerprint */
     ET_MESSAGE_ADMIT,   /* master to server: worker `number` has session `extra` from now on */
     ET_MESSAGE_ADD,     /* master to server: pushes that are part of update `number` */
-    ET_MESSAGE_APPLY,   /* master to server: update `number`, of what was added and of these
+    ET_MESSAGE_APPLY,   /* master to server: make update `number` of the added gradients and these
                            pushes; value: scale, norm */
     ET_MESSAGE_READ,    /* master to server: the state is wanted */
     ET_MESSAGE_END,     /* master to server: all is done */
     ET_MESSAGE_DONE,    /* server to master: so it is; value[0]: of ADD the sum's squares */
     ET_MESSAGE_STATE,   /* server to master: weights and slots */
-    ET_MESSAGE_REFUSED, /* the answer to anything: `number` is the status that who has asked ends
-                           with (et_refusal_status), the bytes are a text for people */
+    ET_MESSAGE_REFUSED, /* the answer to anything: `number` is the status with which the asking task
+                           ends (et_refusal_status), the bytes are a text for people */
     ET_MESSAGE_KINDS,
 } et_message_kind;
 
@@ -75,10 +74,10 @@ typedef struct et_link et_link;
 
 typedef struct et_link_class {
     const char *name;
-    /* Copies what is sent, or drops it where it cannot be sent now. */
+    /* Copies and sends the message, or drops it if it cannot be sent now. */
     void (*send)(et_link *self, int to, const et_message *message);
-    /* A task has not answered what it was asked again: the way there may be at fault; NULL: that
-     * can't be. */
+    /* A task has not answered a repeated question, so the connection may be broken; NULL: that
+     * cannot happen. */
     void (*doubt)(et_link *self, int to);
 } et_link_class;
 
@@ -93,7 +92,7 @@ void et_link_answer(et_link *link, const et_message *question, et_message answer
 /* REFUSED with a status and a text. */
 void et_link_refuse(et_link *link, const et_message *question, int from, int status,
                     const char *why);
-/* ET_EDIVERGED or, whatever else the message says, ET_EIO. */
+/* ET_EDIVERGED if the message says so, otherwise always ET_EIO. */
 int et_refusal_status(const et_message *refusal);
 
 /* ---- a question that is asked until it is answered ---- */

@@ -37,7 +37,7 @@ typedef struct et_cutting {
 /* number: another one for each message of a sender. */
 void et_cutting_begin(et_cutting *cutting, const et_message *message, uint64_t number);
 
-/* Bytes of the next piece; 0: there is none. */
+/* Bytes of the next piece; 0: no more pieces. */
 size_t et_cutting_next(const et_cutting *cutting);
 
 /* piece: [et_cutting_next]. */
@@ -47,7 +47,7 @@ void et_cutting_write(et_cutting *cutting, unsigned char *piece);
 
 typedef struct et_assembly_place {
     uint64_t connection, number;
-    size_t at, whole;     /* bytes that are there, of how many; whole 0: nothing is under way */
+    size_t at, whole;     /* received bytes, and bytes of the whole message; whole 0: no message */
     unsigned char *bytes; /* [space], owned */
     size_t space;
     uint64_t last; /* when it went on, by a count of pieces; 0: never */
@@ -67,8 +67,8 @@ void et_assembly_release(et_assembly *assembly); /* also of zeros */
 typedef enum et_piece {
     ET_PIECE_KEPT,
     ET_PIECE_LAST,    /* a message is whole with it */
-    ET_PIECE_DROPPED, /* what was before it is not there any more, or there is no memory */
-    ET_PIECE_WRONG,   /* nobody cuts a message so, or it is longer than `largest` */
+    ET_PIECE_DROPPED, /* an earlier piece is missing, or there is no memory */
+    ET_PIECE_WRONG,   /* an impossible piece, or longer than `largest` */
 } et_piece;
 
 /* A piece of a connection. ET_PIECE_LAST: the message is data [size], which is valid until the next

@@ -8,7 +8,7 @@
 /* Whether every address of the cluster is one of the loopback. A host that is not known is none. */
 bool et_cluster_is_local(const et_job_cluster *cluster);
 
-/* ET_EDENIED: the folder belongs to somebody else, or others may enter it. */
+/* ET_EDENIED: the folder belongs to another user, or others may enter it. */
 int et_user_keys_read(et_keys *keys, et_job_role role, et_error *error);
 
 #endif

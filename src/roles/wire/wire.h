@@ -41,23 +41,23 @@ typedef struct et_wire_setup {
     const et_keys *keys; /* of the task's role; borrowed while it opens */
     et_job_role role;
     int servers;                /* numbers of tasks: see message.h */
-    const char *bind;           /* host:port; NULL: it listens to nobody */
+    const char *bind;           /* host:port; NULL: does not listen */
     int bind_fd;                /* a socket that listens there already, borrowed; 0: none */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
     int senders;                /* tasks that may come to this one */
     size_t largest;             /* bytes of a message without its header */
-    size_t asked;               /* the same of those that come to this task */
+    size_t asked;               /* the same for tasks that connect to this one */
 } et_wire_setup;
 
 /* ET_EUSAGE: built without ZeroMQ. */
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error);
-/* Sends what is under way for up to a second. */
+/* Sends waiting messages for up to a second, then closes. */
 void et_wire_close(et_wire *wire); /* NULL allowed */
 
 et_link *et_wire_link(et_wire *wire);
 
-/* Waits for a message for so many seconds at most; *got: there is one, whose bytes are valid until
- * the next call. ET_EDENIED: a task that this one connects to does not take its key. */
+/* Waits at most `seconds` for a message; *got: there is one, whose bytes are valid until the next
+ * call. ET_EDENIED: a task that this one connects to refuses its key. */
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
 
 /* Seconds since which a task that this one connects to is not, by both connections (0: it is).

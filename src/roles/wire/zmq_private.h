@@ -17,7 +17,7 @@
 #include "roles/wire/piece.h"
 #include "roles/wire/wire.h"
 
-/* zmq_bind is et_zmq.bind, and so on: loaded by the first who opens a wire or makes keys. */
+/* zmq_bind is et_zmq.bind, and so on: loaded by the first call that opens a wire or makes keys. */
 #define ET_ZMQ_CALLS(X)                                                                            \
     X(zmq_, bind)                                                                                  \
     X(zmq_, close)                                                                                 \
@@ -53,17 +53,17 @@ typedef struct et_zmq_calls {
 
 extern et_zmq_calls et_zmq;
 
-#define ET_WIRE_HANDSHAKE   4000 /* milliseconds that who connects has for it */
+#define ET_WIRE_HANDSHAKE   4000 /* milliseconds for a handshake */
 #define ET_WIRE_SOON        0.25 /* seconds in which ZeroMQ says that it tries again, if it does */
 #define ET_WIRE_CURVE_BYTES 64   /* at least what encryption adds to a message */
 #define ET_WIRE_PART        256  /* most bytes of a part that is read by itself */
 
 /* A connection that this task makes. */
 typedef struct et_wire_line {
-    void *socket, *monitor; /* socket NULL: there is none */
+    void *socket, *monitor; /* socket NULL: no connection */
     int descriptor;         /* -1: none that is known */
     double alone;           /* since when; 0: connected */
-    double again;           /* when ZeroMQ is taken to have given it up; 0: it has not */
+    double again;           /* when ZeroMQ has probably given it up; 0: not yet */
     double pause;           /* how long after it was lost that was, the last time */
     int64_t pieces;         /* that have come over it */
     int64_t pieces_at_send; /* pieces when something was last sent */
@@ -96,7 +96,7 @@ struct et_wire {
     et_job_role role;
     int servers;
     void *context, *router;
-    void *zap, *door; /* the guard's: who asks to be let in, what became of connections */
+    void *zap, *door; /* the guard's: requests for admission, events of connections */
     pthread_t guard;
     bool guarded;
     et_visitors *visitors;
@@ -104,12 +104,12 @@ struct et_wire {
     int64_t damaged;         /* connections of ours that were made again for what came over them */
     char bound[300];         /* host:port that it listens at */
     et_wire_peer *peer;      /* [1 + servers] */
-    uint64_t *via;           /* [ET_TASKS_MAX]: where a task was heard last; 0: nowhere */
+    uint64_t *via;           /* [ET_TASKS_MAX]: last connection of each task; 0: none */
     zmq_pollitem_t *items;   /* [2 + servers] */
     zmq_msg_t message;       /* the piece that was received last */
     bool holds;              /* message is in use */
-    et_assembly answers;     /* of those that this task connects to */
-    et_assembly questions;   /* of those that connect to it */
+    et_assembly answers;     /* of connections that this task makes */
+    et_assembly questions;   /* of connections to this task */
     uint64_t number;         /* of the message that was sent last */
     bool denied;
     char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
@@ -128,7 +128,7 @@ int et_wire_fail(et_error *error, const char *what);
 bool et_wire_set(void *socket, int option, int value);
 /* Those of every socket that carries messages or watches; in, out: pieces that wait at most. */
 bool et_wire_set_common(void *socket, const et_wire *wire, int in, int out);
-/* Pieces that wait in a connection whose messages have up to so many bytes. */
+/* Most waiting pieces of a connection whose messages have at most `largest` bytes. */
 int et_wire_queue(size_t largest);
 /* host:port as ZeroMQ takes it to bind: numbers. */
 int et_wire_resolve(char *endpoint, size_t space, const char *address, et_error *error);
@@ -136,7 +136,7 @@ int et_wire_resolve(char *endpoint, size_t space, const char *address, et_error 
 /* What tells of a socket's connections, of such events. number: another for each. NULL: it failed.
  */
 void *et_wire_monitor(et_wire *wire, void *socket, int number, int events);
-/* The next event of a monitor and what belongs to it; 0: there is none. */
+/* The next event of a monitor, and its value; 0: no event. */
 int et_wire_next_event(void *monitor, uint32_t *value);
 
 /* A part of a message of several, cut; -1: the context is at its end. more: others follow. part has
@@ -149,13 +149,14 @@ int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error);
 
 /* ---- zmq_lines.c ---- */
 
-/* A server answers those who have come to it; it connects to see that the master lives. */
+/* A server answers tasks that connect to it; it connects to the master to see that the master
+ * lives. */
 int et_wire_connect(et_wire *wire, const et_wire_setup *setup, int task, et_error *error);
 /* The method of et_link_class. */
 void et_wire_doubt(et_link *self, int to);
 /* Ends a line's connection and begins another. */
 void et_wire_make_again(const et_wire_peer *p, et_wire_line *l);
-/* What has become of all lines; those that ZeroMQ has given up are made again. */
+/* Checks all outgoing connections; remakes those that ZeroMQ has given up. */
 void et_wire_look_at_lines(et_wire *wire);
 
 #endif

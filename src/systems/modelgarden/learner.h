@@ -24,8 +24,8 @@ void et_learner_close(et_learner *learner); /* NULL allowed */
 int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
                            et_arena *arena, et_error *error);
 
-/* What people see of a validation: what chooses the best, or NULL, comes first, then the main
- * metrics. *most: how many where there is room, 2 of one task; of several tasks or sets all. */
+/* The validation metrics to show: first best, if not NULL, then the main metrics. *most: how many
+ * if there is room: 2 for one task; all for several tasks or sets. */
 int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
                              int *most, et_arena *arena, et_error *error);
 

@@ -17,7 +17,7 @@ typedef struct et_multitask_inside {
     et_task *whole; /* is initialized when its tasks are */
 } et_multitask_inside;
 
-/* inside: what it points to is borrowed; NULL: tasks see all alike. */
+/* inside: its pointers are borrowed; NULL: all tasks see the whole store. */
 int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts, int count,
                              const et_multitask_inside *inside, et_device *device,
                              et_params *params, const et_multitask_options *options,

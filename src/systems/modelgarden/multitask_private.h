@@ -10,7 +10,7 @@
 typedef struct et_multitask_member {
     et_task_trainer *trainer;
     et_params *params; /* the store as the task sees it; borrowed */
-    et_group *group;   /* interleaved: what a step of it changes; owned. NULL: all */
+    et_group *group;   /* interleaved: the parameters that its steps change; owned. NULL: all */
     double weight, size;
     int64_t eval_steps, steps;
     double loss;   /* joint: of the last step */
@@ -33,11 +33,11 @@ struct et_multitask {
     int last;            /* interleaved: which task had the last step */
     float *gradient;     /* joint: [trained size] */
     et_metrics *metrics; /* joint: total_loss */
-    et_update update;    /* joint: what the last step did */
+    et_update update;    /* joint: result of the last step */
     double loss;         /* joint: total, of the last step */
     int evaluated;       /* the task that is evaluated; count: none */
     int64_t at;          /* the step that is evaluated */
-    int64_t eval_done;   /* batches of the tasks before the one that is evaluated */
+    int64_t eval_done;   /* batches of earlier tasks in this evaluation */
     et_arena arena;      /* of results, until the next evaluation */
     et_value *results;
 };

@@ -16,15 +16,15 @@
 
 #include "systems/modelgarden/experiment.h"
 
-/* What a recipe goes by. */
+/* The input of a recipe. */
 typedef struct et_recipe_amounts {
     int64_t samples;   /* of the training data, such as rows */
     double units;      /* of one pass over the data, in what batches are measured in; estimated
                           before the data are opened */
     int64_t steps;     /* updates of the run; 0: epochs says how long the run is */
-    double epochs;     /* passes over the data, where steps is 0 */
+    double epochs;     /* passes over the data, if steps is 0 */
     int64_t shards;    /* equal parts of a batch, at least 1; et_recipe_apply sets it */
-    double validation; /* what one validation takes, in updates; estimated; 0: there is none */
+    double validation; /* duration of one validation, in updates; estimated; 0: no validation */
     bool sized;        /* the size of the model is chosen, and the amounts are those of that size */
 } et_recipe_amounts;
 
@@ -54,8 +54,8 @@ typedef struct et_recipe {
     const char *noun;          /* a sample: "pair" */
     const et_recipe_row *rows; /* [count] */
     int count;
-    /* Fills in samples, units, validation and the epochs of a run whose length nobody has set; the
-     * others are 0. options: the kind's. */
+    /* Fills in samples, units, validation, and epochs for a run without a set length; the others
+     * are 0. options: the kind's. */
     int (*measure)(const void *options, et_recipe_amounts *amounts, et_error *error);
     /* values: [count], in the order of rows. */
     void (*choose)(const void *options, const et_recipe_amounts *amounts, et_recipe_value *values);
@@ -64,8 +64,8 @@ typedef struct et_recipe {
 /* The recipe of an experiment; NULL: the experiment has none. */
 const et_recipe *et_recipe_of(const et_experiment *experiment);
 
-/* Whether the experiment has a recipe, and the setting at path, which may be the length of the run,
- * is one that the recipe chooses where nobody has set it. */
+/* Whether the experiment has a recipe and the recipe chooses the setting at path (also the length
+ * of the run) if it is not set. */
 bool et_recipe_chooses(const et_experiment *experiment, const char *path);
 
 /* Takes those out of a tree of settings. */
@@ -77,16 +77,17 @@ int et_recipe_measure(const et_experiment *experiment, et_recipe_amounts *amount
 /* Whether a person has set the length of the run, in steps or in epochs. */
 bool et_recipe_has_length(const et_experiment *experiment);
 
-/* Sets what the recipe chooses, but for the length of the run. Temporary values live in arena. */
+/* Sets the values that the recipe chooses, except the length of the run. Temporary values live in
+ * arena. */
 int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts, et_arena *arena,
                     et_error *error);
 
-/* What the recipe may choose, the length of the run too, and nobody has set becomes what a run
- * began with. */
+/* Settings that the recipe may choose (also the length of the run) and that are not set get the
+ * values that a run began with. */
 int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                     et_error *error);
 
-/* Appends what was chosen: "dropout 0.2, peak 0.005"; what a person has set is left out. */
+/* Appends the chosen values: "dropout 0.2, peak 0.005", without values that a person has set. */
 int et_recipe_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
 
 #endif

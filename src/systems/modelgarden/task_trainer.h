@@ -6,7 +6,7 @@
 
 #include "train/step/step.h"
 
-/* Of training; NULL: there is none. */
+/* The pass of training; NULL: no training. */
 const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
 
 /* Of a pass over the training data: et_source_batches. */
@@ -15,7 +15,7 @@ int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *
 /* Of the training data, or without any of the validation data. */
 const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
 
-/* The name of a set of validation data; NULL: there is none of that number. */
+/* The name of a set of validation data; NULL: no set has this number. */
 const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number);
 
 /* Values, gradients, shadow, slots, averages. */

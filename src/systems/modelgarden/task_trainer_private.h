@@ -19,7 +19,7 @@ typedef struct et_validation_set {
 } et_validation_set;
 
 typedef struct et_validation {
-    et_source *source; /* of the set that is evaluated; NULL: there is no data */
+    et_source *source; /* of the current set; NULL: no data */
     et_position begin; /* of source */
     et_validation_set set[ET_VALIDATION_SETS_MAX];
     int sets;          /* 0: they have no names */
@@ -32,15 +32,15 @@ typedef struct et_validation {
     et_pass *pass;
     et_metrics *metrics;   /* the model's measures */
     et_metrics *own;       /* of build_metrics */
-    et_metrics *loss;      /* what a validation step of the task's own logs */
+    et_metrics *loss;      /* the loss that a task's own validation step logs */
     int *place;            /* [measures] */
     bool reported;         /* it has logged one */
     bool stateless;        /* outputs of steps are dropped */
     int64_t step;          /* that is validated */
-    bool taken;            /* the batch of the next eval_step is there */
+    bool taken;            /* the batch of the next eval_step was read */
     et_arena step_arena;   /* until the next batch */
     et_value *extra;       /* what goes past the model; NULL: nothing may */
-    et_share share;        /* who evaluates which batch of the set */
+    et_share share;        /* assigns the batches of a set to ranks */
     et_metrics *joined[3]; /* of the set: those above */
     et_arena arena;        /* until the next evaluation */
     et_value *state;
@@ -67,7 +67,7 @@ typedef struct et_task_metrics {
 
 struct et_task_trainer {
     et_trainer trainer;
-    et_trainer *driver; /* whose steps train it: trainer, or the master's of a cluster */
+    et_trainer *driver; /* makes the training steps: the trainer, or a cluster's master */
     et_evaluator evaluator;
     struct {
         et_coordinator *coordinator; /* owned; NULL: there is no cluster */
@@ -100,7 +100,7 @@ struct et_task_trainer {
     et_validation validation;
 };
 
-/* What holds where a method begins. */
+/* Invariants at the begin of a method. */
 static inline void et_validation_sane(const et_validation *v)
 {
     et_assert(v->sets >= 0 && v->sets <= ET_VALIDATION_SETS_MAX);
@@ -124,22 +124,23 @@ static inline void et_task_trainer_sane(const et_task_trainer *t)
 
 extern const et_evaluator_class et_task_evaluator_class;
 
-/* et_task_trainer_open in two, for trainers that share a store: passes, which declare; then memory,
- * plans and steps. optimizer NULL: one of its own. */
+/* et_task_trainer_open in two parts, for trainers that share a store: first passes, which declare;
+ * then memory, plans and steps. optimizer NULL: makes its own. */
 int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
                           et_params *params, const et_task_trainer_options *options,
                           et_error *error);
 int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et_error *error);
-/* Between the two, where a pass is not over this one's data alone: batches that it has, 0 where
- * that is not known. A decay in epochs becomes one in steps. */
+/* Call between the two if a pass is not only over this trainer's data: batches of a pass, 0:
+ * unknown. A decay in epochs becomes one in steps. */
 int et_task_trainer_count_epochs(et_task_trainer *trainer, int64_t batches, et_error *error);
 
-/* What of it resumes beside parameters and optimizer; name NULL, or before each part's. */
+/* Attaches its state besides parameters and optimizer. name: prefix of each part's name; NULL:
+ * none. */
 int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name,
                            et_error *error);
 
-/* A default step without its update: what its batches gave; then, somebody having made an update,
- * moving means and metrics. */
+/* A default step without its update: gather returns the results of its batches; after the caller's
+ * update, finish updates moving means and metrics. */
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
@@ -149,7 +150,7 @@ int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
 /* What loops measure begins anew. */
 void et_task_trainer_reset(et_task_trainer *trainer);
 
-/* Of the next step, or of the last where there was one. */
+/* Learning rate of the next step; after a step, that of the last one. */
 double et_task_trainer_learning_rate(const et_task_trainer *trainer);
 
 /* The trainer's own train_loop_end, but that metrics stay. */

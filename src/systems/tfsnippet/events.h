@@ -10,8 +10,8 @@ int et_event_source_new(et_event_source **out, const char *const *allowed, int c
                         et_error *error);
 void et_event_source_free(et_event_source *source); /* NULL allowed; not while it fires */
 
-/* Calls the handlers in the order in which they were hung on, or in reverse; the first failure is
- * returned and those behind it are not called. */
+/* Calls the handlers in the order of adding, or in reverse. The first failure is returned, and
+ * later handlers are not called. */
 int et_event_source_fire(et_event_source *source, const char *event, const void *what,
                          et_error *error);
 int et_event_source_reverse_fire(et_event_source *source, const char *event, const void *what,

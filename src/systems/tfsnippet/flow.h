@@ -16,7 +16,7 @@ typedef struct et_flow {
     char *name; /* owned; "": without */
     et_batch_cursor cursor;
     int64_t over;      /* passes that were over in this epoch of the loop */
-    int64_t pass_over; /* of those, what is to be told again: the epoch was restored */
+    int64_t pass_over; /* ended passes to report again, because the epoch was restored */
     bool empty;        /* nothing has come since the begin of the data */
 } et_flow;
 
@@ -25,13 +25,13 @@ typedef struct et_flows {
     et_flow *flows; /* [count], owned */
     size_t count, capacity;
     et_arena arena;
-    et_value *restored; /* in arena: what was restored, by name; NULL: nothing */
+    et_value *restored; /* in arena: restored positions by name; NULL: none */
 } et_flows;
 
 void et_flows_release(et_flows *flows);
 
-/* name "": where the source has none. saved: what is restored by name is to be its own. ET_ECONFIG:
- * then the name is taken. */
+/* name "": the source has no name. saved: the source gets the restored position of this name.
+ * ET_ECONFIG: saved, and the name is taken. */
 int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error);
 
 /* The flow of a source; *out NULL: it is not known. */
@@ -40,7 +40,7 @@ et_flow *et_flows_find(et_flows *flows, const et_source *source);
 /* An epoch of the loop begins. */
 void et_flows_begin_epoch(et_flows *flows);
 
-/* The next batch of a step into the cursor; *over: there is none in this pass. */
+/* Reads the next batch of a step into the cursor; *over: the pass has ended. */
 int et_flow_next(et_flow *flow, bool *over, et_error *error);
 
 /* For et_state_add. */

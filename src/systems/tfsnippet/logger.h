@@ -33,12 +33,12 @@ int et_logger_collect(et_logger *logger, const et_loop_metric *metric, et_error 
 void et_logger_clear(et_logger *logger);
 void et_logger_release(et_logger *logger);
 
-/* The list is the caller's, who may collect while it is read, until it is given back. */
+/* The caller may read the list, and collect meanwhile, until it gives the list back. */
 int et_logger_sort(et_logger_list *out, et_logger *logger, const et_metric_formatter *formatter,
                    et_error *error);
 void et_logger_give_back(et_logger *logger, et_logger_list *list);
 
-/* "name: mean (±deviation); ..." of what was sorted. */
+/* "name: mean (±deviation); ..." of the sorted metrics. */
 void et_logger_print(const et_logger_list *list, const et_metric_formatter *formatter,
                      et_strbuf *out);
 

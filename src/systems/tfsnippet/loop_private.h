@@ -84,10 +84,10 @@ struct et_loop {
     et_metric_formatter formatter;
     et_arena arena;
     et_params *params;
-    et_group *group; /* what is trained of what was given */
+    et_group *group; /* the trained parameters of the given ones */
     et_state *state;
     et_event_source *events;
-    et_run *run;       /* from begin to end; NULL else */
+    et_run *run;       /* from begin to end; otherwise NULL */
     et_sink *writer;   /* of the run or borrowed; NULL: none */
     et_patterns *skip; /* names that are not written; NULL: none */
     et_error error;    /* the first failure */
@@ -112,7 +112,7 @@ struct et_loop {
 
 /* ---- doors.c ---- */
 
-/* Whether a call may go on: between begin and end, nothing has failed. */
+/* Whether a call may continue: between begin and end, without an earlier failure. */
 int et_loop_ready(et_loop *loop);
 /* The same in an epoch. */
 int et_loop_ready_in_epoch(et_loop *loop);
@@ -120,7 +120,7 @@ int et_loop_ready_in_epoch(et_loop *loop);
 /* ET_EUSAGE while an event is fired, or what has failed before. */
 int et_loop_refuse_in_handler(et_loop *loop);
 
-/* Fires an event that tells `event`, whose loop is filled in. */
+/* Fires an event with `event` as `what`; sets its loop. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
 /* The same of a trainer's or an evaluator's own events: the loop is neither left nor advanced in
  * their handlers either. */
@@ -134,16 +134,16 @@ void et_loop_print(et_loop *loop, const char *text);
 
 /* ---- resumes.c ---- */
 
-/* Hangs all that is the loop's own on its tree, and what its trainers have told. */
+/* Attaches the loop's own state, and that of its trainers. */
 int et_loop_add_parts(et_loop *loop, et_error *error);
-/* A trainer's optimizer, which hangs on the tree when the loop begins if it does not yet; until it
- * is forgotten. ET_ECONFIG: the loop has begun, and saves without it. */
+/* Notes a trainer's optimizer, which is attached when the loop begins, if it was not; until it is
+ * forgotten. ET_ECONFIG: the loop has begun, and saves without the optimizer. */
 int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error);
 void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer);
 
 /* ---- steps.c ---- */
 
-/* Ends what is open without its events, at the end of the loop. */
+/* Ends an open step and epoch without their events, at the end of the loop. */
 void et_loop_end_open(et_loop *loop);
 
 /* ---- collect.c ---- */
@@ -164,10 +164,10 @@ int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error);
 
 /* ---- stopping.c ---- */
 
-/* Whether what is better by its name is larger. */
+/* Whether larger values are better, judged by the name. */
 bool et_loop_larger_by_name(const char *name);
 int et_loop_note_valid(et_loop *loop, double value);
-/* What the run has as the best: best and best_step. */
+/* Reads best and best_step from the run. */
 void et_loop_read_best(et_loop *loop);
 /* The best parameters back, at a clean end. */
 int et_loop_take_best(et_loop *loop, et_error *error);

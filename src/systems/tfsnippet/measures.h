@@ -9,13 +9,13 @@ typedef struct et_measures {
     et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
     const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
     et_loop_metric *metrics; /* [count]; names owned */
-    et_loop_metric *given;   /* [count]: those that have a value, by et_measures_read */
+    et_loop_metric *given;   /* [count]: the measures with a value, from et_measures_read */
     int *place;              /* [count]: in the pass; -1: the sum of its losses */
     int count;
 } et_measures;
 
-/* pass, where there is one, is prepared. unnamed: what a metric without a name is called; NULL:
- * each has one. ET_ECONFIG: it has not, or the pass has no such measure. */
+/* pass, if there is one, is prepared. unnamed: the name of a metric without a name; NULL: every
+ * metric has a name. ET_ECONFIG: a name is missing, or the pass has no such measure. */
 int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure *list, int count,
                      const char *unnamed, et_error *error);
 void et_measures_release(et_measures *measures);
@@ -24,7 +24,7 @@ void et_measures_release(et_measures *measures);
  * counted. */
 bool et_measures_value(const et_measures *measures, int i, double *value);
 
-/* All that have a value, into given; how many. */
+/* Reads all measures with a value into given; returns their number. */
 int et_measures_read(et_measures *measures);
 
 #endif
