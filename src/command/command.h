@@ -41,7 +41,8 @@ ET_COMMAND_NAMED(completion);
 
 #define ET_COMMANDS_MAX 64
 
-/* What a program has: the general commands and those of its kinds; of one name the first counts. */
+/* The commands of a program: the general ones and those of its kinds; of equal names the first is
+ * used. */
 typedef struct et_commands {
     const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
     size_t count;
@@ -49,36 +50,36 @@ typedef struct et_commands {
 
 et_commands et_commands_of(const et_program *program);
 
-/* NULL: there is none of that name. */
+/* NULL: no command has this name. */
 const et_command *et_commands_find(const et_commands *all, const char *name);
 
 /* The command of a name for runs of a kind; NULL: they have none. */
 const et_command *et_command_of(const et_program *program, const et_task_kind *kind,
                                 const char *name);
 
-/* Runs the command of a row, or that of a group which the first word names: its words are parsed by
- * its usage, whose struct is call->options then; help that they ask for is printed in its place. */
+/* Runs the command of a row, or the one of a group that the first word names. Its words are parsed
+ * by its usage into call->options; if they ask for help, help is printed instead. */
 int et_command_run(const et_command *row, const et_call *call, et_error *error);
 
 /* Whether the command has an option that is given in a way, such as ET_OPTION_WAY_TASK. */
 bool et_command_has(const et_command *row, et_option_way way);
 
-/* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
+/* Exit code of an interrupted command that can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
 
 /* signals.c. A stop is SIGINT, SIGTERM, SIGHUP (unless it was ignored when the program began) or
- * SIGXCPU. Once et_watch_signals was called it sets the first flag, and says at once that it was
- * heard; SIGINT and SIGTERM a second after it or later end the process. SIGUSR1 sets the other.
- * erase_bar (static) takes away a progress bar that may stand in the terminal's last line; quiet:
- * nothing is said, as another process says it. */
+ * SIGXCPU. After et_watch_signals, a stop sets the first flag and prints a line at once; SIGINT and
+ * SIGTERM a second after it or later end the process. SIGUSR1 sets the other flag. erase_bar
+ * (static) removes a progress bar from the terminal's last line; quiet: prints nothing, because
+ * another process does. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 void et_watch_signals(const char *erase_bar, bool quiet);
 
 /* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
 void et_watch_stops(void);
 
-/* The same for a command that serves: text (static) is said when a stop is heard, and calls that
- * wait return. Who goes away while something is sent to them ends nothing. */
+/* The same for a command that serves: text (static) is printed at a stop, and waiting calls return.
+ * A client that disconnects while data are sent ends nothing. */
 void et_watch_stops_of_server(const char *text);
 
 /* The same for a command that reads standard input: a stop also ends that. SIGUSR1 is left as it
@@ -90,17 +91,18 @@ void et_watch_signals_and_input(void);
  * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
-/* messages.c. One line on standard error, once: error's text is empty from then on. What a command
- * fails with is told so by main; one that has to say it sooner calls this. */
+/* messages.c. Prints an error as one line on standard error, once: error's text is empty
+ * afterwards. main prints the error of a command; a command that must print it earlier calls
+ * this. */
 void et_tell_failure(const et_program *program, int status, et_error *error);
 
-/* The library's warnings go to standard error, above a progress bar if there is one, else behind
- * the program's name. The bar must outlive this, or be replaced by NULL first. */
+/* Sends the library's warnings to standard error, above a progress bar if there is one, else after
+ * the program's name. The bar must outlive this, or first be replaced by NULL. */
 struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
 
-/* The same where nothing else is shown (--quiet): the progress has no descriptor, and its copy gets
- * them too. Borrowed. */
+/* The same with --quiet, when nothing else is printed: the progress has no descriptor, and its copy
+ * gets the warnings too. Borrowed. */
 typedef struct et_quiet_log {
     const et_program *program;
     struct et_progress *progress;

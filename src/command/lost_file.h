@@ -4,14 +4,14 @@
 #ifndef ETUDE_COMMAND_LOST_FILE_H
 #define ETUDE_COMMAND_LOST_FILE_H
 
-/* From here on such a SIGBUS is a line on standard error behind the program's name (kept), with
- * exit code 3; any other ends the process as the system has it. */
+/* From here on such a SIGBUS prints a line on standard error after the program's name (kept), with
+ * exit code 3; any other SIGBUS ends the process as usual. */
 void et_tell_lost_files(const char *program);
 
-/* A file that is replaced then, since nothing else can be done any more: before, the time in
- * seconds since 1970, between, the message as JSON has it in quotes, behind. */
+/* A file that the handler replaces, because nothing else is possible then. Contents: before, the
+ * time in seconds since 1970, between, the message in JSON quotes, behind. */
 typedef struct et_lost_report {
-    const char *path, *temporary; /* temporary: a name beside it */
+    const char *path, *temporary; /* temporary: a name in the same folder */
     const char *before, *between, *behind;
 } et_lost_report;
 

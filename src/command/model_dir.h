@@ -17,7 +17,7 @@
 #include <etude/experiment.h>
 
 typedef struct et_model_dir {
-    const et_task_kind *kind; /* whose run it is; its files go and are swept as well */
+    const et_task_kind *kind; /* kind of the run; its files are removed and swept as well */
     const char *path;         /* borrowed */
     int lock;                 /* -1: not held */
     bool fresh;               /* nothing was in it */
@@ -44,12 +44,12 @@ void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first);
  * was empty or not there has no checkpoint, and no more steps than until the first log. */
 bool et_model_dir_begins(const et_model_dir *dir, int64_t step);
 
-/* For an end of the process that nobody can stop: what a start that is under way has made goes.
- * Takes no memory, and may be called by any thread. */
+/* For an end of the process that cannot be stopped: removes what a running start has made.
+ * Allocates nothing; any thread may call it. */
 void et_model_dir_abandon(void);
 
-/* Gives the lock back; take_back: what a start made in a fresh directory goes. One that was not
- * opened is fine. */
+/* Releases the lock. take_back: removes what a start made in a fresh directory. A directory that
+ * was not opened is allowed. */
 void et_model_dir_close(et_model_dir *dir, bool take_back);
 
 #endif

@@ -9,15 +9,16 @@
 
 typedef struct et_named_run {
     const et_task_kind
-        *kind;        /* of the run, or of its task; NULL: none is named, or none is there */
-    const char *run;  /* behind --model-dir, or else the first word that is one; or NULL */
-    const char *task; /* behind --task; NULL: it is not given */
+        *kind;        /* of the run, or of its task; NULL: no run is named, or it does not exist */
+    const char *run;  /* after --model-dir, else the first word that is a run; or NULL */
+    const char *task; /* after --task; NULL: not given */
     bool of_task;     /* kind is the task's */
 } et_named_run;
 
 et_named_run et_run_named(const et_call *call);
 
-/* Whose experiment the line names by --experiment; NULL: it names none that there is. */
+/* The kind of the experiment that the line names with --experiment; NULL: no existing experiment is
+ * named. */
 const et_task_kind *et_kind_named(const et_call *call);
 
 #endif

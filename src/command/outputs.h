@@ -17,7 +17,7 @@
 
 #include <etude/command.h>
 
-/* A file that is there. */
+/* An existing file. */
 typedef struct et_output_file {
     char *name; /* as typed, or "standard input"; owned */
     dev_t device;
@@ -25,9 +25,9 @@ typedef struct et_output_file {
 } et_output_file;
 
 typedef struct et_outputs {
-    const et_program *program; /* whose runs have files of their own */
-    const char *run;       /* a directory that is a run's though there is none in it yet, or NULL */
-    et_output_file *files; /* owned: what is read */
+    const et_program *program; /* the kinds whose runs have files */
+    const char *run;       /* a directory that counts as a run's even if it has none yet, or NULL */
+    et_output_file *files; /* owned: input files */
     size_t count, capacity;
     bool failed;         /* there was no memory for one: check tells */
     const char *written; /* the output that was checked before, or NULL */
@@ -36,7 +36,7 @@ typedef struct et_outputs {
 /* The command reads that file. NULL, or not there: nothing is noted. */
 void et_outputs_read(et_outputs *outputs, const char *path);
 
-/* The command reads what a kind's settings name. */
+/* Adds the files that a kind's settings name as inputs. */
 void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, const void *options);
 
 /* The command reads a trained model: --model-dir and --checkpoint, or NULL. */

@@ -11,7 +11,7 @@
 /* For people; \n and \t stay. */
 void et_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same; on a terminal lines are broken between words where they are too long. */
+/* The same; on a terminal long lines are broken between words. */
 void et_print_lines(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same of a text of any length; needs no memory. */

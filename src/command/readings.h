@@ -36,11 +36,11 @@ int et_readings_open(et_readings *readings, const char *directory, et_error *err
 /* Values of a step that is later than the last. */
 int et_readings_add(et_readings *readings, int64_t step, const et_value *values, et_error *error);
 
-/* One that was not opened is fine. */
+/* Readings that were not opened are allowed. */
 int et_readings_close(et_readings *readings, et_error *error);
 
-/* The last line of a run's own metrics.jsonl that has a dict of that name: a copy of it in arena,
- * without what the clock said and notes for people. ET_ENOTFOUND: there is none. */
+/* A copy in arena of the last line of a run's metrics.jsonl with a dict of this name, without
+ * values that depend on the clock and notes. ET_ENOTFOUND: no such line. */
 int et_readings_last_of(et_value **values, const char *path, const char *name, et_arena *arena,
                         et_error *error);
 

@@ -24,7 +24,7 @@
 #define ET_OPTION_JSON(type, member)                                                               \
     ET_OPTION_FLAG(type, member, "json", "print the results as a JSON object")
 
-/* Flushed. ET_ENOMEM also where it is not whole. */
+/* Prints and flushes. ET_ENOMEM also if results are incomplete. */
 int et_results_print(const et_value *results, et_error *error);
 
 #endif

@@ -25,10 +25,10 @@
 #include "base/text/strbuf.h"
 #include "command/lost_file.h"
 
-/* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first; of more than
- * ET_SESSIONS_MAX the first stays and the last ones. A session has these keys and "version",
- * "command" (its words), "directory" (where it was typed), "host", "cpu", "process"; with
- * "ended" also "error", unless it is done. */
+/* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first. With more
+ * than ET_SESSIONS_MAX sessions, the first and the last ones stay. A session has the keys below and
+ * "version", "command" (its words), "directory" (of the call), "host", "cpu", "process"; with
+ * "ended" also "error", unless it succeeded. */
 #define ET_SESSION_FORMAT    "etude-run-1"
 #define ET_SESSIONS_MAX      1000
 #define ET_SESSION_DIRECTORY "directory"
@@ -44,7 +44,7 @@
 #define ET_SESSION_MEMORY     "memory"      /* bytes planned */
 #define ET_SESSION_THREADS    "threads"
 
-/* What a session is about. */
+/* The subject of a session. */
 typedef struct et_session_facts {
     const et_value *settings; /* all of the run (et_experiment_tree), borrowed until the end; NULL:
                                  no memory for them */
@@ -57,10 +57,10 @@ struct et_events;
 struct et_progress;
 
 typedef struct et_session {
-    struct et_progress *progress; /* whose lines are copied; NULL: not open */
+    struct et_progress *progress; /* copies its lines; NULL: not open */
     char *log, *info;             /* paths; NULL: not begun */
     et_strbuf kept;               /* lines of before */
-    time_t opened;                /* when the first of them may have been said */
+    time_t opened;                /* earliest time of its lines */
     int lost;                     /* errno of the first line that could not be written; 0: none */
     const et_call *call;          /* as given to begin, all three */
     const char *model_dir;
@@ -68,7 +68,7 @@ typedef struct et_session {
     pthread_t writer;         /* of the begin; has all below, until the end */
     bool writes;              /* it was started */
     et_arena *arena;          /* of tree; owned */
-    et_value *tree, *own;     /* all of info.json, and the session in it; NULL: none is kept */
+    et_value *tree, *own;     /* all of info.json, and the session in it; NULL: none */
     struct et_events *shown;  /* settings for TensorBoard, on the disk when it ends; or NULL */
     et_lost_report lost_file; /* info.json, should a file be lost; in arena */
 } et_session;
@@ -78,14 +78,14 @@ typedef struct et_session {
         .kept = ET_STRBUF_INIT                                                                     \
     }
 
-/* progress is borrowed until the end, and so are call and model_dir. session stays where it is. */
+/* progress is borrowed until the end, and so are call and model_dir. session must not move. */
 void et_session_open(et_session *session, struct et_progress *progress);
 
 void et_session_begin(et_session *session, const et_call *call, const char *model_dir,
                       const et_session_facts *facts);
 
-/* status, error: of the work, and left alone. One that was not begun leaves nothing; one that was
- * not opened is fine. */
+/* status, error: of the work, not changed. A session that was not begun leaves nothing; one that
+ * was not opened is allowed. */
 void et_session_end(et_session *session, int64_t last_step, int status, const et_error *error);
 
 /* The step with which the last session of a run was done, early or not; -1: it was not, or nobody

@@ -64,7 +64,7 @@ typedef struct et_option_task {
     ET_OPTION_ROW(type, member, et_option_task, STRING, TASK, "task", "NAME",                      \
                   "which task, for a run of several tasks")
 
-/* Not the averaged weights, where a run has them. */
+/* Use the trained weights even if a run has averaged weights. */
 #define ET_OPTION_LIVE_WEIGHTS(type, member)                                                       \
     ET_OPTION_FLAG(type, member, "live-weights",                                                   \
                    "use the trained weights, not their moving average")
@@ -89,7 +89,7 @@ extern const char *const et_option_precisions[];
     }
 extern const et_option et_option_processors[];
 
-/* An option of another system, whose value must be "" here; why: the reason. */
+/* An option of another system, whose value must be "" in Etude; why: the reason. */
 #define ET_OPTION_NONE(name_, value_, why)                                                         \
     {                                                                                              \
         .field = ET_FIELD_ONLY(name_, "null", why), .value = (value_)                              \
@@ -104,7 +104,7 @@ typedef struct et_option_slot {
     void *member;      /* NULL: none */
     const char *value; /* name of its value; NULL: it takes none */
     const char *help;  /* one line */
-    int most, least;   /* WORDS, FILES: words of one use; least: unless the first is alone */
+    int most, least;   /* WORDS, FILES: words of one use; least: unless the first is the only one */
     bool files;        /* words after the first must be files */
     const char *alone; /* endings of a first word that needs no second; NULL: none */
     const char *plain; /* WORD: the word that filled it; NULL: none */
@@ -131,9 +131,9 @@ int et_command_line_open(et_command_line *out, const et_usage *usage, void *opti
  * has no such task. */
 int et_command_line_parse(et_command_line *line, et_error *error);
 
-/* What the last word of a line may be. The word may be unfinished. */
+/* The possible values of the last word of a line. The word may be unfinished. */
 typedef struct et_option_place {
-    const et_option_slot *slot;  /* the option whose value it is; NULL: none */
+    const et_option_slot *slot;  /* the option of this value; NULL: none */
     bool more;                   /* it may also be a plain word */
     const char *text;            /* the value within the word: after "=", or the whole word */
     int nth;                     /* number of the word in that use of the option, from 0 */
@@ -145,7 +145,7 @@ typedef struct et_option_place {
 /* Parses the words before the last one and ignores mistakes. The call has at least one word. */
 void et_command_line_place(et_command_line *line, et_option_place *place);
 
-/* NULL: there is no option of that name or alias. */
+/* NULL: no option has this name or alias. */
 et_option_slot *et_command_line_find(const et_command_line *line, const char *name, size_t length);
 
 /* Whether a row is a word, not an option. */
@@ -185,7 +185,7 @@ et_option_name et_option_typed(const et_option *row);
 
 /* ---- help ---- */
 
-/* Usage, what the command does, an example and the options. */
+/* Prints usage, description, an example and the options. */
 void et_command_line_help(FILE *to, const et_command_line *line, const et_usage *usage);
 
 /* The example with the program's experiment and data, in arena; NULL: no memory. */

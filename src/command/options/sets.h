@@ -25,8 +25,8 @@ typedef struct et_option_settings {
 /* Of every kind of task: --steps, --seed, ... */
 extern const et_option et_option_general[];
 
-/* The experiment for the data that is named: of the kind that has all options which are given and
- * whose files are named so. NULL: no data is named, or its kind is not known. */
+/* The experiment for the named data: of the kind that has all given options and the endings of the
+ * files. NULL: no data are named, or no kind fits. */
 const char *et_option_settings_experiment(const et_option_settings *settings,
                                           const et_program *program);
 

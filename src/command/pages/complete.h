@@ -4,8 +4,8 @@
 
 #include <etude/command.h>
 
-/* Prints candidates for the last of the words that follow the program's name. A line is a word,
- * then a tab and what the word is, if that is known. ET_ENOMEM. */
+/* Prints candidates for the last word after the program's name. A line is a word, then a tab and
+ * its description, if it has one. ET_ENOMEM. */
 int et_complete(const et_program *program, int argc, char **argv, et_error *error);
 
 #endif

@@ -13,17 +13,17 @@
 
 typedef struct et_offers {
     const et_program *program;
-    const et_task_kind *kind; /* whose settings are offered; NULL: those of all kinds */
-    et_strbuf text;           /* a line for each: the word, a tab, what it is */
-    et_map known;             /* words that are there */
+    const et_task_kind *kind; /* whose settings are offered; NULL: all kinds */
+    et_strbuf text;           /* one line each: word, tab, description */
+    et_map known;             /* words that are in text */
 } et_offers;
 
-/* Adds before and word, if word begins with typed. help: what the word is; NULL: not known. */
+/* Adds before and word, if word begins with typed. help: description of the word; NULL: none. */
 void et_offers_add(et_offers *offers, const char *before, const char *typed, const char *word,
                    const char *help);
 
-/* Adds what a value may be, by word nth of its name. choice: a small word is a candidate even if it
- * is the only one. */
+/* Adds the possible values for word nth of a value's name. choice: a small word is a candidate even
+ * if it is the only one. */
 void et_offers_add_value(et_offers *offers, const char *before, const char *typed,
                          const char *called, int nth, bool choice);
 

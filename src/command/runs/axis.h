@@ -17,8 +17,8 @@ typedef struct et_axis {
     int count;
 } et_axis;
 
-/* low <= high, finite, above 0 if log. One value alone gets room on both sides. most_ticks: where
- * it is 4 or more, there are at least 4 ticks, also if the next smaller step gives more than
+/* low <= high, finite, above 0 if log. A single value gets space on both sides. most_ticks: if it
+ * is 4 or more, there are at least 4 ticks, even if the next smaller step gives more than
  * most_ticks. */
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks);
 

@@ -29,14 +29,14 @@ typedef struct et_chart {
     const char *title, *x_label;  /* NULL: none */
     const et_chart_curve *curves; /* [count] */
     size_t count;
-    bool log;  /* y is logarithmic: what is not above 0 is a gap */
+    bool log;  /* y is logarithmic: values not above 0 are gaps */
     bool time; /* x is seconds, and shown as times */
 } et_chart;
 
 typedef struct et_chart_text_style {
     int width;  /* columns of all of it, ET_CHART_TEXT_WIDTH_MIN or more */
     int height; /* lines of the plot itself, without title, axis and legend */
-    bool color; /* ANSI colours; without them curves have letters where there are several */
+    bool color; /* ANSI colours; without them, several curves have letters */
     bool ascii; /* no characters outside of ASCII */
 } et_chart_text_style;
 
@@ -57,7 +57,7 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
  * ET_EDATA as above. */
 int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, et_error *error);
 
-/* Values from 0 to 1 in cells, the darker the larger, with words beside the rows and above the
+/* Values from 0 to 1 in cells, darker for larger values, with words at the rows and above the
  * columns. */
 typedef struct et_chart_heat {
     const char *title;                        /* NULL: none */
@@ -68,10 +68,10 @@ typedef struct et_chart_heat {
 
 #define ET_CHART_HEAT_MAX 300
 
-/* Appends a whole SVG document, as et_chart_svg. ET_EDATA: there are none, or too many cells. */
+/* Appends a whole SVG document, as et_chart_svg. ET_EDATA: no cells, or too many. */
 int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error);
 
-/* The style of a picture: of text, of what has the class title, and more rules. */
+/* Appends the style of a picture: of text, of elements with the class title, and more rules. */
 void et_chart_append_style(et_strbuf *out, const char *more);
 
 /* Escaped, for text and attributes of SVG. */

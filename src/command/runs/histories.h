@@ -15,25 +15,25 @@
 typedef struct et_histories {
     et_history **items; /* [count], owned */
     size_t count, capacity;
-    int damaged; /* runs of which a file was at fault: what could be read is there */
-    bool alike;  /* all that have logged anything choose their best by the same metric */
+    int damaged;                     /* runs with a damaged file: the readable part is there */
+    bool alike;                      /* all runs with logs choose their best by the same metric */
     struct et_histories_file *files; /* [count] what tells the directories apart; owned */
     size_t file_capacity;
 } et_histories;
 
-/* Those of the runs that words name, in that order; of a directory that is none, all runs below it.
- * A run named twice is there once. Faults in a run's files are warnings. ET_ENOTFOUND: a word names
- * no run. */
+/* Opens the runs that words name, in that order; for a directory that is not a run, all runs below
+ * it. A run that is named twice is opened once. Damaged files of a run are warnings. ET_ENOTFOUND:
+ * a word names no run. */
 int et_histories_open(et_histories *all, const et_strings *words, et_error *error);
 
 void et_histories_close(et_histories *all); /* zeros are fine */
 
-/* What is looked at in a run without a name: what its best is chosen by, where all that keep a best
- * choose by the same, else its loss. NULL: it has logged nothing. */
+/* The series to show without a name: the metric of the best, if all runs with a best use the same
+ * one, else the loss. NULL: the run has no logs. */
 const et_history_series *et_histories_usual(const et_histories *all, size_t run);
 
-/* Whether any run has a metric of that name (et_history_match); a warning names those that have
- * none. ET_EDATA names the nearest and lists what there is. */
+/* Checks that some run has a metric with this name (et_history_match); a warning names the runs
+ * without it. ET_EDATA: the error suggests the nearest name and lists the others. */
 int et_histories_check_metric(const et_histories *all, const char *word, et_error *error);
 
 #endif

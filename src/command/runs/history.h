@@ -46,7 +46,7 @@ typedef struct et_history_series {
     size_t count, capacity;
 } et_history_series;
 
-/* To be read only; everything is valid until update or close, but for model_dir. */
+/* Read only; everything except model_dir is valid until update or close. */
 typedef struct et_history {
     char *model_dir;           /* as it was opened */
     et_history_series *series; /* [count] in the order in which their names came; update adds at the
@@ -55,38 +55,39 @@ typedef struct et_history {
     int64_t lines;                /* of metrics.jsonl, whole ones */
     int64_t step;                 /* largest that was logged; -1: none */
     double first_wall, last_wall; /* of the run's own lines; NaN: none */
-    const et_value *settings;     /* params.yaml; NULL: there is none */
-    const et_value *info;         /* info.json (session.h); NULL: there is none */
+    const et_value *settings;     /* params.yaml; NULL: no such file */
+    const et_value *info;         /* info.json (session.h); NULL: no such file */
     struct et_history_files *files;
 } et_history;
 
 /* Whether there is a run: a directory with metrics.jsonl or params.yaml. */
 bool et_history_is_run(const char *directory);
 
-/* Reads all there is. ET_ENOTFOUND: no run there; *out is NULL. Where a file of a run is at fault
- * *out has what could be read, and is to be closed as well. */
+/* Reads everything. ET_ENOTFOUND: no run there; *out is NULL. If a file of a run is damaged, *out
+ * has the readable part, and must be closed as well. */
 int et_history_open(et_history **out, const char *model_dir, et_error *error);
 /* The same of a run that strangers may write to: its files count as far as they lie below root
  * (et_file_read_below), also at updates. */
 int et_history_open_below(et_history **out, const char *model_dir, const char *root,
                           et_error *error);
 
-/* Reads what came since. *anew: a log was cut off (the run was resumed or has gone back to a
- * checkpoint) or replaced, and everything was read again. On failure what was read stays; the next
- * call tries again. */
+/* Reads new lines. *anew: a log was cut off (the run was resumed or has gone back to a checkpoint)
+ * or replaced, and everything was read again. On failure earlier results stay; the next call tries
+ * again. */
 int et_history_update(et_history *history, bool *anew, et_error *error);
 
 void et_history_close(et_history *history); /* NULL allowed */
 
-/* What it was opened below; NULL: anywhere. */
+/* The directory below which it was opened; NULL: any. */
 const char *et_history_root(const et_history *history);
 
-/* NULL: there is none of that name. */
+/* NULL: no series has this name. */
 const et_history_series *et_history_find(const et_history *history, const char *name);
 
-/* Those that a word of a person's means, a slash or a bar as good as a dot: the one of that name;
- * else those whose name ends so behind one (validation_loss); else those that do without
- * "training_", "validation_" there (loss, which is two). How many; at most `most` go to out. */
+/* Series for a name from a user; a slash or a bar counts as a dot. The series with that name; else
+ * those whose names end with it after a dot (validation_loss); else those that do so without
+ * "training_" and "validation_" (loss, which gives two). Returns their number; at most `most` go to
+ * out. */
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 
@@ -95,7 +96,7 @@ size_t et_history_match(const et_history *history, const char *word, const et_hi
  * no memory. */
 char *et_history_label(const et_history_series *series);
 
-/* ---- what it comes to ---- */
+/* ---- facts ---- */
 
 /* A setting by its dotted path, NULL: not known. */
 const et_value *et_history_setting(const et_history *history, const char *path);
@@ -110,8 +111,8 @@ typedef struct et_history_best {
 } et_history_best;
 et_history_best et_history_best_of(const et_history *history);
 
-/* Whether lower values are better, by what is in a name: loss, nll, error, perplexity, seconds and
- * the like. What the run says of its best metric counts before that. */
+/* Whether lower values are better, judged by parts of the name: loss, nll, error, perplexity,
+ * seconds and similar ones. The run's own statement about its best metric has priority. */
 bool et_history_is_lower_better(const et_history *history, const et_history_series *series);
 
 /* Whether a series before it is the same measure of the same data and has the same numbers, as a
@@ -121,7 +122,7 @@ bool et_history_repeats(const et_history *history, const et_history_series *seri
 /* The point with the best value, the first of equals; NULL: no value is a number. */
 const et_history_point *et_history_extreme(const et_history_series *series, bool lower);
 
-/* The loss of training, or else the first of the series; NULL: nothing was logged. */
+/* The training loss, or else the first series; NULL: no logs. */
 const et_history_series *et_history_loss(const et_history *history);
 
 /* Steps done: the largest that was logged, that the last session began or ended with, or that there
@@ -135,11 +136,11 @@ int64_t et_history_steps(const et_history *history);
  * below; NaN: no epochs are logged. */
 double et_history_steps_per_epoch(const et_history *history);
 
-/* How long the run has worked until `wall`, pauses between sessions left out; where no sessions
- * were kept, since its first log. NaN: not known. */
+/* The run's working time until `wall`, without pauses between sessions; without sessions, the time
+ * since its first log. NaN: unknown. */
 double et_history_seconds(const et_history *history, double wall);
 
-/* The same of all of it: to now while it runs, else to its last sign of life. */
+/* The same for the whole run: until now while it runs, else until its last sign of life. */
 double et_history_seconds_in_all(const et_history *history);
 
 /* How the run is. */
@@ -155,8 +156,8 @@ typedef enum et_history_state {
 et_history_state et_history_state_of(const et_history *history);
 const char *et_history_state_name(et_history_state state); /* "running"; "" of UNKNOWN; static */
 
-/* Adds what is known: "run", "state", "step", "steps", "seconds", and as "best" metric, value and
- * step of best, whose series is NULL or whose step is negative where there is none. */
+/* Adds the known facts: "run", "state", "step", "steps", "seconds", and as "best" metric, value and
+ * step of best; its series is NULL or its step negative if there is none. */
 void et_history_describe(const et_history *history, const et_history_best *best, et_value *dict);
 
 #endif

@@ -16,16 +16,16 @@
 #include <etude/error.h>
 
 typedef struct et_run_list {
-    char **items; /* [count] paths that begin as what was named does; owned */
+    char **items; /* [count] paths that begin like the given ones; owned */
     size_t count, capacity;
-    bool quiet; /* nothing is said of what is passed over */
+    bool quiet; /* skipped folders are not reported */
 } et_run_list;
 
 #define ET_RUN_LIST_MAX   100000 /* runs; ET_EDATA above */
-#define ET_RUN_LIST_DEPTH 16     /* folders below what was named */
+#define ET_RUN_LIST_DEPTH 16     /* levels of folders below the given directory */
 
-/* Adds directory itself, if it is a run, and what is below it, by name; none is no error.
- * ET_ENOTFOUND: no such directory. What may not be read below it is passed over, with a warning. */
+/* Adds directory, if it is a run, and the runs below it, by name; no run is no error. Unreadable
+ * folders are skipped with a warning. ET_ENOTFOUND: no such directory. */
 int et_run_list_add(et_run_list *list, const char *directory, et_error *error);
 
 void et_run_list_release(et_run_list *list);

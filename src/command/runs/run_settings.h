@@ -16,8 +16,8 @@
 typedef struct et_run_settings {
     const char **names;  /* [count] in the order in which runs have them */
     const char **values; /* [count, runs] as text; NULL: the run has none */
-    bool *differs;       /* [count] two runs have other values, or one has it and another has not;
-                            runs whose settings are not known aside */
+    bool *differs;       /* [count] two runs have different values, or only one of them has a value;
+                            runs with unknown settings are ignored */
     size_t count, runs, name_capacity, value_capacity;
     et_arena arena;
     et_map index;
@@ -29,7 +29,7 @@ void et_run_settings_close(et_run_settings *settings);
 /* NULL: the run has none of it. */
 const char *et_run_settings_value(const et_run_settings *settings, size_t name, size_t run);
 
-/* What a table calls it: as little of its end, from a dot on, as no other that differs ends in. */
+/* The name for a table: the shortest end, from a dot on, that no other differing setting has. */
 const char *et_run_settings_head(const et_run_settings *settings, size_t name);
 
 #endif

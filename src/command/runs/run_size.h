@@ -4,8 +4,8 @@
 
 #include "command/runs/history.h"
 
-/* Numbers in the model: as its last session has it, or else the head of the newest checkpoint that
- * is there; 0: not known. */
+/* Parameters of the model, from the last session, or else from the head of the newest existing
+ * checkpoint; 0: unknown. */
 int64_t et_run_parameters(const et_history *history);
 
 #endif

@@ -19,19 +19,19 @@
 #include "systems/modelgarden/experiment.h"
 
 typedef struct et_initial {
-    const char *from; /* as typed; NULL: there is none, and nothing is done */
+    const char *from; /* as typed; NULL: not given, and the functions do nothing */
     const char
         *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
     const char *run;   /* the run or export that it is of, a directory or one file; NULL: none */
     const char *taken; /* files of the run that are used, for people; NULL: none */
-    bool settings;     /* the run's settings are where this one began */
+    bool settings;     /* this run begins with the run's settings */
     bool unset;        /* the kind has no setting for the checkpoint */
 } et_initial;
 
-/* ET_ENOTFOUND: there is no such file, or a run without a checkpoint. */
+/* ET_ENOTFOUND: no such file, or a run without a checkpoint. */
 int et_initial_find(et_initial *initial, et_arena *arena, et_error *error);
 
-/* The run's settings. ET_EUSAGE: the weights are of no run, so there are none. */
+/* Uses the run's settings. ET_EUSAGE: the weights belong to no run, so there are no settings. */
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error);
 

@@ -19,8 +19,8 @@ typedef struct et_pace {
     const char *unit; /* NULL: the trainer has none */
 } et_pace;
 
-/* Of at most `most` steps of a trainer that was started. comm: the ranks that train together, each
- * of which measures its own steps; NULL: this process alone. ET_EINTERRUPTED: *stop was set. */
+/* Measures at most `most` steps of a started trainer. comm: the ranks that train together; each
+ * measures its own steps. NULL: this process alone. ET_EINTERRUPTED: *stop was set. */
 int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t most,
                     const volatile sig_atomic_t *stop, et_error *error);
 

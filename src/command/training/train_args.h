@@ -25,14 +25,14 @@ typedef enum et_train_mode {
 
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
-    char new_run[256];                  /* where model_dir is, if it is not given */
+    char new_run[256];                  /* model_dir, if it is not given */
     const char *mode_name;              /* NULL: not given */
-    const char *init;                   /* whose weights it begins with; NULL: drawn */
+    const char *init;                   /* source of the initial weights; NULL: random */
     et_train_mode mode;
     et_strings config, set;      /* in the order given, which is the order applied */
     et_option_settings settings; /* between them */
     bool accept_changes, verbose, quiet, dry_run, json;
-    bool async;               /* saves run beside training */
+    bool async;               /* saves run in the background */
     bool distributed;         /* by the roles of a cluster that is started here: of so many */
     int64_t workers, servers; /* 0: not given */
     const char *keys;         /* of a cluster in TF_CONFIG */
@@ -48,7 +48,7 @@ extern const et_usage et_usage_train;
 /* What parsing leaves open: the mode, the run's name, what does not go together. */
 int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error);
 
-/* Whether a run is there already. */
+/* Whether the run exists already. */
 bool et_train_finds_run(const et_train_args *args);
 /* Whether it has a checkpoint by now. */
 bool et_train_finds_weights(const et_train_args *args);
@@ -57,17 +57,17 @@ bool et_train_finds_weights(const et_train_args *args);
  * come to. */
 int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                       const et_program *program, et_arena *arena, et_error *error);
-/* Checks them as a whole, since one setting may be right only beside another, and locks them. */
+/* Checks all settings together, because one may depend on another, and locks them. */
 int et_train_settle(et_experiment *experiment, et_error *error);
 /* Both. */
 int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error);
 
-/* auto becomes bfloat16 on a CPU that has products of it, once: the run keeps it in its settings,
- * so it goes on with the same type on another machine. Whether it is bfloat16. */
+/* Replaces auto by bfloat16 on a CPU with products of bfloat16, once: the run's settings keep the
+ * result, so it resumes with the same type on another machine. Returns whether it is bfloat16. */
 bool et_train_resolve_precision(et_experiment *experiment);
 
-/* What the settings leave open becomes what the run that is there has. */
+/* Settings that are not given get the values of the existing run. */
 int et_train_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                    et_error *error);
 

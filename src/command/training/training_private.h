@@ -28,26 +28,26 @@ typedef struct et_training {
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open, and there is a run to keep */
     const et_train_args *args;
-    et_comm *comm;              /* the ranks that train together; this process alone, mostly */
+    et_comm *comm;              /* the ranks that train together; usually only this process */
     et_experiment experiment;   /* all settings; refers to texts in arena */
-    et_initial initial;         /* whose weights it begins with */
+    et_initial initial;         /* its initial weights */
     et_recipe_amounts amounts;  /* by which the experiment's recipe has chosen; zeros: it has not */
     double step_seconds;        /* as measured for the length of the run; 0: not measured */
     et_privacy_options privacy; /* a copy of those of the settings */
     et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
-    et_identity kept;           /* of the newest checkpoint that is there */
-    et_value *identity;         /* of those that this training makes */
-    et_progress *progress;      /* on standard error; nowhere where it is to be quiet */
+    et_identity kept;           /* of the newest existing checkpoint */
+    et_value *identity;         /* of this training's checkpoints */
+    et_progress *progress;      /* on standard error; nowhere with --quiet */
     et_quiet_log log;
     double began;            /* monotonic time */
     char rate[64];           /* its unit */
-    const char *best_metric; /* NULL: there is none */
-    const char *best_tie;    /* the loss beside it, by which equal values are told apart */
+    const char *best_metric; /* NULL: none */
+    const char *best_tie;    /* the loss for the same data, which decides between equal values */
     et_main_metrics shown;   /* of validation, in the table */
-    int shown_most;          /* how many of them, where there is room */
+    int shown_most;          /* how many of them, if there is room */
     et_showing showing;      /* the last one; all 0: none yet */
     int64_t warmup;          /* steps of it that the time limit may cut off; 0: none, or known */
-    int64_t first_step;      /* of this process, where that is looked at, and when it was done */
+    int64_t first_step;      /* the step at the start of this process, and its time */
     double first_time;
     double target; /* value of it with which training ends; if it is */
     bool targeted; /* given */
@@ -56,9 +56,9 @@ typedef struct et_training {
     et_task_context context; /* of the task */
     et_task *task;
     et_learner *learner;
-    const et_roles *roles; /* this is the master of a cluster; NULL: a process alone */
+    const et_roles *roles; /* this is the master of a cluster; NULL: no cluster */
     et_cluster_options cluster_options;
-    et_trainer *cluster; /* in place of the task trainer's; NULL: alone */
+    et_trainer *cluster; /* replaces the task trainer's trainer; NULL: no cluster */
     et_controller *controller;
     et_profiling profiling;
     et_session session; /* train.log and info.json */
@@ -80,25 +80,25 @@ static inline const et_layout *et_training_layout(const et_training *t)
     return et_learner_layout(t->learner);
 }
 
-/* training_open.c. Everything below the controller, as --dry-run has it too; all of it. What is
- * open when one fails is closed by et_training_close, as is all else that et_training has: the
- * directory last, since its lock covers all that is written. */
+/* training_open.c. open_parts: everything below the controller, also for --dry-run; open: all of
+ * it. After a failure et_training_close closes everything that is open; the directory last, because
+ * its lock covers all files. */
 int et_training_open_parts(et_training *t, const char *directory, et_error *error);
 int et_training_open(et_training *t, const char *directory, et_error *error);
 void et_training_close(et_training *t);
 
 int et_training_write_settings(et_training *t, const char *directory, et_error *error);
-const int64_t *et_training_counter(const et_training *t); /* of a trainer that is there */
+const int64_t *et_training_counter(const et_training *t); /* the step counter of an open trainer */
 uint64_t et_training_planned(const et_training *t);       /* bytes */
 
-/* training_recipe.c. Before the data are opened, of a new run: what the experiment's recipe
- * chooses, with an estimate of the length of the run where only a time limit says that. Nothing
- * where the experiment has no recipe. */
+/* training_recipe.c. For a new run, before the data are opened: applies the experiment's recipe,
+ * with an estimated length of the run if only a time limit is given. Does nothing without a
+ * recipe. */
 int et_training_choose(et_training *t, et_error *error);
-/* What was chosen goes with batches of another size (--memory). */
+/* Adjusts the chosen values to batches of another size (--memory). */
 int et_training_follow_batch(et_training *t, et_error *error);
-/* When the model is open: a run without a length of its own gets one, by the time limit or by the
- * recipe, and its settings follow. *changed: the model is to be opened again with them. */
+/* When the model is open: a run without a length gets one, by the time limit or by the recipe, and
+ * its settings follow. *changed: open the model again with them. */
 int et_training_settle_length(et_training *t, bool *changed, et_error *error);
 void et_training_say_recipe(et_training *t);
 

@@ -23,7 +23,7 @@ typedef struct et_training_table_options {
     /* Borrowed, as all texts. NULL: nothing trains; rows are results, which go to standard output
      * and have no columns of loss, epoch and time. */
     struct et_progress *progress;
-    const char *log;         /* the file that has all that the table has not */
+    const char *log;         /* the file with all values */
     const char *best;        /* the metric that chooses the best, which is marked; NULL: none */
     bool lowest;             /* of which lower values are better */
     et_main_metrics metrics; /* by name as in a validation, the most telling first */
@@ -32,7 +32,7 @@ typedef struct et_training_table_options {
     bool validated;          /* a validation ends the run: its row is the last */
     int64_t steps;           /* in all */
     double began;            /* monotonic time that the column of times counts from */
-    const et_showing *now;   /* what the bar shows, kept up to date by the caller; NULL: no bar */
+    const et_showing *now;   /* the values of the bar, updated by the caller; NULL: no bar */
 } et_training_table_options;
 
 /* Options are copied. */

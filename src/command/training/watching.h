@@ -4,10 +4,10 @@
 
 #include "command/training/train_args.h"
 
-/* --mode eval: the newest checkpoint, once. --mode continuous_eval: each checkpoint of the run, the
- * oldest that is there first, until that of train_steps; ET_ENOTFOUND: none came for
- * trainer.continuous_eval_timeout. Values go to standard output, of continuous_eval also to files
- * of its own in MODEL_DIR/validation, by which it measures each checkpoint once. */
+/* --mode eval: the newest checkpoint, once. --mode continuous_eval: each checkpoint of the run,
+ * from the oldest existing one to that of train_steps; ET_ENOTFOUND: none came for
+ * trainer.continuous_eval_timeout. Values go to standard output; continuous_eval also stores them
+ * in MODEL_DIR/validation, and so measures each checkpoint once. */
 int et_watch_run(const et_call *call, const et_train_args *args, et_error *error);
 
 #endif

@@ -25,7 +25,7 @@ int et_line_output_open(et_line_output *output, const char *path, const et_comm 
 /* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
 int et_line_output_write(et_line_output *output, et_strbuf *text, et_error *error);
 
-/* status: of the work. The first of both. One that was not opened (zeros) is fine. */
+/* status: of the work; returns the first failure. A closed output (zeros) is allowed. */
 int et_line_output_close(et_line_output *output, int status, et_error *error);
 
 #endif

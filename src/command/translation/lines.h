@@ -14,7 +14,7 @@ struct et_comm;
 struct et_progress;
 struct et_text;
 
-/* Owned by whoever read them; valid until the next clear or release. */
+/* Owned by the reader's caller; valid until the next clear or release. */
 typedef struct et_lines {
     et_arena arena;         /* holds the lines */
     char **items;           /* terminated, without line ends */
@@ -26,24 +26,24 @@ typedef struct et_lines {
         ET_ARENA_INIT, NULL, 0, 0                                                                  \
     }
 
-/* Stays where it is while it is open. Lines of a file descriptor that may be a pipe or a terminal.
- * UTF-8 checked, CR LF and a byte order mark accepted; NUL bytes and lines of more than 1 MiB are
- * ET_EDATA naming the line. Nothing else may read from the descriptor. */
+/* Reads lines of a file descriptor that may be a pipe or a terminal. Must not move while it is
+ * open. UTF-8 is checked, CR LF and a byte order mark are accepted; NUL bytes and lines of more
+ * than 1 MiB are ET_EDATA with the line. Nothing else may read from the descriptor. */
 typedef struct et_line_reader {
     int fd;               /* borrowed, or of the file that was opened */
     bool opened;          /* the latter */
     struct et_text *text; /* a compressed file, in place of fd; owned */
     et_strings paths;     /* its list: name */
-    bool replace;         /* what is no UTF-8, and NUL, becomes U+FFFD */
-    size_t replaced;      /* lines of that; the first is told in a warning */
+    bool replace;         /* invalid UTF-8, and NUL, become U+FFFD */
+    size_t replaced;      /* lines with replacements; a warning names the first */
     const char *name;     /* for messages; borrowed */
     size_t number;        /* of the next line, from 1 */
-    char *buffer;         /* owned; what was read and not yet given out is begin .. end */
+    char *buffer;         /* owned; bytes that were read but not returned are begin .. end */
     size_t begin, end;    /* in buffer */
     bool over;            /* the end of input was seen */
-    et_error error; /* what stands behind the lines that were given out; its status 0: nothing */
-    struct et_comm *comm; /* ranks that all read: rank 0 does, and all get its lines; set after
-                             open, which the others leave out. NULL: this process alone */
+    et_error error;       /* an error after the returned lines; its status 0: none */
+    struct et_comm *comm; /* ranks that all read: rank 0 reads, and all get its lines; set after
+                             open, which the other ranks skip. NULL: this process alone */
 } et_line_reader;
 
 int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error);
@@ -52,10 +52,9 @@ int et_line_reader_open_file(et_line_reader *reader, const char *path, bool repl
                              et_error *error);
 void et_line_reader_close(et_line_reader *reader);
 
-/* Adds the lines that are there, up to most: only the first one is waited for, so that whoever
- * writes it gets its answer before writing the next. most 0: all up to the end. No line afterwards
- * is the end. With most, what is wrong is told by the call after the one that gave out the lines
- * before it. */
+/* Adds the available lines, up to most. It waits only for the first one, so a program that writes a
+ * line gets its answer before it writes the next. most 0: all up to the end. No line afterwards:
+ * the end. With most, an error after some lines is returned by the next call. */
 int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error);
 
 /* Reads a file, plain or gzip. comm: as a reader's. */

@@ -28,7 +28,7 @@ typedef struct et_translating {
     et_translator_options options; /* given to the translator as they are */
     et_profiling profiling;
     bool quiet;
-    bool helps; /* a rank, whose results another one writes */
+    bool helps; /* a rank whose results another rank writes */
     et_translator *translator;
     et_progress *progress;
 } et_translating;
@@ -43,13 +43,13 @@ void et_translating_take_options(et_translating *work);
  * writes nothing from here on. */
 int et_translating_join(et_translating *work, et_error *error);
 
-/* fd: where the bar goes; -1: nowhere. Whether each rank has found the same checkpoint and computes
- * with the same kernels: ET_EBUSY, ET_ECONFIG if one has not. With --profile SIGINT and SIGTERM are
- * watched (et_stop_requested) from now on, and end a read that waits for input: there is something
- * to write. */
+/* fd: for the bar; -1: no bar. Checks that all ranks have the same checkpoint and the same kernels:
+ * ET_EBUSY, ET_ECONFIG if one has not. With --profile, SIGINT and SIGTERM set et_stop_requested
+ * from now on, and end a read that waits for input, because the profile must be written. */
 int et_translating_open(et_translating *work, int fd, et_error *error);
 
-/* Also if it was not opened. status: of the work; returned, or else that of the profile. */
+/* Also if it was not opened. status: of the work; returned if it failed, else the status of the
+ * profile. */
 int et_translating_close(et_translating *work, int status, et_error *error);
 
 #endif

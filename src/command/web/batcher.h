@@ -22,8 +22,8 @@ typedef struct et_job {
     et_service_request request;
     et_arena arena;
     et_strbuf answer;
-    struct et_job *next; /* the batcher's, until it is taken */
-    atomic_bool ended;   /* nobody waits for it: the service leaves it out */
+    struct et_job *next; /* internal, until the job is taken */
+    atomic_bool ended;   /* nobody waits for it: the service skips it */
     /* the owner's own */
     void *asker;
     char *body; /* owned: the request's text */
@@ -55,17 +55,17 @@ int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_erro
 /* Ends the thread, once the batch that it is at is answered, or all of it has ended. Nothing is put
  * any more. */
 void et_batcher_stop(et_batcher *batcher);
-/* All jobs were taken or withdrawn. NULL allowed. */
+/* Call when all jobs were taken or withdrawn. NULL allowed. */
 void et_batcher_close(et_batcher *batcher);
 
 et_service *et_batcher_service(et_batcher *batcher);
 
 /* false: the queue has no room for its items; the job stays the caller's. */
 bool et_batcher_put(et_batcher *batcher, et_job *job);
-/* A job that is answered, or failed; NULL: none is at the moment. */
+/* A job that was answered or has failed; NULL: none at the moment. */
 et_job *et_batcher_take(et_batcher *batcher);
-/* Takes back a job that waits. false: it is being answered, or done. Its service is told that it
- * has ended, and it will come by take. */
+/* Takes back a waiting job. false: it is being answered, or done. Its service is told that it has
+ * ended, and take will return it. */
 bool et_batcher_withdraw(et_batcher *batcher, et_job *job);
 
 et_batcher_counts et_batcher_count(et_batcher *batcher);

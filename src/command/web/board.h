@@ -35,21 +35,21 @@ size_t et_board_count(const et_board *board);
  * experiment's name before the slash. points: how many it has in all. */
 void et_board_runs(const et_board *board, et_strbuf *out);
 
-/* What came since: asked is {"runs": [{"id", "generation", "have": [COUNT, ...]}, ...]} with how
- * many points of each series one has. {"runs": [{"id", "generation", "series": [{"at", "name",
- * "lower", "repeats", "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask
- * again at once}. lower: whether lower values are better. repeats: a series before it has the same
- * numbers (et_history_repeats), else missing. Of another generation all points come. ET_EFORMAT: it
- * does not ask that; ET_EDATA: of a run that there is not. */
+/* New points. asked is {"runs": [{"id", "generation", "have": [COUNT, ...]}, ...]} with the number
+ * of points that the page has of each series. The result: {"runs": [{"id", "generation", "series":
+ * [{"at", "name", "lower", "repeats", "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more":
+ * whether to ask again at once}. lower: whether lower values are better. repeats: an earlier series
+ * has the same numbers (et_history_repeats), else missing. For another generation all points are
+ * sent. ET_EFORMAT: asked has another form; ET_EDATA: no such run. */
 int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out, et_error *error);
 
 /* {"id", "name", "path", "parameters", "settings": {...}, "sessions": [...], "log": [LINE, ...],
- * "warnings": [LINE, ...], "samples": [NAME, ...]}: the ends of what is long. ET_EDATA: no such
- * run.
- */
+ * "warnings": [LINE, ...], "samples": [NAME, ...]}: of long lists only the ends. ET_EDATA: no such
+ * run. */
 int et_board_run(const et_board *board, int64_t id, et_strbuf *out, et_error *error);
 
-/* The text of one of a run's samples, to so many bytes. ET_EDATA: there is none of that name. */
+/* The text of one of a run's samples, at most this many bytes. ET_EDATA: no sample has this
+ * name. */
 #define ET_BOARD_SAMPLE_MAX ((size_t)256 << 10)
 int et_board_sample(const et_board *board, int64_t id, const char *name, et_strbuf *out,
                     et_error *error);

@@ -8,10 +8,10 @@
 
 typedef struct et_board_item {
     char *path;          /* as it was found; owned */
-    const char *name;    /* in path: what is behind the board's directory */
+    const char *name;    /* in path: the part after the board's directory */
     et_history *history; /* owned; NULL: it could not be read yet */
     int64_t generation;
-    char *fault; /* what is wrong with its files at the moment; owned; NULL: nothing */
+    char *fault; /* present fault of its files; owned; NULL: none */
 } et_board_item;
 
 struct et_board {

@@ -19,19 +19,19 @@
 #define ET_TOKEN_MAX 256
 
 typedef struct et_http_guard {
-    const char *token;        /* NULL: nobody is asked for one */
-    const char *const *hosts; /* [host_count]: names beside those above */
+    const char *token;        /* NULL: no token is required */
+    const char *const *hosts; /* [host_count]: further names */
     int host_count;
     int port; /* that the server listens on; 0: of no use */
 } et_http_guard;
 
-/* host: what the header says, "localhost:8080". */
+/* host: value of the header, "localhost:8080". */
 bool et_http_guard_host(const et_http_guard *guard, const char *host);
-/* origin: "http://localhost:8080"; "null" never is one of ours. host: what the header Host of the
- * request says. Ours are that host and port; the loopback, localhost and this machine's name with
- * the guard's port; and the guard's hosts with any port, as a proxy may have another. */
+/* origin: "http://localhost:8080"; "null" is never allowed. host: the request's header Host.
+ * Allowed: that host and port; the loopback, localhost and this machine's name with the guard's
+ * port; and the guard's hosts with any port, because a proxy may have another. */
 bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host);
-/* authorization NULL: there was none. True where no token is asked for. */
+/* authorization NULL: no such header. True if no token is required. */
 bool et_http_guard_token(const et_http_guard *guard, const char *authorization);
 
 /* The first line of a file, of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - . _ ~ + / = .

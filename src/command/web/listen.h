@@ -19,8 +19,8 @@ typedef struct et_listener {
     char url[128];
 } et_listener;
 
-/* text: an address in numbers; port 0: any that is free. ET_EBUSY: somebody listens there;
- * ET_EUSAGE: no address. */
+/* text: a numeric address; port 0: any free port. ET_EBUSY: another process listens there;
+ * ET_EUSAGE: not an address. */
 int et_listener_open(et_listener *listener, const char *text, int port, et_error *error);
 void et_listener_close(et_listener *listener);
 

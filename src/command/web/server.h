@@ -33,7 +33,7 @@
 #include "command/web/guard.h"
 #include "command/web/listen.h"
 
-/* For the headers of a connection's first request, where seconds_max is not less. */
+/* For the headers of a connection's first request, unless seconds_max is less. */
 #define ET_HTTP_HEADER_SECONDS 10
 
 typedef struct et_http et_http;
@@ -46,8 +46,8 @@ typedef struct et_http_route {
     bool open;          /* no token is asked for */
     /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
     void (*handle)(void *payload, et_http_request *request);
-    const char *accept; /* only requests whose header Accept has this word; NULL: all. Before a row
-                           of the same path for all */
+    const char *accept; /* only requests whose header Accept has this word; NULL: all. Must come
+                           before a row of the same path for all */
 } et_http_route;
 
 typedef struct et_http_options {
@@ -57,8 +57,8 @@ typedef struct et_http_options {
     size_t body_max;             /* bytes */
     int connections_max;
     double seconds_max; /* for a request to arrive, and for an answer to leave */
-    /* NULL, or called for a request that handle has kept when its client has closed the connection:
-     * replies to it, which nobody reads. */
+    /* NULL, or called when the client of a request that handle has kept closes the connection:
+     * reply to the request; nobody reads the reply. */
     void (*gone)(void *payload, et_http_request *request);
     /* NULL, or called for each answer, refusals as well: seconds since the request began. */
     void (*answered)(void *payload, const et_http_request *request, int status, double seconds);
@@ -80,8 +80,8 @@ void et_http_wake(et_http *http);
 /* From now on no connection is accepted. What arrived as a whole by now is answered, and its
  * connection closed with the answer; all others are closed at once. */
 void et_http_drain(et_http *http);
-/* Requests that have begun to arrive and are not answered to the last byte; once drained, those
- * that arrived as a whole. */
+/* Requests that have begun to arrive and are not answered completely; once drained, those that have
+ * arrived completely. */
 int et_http_busy(const et_http *http);
 int et_http_connections(const et_http *http);
 
@@ -90,8 +90,7 @@ int et_http_connections(const et_http *http);
 const char *et_http_path(const et_http_request *request);
 const char *et_http_header(const et_http_request *request, const char *name); /* NULL: none */
 const char *et_http_query(const et_http_request *request, const char *name);  /* NULL: none */
-/* The body, terminated; the caller's from here on, to be freed with et_free. NULL: there is none.
- */
+/* The body, terminated; owned by the caller afterwards, free with et_free. NULL: no body. */
 char *et_http_take_body(et_http_request *request, size_t *length);
 
 typedef struct et_http_answer {
@@ -99,7 +98,7 @@ typedef struct et_http_answer {
     const char *type; /* "application/json" */
     const void *bytes;
     size_t length;
-    bool lasting;       /* bytes outlive the server; else they are copied */
+    bool lasting;       /* bytes outlive the server; otherwise they are copied */
     int retry_after;    /* seconds; 0: not said */
     const char *policy; /* Content-Security-Policy; NULL: nothing may be loaded */
 } et_http_answer;

@@ -31,8 +31,8 @@ int et_serving_open(et_serving **out, et_listener *listener, const et_serving_op
 /* NULL allowed. */
 void et_serving_close(et_serving *serving);
 
-/* Serves until *stop is not 0, then answers what was accepted, for as long as one waits at most.
- * Returns how many requests were left without an answer. */
+/* Serves until *stop is not 0, then answers accepted requests, for at most the time that a client
+ * may wait. Returns the number of unanswered requests. */
 int et_serving_run(et_serving *serving, const volatile sig_atomic_t *stop);
 
 et_serving_counts et_serving_count(const et_serving *serving);

@@ -6,13 +6,14 @@
 
 typedef struct et_serving_counts {
     int64_t requests, items; /* answered with 200 */
-    int64_t refused;         /* 4xx but for the next */
+    int64_t refused;         /* 4xx except the next */
     int64_t gone;            /* ET_SERVING_GONE */
     int64_t busy, late;      /* 503, 504 */
     int64_t failed;          /* other 5xx */
 } et_serving_counts;
 
-/* The status of a request whose client closed the connection before the answer. HTTP has none. */
+/* The status of a request whose client closed the connection before the answer; HTTP has no such
+ * status. */
 #define ET_SERVING_GONE 499
 
 #define ET_SERVING_CODES   64
@@ -33,12 +34,12 @@ typedef struct et_serving_metrics {
  * to the answer's last byte. items of counts are the caller's. */
 void et_serving_metrics_add(et_serving_metrics *metrics, bool of_items, int status, double seconds);
 
-/* Appends all of them, with what the batcher has. items: "lines". */
+/* Appends all counters, with those of the batcher. items: "lines". */
 void et_serving_metrics_print(const et_serving_metrics *metrics, et_strbuf *out,
                               const et_batcher_counts *batcher, int64_t queue, int connections,
                               const char *items);
 
-/* Appends what a service counts: a list as its class's count has it (service.h). */
+/* Appends a service's counters: a list from its class's count (service.h). */
 void et_serving_counters_print(const et_value *counters, et_strbuf *out);
 
 #endif

@@ -8,11 +8,11 @@
 /* Bytes of the longest type that is read, with its 0. */
 #define ET_HTTP_TYPE_MAX 64
 
-/* `Application/JSON; Charset="utf-8"` to `application/json`. Parameters other than charset are
- * ignored. false: there is no type (header NULL), it is no type, or its charset is not UTF-8. */
+/* Reads `Application/JSON; Charset="utf-8"` as `application/json`. Parameters other than charset
+ * are ignored. false: no header (NULL), an invalid type, or a charset other than UTF-8. */
 bool et_http_type_read(char type[ET_HTTP_TYPE_MAX], const char *header);
 
-/* Whether the body is sent as it is. header: Content-Encoding; NULL: there is none. */
+/* Whether the body is not encoded. header: Content-Encoding; NULL: no header. */
 bool et_http_coding_is_identity(const char *header);
 
 #endif

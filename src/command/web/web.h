@@ -22,7 +22,7 @@ typedef struct et_web_args {
     et_strings hosts;
 } et_web_args;
 
-/* Rows of a table of options; usual: the port where none is given, a macro. */
+/* Rows of a table of options; usual: the default port, a macro. */
 #define ET_WEB_TEXT(number) #number
 #define ET_WEB_OPTIONS(type, member, usual)                                                        \
     ET_OPTION_COUNT(type, member.port, "port", "N", 0, 65535,                                      \
@@ -35,10 +35,10 @@ typedef struct et_web {
     et_listener listener;
     et_http_guard guard;
     char token[ET_TOKEN_MAX + 1];
-    bool made; /* the token: nobody knows it yet */
+    bool made; /* the token is new, so it must be shown */
 } et_web;
 
-/* web stays where it is: its guard points into it and into args. */
+/* web must not move: its guard points into it and into args. */
 int et_web_open(et_web *web, const et_web_args *args, et_error *error);
 /* The address on standard output, a line; a token that was made on standard error. page: what
  * follows the address. */

@@ -13,7 +13,7 @@
 
 #define ET_ROLES_MAX 64 /* workers, and servers */
 
-/* What a task of a cluster is given. */
+/* Arguments of a task of a cluster. */
 typedef struct et_roles {
     et_job_config *config;
     et_keys keys;
@@ -25,7 +25,7 @@ typedef struct et_local_cluster {
     int64_t workers, servers; /* 0: 1 */
     bool own_ports;           /* tasks listen at their addresses themselves: they get no socket */
     void *self;
-    /* In a new process: what it is, until it ends. */
+    /* Called in a new process: does the work of its task until the end. */
     int (*be)(void *self, et_roles *task, et_error *error);
 } et_local_cluster;
 

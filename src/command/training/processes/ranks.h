@@ -12,12 +12,12 @@
 /* By the environment. ET_ECONFIG: more ranks than runtime.data_shards. */
 int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error);
 
-/* The same for work that is no training: any number of ranks. What the library logs is said once,
- * by rank 0. peer_timeout 0: the usual. */
+/* The same for work other than training: any number of ranks. Rank 0 prints the library's log,
+ * once. peer_timeout 0: the default. */
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
 
-/* Whether all ranks have the same settings, data and kernels, without which bits would differ.
- * ET_ECONFIG names the first that has not. identity NULL: kernels alone. */
+/* Checks that all ranks have the same settings, data and kernels; otherwise bits would differ.
+ * ET_ECONFIG: the error names the first rank that differs. identity NULL: only kernels. */
 int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
                      et_error *error);
 
@@ -29,12 +29,12 @@ int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, co
 /* Whether ranks share a command, or it says itself that it is the work of one process. */
 bool et_ranks_share(const et_program *program, const char *command);
 
-/* Of what all ranks say alike, to people: whether this is who says it, by the environment; and, in
- * place of asking, standard output of all others goes nowhere from now on. */
+/* For lines that all ranks would print: whether this rank prints them, by the environment. Or,
+ * instead of asking, drops standard output of all other ranks from now on. */
 bool et_ranks_are_first(void);
 void et_ranks_let_first_speak(void);
 
-/* ET_EUSAGE where several ranks were started for what one process does; advice: what to do. */
+/* ET_EUSAGE if several ranks were started for work of one process; advice: the cure. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
 /* Closes comm; NULL: what has failed did so before there was one, and it is opened, so that the
