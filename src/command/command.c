@@ -1,8 +1,8 @@
-/* The command, of any program. Results go to standard output, everything else to standard error.
+/* The command of any program. Results go to standard output, everything else to standard error.
  *
- * What is here is the process: its streams, its exit code, which command is meant; messages are in
- * messages.c, what signals mean in signals.c. A command is a function that gets its arguments and
- * returns a status; what it prints is results. */
+ * This file has the table of general commands, finds the command to run, and sets the streams and
+ * the exit code of the process. messages.c prints messages, signals.c handles signals. A command is
+ * a function that gets its arguments and returns a status; it prints results. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* etude: the command with the tasks of this library. All that it does is <etude/command.h>'s; what
- * is of this program is which kinds of task it has, and how the process runs. */
+/* etude: the command with the library's own kinds of task. <etude/command.h> does the work; this
+ * program has the table of kinds and prepares the process. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -26,11 +26,11 @@ typedef enum et_inspection_part {
     ET_INSPECTION_PARTS
 } et_inspection_part;
 
-/* Weights whose names begin alike: "encoder/layer_0" for encoder/layer_0/output/weight, "hidden_0"
- * for hidden_0/weight. Blocks in a row that differ in one number of their names alone are one. */
+/* Weights with a common prefix: "encoder/layer_0" for encoder/layer_0/output/weight, "hidden_0" for
+ * hidden_0/weight. Consecutive blocks that differ only in one number of their names are one. */
 typedef struct et_inspection_block {
     char *name;       /* of the first; owned */
-    int64_t last;     /* number of the last; -1: it is one alone */
+    int64_t last;     /* number of the last; -1: a single block */
     int64_t blocks;   /* in a row */
     int64_t tensors;  /* of each */
     int64_t elements; /* of each */
@@ -48,7 +48,7 @@ typedef struct et_inspection {
     size_t damaged;  /* how many do */
     et_error fault;  /* of the first of them */
     et_arena *arena; /* of state */
-    et_value *state; /* the state tree; NULL: there is none */
+    et_value *state; /* the state tree; NULL: none */
     uint64_t file_bytes;
 } et_inspection;
 
@@ -64,7 +64,8 @@ void et_inspection_print_sizes(const et_inspection *it);
 void et_inspection_print_blocks(const et_inspection *it);
 void et_inspection_print_tensors(const et_inspection *it, bool all);
 
-/* The same for programs, into a dict; tensors: each of them as well. */
+/* For people: sizes; parameters by block; every tensor with its verdict and the state tree, or only
+ * the damaged tensors. */
 void et_inspection_describe(const et_inspection *it, et_value *dict, bool tensors);
 
 #endif

@@ -1,10 +1,11 @@
-/* etude predict: a filter, row in, line out, in the order they came.
+/* etude predict: a filter from rows to lines, in the order of input.
  *
- *   rows -> blocks --a few threads, each with a predictor of its own--> lines -> output
+ *   rows -> blocks --a few threads, each with its own predictor--> lines -> output
  *
- * This thread reads and writes; blocks are worked on beside it and written in their order, so the
- * output does not depend on who was first. Before it waits for input all that is done is written:
- * a program that asks row by row is answered row by row. With one thread all is done here. */
+ * The main thread reads and writes. Other threads work on blocks, which are written in order, so
+ * the output does not depend on timing. Before the main thread waits for input, it writes all
+ * finished rows: a program that asks row by row is answered row by row. With one thread, the main
+ * thread does everything. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,11 +1,12 @@
-/* tfx: TensorFX's three commands by their names, flags and defaults.
+/* tfx: TensorFX's three commands with their names, flags and defaults.
  *
- *   train      becomes the program that trains, with the flags that are not its own and --job-dir,
- *              so its exit status, its output and its signals are this command's, as a single node
- *              whatever the environment says; --distributed starts one as each task of a cluster,
- *              and ends as its master does
+ *   train      becomes the training program, with --job-dir and all flags that are not tfx's. So
+ *              exit status, output and signals are the program's. TF_CONFIG is set to a single
+ * node.
+ *              --distributed starts one program for each task of a cluster, and ends as its master
  *   predict    `predict` with --model for --model-dir, floats of five digits
- *   scaffold   `scaffold` */
+ *   scaffold   `scaffold`
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 #include "command/training/processes/local_cluster.h"
 #include "command/training/scratch.h"
 
-/* What TensorFX tells the program where it starts one alone. */
+/* TensorFX's TF_CONFIG for a single program. */
 #define SINGLE_NODE "{\"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {\"local\": true}}"
 
 /* ---- train --distributed ---- */

@@ -1,9 +1,9 @@
-/* etude evaluate, of tasks that have no command of that name of their own: a trained model, a run
- * or an export, on its validation data, as training measures it.
+/* etude evaluate, for kinds of task without their own command of that name: measures a trained
+ * model, from a run or an export, on its validation data, as training does.
  *
  *   run's settings, --set -> task -> trainer -> best or newest weights -> evaluator -> values
  *
- * Values go to standard output, a line each. Nothing of the run is changed. */
+ * Values go to standard output, one per line. The run does not change. */
 #include <string.h>
 
 #include "base/alloc.h"

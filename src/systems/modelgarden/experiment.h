@@ -26,22 +26,23 @@ typedef struct et_experiment {
     const et_program *program;
     const et_task_kind *kind;   /* of the program's */
     const char *name;           /* of the kind's row */
-    void *task;                 /* [kind->size] what is learnt, from what */
+    void *task;                 /* [kind->size] options of the task */
     et_trainer_options trainer; /* how */
     et_runtime_options runtime; /* on what */
     const et_fields *table;     /* of all of it: task, trainer, runtime */
     bool locked;                /* nothing can be put on top any more */
-    et_fields_said said;        /* what people have put on top */
+    et_fields_said said;        /* the settings that people have put on top */
 } et_experiment;
 
-/* Whether the kinds of a program are whole, and their names and those of their experiments mean one
- * thing each. ET_EUSAGE. */
+/* Checks that the program's kinds are complete, and that the names of kinds and experiments are
+ * unambiguous. ET_EUSAGE. */
 int et_program_check(const et_program *program, et_error *error);
 
-/* Number i, from 0, of the files that a kind keeps in its runs, its name in buffer or the kind's
- * own; behind the last comes one without a name.
+/* File number i, from 0, of the files that a kind keeps in its runs; the name is in buffer or the
+ * kind's own. The entry after the last has no name.
  *
- *     for (int i = 0; (file = et_kind_file(kind, i, buffer)).name; i++) */
+ *     for (int i = 0; (file = et_kind_file(kind, i, buffer)).name; i++)
+ */
 et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME]);
 
 /* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
@@ -56,11 +57,11 @@ int et_experiment_named_in(const char **name, const et_program *program, const c
 int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
                             et_error *error);
 
-/* Puts on top what a text says: assignments, a tree, or the name of a file (<etude/settings.h>). */
+/* Applies a text: assignments, a tree, or the name of a file (<etude/settings.h>). */
 int et_experiment_set(et_experiment *experiment, const char *text, et_arena *arena,
                       et_error *error);
 
-/* Sets one setting. name: where value comes from, for messages. */
+/* Sets one setting. name: the source of value, for messages. */
 int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
                          const et_value *value, et_arena *arena, et_error *error);
 
@@ -69,15 +70,15 @@ int et_experiment_assign(et_experiment *experiment, const char *name, const char
 int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
                             et_arena *arena, et_error *error);
 
-/* When all is put on top: settings that stand for others, such as the peak of a schedule, become
- * those. */
+/* Call when everything is applied: replaces settings that stand for others, such as the peak of a
+ * schedule. */
 int et_experiment_complete(et_experiment *experiment, et_error *error);
 
 /* What tables cannot check, for all parts: settings without effect first, then the kind's
  * restrictions. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
 
-/* What reads or sets more is ET_ECONFIG from here on. */
+/* From here on, reading or setting more is ET_ECONFIG. */
 void et_experiment_lock(et_experiment *experiment);
 
 /* The whole of it as YAML: experiment, task, trainer, runtime. */
@@ -89,7 +90,7 @@ et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena);
 /* Appends the same to a text. */
 int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
 
-/* Reads what write wrote: the settings of a run, or of an export; what they name. */
+/* Reads the settings that write has written: those of a run or an export, and their experiment. */
 int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
                                 const et_artifact *artifact, et_arena *arena, et_error *error);
 int et_experiment_artifact_name(const char **name, const et_program *program,
@@ -99,20 +100,20 @@ int et_experiment_artifact_name(const char **name, const et_program *program,
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
-/* Adds what a checkpoint keeps of settings to know its run by (train/checkpoint/identity.h): those
- * that may not change. identity: a dict, with what the kind has put into it. */
+/* Adds the settings that a checkpoint's identity contains (train/checkpoint/identity.h): those that
+ * may not change. identity: a dict with the kind's values. */
 int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
 
-/* Whether a run's settings may go on under these: what the tables say may change (fields.h)
- * does, all else must be the same. identity: of the newest checkpoint, which is believed before
- * kept; NULL: none. ET_ECONFIG names the first that differs, with both values and the cure.
- * accept: what a person may want to change in mid-run (ET_CHANGE_ASK) is a warning only. */
+/* Checks that a run may resume with these settings: only settings that the tables allow to change
+ * (fields.h) may differ. identity: of the newest checkpoint, which has priority over kept; NULL:
+ * none. ET_ECONFIG: the error names the first difference, with both values and the cure. accept:
+ * settings that a person may change during a run (ET_CHANGE_ASK) give only a warning. */
 int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
                              const et_identity *identity, const char *model_dir, bool accept,
                              et_error *error);
 
-/* Whether the settings beside a checkpoint describe its model. ET_ECONFIG as above. One without an
- * identity fits all; so it does for the next. */
+/* Checks that the settings next to a checkpoint describe its model. ET_ECONFIG as above. A
+ * checkpoint without identity fits all settings. */
 int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
                               const char *model_dir, et_error *error);
 

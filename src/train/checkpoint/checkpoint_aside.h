@@ -8,15 +8,16 @@
 
 #include "formats/safetensors/manifest.h"
 
-/* Checkpoints after step `line`, up to which they are the run's (-1: none is), but for those that
- * this process has written. They leave with the manifest's next commit. */
+/* Moves aside the checkpoints after step `line` (-1: all), except those that this process has
+ * written. Checkpoints up to `line` are the run's. The manifest's next commit drops the names of
+ * the others. */
 int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64_t line,
                              et_error *error);
 
-/* All of best/, if it has a best one. */
+/* Moves aside everything in best/, if there is a best checkpoint. */
 int et_checkpoint_set_best_aside(const char *best_directory, et_error *error);
 
-/* The step of the entry that is the file at path; -1: none is. */
+/* The step of the entry with the file at path; -1: no such entry. */
 int64_t et_checkpoint_step_at(const et_manifest *manifest, const char *directory, const char *path);
 
 #endif

@@ -11,13 +11,13 @@
 
 #define ET_RUN_SETTINGS "params.yaml"   /* experiment.h; an export has it, too */
 #define ET_RUN_LOG      "metrics.jsonl" /* run.h: a line for each log */
-#define ET_RUN_MESSAGES "train.log"     /* command/session.h: what people were told */
-#define ET_RUN_SESSIONS "info.json"     /* command/session.h: who worked on it, and when */
+#define ET_RUN_MESSAGES "train.log"     /* command/session.h: the messages */
+#define ET_RUN_SESSIONS "info.json"     /* command/session.h: sessions, with their times */
 #define ET_RUN_RECOVERY "recovery.json" /* recovery.h */
 #define ET_RUN_MEMBER   "member.yaml"   /* artifact.h: which of several tasks */
-#define ET_RUN_BUILDER  "builder.yaml"  /* of a program's job in place of settings: which builder */
+#define ET_RUN_BUILDER  "builder.yaml"  /* of a job, in place of settings: its builder */
 
-#define ET_RUN_LOCK "lock" /* in checkpoints/, in validation/: held by who writes there */
+#define ET_RUN_LOCK "lock" /* in checkpoints/, in validation/: held by its writing process */
 
 #define ET_CHECKPOINT_FOLDER      "checkpoints"
 #define ET_CHECKPOINT_PREFIX      "ckpt-"     /* of the last ones */

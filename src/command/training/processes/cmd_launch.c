@@ -1,14 +1,14 @@
-/* etude launch: ranks on this machine, watched until all have ended.
+/* etude launch: starts ranks on this machine and watches them until all have ended.
  *
- *   a rank fails     the others find out by themselves and end; whoever has not after `grace` is
- *                    killed, one that was stopped too
- *   a signal         is handed on to all
- *   the exit code    the first rank's that failed, not one's that has lost another; 128 and the
- *                    signal's number where it was killed; 127 where there is no such program, 126
- *                    where it may not be run
+ *   a rank fails     the others notice it and end; after `grace`, remaining ranks are killed, also
+ *                    stopped ones
+ *   a signal         is passed on to all
+ *   the exit code    of the first rank that failed, not of a rank that lost another; 128 plus the
+ *                    signal's number if it was killed; 127 if there is no such program, 126 if it
+ *                    may not be run
  *
- * With --restart what was killed, or lost a rank (1), is started again and resumes from its newest
- * checkpoint; what is wrong with settings, data, memory or the loss would only fail again. */
+ * With --restart, ranks that were killed or lost another rank (1) are started again and resume from
+ * the newest checkpoint. Errors in settings, data, memory or the loss would only repeat. */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>

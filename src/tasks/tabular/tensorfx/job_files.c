@@ -1,13 +1,13 @@
-/* job.yaml says how the job was run: its configuration, its arguments as they were given.
- * builder.yaml says what the model is:
+/* job.yaml has the job's configuration and its arguments as they were given. builder.yaml describes
+ * the model:
  *
  *     builder: feed_forward
  *     arguments:
  *       learning_rate: 0.01
  *       hidden_layers: [20, 10]
  *
- * Arguments are those of the builder's own class: what all programs have says how a job is run, and
- * a trained model does not depend on it. */
+ * These arguments are those of the builder's class. Arguments that all programs have describe how a
+ * job runs; a trained model does not depend on them. */
 #include "tasks/tabular/tensorfx/job_files.h"
 
 #include <inttypes.h>

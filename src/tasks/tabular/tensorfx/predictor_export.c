@@ -1,4 +1,4 @@
-/* A model for use alone: what rows are encoded by and what the model is, as it was read, beside its
+/* Exports of predictors: the encoder's texts and the model's settings, as they were read, with the
  * weights (train/checkpoint/artifact/artifact.h). */
 #include <etude/model_export.h>
 

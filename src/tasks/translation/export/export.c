@@ -1,4 +1,4 @@
-/* A model for use alone: settings and vocabulary beside its weights
+/* Exports of translators: settings and vocabulary, with the weights
  * (train/checkpoint/artifact/artifact.h). */
 #include <etude/model_export.h>
 
