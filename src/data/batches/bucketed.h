@@ -31,8 +31,8 @@ typedef struct et_bucketed_options {
 } et_bucketed_options;
 
 /* Model Garden's rule: bounds 8, then x = max(x + 1, int(1.1 x)) below longest, then longest + 1. A
- * bucket holds lengths below its bound, and budget / bound samples: 0 where the budget is too
- * small. Returns how many there are; -1: more than ET_BUCKETS_MAX. */
+ * bucket holds lengths below its bound, and budget / bound samples: 0 if the budget is too small.
+ * Returns the number of buckets; -1: more than ET_BUCKETS_MAX. */
 int et_buckets_scaled(et_bucket *buckets, int64_t longest, int64_t budget);
 /* The same with other numbers: bounds from first on, each scale times the one before. */
 int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t first, double scale);

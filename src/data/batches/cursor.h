@@ -11,7 +11,7 @@
 typedef struct et_batch_cursor {
     et_source *source; /* borrowed */
     et_batch *batch;   /* owned: the one read last */
-    et_position begin; /* where the source stood when the cursor was opened */
+    et_position begin; /* position of the source at the cursor's opening */
     et_position next;  /* before batch */
     bool waits;        /* batch is the first of the next pass */
     bool begun;        /* a pass is open, and `pass` is its epoch */
@@ -22,8 +22,8 @@ typedef struct et_batch_cursor {
 int et_batch_cursor_open(et_batch_cursor *cursor, et_source *source, et_error *error);
 void et_batch_cursor_release(et_batch_cursor *cursor); /* not the source */
 
-/* The next batch of the pass; *over: there is none. After the end of the source (the batch is
- * empty) rewind comes next. */
+/* The next batch of the pass; *over: no more batches. After the end of the source (the batch is
+ * empty), call rewind next. */
 int et_batch_cursor_next(et_batch_cursor *cursor, bool *over, et_error *error);
 
 /* The source as it was when the cursor was opened, before a pass. */

@@ -11,7 +11,7 @@
 /* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size);
 
-/* The samples of a pick as a whole batch: what it has, of which pass, and its empty rest. */
+/* The samples of a pick as a whole batch: data, number of the pass, and the empty rest. */
 int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error);
 
 /* Whether samples may become one: of the same fields, each there once, since it is owned once, and
@@ -22,10 +22,10 @@ int et_samples_check_parts(et_samples *const *parts, int count, const char *of_w
 /* Fingerprint of the samples that it reads; 0: not known. */
 uint64_t et_source_content(const et_source *source);
 
-/* That of what was joined before and of one more; 0: it is not known of one of them. */
+/* The content of earlier parts joined with one more; 0: the content of a part is unknown. */
 uint64_t et_content_joined(uint64_t before, uint64_t content);
 
-/* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
+/* Compares the position's "fingerprint" with the source's; ET_EDATA: it is another source's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 
 /* As et_source_part saves it. */
@@ -44,8 +44,9 @@ void et_source_describe(const et_source *source, const et_batch *batch, char *te
 int et_arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
                     int64_t count, et_error *error);
 
-/* Sample i of inner's batches becomes first + i stride: of several data, or of what a process reads
- * of them, the numbers differ. Model Garden gives each line of a text an id. Owns inner. */
+/* Renumbers: sample i of inner's batches becomes first + i stride. So the numbers of several data,
+ * or of several processes' parts, differ. Model Garden gives each line of a text an id. Owns
+ * inner. */
 int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t stride,
                      et_error *error);
 
@@ -54,8 +55,8 @@ int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t
 int et_convert_adopt(et_source **out, et_source *inner, const et_layout_field *made, int count,
                      et_convert_fn *make, void *payload, et_error *error);
 
-/* A batch of another layout with a batch's samples, and its fields where they lie: what describe
- * of a source within sees. data: [fields]. */
+/* A batch with another layout, and a batch's samples: describe of an inner source gets it. data:
+ * [fields], the addresses of its fields. */
 et_batch et_batch_view(const et_layout *layout, void **data, const et_batch *batch);
 
 #endif

@@ -8,7 +8,7 @@
 #include "data/table/rows/rows.h"
 #include "data/table/table.h"
 
-/* What a source is: files, or a frame. */
+/* The data of a source: files, or a frame. */
 struct et_data_source {
     const et_encoder *encoder; /* of the data set that it is in; NULL: it is in none */
     char *name;                /* there; owned */

@@ -17,8 +17,8 @@ typedef struct et_record_bytes {
     uint32_t length;
 } et_record_bytes;
 
-/* paths: as et_paths_match gave them; borrowed. cache: a folder, made if needed; NULL: none. What
- * is damaged is ET_EFORMAT, in a cache a warning and it is made anew. */
+/* paths: from et_paths_match; borrowed. cache: a folder, made if needed; NULL: none. Damage is
+ * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. */
 int et_record_files_open(et_record_files **out, const et_strings *paths, const char *cache,
                          et_error *error);
 void et_record_files_close(et_record_files *files); /* NULL allowed */
@@ -26,7 +26,7 @@ void et_record_files_close(et_record_files *files); /* NULL allowed */
 int64_t et_record_files_count(const et_record_files *files); /* of records */
 et_record_bytes et_record_files_get(const et_record_files *files, int64_t record);
 
-/* File and number in it, from 1, and where it begins. */
+/* File, number in the file from 1, and offset. */
 et_record_place et_record_files_place(const et_record_files *files, int64_t record);
 
 #endif

@@ -19,14 +19,14 @@ typedef struct et_table_options {
     et_header header;
     const et_metadata *metadata; /* of training, by which values that a model has never seen are
                                     counted (unseen.h), with a warning; NULL: they are not */
-    bool keep_unlabelled; /* rows without a target, as -1 and NaN; else they are left out, with a
-                             warning */
-    const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: what
-                             was written there is used again. NULL: they have to fit */
-    uint64_t memory;      /* bytes of rows that fit; 0: half of what the machine has */
+    bool keep_unlabelled; /* keep rows without a target, as -1 and NaN; else they are left out, with
+                             a warning */
+    const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: its
+                             files are used again. NULL: rows must fit */
+    uint64_t memory;      /* bytes of rows that fit; 0: half of the machine's memory */
 } et_table_options;
 
-/* ET_EDATA: a row is wrong (the first one is named), or there is none. */
+/* ET_EDATA: a row is wrong (the message names the first one), or the table is empty. */
 int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
                   et_error *error);
 /* The first row of a file of table, by its number in paths: a file without rows has that of the

@@ -10,9 +10,9 @@
 typedef struct et_table_cache {
     const char *path; /* of the file; NULL: there is no folder */
     uint64_t facts;   /* of encoder and options */
-    uint64_t key;     /* of these and of what the files hold */
+    uint64_t key;     /* of these and of the files' contents */
     bool known;       /* the file was found sound, and nothing has been written since */
-    uint64_t stamp;   /* of what the system said of the files before they were read */
+    uint64_t stamp;   /* of the system's facts about the files before they were read */
     const et_table_options *options;
     const et_encoder *encoder;
     et_arena arena;
@@ -23,8 +23,8 @@ int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
                         const et_table_options *options, et_error *error);
 void et_table_cache_close(et_table_cache *cache);
 
-/* The rows, where the file is there and sound: *mapping has data then, and is the caller's. One
- * that is damaged is a warning. */
+/* The rows, if the file exists and is sound: then *mapping has data and belongs to the caller. A
+ * damaged file is a warning. */
 void et_table_cache_find(et_table_cache *cache, et_table_parts *parts, et_mapping *mapping);
 
 /* ET_EDATA: a file was written since open. */

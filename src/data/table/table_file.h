@@ -20,8 +20,8 @@
 typedef struct et_table_head {
     uint64_t magic;
     uint32_t version, row_size;
-    uint64_t key;      /* of what the rows were made from */
-    uint64_t checksum; /* of what stands before it */
+    uint64_t key;      /* of the rows' sources */
+    uint64_t checksum; /* of the bytes before it */
 } et_table_head;
 
 typedef struct et_table_foot {
@@ -29,10 +29,10 @@ typedef struct et_table_foot {
     uint64_t payload;     /* checksum of rows and first */
     uint64_t fingerprint; /* of the samples */
     uint64_t magic;
-    uint64_t checksum; /* of what stands before it */
+    uint64_t checksum; /* of the bytes before it */
 } et_table_foot;
 
-/* A file, or what is to be one. */
+/* A file that is mapped, or will be written. */
 typedef struct et_table_parts {
     const unsigned char *rows; /* [count][row_size]; of a file that is written NULL */
     size_t row_size;
@@ -58,8 +58,8 @@ void et_table_writer_abandon(et_table_writer *writer);
 
 /* ---- reading ---- */
 
-/* What is wrong with a mapped file, in a word; NULL: nothing. *current: it is sound up to its head
- * and holds key; only then is the rest looked at, and parts are its. known: it was found sound
+/* The fault of a mapped file, in a word; NULL: none. *current: the file is sound up to its head and
+ * holds key; only then is the rest checked, and parts point into it. known: the file was sound
  * before and has not been written since, so only head and foot are read. */
 const char *et_table_file_fault(et_table_parts *parts, const et_mapping *mapping, uint64_t key,
                                 const et_encoder *encoder, size_t files, bool known, bool *current);

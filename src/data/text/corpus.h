@@ -49,9 +49,9 @@ int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error);
  * et_vocabulary_train asks for; payload is the corpus. */
 int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error);
 
-/* Where a pair stands: path and line (or record) of its source (or target) side. lines[i] is the
- * number of lines of file i of that side, as et_corpus_lines has it. path is borrowed from paths.
- */
+/* The position of a pair: path and line (or record) of its source (or target) side. lines[i] is the
+ * number of lines of file i of that side, as et_corpus_lines has it. path is borrowed from
+ * paths. */
 void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
                      const char **path, int64_t *line);
 
@@ -68,7 +68,7 @@ typedef struct et_corpus_counts {
     int64_t too_long;  /* left out: a side longer than max_seq_length */
     int64_t lopsided;  /* left out: sides whose lengths differ by more than the ratio */
     int64_t duplicate; /* left out: seen before, both sides */
-    int64_t cut;       /* kept, but shortened by who reads them (pairs.h); 0 where they lie */
+    int64_t cut;       /* kept, but shortened by the reader (pairs.h); 0 for the corpus itself */
 } et_corpus_counts;
 
 /* Appends "33,214 pairs; 1,871 filtered (5.3 %): 1,640 too long, 231 empty". */

@@ -25,7 +25,7 @@ typedef struct et_encoded_options {
     bool deduplicate;       /* keep the first of equal pairs only */
     bool keep_all;          /* evaluation: nothing is left out, nor cut (pairs.h does that) */
     uint64_t expected;      /* the key that text, vocabularies and filter must have; 0: any */
-    bool read_only;         /* a cache is used if it is there and right, and none is written */
+    bool read_only;         /* uses a sound cache, and writes none */
     int64_t limit;          /* the first pairs that are kept, so many; what follows them is not
                                looked at. 0: all */
 } et_encoded_options;
@@ -52,15 +52,15 @@ typedef struct et_encoded {
     const uint32_t *lines;   /* [pairs]: index of the pair in the corpus, from 0 */
     et_corpus_counts counts;
     et_encoded_sizes sizes;
-    int32_t start;  /* what a target begins with */
+    int32_t start;  /* first token of a target */
     int32_t eos[2]; /* the end of a source, and of a target */
     uint64_t key;   /* of text, vocabularies and filter */
     bool from_cache;
 } et_encoded;
 
-/* Encodes the corpus, or maps cache_path if that holds it (NULL: no cache). paths must outlive
- * the result. ET_EDATA: see text.h and corpus.h, a filter that leaves nothing, and another key
- * than the expected one, which is said before a cache is replaced. */
+/* Encodes the corpus, or maps cache_path if that file holds it (NULL: no cache). paths must outlive
+ * the result. ET_EDATA: see text.h and corpus.h; a filter that leaves nothing; a key other than the
+ * expected one. A different key is reported before a cache is replaced. */
 int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sides,
                     const et_encoded_options *options, const char *cache_path, et_error *error);
 void et_encoded_close(et_encoded *encoded); /* NULL allowed */
@@ -85,8 +85,9 @@ static inline int64_t et_encoded_cut_length(const et_encoded *encoded, int64_t p
     return most && length > most ? most : length;
 }
 
-/* The pair's lengths, or its ids once lengths are near, will be wanted soon: they are brought
- * nearer, as pairs of a shuffled corpus lie where no processor would guess. Changes nothing. */
+/* A hint: the pair's lengths, or its ids once the lengths are near, will be needed soon. Fetches
+ * them into the processor's caches, since no processor predicts the order of a shuffled corpus.
+ * Changes nothing. */
 void et_encoded_lengths_soon(const et_encoded *encoded, int64_t pair);
 void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair);
 

@@ -31,19 +31,19 @@ typedef struct et_encoded_header {
     et_corpus_counts counts;
     uint64_t payload; /* checksum of all that follows the header */
     et_encoded_sizes sizes;
-    uint64_t header_checksum; /* of what stands before it */
+    uint64_t header_checksum; /* checksum of the header before this field */
 } et_encoded_header;
 
 /* Points parts into a whole file (nothing is owned). */
 void et_encoded_file_parts(et_encoded_parts *parts, const void *file);
 
-/* What is wrong with a mapped file, in a word; NULL: nothing. *current: it is sound up to its
- * header and holds key; only then is the rest looked at. files: of each side; tokens: of each
- * side's vocabulary. */
+/* The fault of a mapped file, in a word; NULL: none. *current: the file is sound up to its header
+ * and holds key; only then is the rest checked. files: of each side; tokens: of each side's
+ * vocabulary. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
                                   const uint32_t tokens[2], bool *current);
 
-/* The same for a file that was found sound and has not been written since: its header alone. */
+/* The same for a file that was sound and has not been written since: checks only its header. */
 bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2]);
 
 /* Writes path atomically. */

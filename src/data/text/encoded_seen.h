@@ -13,12 +13,12 @@
 #include "data/text/corpus.h"
 
 typedef struct et_encoded_seen {
-    uint64_t stamp; /* of all that the system says, and of facts */
+    uint64_t stamp; /* of the system's facts about the files, and of facts */
     bool settled;   /* no file is as new that its time says little */
 } et_encoded_seen;
 
-/* Looks at the files of a corpus and at its cache. facts: what the key depends on besides text.
- * false: one is not there or not a regular file. */
+/* Looks at the files of a corpus and at its cache. facts: the parts of the key besides text. false:
+ * a file is missing or not a regular file. */
 bool et_encoded_look(et_encoded_seen *seen, uint64_t facts, const et_corpus_paths *paths,
                      const char *cache_path);
 

@@ -15,12 +15,12 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 
-/* The files, in arena; none if none is given. ET_EDATA: a pattern finds nothing, an empty path;
- * ET_ENOTFOUND and others: a path that is not there. setting: for messages; NULL: none. */
+/* The files, in arena; none if none is given. ET_EDATA: a pattern without files, an empty path;
+ * ET_ENOTFOUND and others: a missing path. setting: for messages; NULL: none. */
 int et_paths_match(et_strings *out, const et_strings *given, const char *setting, et_arena *arena,
                    et_error *error);
 
-/* How many files are named; -1: a pattern is, so it depends on what is there. */
+/* The number of named files; -1: one is a pattern, so the number depends on the disk. */
 int64_t et_paths_count(const et_strings *given);
 
 #endif

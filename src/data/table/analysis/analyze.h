@@ -29,8 +29,9 @@
 #include "data/table/rows/csv.h"
 
 typedef enum et_analyze_header {
-    ET_ANALYZE_HEADER_FOUND,  /* a first row is one where no cell is a number, and it differs from
-                                 what  follows; with a schema where its cells are names of fields */
+    ET_ANALYZE_HEADER_FOUND,  /* the first row is a header if no cell is a number and the row
+                                 differs from the following ones; with a schema: if its cells are
+                                 names of fields */
     ET_ANALYZE_HEADER_THERE,  /* of every file */
     ET_ANALYZE_HEADER_ABSENT, /* columns are column_1, column_2, ..., or the schema's */
 } et_analyze_header;

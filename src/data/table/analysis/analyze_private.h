@@ -29,14 +29,14 @@ et_csv_known et_table_head_known(const et_table_head *head);
 /* From the first file, in arena but for what release frees. */
 int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
-/* Another file: place [head->columns] is where the first file's columns stand in its rows, *header
- * whether its first row has their names. paths: all files. ET_EDATA: its columns are others. */
+/* Another file: place [head->columns] has the positions of the first file's columns in its rows;
+ * *header: its first row has their names. paths: all files. ET_EDATA: its columns differ. */
 int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
                         const char *path, const et_analyze_options *options,
                         const et_strings *paths, et_error *error);
 void et_table_head_release(et_table_head *head);
 
-/* What was added up. */
+/* The sums of an analysis. */
 typedef struct et_table_stats {
     const et_strings *paths;
     const et_analyze_options *options; /* with defaults in place */
@@ -77,13 +77,13 @@ bool et_table_column_few_whole(const et_table_column *column);
 /* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
 bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second);
 
-/* Adds what is suspicious of a column: {column, kind, text}. ET_ENOMEM. */
+/* Adds the suspicious facts of a column: {column, kind, text}. ET_ENOMEM. */
 int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
 
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
 
-/* The target's field; -1: there is none. ET_EDATA: it is named and not there. */
+/* The target's field; -1: no target. ET_EDATA: the named target does not exist. */
 int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
                          const char *path, et_error *error);
 const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,

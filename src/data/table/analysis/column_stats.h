@@ -9,8 +9,8 @@
 #include "data/table/analysis/sketch.h"
 #include "data/table/rows/look.h"
 
-/* What a cell holds. CODE, LONG and EXPONENT are numbers that may be meant as texts: they count as
- * both. */
+/* The class of a cell's text. CODE, LONG and EXPONENT are numbers that may be meant as texts: they
+ * count as both. */
 typedef enum et_cell_class {
     ET_CELL_MISSING,
     ET_CELL_INTEGER,
@@ -51,7 +51,7 @@ typedef struct et_seen_at {
     char text[48];
 } et_seen_at;
 
-/* How many distinct texts are looked at for what they look like. */
+/* Distinct texts that are classified by their look. */
 #define ET_STATS_SAMPLE 1000
 
 /* How a column is added up. */
@@ -67,7 +67,7 @@ typedef struct et_column_stats {
     int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
     int64_t blanks;                 /* values with blanks at an end */
     et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
-    char twin[24];            /* after finish, of EXACT: 1.10 where there is 1.1 too; empty: none */
+    char twin[24];            /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
     et_seen_at first_undated; /* a text that is no date as the transform reads it */
     int64_t dated;            /* values that are dates as the transform reads them */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
@@ -80,11 +80,11 @@ typedef struct et_column_stats {
     bool whole;                     /* all numbers are whole */
     et_sketch sketch;
     et_entries entries;
-    size_t number_entries; /* of them, those that are numbers */
+    size_t number_entries; /* of them, the numbers */
     int64_t long_texts;    /* that are no entries */
     et_distinct distinct;  /* once EXACT is over */
     int distinct_bits;
-    bool failed; /* no memory: nothing else counts */
+    bool failed; /* no memory: ignore the other members */
 } et_column_stats;
 
 typedef struct et_column_stats_options {
@@ -97,13 +97,13 @@ typedef struct et_column_stats_options {
 void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options);
 void et_column_stats_release(et_column_stats *stats);
 
-/* Whether texts are to come UNREAD; who does not ask may read them all. */
+/* Whether texts may come UNREAD; a caller that does not ask may read them all. */
 bool et_column_stats_reads(const et_column_stats *stats);
 void et_column_stats_add(et_column_stats *stats, const et_column_part *part);
 /* After the last part. */
 void et_column_stats_finish(et_column_stats *stats);
 
-/* Where the first value of a class was; INTEGER and REAL have none. */
+/* The place of the first value of a class; INTEGER and REAL have none. */
 const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_class class);
 /* After finish: rows with a value, and with a number of any class. */
 int64_t et_column_stats_values(const et_column_stats *stats);

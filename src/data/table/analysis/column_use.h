@@ -37,7 +37,7 @@ int64_t et_column_distinct(const et_column_metadata *metadata);
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);
 
-/* What is usual: numbers standardized, texts embedded. */
+/* The default: numbers standardized, texts embedded. */
 et_feature_choice et_column_choice(const char *target);
 /* Without a features file. choice: numeric and discrete are said. */
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
@@ -48,8 +48,8 @@ void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_fe
 /* "embedding of 188 values that occur at least 2 times (330 of 600 differ)" */
 void et_column_use_print(et_strbuf *out, const et_column_use *use,
                          const et_column_metadata *metadata);
-/* A line for each column, with prefix before it: name, type, what is made of it. Of more than 40
- * columns a line for those of one type of which the same is made. uses: as the schema's fields. */
+/* A line for each column, with prefix before it: name, type, feature. Of more than 40 columns,
+ * columns of the same type and feature share a line. uses: as the schema's fields. */
 int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
                          const et_metadata *metadata, const char *prefix, et_error *error);
 

@@ -17,10 +17,10 @@ typedef enum et_header {
 
 typedef struct et_columns {
     int *column;    /* [cells of a row]: of the file; -1: it has none, the value is missing */
-    et_cell *cells; /* [the same]: the row that was taken last */
+    et_cell *cells; /* [the same]: the row of the last call */
     int count;      /* of values */
     bool header;    /* the first row was one */
-    bool targets;   /* the file has all that targets are made of */
+    bool targets;   /* the file has all columns of targets */
 } et_columns;
 
 /* What a header calls a field's value, counted from 0: its name, or "pixels[1]". */
@@ -36,17 +36,17 @@ et_column_name et_column_numbered(int column);
 /* Whether a first row is a header where it does not say so itself: as above. */
 bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
 
-/* From the first row of a file, whose name messages begin with. targets: what a target is made of
- * has to be there; else it may be absent, and without a header a row then has all other columns in
- * their order (where no feature is a target, all but the first: TensorFX's rule). ET_EDATA: columns
- * that are needed are not there (all are named), a name twice, another number of columns. */
+/* From the first row of a file, whose name messages begin with. targets: the columns of targets are
+ * required; else they may be absent, and without a header a row then has all other columns in their
+ * order (if no feature is a target, all but the first: TensorFX's rule). ET_EDATA: needed columns
+ * are missing (the message names all), a name occurs twice, the number of columns differs. */
 int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error);
 int et_columns_copy(et_columns *to, const et_columns *from, et_error *error);
 void et_columns_release(et_columns *columns);
 
-/* What is known of rows for an encoder whose others have a delimiter, as long as the encoder lives:
- * how many columns they have without a header, and the names in one. */
+/* Facts about rows for an encoder, if other files have a delimiter: the number of columns without a
+ * header, and the names in a header. Valid as long as the encoder lives. */
 et_csv_known et_columns_known(const et_encoder *encoder, char delimiter);
 
 /* A row of the file as cells for et_encoder_row, valid as long as the row's are. */

@@ -20,7 +20,7 @@ typedef struct et_distinct {
 bool et_distinct_init(et_distinct *distinct, int bits);
 void et_distinct_release(et_distinct *distinct);
 
-/* Equal values have equal hashes, others hashes whose bits say nothing of each other. */
+/* Equal values have equal hashes; the hashes of different values are independent. */
 void et_distinct_add(et_distinct *distinct, uint64_t hash);
 /* Numbers by themselves: 0 and -0 are one. */
 void et_distinct_add_numbers(et_distinct *distinct, const double *values, size_t count);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Longer texts are nobody's classes: they are not kept. */
+/* Longer texts are not classes: they are not kept. */
 #define ET_ENTRY_MAX 1024
 
 typedef struct et_entry {
@@ -41,8 +41,8 @@ uint64_t et_entries_hash(const char *text, size_t length);
 /* The entry of a text, or NULL. Valid until the next add. */
 et_entry *et_entries_find(const et_entries *entries, const char *text, size_t length);
 
-/* Adds what is not there, with a count of 1; where entries are at their limit half of them are
- * dropped. At most ET_ENTRY_MAX bytes. NULL: no memory. */
+/* Adds an absent text with a count of 1; at the limit, drops half of the entries. At most
+ * ET_ENTRY_MAX bytes. NULL: no memory. */
 et_entry *et_entries_add(et_entries *entries, const char *text, size_t length);
 
 /* Whether there is room for one more without dropping others. */

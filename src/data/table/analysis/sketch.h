@@ -44,10 +44,10 @@ void et_sketch_release(et_sketch *sketch);
 /* Finite values. False: no memory, and the sketch is good for release only. */
 bool et_sketch_add(et_sketch *sketch, const double *values, size_t count);
 
-/* What a sketch holds, in order. */
+/* The contents of a sketch, in order. */
 typedef struct et_sketch_view {
     double *value;   /* [count], rising; owned */
-    int64_t *weight; /* [count]: how many values it stands for; owned */
+    int64_t *weight; /* [count]: number of values that it represents; owned */
     int64_t *below;  /* [count]: how many those before it stand for; owned */
     size_t count;
     int64_t total; /* of weights */
@@ -55,14 +55,14 @@ typedef struct et_sketch_view {
 
 /* False: no memory. */
 bool et_sketch_view_init(et_sketch_view *view, const et_sketch *sketch);
-/* The same of values that are all known: room for count of them, whose values and weights are then
- * set; puts count of them in order. False: no memory. */
+/* The same for values that are all known: room for count of them. The caller then sets values and
+ * weights; puts count of them in order. False: no memory. */
 bool et_sketch_view_reserve(et_sketch_view *view, size_t count);
 bool et_sketch_view_order(et_sketch_view *view, size_t count);
 void et_sketch_view_release(et_sketch_view *view);
 
-/* The value at a fraction of all from 0 to 1, between two values linearly, as NumPy has it. NaN:
- * there are no values. */
+/* The value at a fraction of all from 0 to 1, between two values linearly, as in NumPy. NaN: no
+ * values. */
 double et_sketch_quantile(const et_sketch_view *view, double fraction);
 
 /* How many values are within [low, high), or [low, high] if closed, as a fraction of all. */

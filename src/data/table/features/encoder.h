@@ -46,7 +46,7 @@ typedef struct et_reading {
     size_t length;
     double number;
     bool numeric;                  /* of an integer or real field */
-    bool missing;                  /* then nothing else counts */
+    bool missing;                  /* then all other members are ignored */
     const struct et_reading *list; /* [count]: of a field of variable length its values, of which
                                       none is missing; NULL: it has this one */
     size_t count;
@@ -54,7 +54,7 @@ typedef struct et_reading {
 
 typedef struct et_encoder et_encoder;
 
-/* Copies what it needs. ET_ECONFIG: what of the three disagrees, all of it in one message. */
+/* Copies the three. ET_ECONFIG: they disagree; one message has all differences. */
 int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
                    const et_feature_set *features, et_error *error);
 /* The same with exact targets. A float32 cannot hold a target such as 1e12 +- 3,000, so a target of
@@ -76,14 +76,14 @@ typedef struct et_target_unit {
     double offset, scale;
 } et_target_unit;
 et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column);
-/* Warns of columns whose values float32 cannot tell apart as the features have them (identity of
- * 1e12 +- 3,000), of the first ones where there are many. */
+/* Warns of columns whose values float32 can't distinguish as the features have them (identity of
+ * 1e12 +- 3,000); of many columns, only of the first ones. */
 void et_encoder_warn_coarse(const et_encoder *encoder);
 /* Place of the field of an exact encoder's numbers; -1: none. Number i of an item; NaN: missing. */
 int et_encoder_written(const et_encoder *encoder);
 double et_encoded_written(const void *item, int64_t i);
-/* The position in the schema of the first field of key number n, and its feature's name; -1: there
- * is no such. */
+/* The position in the schema of the first field of key number n, and its feature's name; -1: no
+ * such key. */
 int et_encoder_key(const et_encoder *encoder, int n, const char **name);
 uint64_t et_encoder_fingerprint(const et_encoder *encoder);
 
@@ -106,18 +106,18 @@ typedef enum et_encoder_levels {
 
 et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field);
 
-/* Writes one row: cells [et_encoder_cells]; to[f]: where field f's item goes. A target that is
- * missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
- * caller puts it before what is recorded. ET_EDATA: a value that is no number, a label that is
- * unknown, a value that is required. */
+/* Writes one row: cells [et_encoder_cells]; to[f]: the destination of field f's item. A target that
+ * is missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
+ * caller adds it to the recorded error. ET_EDATA: a value is no number, a label is unknown, a
+ * required value is missing. */
 int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
                    const char *where, et_error *error);
 /* The same of values that are not text. Those of integer fields are whole, unless they take
  * fractions. */
 int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
                       const char *where, et_error *error);
-/* Writes the item of a field in a row without values: what takes the place of missing values, even
- * where the schema requires them. ET_EDATA: the schema's value for it cannot be encoded. */
+/* Writes the item of a field in a row without values: the replacement of missing values, even if
+ * the schema requires them. ET_EDATA: the schema's value for it can't be encoded. */
 int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_error *error);
 
 #endif

@@ -47,7 +47,7 @@ typedef struct et_fitted {
     int64_t cardinality;                /* of ids and classes */
     int64_t unknown;                    /* the id of a value that is not among the others */
     double offset, divisor, span, base; /* base + (x - offset) / divisor * span */
-    double missing;                     /* what a missing value gives */
+    double missing;                     /* the item of a missing value */
     const double *point;                /* [points]: boundaries, quantiles */
     int points;
     const et_dictionary *labels; /* NULL: numbers from offset on are classes */
@@ -91,7 +91,7 @@ extern const char *const et_transform_words[ET_TRANSFORM_COUNT + 1];
 /* The parts of a date, ended by NULL: a part's place is its bit. */
 extern const char *const et_date_parts[];
 
-/* What a problem of a fit begins with: line and name of the feature. */
+/* Prints the beginning of a problem of a fit: line and name of the feature. */
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -102,8 +102,8 @@ bool et_date_is(const char *text, size_t length);
 void et_date_fit(et_fitted *fitted, const et_fitting *with);
 int et_date_apply(const et_fitted *fitted, const et_reading *values, void *to, et_error *error);
 
-/* What a value that is there is called among a column's entries, [length]: "07" and "7.0" of an
- * integer field are "7". buffer has the text of a number. */
+/* The name of a value among a column's entries, [length]: "07" and "7.0" of an integer field are
+ * "7". The value is not missing. buffer has the text of a number. */
 const char *et_level_text(const et_reading *value, char buffer[32], size_t *length);
 
 /* The number below which a standard normal has p of its weight. p in (0, 1). */

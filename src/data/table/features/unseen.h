@@ -27,8 +27,8 @@ typedef struct et_unseen {
     const et_encoder *encoder; /* borrowed, as is metadata */
     const et_metadata *metadata;
     et_unseen_column *column; /* [columns]: the fields of the schema; owned */
-    int *entries;             /* [columns]: position in the metadata of a field whose levels are
-                                 known; -1: of another; owned */
+    int *entries;             /* [columns]: position in the metadata of a field with known levels;
+                                 -1: another field; owned */
     int columns;
     int64_t rows;
 } et_unseen;
@@ -55,7 +55,7 @@ typedef struct et_unseen_text {
 } et_unseen_text;
 
 /* Texts, one after another, *at 0 before the first: "version: 12 of 500 values unknown to the
- * model, first "9.9" in line 17". false: there are no more. where: what a place is. */
+ * model, first "9.9" in line 17". false: no more texts. where: the kind of place. */
 bool et_unseen_describe(const et_unseen *unseen, int *at, const char *where, et_unseen_text *text);
 
 #endif

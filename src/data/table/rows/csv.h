@@ -22,7 +22,7 @@
 #include <etude/error.h>
 
 #define ET_CSV_ROW_MAX    ((size_t)16 << 20) /* bytes */
-#define ET_CSV_DELIMITERS ",;\t|"            /* those that are found by themselves */
+#define ET_CSV_DELIMITERS ",;\t|"            /* delimiters that are detected */
 
 /* A value of a row. */
 typedef struct et_cell {
@@ -31,7 +31,7 @@ typedef struct et_cell {
 } et_cell;
 
 typedef struct et_csv_row {
-    int64_t line;        /* where it began, in its file, from 1 */
+    int64_t line;        /* line of its beginning, in its file, from 1 */
     int count;           /* 0: the end */
     const et_cell *cell; /* [count], valid until the next next */
 } et_csv_row;
@@ -48,7 +48,7 @@ typedef struct et_csv_known {
 typedef struct et_csv_options {
     char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
     char comment;               /* lines that begin with it are left out; 0: none */
-    int columns;                /* what a row has to have; 0: what the first one has */
+    int columns;                /* columns that a row must have; 0: as many as the first row */
     const char *const *missing; /* texts that mean "no value" where they are not quoted, but for ""
                                    which always does; ended by NULL, borrowed. One that is a number
                                    is that number however it is written. NULL: "", "?", "NA",
@@ -61,7 +61,7 @@ typedef struct et_csv_options {
 
 /* What missing NULL stands for, ended by NULL. */
 extern const char *const et_csv_usual_missing[];
-/* The same for people whose target has classes of these names. */
+/* The same list, as a hint for people whose target has classes with these names. */
 #define ET_CSV_MISSING_HINT                                                                        \
     "outside quotes ?, NA, N/A, NaN, nan and null mean a missing value; if one of them is a "      \
     "class, quote or rename it"
@@ -71,8 +71,8 @@ int et_csv_missing_place(const char *const *missing, const char *text, size_t le
 /* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
-/* A delimiter, or what begins a comment, as people write it: a character, "tab", or a backslash and
- * a t; NULL and "" are none, 0. False: text is something else. */
+/* Parses a delimiter, or the beginning of a comment, as people write it: a character, "tab", or a
+ * backslash and a t; NULL and "" are none, 0. False: text is something else. */
 bool et_csv_character(char *out, const char *text);
 
 bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */
@@ -93,14 +93,14 @@ int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
                      const et_csv_options *options, et_error *error);
 void et_csv_close(et_csv *csv); /* NULL allowed */
 
-/* Before the first row: what is read is kept, until et_csv_again goes back to the begin, with other
- * options. That is once; et_csv_kept: bytes so far. */
+/* Call before the first row: keeps the bytes that are read, until et_csv_again goes back to the
+ * beginning with other options. Once only; et_csv_kept: bytes so far. */
 void et_csv_keep(et_csv *csv);
 size_t et_csv_kept(const et_csv *csv);
 int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error);
 
-/* The next row. After a failure that is ET_EDATA reading may go on behind the row (*row has its
- * line), after others only close is allowed. */
+/* The next row. After ET_EDATA, reading may continue after the row (*row has its line); after other
+ * failures, only close is allowed. */
 int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
 
 /* With names: the first row, which was read last, is a row of values. */

@@ -6,10 +6,10 @@
 
 #include "data/table/rows/csv.h"
 
-/* Columns of a row at most: what is known of one takes about 7 KB in an analysis. */
+/* Columns of a row at most: an analysis needs about 7 KB for each. */
 #define ET_CSV_COLUMNS_MAX 100000
 
-/* What is known of some bytes, so that rows of them need not be searched for what is not there. */
+/* Properties of some bytes: a scan skips the checks for absent ones. */
 enum {
     ET_CSV_HAS_QUOTE = 1,
     ET_CSV_HAS_CR = 2,
@@ -26,7 +26,7 @@ typedef enum et_csv_found {
 } et_csv_found;
 
 typedef enum et_csv_fault {
-    ET_CSV_FAULT_TEXT,    /* behind a closing quote */
+    ET_CSV_FAULT_TEXT,    /* after a closing quote */
     ET_CSV_FAULT_CR,      /* alone, outside quotes */
     ET_CSV_FAULT_NUL,     /* a byte that is 0 */
     ET_CSV_FAULT_UTF8,    /* a byte that is not UTF-8 */
@@ -75,8 +75,9 @@ static inline bool et_csv_is_blank(const et_csv_scanner *scanner, char c)
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options);
 void et_csv_scanner_release(et_csv_scanner *scanner);
 
-/* The row that begins at begin, of bytes up to limit. contents: what the bytes hold (or more).
- * Cells lie where the bytes do; doubled quotes are made single in place once the row is whole. */
+/* The row that begins at begin, of bytes up to limit. contents: ET_CSV_HAS_* of the bytes; more
+ * flags are allowed. Cells point into the bytes; doubled quotes are made single in place once the
+ * row is complete. */
 et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
 /* The row that was found last, with names, is one of values: its cells that are missing become so.
@@ -86,8 +87,8 @@ void et_csv_scanner_take_missing(et_csv_scanner *scanner);
 /* LFs. */
 int64_t et_csv_count_lines(const char *begin, const char *end);
 
-/* The end of the last row that is whole in [begin, limit), where begin begins one: begin if there
- * is none. Bad rows end as et_csv_scan has it. */
+/* The end of the last complete row in [begin, limit), where begin begins a row; begin if no row is
+ * complete. Bad rows end as in et_csv_scan. */
 char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
 /* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
@@ -111,10 +112,10 @@ typedef struct et_csv_block {
 /* The next rows, at most `wanted` bytes of them or one row; valid until the next call. */
 int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error);
 
-/* The form of the rows, once one was read, for scanners of one's own: cells are not shared. */
+/* The form of the rows, after the first row, for other scanners: cells are not shared. */
 void et_csv_form(const et_csv *csv, et_csv_scanner *scanner);
 
-/* Bytes that were taken from the file, as it lies there; of a pipe unpacked; 0 of a stream. */
+/* Bytes taken from the file, before unpacking; of a pipe after it; 0 of a stream. */
 uint64_t et_csv_taken(const et_csv *csv);
 
 #endif

@@ -16,7 +16,7 @@ typedef enum et_look {
     ET_LOOK_COUNT,
 } et_look;
 
-/* *separator: of SEPARATED, what stands between thousands: "blanks"; else NULL. */
+/* *separator: for SEPARATED, the text between thousands: "blanks"; else NULL. */
 et_look et_look_at(const char *text, size_t length, const char **separator);
 
 #endif

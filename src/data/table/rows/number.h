@@ -14,7 +14,7 @@
 typedef enum et_number {
     ET_NUMBER_NONE,    /* not a number; *out is as it was */
     ET_NUMBER_LARGE,   /* one beyond a double, as 1e999; *out is as it was */
-    ET_NUMBER_REAL,    /* what is too small for a double is 0 with its sign */
+    ET_NUMBER_REAL,    /* a value too small for a double is 0 with its sign */
     ET_NUMBER_INTEGER, /* a real of digits alone, with a sign or without */
 } et_number;
 

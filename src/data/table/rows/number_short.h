@@ -64,8 +64,8 @@ static inline uint64_t et_number_value(uint64_t word)
            32;
 }
 
-/* The place, in bits, of the first byte that is no digit and may be a point; 64: there is none.
- * Digits have the bit that is asked for, a point has not. */
+/* The position, in bits, of the first byte that is not a digit and may be a point; 64: none. Digits
+ * have the tested bit, a point does not. */
 static inline int et_number_odd(uint64_t word)
 {
     uint64_t odd = ~word & 0x1010101010101010u;
@@ -82,7 +82,7 @@ static inline bool et_number_take_point(uint64_t *word, int place, uint64_t befo
     return point;
 }
 
-/* Nine to sixteen bytes. *behind: digits behind the point. */
+/* Nine to sixteen bytes. *behind: the number of digits after the point. */
 static inline bool et_number_two_words(uint64_t *w, int *behind, bool *point, const char *at,
                                        size_t count)
 {
@@ -104,7 +104,7 @@ static inline bool et_number_two_words(uint64_t *w, int *behind, bool *point, co
     return sound && et_number_digits(low) && et_number_digits(high) && *w <= (uint64_t)1 << 53;
 }
 
-/* False: another way has to be gone, and nothing is known. *integer: digits alone. */
+/* False: use another way; the outputs are undefined. *integer: only digits. */
 static inline bool et_number_short(double *out, bool *integer, const char *text, size_t length)
 {
     /* Signs are often random: no branch depends on them. */

@@ -17,7 +17,7 @@
 #include "data/table/features/encoder.h"
 
 typedef struct et_row {
-    bool end;                 /* there is no row: the rest says nothing */
+    bool end;                 /* no more rows: ignore the other members */
     const et_cell *cells;     /* texts; NULL: values, or JSON */
     const et_reading *values; /* others */
     et_bytes json;            /* one line, for et_row_parse; data NULL: cells or values */
@@ -72,8 +72,8 @@ int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_by
                            et_error *error);
 void et_rows_close(et_rows *rows); /* NULL allowed */
 
-/* After a failure only close is allowed, unless it is ET_EDATA and row->number is not 0: then
- * reading may continue behind that row. */
+/* After a failure only close is allowed. Exception: after ET_EDATA with row->number not 0, reading
+ * may continue after that row. */
 int et_rows_next(et_rows *rows, et_row *row, et_error *error);
 /* Whether the next row would have to wait for more of a stream. */
 bool et_rows_wait(et_rows *rows);
@@ -94,10 +94,11 @@ typedef struct et_json_columns {
 } et_json_columns;
 
 /* Cells of an object (et_json_parse_written), for et_encoder_row: cells [et_encoder_cells], their
- * texts in its memory. A number is the text that it is written as. A truth value is the column's
- * level "true", else "True", else "TRUE". A column that the row does not have is missing. Names
- * that the schema does not have are ignored, unless one is near to a column that the row lacks, or
- * none is the schema's: misspelt, all would be missing. ET_EDATA without a place. */
+ * texts in its memory. A number is its text as written. A truth value is the column's level "true",
+ * else "True", else "TRUE". A column that the row lacks is missing. Names outside the schema are
+ * ignored, with two exceptions: a name that is near to a column that the row lacks, and a row
+ * without any name of the schema. Misspelt names would make values missing. ET_EDATA without a
+ * place. */
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error);
 /* The same of a row's line, which is parsed into the arena. */

@@ -37,8 +37,8 @@ void et_same_header_release(et_same_header *same);
  * or one is and no cell is a number. Case is left aside: what differs in it find refuses. */
 bool et_same_header_is(const et_same_header *same, const et_csv_row *first);
 
-/* Where the first file's columns stand in another file: place [count], by its header. ET_EDATA: a
- * column that it lacks, one that it adds, a name twice. */
+/* Finds the first file's columns in another file, by its header: place [count]. ET_EDATA: a column
+ * is missing, added, or named twice. */
 int et_same_header_find(const et_same_header *same, int *place, const char *path,
                         const et_csv_row *header, et_error *error);
 

@@ -30,12 +30,12 @@ int et_subwords_open(et_subwords **out, const et_vocabulary *vocabulary, double 
                      et_error *error);
 void et_subwords_close(et_subwords *subwords); /* NULL allowed */
 
-/* Of kind and rate: what is drawn depends on those, the vocabulary and random alone. */
+/* Of kind and rate: draws depend only on those, the vocabulary and random. */
 uint64_t et_subwords_fingerprint(const et_subwords *subwords);
 
-/* Other tokens of the same text as ids, which have no end symbol. out has room for so many; returns
- * how many they are, 0: they are more, and out holds nothing. random is of this sentence alone, and
- * the same one draws the same. Any number of threads. */
+/* Draws other tokens for the text of ids, which have no end symbol. Writes at most room tokens to
+ * out and returns their number; 0: there are more, and out holds nothing. random: of this sentence;
+ * an equal one draws the same. Any number of threads. */
 size_t et_subwords_draw(const et_subwords *subwords, et_random random, const int32_t *ids,
                         size_t count, int32_t *out, size_t room);
 

@@ -80,7 +80,7 @@ int32_t et_vocabulary_pad(const et_vocabulary *vocabulary);
 /* The symbol a decoder starts from: pad as in Model Garden, else bos, else EOS. */
 int32_t et_vocabulary_start(const et_vocabulary *vocabulary);
 
-/* The text of one token, "" outside the vocabulary or where it can't be loaded. Borrowed. */
+/* The text of one token; "" outside the vocabulary, or if it can't be loaded. Borrowed. */
 const char *et_vocabulary_token(const et_vocabulary *vocabulary, int32_t id);
 
 /* "unigram", "bpe", "word" or "char". Static. */
@@ -89,7 +89,7 @@ const char *et_vocabulary_kind(const et_vocabulary *vocabulary);
 /* The model as in its file. Borrowed. */
 const char *et_vocabulary_bytes(const et_vocabulary *vocabulary, size_t *length);
 
-/* XXH3-64 of the model's bytes: what an encoded corpus and a run are keyed by. */
+/* XXH3-64 of the model's bytes: part of the keys of encoded corpora and runs. */
 uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary);
 
 enum et_vocabulary_kind { ET_VOCABULARY_UNIGRAM, ET_VOCABULARY_BPE };
@@ -104,8 +104,8 @@ typedef struct et_vocabulary_options {
     et_strings symbols;        /* texts that are always one token; borrowed */
 } et_vocabulary_options;
 
-/* Model Garden's choices but for kind and size, which it leaves to the user. Special symbols
- * are as it has them: pad 0, EOS 1, unk 2, no bos. */
+/* Model Garden's choices, except kind and size: Model Garden leaves those to the user. Special
+ * symbols as in Model Garden: pad 0, EOS 1, unk 2, no bos. */
 #define ET_VOCABULARY_OPTIONS_INIT                                                                 \
     {                                                                                              \
         ET_VOCABULARY_BPE, 32000, 0.9995, false, false,                                            \
@@ -118,11 +118,11 @@ typedef struct et_vocabulary_options {
 typedef int et_vocabulary_lines_fn(void *payload, const char **text, size_t *length,
                                    et_error *error);
 
-/* Trains a model. *bytes (free with et_free) is what et_vocabulary_parse takes and what a file
- * holds. The same lines give the same bytes, on any machine and for any number of processors.
- * Lines of more than 4,192 bytes are not looked at. With at_most, text that is too small for
- * size gives what asking for the largest size that it allows would give. ET_ECONFIG: size does not
- * fit the text; the message says the largest or smallest that does. */
+/* Trains a model. *bytes (free with et_free) is a model file's content, for et_vocabulary_parse.
+ * The same lines give the same bytes, on any machine and for any number of processors. Lines of
+ * more than 4,192 bytes are ignored. With at_most, text that is too small for size gets the largest
+ * size that it allows. ET_ECONFIG: size does not fit the text; the message names the largest or
+ * smallest possible size. */
 int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                         et_vocabulary_lines_fn *lines, void *payload, et_error *error);
 

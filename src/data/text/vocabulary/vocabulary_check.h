@@ -26,7 +26,7 @@ int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t le
 
 /* A token as the model has it. */
 typedef struct et_vocabulary_piece {
-    const char *text; /* [length], in the model's bytes, no 0 behind it */
+    const char *text; /* [length], in the model's bytes, without a final 0 */
     size_t length;
     float score;
     int type; /* of SentencePiece: 1 normal, 2 unknown, 3 control, 4 the user's, 5 unused, 6 a byte
