@@ -26,8 +26,8 @@
 typedef struct et_grid {
     size_t columns; /* at least 1; set by the caller, as what follows, before the first cell */
     bool headless;  /* the first row is one of values; not in Markdown */
-    size_t left;    /* so many of the first columns are to the left whatever they hold */
-    size_t most;    /* characters of a cell in TEXT, but for the first of a row; 0: all */
+    size_t left;    /* number of first columns that are left-aligned whatever they hold */
+    size_t most;    /* characters of a cell in TEXT, except the first of a row; 0: all */
     size_t shown;   /* columns in TEXT, the first so many; 0: all */
     size_t width;   /* of a line in TEXT at least; the first column gets the rest */
     char **cells;   /* [count], owned */

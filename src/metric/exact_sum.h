@@ -36,10 +36,10 @@ typedef struct et_exact_sum {
 /* Of a value that the head cannot take. */
 void et_exact_sum_add_digits(et_exact_sum *sum, double value);
 
-/* Where the head takes a value exactly, what is added is what it grew by, and what was there is
- * what is left without it. Where it is rounded the smaller of the two comes back changed: the
- * larger one is taken off exactly (Dekker 1971, "A floating-point technique for extending the
- * available precision"). Infinities come back as NaN. */
+/* If the head takes a value exactly, the added part is the head's growth, and the remainder is the
+ * head without it. If the head is rounded, the smaller of the two comes back changed: the larger
+ * one is subtracted exactly (Dekker 1971, "A floating-point technique for extending the available
+ * precision"). Infinities come back as NaN. */
 static inline bool et_exact_sum_takes(et_exact_sum *sum, double value)
 {
     double head = sum->head + value;
@@ -63,19 +63,19 @@ void et_exact_sum_settle(et_exact_sum *sum);
 /* Rounded once, to nearest even; an infinity beyond the range. 0 when empty. */
 double et_exact_sum_value(const et_exact_sum *sum);
 
-/* What is left of it beside its value: value + rest is the sum but for the rest's rounding. */
+/* The rest of the sum beyond its value: value + rest is the sum, except for the rest's rounding. */
 double et_exact_sum_rest(const et_exact_sum *sum);
 
-/* Adds w t^2, the square as the two doubles whose sum it is. */
+/* Adds w t^2, with the square as an exact sum of two doubles. */
 void et_exact_sum_add_square(et_exact_sum *sum, double w, double t);
 
-/* S(w t^2) - S(w t)^2 / S(w) = S(w (t - mean)^2): a small difference of large numbers where values
- * are far from 0, so it is taken of values with their rests. With weights of 1 it loses nothing
+/* S(w t^2) - S(w t)^2 / S(w) = S(w (t - mean)^2): a small difference of large numbers if values are
+ * far from 0. So it is computed from values with their rests. With weights of 1 it loses nothing
  * that a double could show. */
 double et_exact_sum_spread(const et_exact_sum *weight, const et_exact_sum *total,
                            const et_exact_sum *squared);
 
-/* As a number, or as the few whose exact sum it is. Reading replaces sum. */
+/* As a number, or as the few numbers with this exact sum. Reading replaces sum. */
 int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error);
 int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *key, et_error *error);
 

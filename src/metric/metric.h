@@ -14,16 +14,17 @@
 /* sums and count say how the state is laid out: et_exact_sum [sums], then int64_t [count]. */
 struct et_metric_class {
     const char *name;          /* in checkpoints, so it must not change */
-    const char *const *values; /* what it gives, ended by NULL; "": the metric's own name */
+    const char *const *values; /* names of its values, ended by NULL; "": the metric's own name */
     const char *const *sums;   /* names in checkpoints, ended by NULL */
     int64_t (*count)(const et_metric *metric); /* of whole numbers; NULL: none */
-    /* Whether the metric can be, and can count a sample; NULL: any. What it cannot is not added. */
+    /* Checks that the metric is possible, and can count a sample; NULL: any. Others are not
+     * added. */
     bool (*is_sound)(const et_metric *metric);
     bool (*takes)(const et_metric *metric, const et_sample *sample);
     /* NULL: states are made elsewhere (scores of texts) and merged. */
     void (*add)(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                 const et_sample *sample);
-    /* NaN where nothing that matters was added. */
+    /* NaN without relevant samples. */
     void (*value)(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
                   double values[ET_METRIC_VALUES_MAX]);
 };
@@ -40,7 +41,7 @@ const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *samp
 /* Adds what another set has of metrics that are defined in both. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
 
-/* All states, one behind another in order of definition: what processes send each other. Borrowed
+/* All states, one after another in order of definition: processes exchange these bytes. Borrowed
  * until the next definition. */
 size_t et_metrics_bytes(et_metrics *metrics, void **bytes);
 

@@ -28,8 +28,8 @@ int et_tokenizer_run(et_tokenizer *tokenizer, et_bleu_tokens tokens, bool lowerc
 
 void et_tokenizer_release(et_tokenizer *tokenizer);
 
-/* Finds the next word of line at or after *at: its first code and the one after its last.
- * False: there is none. *at moves behind the word. */
+/* Finds the next word of line at or after *at: its first code and the one after its last. False: no
+ * more words. *at moves past the word. */
 bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end);
 
 /* The name in signatures: "13a". Static. */

@@ -10,7 +10,7 @@
 
 #include <etude/error.h>
 
-#define ET_APPEND_CONTINUE (-1) /* as an offset: behind the last whole piece */
+#define ET_APPEND_CONTINUE (-1) /* as an offset: after the last whole piece */
 
 /* How many bytes of a file are whole pieces. */
 typedef int et_append_whole_fn(uint64_t *out, const char *path, et_error *error);
@@ -19,25 +19,25 @@ typedef struct et_append {
     int fd;                    /* -1: closed */
     char *path;                /* owned */
     et_append_whole_fn *whole; /* as given when it was opened */
-    uint64_t offset;           /* bytes of the file so far: where the next piece goes */
+    uint64_t offset;           /* bytes of the file so far: position of the next piece */
     bool listed;               /* its entry in the directory is durable */
-    bool torn;                 /* behind offset there may be a part of a piece */
+    bool torn;                 /* after offset, there may be a part of a piece */
 } et_append;
 
-/* Opens or makes the file and cuts it off at offset: 0 starts anew. With ET_APPEND_CONTINUE,
- * and with a warning in the log if the file has become shorter than offset, it is cut off
- * behind what is whole. */
+/* Opens or makes the file and cuts it off at offset; 0 starts anew. ET_APPEND_CONTINUE cuts it off
+ * after the last whole piece. A file shorter than offset is cut off there, too, with a warning in
+ * the log. */
 int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
                    et_error *error);
 
-/* Before a write: whether someone else has removed, replaced or cut off the file since. Then, with
- * a warning in the log, *moved is true and file the one that has its name now, made if need be and
- * opened as with ET_APPEND_CONTINUE. */
+/* Call before a write: checks whether another program has removed, replaced or cut off the file
+ * since. If so, the log gets a warning, *moved is true, and file is the one that has its name now,
+ * made if necessary and opened as with ET_APPEND_CONTINUE. */
 int et_append_follow(et_append *file, bool *moved, et_error *error);
 
 int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error);
 
-/* Makes durable what was written; the first time, the file's entry in its directory too. */
+/* Makes the written bytes durable; the first time, also the file's entry in its directory. */
 int et_append_flush(et_append *file, et_error *error);
 
 /* Flushes and closes; the file is closed on failure too. */

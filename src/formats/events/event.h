@@ -19,8 +19,8 @@
 
 #include "formats/events/append.h"
 
-/* Readers look for "tfevents" in the name and want the rest sortable. A file has one writer: who
- * trains writes the first, who measures beside it the other. */
+/* Readers look for "tfevents" in the name and want the rest sortable. A file has one writer:
+ * training writes the first, a separate evaluation the other. */
 #define ET_EVENTS_NAME     "events.out.tfevents.0000000000.etude"
 #define ET_EVENTS_MEASURED "events.out.tfevents.0000000001.etude"
 #define ET_EVENTS_SETTINGS "events.out.tfevents.0000000000.config" /* read before the others */
@@ -60,8 +60,8 @@ typedef struct et_events_node {
 } et_events_node;
 int et_events_graph(et_events *events, const et_events_node *nodes, size_t count, et_error *error);
 
-/* Settings of the run whose directory this is, or lies above its files', as TensorBoard's HParams
- * shows them: one at least for each run, in a file that starts anew. */
+/* Settings of a run, for TensorBoard's HParams. The run's directory is the files' directory or a
+ * parent. At least one setting for each run, in a new file. */
 typedef struct et_events_setting {
     const char *name;
     enum { ET_EVENTS_NUMBER, ET_EVENTS_BOOL, ET_EVENTS_TEXT } kind;
@@ -71,7 +71,7 @@ typedef struct et_events_setting {
 int et_events_settings(et_events *events, const et_events_setting *settings, size_t count,
                        et_error *error);
 
-/* Makes durable what was written; an offset in a checkpoint counts on that. */
+/* Makes the written bytes durable; an offset in a checkpoint needs that. */
 int et_events_flush(et_events *events, et_error *error);
 int et_events_close(et_events *events, et_error *error); /* frees events in any case */
 

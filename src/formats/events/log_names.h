@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* Dicts of a log; a directory each has their events, and what is measured later its own lines. */
+/* Dicts of a log; each has a directory for its events. Later measurements have their own lines. */
 #define ET_LOGGED_TRAIN      "train"
 #define ET_LOGGED_VALIDATION "validation"
 
@@ -17,7 +17,7 @@
 #define ET_LOGGED_OF_TRAINING   "training_"
 #define ET_LOGGED_OF_VALIDATION "validation_"
 
-/* The loss of a model, as its pass calls it, and behind both of these. */
+/* The loss of a model, with its name in the pass, and after both of these prefixes. */
 #define ET_LOGGED_LOSS            "loss"
 #define ET_LOGGED_TRAINING_LOSS   ET_LOGGED_OF_TRAINING ET_LOGGED_LOSS
 #define ET_LOGGED_VALIDATION_LOSS ET_LOGGED_OF_VALIDATION ET_LOGGED_LOSS
@@ -33,15 +33,16 @@
 #define ET_LOGGED_OF_BEST   "best_"
 #define ET_LOGGED_BEST_STEP "best_step"
 
-/* How long "training_" or "validation_" is where it begins a name that goes on; 0: it does not. */
+/* The length of "training_" or "validation_" at the beginning of a longer name; 0: the name begins
+ * otherwise. */
 size_t et_logged_prefix(const char *name);
 
 /* What people read of a value's own name: without that, but of a loss of validation, since training
  * has a loss too. */
 const char *et_logged_short(const char *name);
 
-/* What stands behind the name of a set or a task: "news/validation_loss", "news|validation_loss";
- * NULL: name does not begin so. */
+/* The rest after the name of a set or a task: "news/validation_loss", "news|validation_loss"; NULL:
+ * name begins otherwise. */
 const char *et_logged_below(const char *name, const char *group);
 
 #endif

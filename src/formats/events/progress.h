@@ -78,19 +78,19 @@ void et_progress_update(et_progress *progress, const et_progress_state *state);
 /* One or more lines above the bar; a line end is added. */
 void et_progress_message(et_progress *progress, const char *text);
 
-/* A line for the copy alone: what the bar shows in its own way, or the screen not at all. */
+/* A line only for the copy: the bar shows it in another form, or the screen not at all. */
 void et_progress_record(et_progress *progress, const char *text);
 
-/* From now on to(self, text) gets every message, one at a time, from the thread it comes from;
- * also in quiet mode. It may call nothing of progress. NULL: nobody does. */
+/* From now on to(self, text) gets every message, one at a time, from the thread of the message;
+ * also in quiet mode. It may not call progress. NULL: no copy. */
 void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const char *text),
                          void *self);
 
 /* Columns that a line has here; 79: not a terminal. Windows change. */
 int et_progress_width(const et_progress *progress);
 
-/* What takes the bar away where one may stand, "" elsewhere, for what writes to the descriptor
- * without the lock, as a signal handler has to: the next redraw draws it below. Static. */
+/* The text that removes a bar; "" if there can be no bar. For writers to the descriptor that can't
+ * lock, such as signal handlers; the next redraw draws the bar below. Static. */
 const char *et_progress_eraser(const et_progress *progress);
 
 /* Takes the bar away or leaves it, last state shown, with a line end. */

@@ -7,8 +7,8 @@
 
 #include <etude/summary.h>
 
-/* What event files alone take, in the directory of the sink itself: a serialised summary, or nodes
- * of a graph (event.h). */
+/* Messages for event files only, in the directory of the sink: a serialised summary, or nodes of a
+ * graph (event.h). */
 typedef struct et_sink_message {
     int64_t step;
     const void *bytes; /* [length] of a tensorflow.Summary; NULL: a graph */
@@ -17,7 +17,7 @@ typedef struct et_sink_message {
     size_t count;
 } et_sink_message;
 
-/* Of a sink of event files, or of several sinks, to those. *any: there is such a one. */
+/* Passes the message to event files, or to those of several sinks. *any: there is such a sink. */
 int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *any,
                           et_error *error);
 bool et_sink_is_events(const et_sink *sink);
@@ -43,14 +43,14 @@ int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_e
 
 typedef struct et_progress et_progress;
 
-/* A line for people above the progress bar for each nested dict, and one for what is not
- * nested. except: names of nested dicts that people see otherwise, ended by NULL; NULL: none. Both
- * are borrowed. */
+/* Prints above the progress bar a line for each nested dict, and a line for the other values.
+ * except: names of nested dicts that people see otherwise, ended by NULL; NULL: none. Both are
+ * borrowed. */
 int et_sink_console_open(et_sink **out, et_progress *progress, const char *const *except,
                          et_error *error);
 
-/* Event files under a name of their own (event.h), static: they may lie where another process has
- * its. They start anew. */
+/* Event files with the given name (event.h), static: the directory may have another process's
+ * files. They start anew. */
 int et_sink_events_open_as(et_sink **out, const char *directory, const char *name, et_error *error);
 
 #endif

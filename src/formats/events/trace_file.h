@@ -6,7 +6,7 @@
 
 #include "base/threads/trace.h"
 
-/* Writes a trace that is over, atomically. process: what the whole is called. */
+/* Writes a finished trace, atomically. process: the name of the whole. */
 int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
                         et_error *error);
 

@@ -12,8 +12,8 @@
 
 #include "base/arena.h"
 
-/* Memory that parsing takes from an arena, or from a block (aligned to 16) of at least as much as
- * parsing the same bytes took from an arena. One parse each; used is what it took. */
+/* Memory for parsing: an arena, or a block (aligned to 16) that is at least as large as the memory
+ * the same bytes needed in an arena. For one parse each; used: the bytes of that parse. */
 typedef struct et_example_room {
     et_arena *arena;
     unsigned char *block;
@@ -22,12 +22,12 @@ typedef struct et_example_room {
     bool refused; /* more was asked for than may be */
 } et_example_room;
 
-/* Features as they stand in the message, those of one key all of them. out is valid as long as the
- * room's memory. ET_EFORMAT: no tf.Example; in words without a place. */
+/* Features in the order of the message; of equal keys, all. out is valid as long as the room's
+ * memory. ET_EFORMAT: no tf.Example; the message has no place. */
 int et_example_read(et_example *out, et_example_room *room, const void *bytes, size_t length,
                     et_error *error);
 
-/* The last of the features with that key, which is the one that counts; NULL: none. */
+/* The last feature with that key, which is the valid one; NULL: none. */
 const et_feature *et_example_last(const et_example *example, const char *key);
 
 /* "integers", "floats", "bytes", "nothing". Static. */

@@ -39,7 +39,7 @@ void et_packed_reader_close(et_packed_reader *reader); /* NULL allowed */
 
 typedef struct et_packed_writer et_packed_writer;
 
-/* Equal bytes give an equal file: no name and no time stand in it. */
+/* Equal bytes give an equal file: it has no name and no time. */
 int et_packed_writer_open(et_packed_writer **out, const char *path, bool gzip, et_error *error);
 int et_packed_write(et_packed_writer *writer, const void *bytes, size_t length, et_error *error);
 /* Each frees the writer. As et_file_writer's. */

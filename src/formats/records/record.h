@@ -21,13 +21,12 @@
 #include "base/text/strbuf.h"
 #include "formats/events/append.h"
 
-/* Bytes before the data of a record (length and its crc), behind it, and both. */
+/* Bytes before the data of a record (length and its crc), after it, and both. */
 #define ET_RECORD_HEAD     12
 #define ET_RECORD_TAIL     4
 #define ET_RECORD_OVERHEAD 16
 
-/* The bytes around the data of a record, of which there are no more than this in a data set: what
- * protobuf can parse. */
+/* The most bytes of a record's data: protobuf can't parse more. */
 #define ET_RECORD_DATA_MAX ((uint64_t)INT32_MAX)
 
 typedef struct et_record_frame {
@@ -72,18 +71,18 @@ void et_record_list_close(et_record_list *list);
 typedef struct et_record_scan {
     et_mapping mapping;
     char *path;      /* owned */
-    uint64_t offset; /* of the next record; at the end: the length of what is whole */
+    uint64_t offset; /* of the next record; at the end: the length of all whole records */
     bool torn;       /* at the end: bytes of an incomplete record follow offset */
 } et_record_scan;
 
 int et_record_scan_open(et_record_scan *scan, const char *path, et_error *error);
 
-/* The next record: *bytes is NULL at the end, else valid until close (never NULL, even for an
- * empty record). Damage is ET_EFORMAT with its byte; offset stays where it is. */
+/* The next record: *bytes is NULL at the end, else valid until close (never NULL, even for an empty
+ * record). Damage is ET_EFORMAT with its byte; offset stays the same. */
 int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length, et_error *error);
 void et_record_scan_close(et_record_scan *scan);
 
-/* Writing: append.h says what offset may be, what is cut off and what is durable when. */
+/* Writing: append.h describes allowed offsets, the cut and durability. */
 typedef struct et_record_log {
     et_append file;
     et_strbuf buffer; /* one record, framed */

@@ -49,13 +49,13 @@ typedef struct et_manifest {
 } et_manifest;
 
 /* Reads the manifest; a missing one is empty. A damaged one is ET_EFORMAT. Changes nothing: for
- * those who only look, beside a run that may be at work. */
+ * readers of a run that may still be working. */
 int et_manifest_read(et_manifest *out, const char *directory, et_error *error);
 
-/* The same for the writer. Also removes what a killed run left: temporary
- * files "*.tmp.PID" whose process is gone (or has our number), and files that were leaving;
- * what cannot be removed is logged and does not block. A damaged manifest is ET_EFORMAT; then
- * et_manifest_rebuild is the cure. */
+/* The same for the writer. Also removes the remains of a killed run: temporary files "*.tmp.PID"
+ * whose process is gone (or has our number), and files that were leaving. A file that can't be
+ * removed is logged and does not block. A damaged manifest is ET_EFORMAT; then call
+ * et_manifest_rebuild. */
 int et_manifest_load(et_manifest *out, const char *directory, et_error *error);
 
 /* Makes a manifest from the files "<prefix><step>.safetensors" in the directory, without
@@ -81,8 +81,8 @@ int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error);
  * of a manifest that names another. */
 int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error);
 
-/* Makes the manifest durable, then deletes what leaves. On failure the old one stands; a
- * file that cannot be deleted is tried again at the next commit. */
+/* Makes the manifest durable, then deletes the leaving files. On failure the old manifest remains;
+ * a file that can't be deleted is tried again at the next commit. */
 int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error);
 
 /* Removes left-over temporary files as load does. */

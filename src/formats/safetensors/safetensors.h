@@ -36,7 +36,7 @@
 #define ET_SAFETENSORS_SUFFIX     ".safetensors" /* of a file's name */
 #define ET_SAFETENSORS_HEADER_MAX 100000000      /* bytes of JSON; the public reader's limit */
 
-/* Whether a path is called as such a file is. */
+/* Whether a path has the name of such a file. */
 bool et_safetensors_is_name(const char *path);
 
 /* ---- writing ---- */
@@ -55,7 +55,7 @@ typedef struct et_safetensors_reader {
     void *self;
 } et_safetensors_reader;
 
-/* What was written: for the manifest. */
+/* Facts about the written file: for the manifest. */
 typedef struct et_safetensors_written {
     uint64_t bytes;    /* length of the file */
     uint64_t checksum; /* XXH3-64 of the whole file */
@@ -111,14 +111,14 @@ int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensor
 /* The same for all; stops at the first that is damaged. */
 int et_safetensors_verify(const et_safetensors *file, et_error *error);
 
-/* Getters; what they return is valid until close. */
+/* Getters; results are valid until close. */
 bool et_safetensors_sealed(const et_safetensors *file);
 size_t et_safetensors_count(const et_safetensors *file);
 /* In the order of the data. */
 const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_t index);
-/* NULL: there is none of that name. */
+/* NULL: no tensor of that name. */
 const et_safetensors_tensor *et_safetensors_find(const et_safetensors *file, const char *name);
-/* The value of a key of `__metadata__`; NULL if there is none. */
+/* The value of a key of `__metadata__`; NULL: no such key. */
 const char *et_safetensors_metadata(const et_safetensors *file, const char *key);
 
 #endif

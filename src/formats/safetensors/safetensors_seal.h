@@ -29,7 +29,7 @@
 /* Whether length + header, size bytes in all, begin as a sealed file's do. */
 bool et_safetensors_seal_found(const char *head, size_t size);
 
-/* Where the 16 digits stand in length + header. */
+/* Position of the 16 digits in length + header. */
 size_t et_safetensors_seal_position(void);
 
 /* XXH3-64 of length + header, the digits taken as zeros. */

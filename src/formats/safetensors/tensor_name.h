@@ -14,8 +14,8 @@ bool et_tensor_name_sound(const char *name);
 /* What of a name no file can have, such as "has control characters"; NULL: nothing. Static. */
 const char *et_tensor_name_fault(const char *name);
 
-/* A name as messages have it, by value: bytes of control characters and of what is no UTF-8 as
- * "\x1b"; cut where it is too long. */
+/* A name for messages, by value: control characters and invalid UTF-8 bytes as "\x1b"; cut if it is
+ * too long. */
 typedef struct et_tensor_name {
     char text[256]; /* terminated */
 } et_tensor_name;

@@ -31,11 +31,11 @@ typedef struct et_multitask_routine {
     double task_weight; /* joint: of its loss; interleaving: what it is drawn by */
     int64_t eval_steps; /* batches of its validation; 0: trainer.validation_steps */
     int type;           /* which kind */
-    int64_t batch;      /* what its settings say, where another size was put in its place; else 0 */
+    int64_t batch;      /* the settings' batch, if another size has replaced it; else 0 */
 } et_multitask_routine;
 
 typedef struct et_multitask_settings {
-    const et_multitask_kind *of; /* whose settings these are */
+    const et_multitask_kind *of; /* the kind of these settings */
     const char *init_checkpoint, *init_pattern;
     int trainer_type; /* ET_MULTITASK_TRAINER_* */
     et_multitask_sampler task_sampler;
@@ -43,7 +43,7 @@ typedef struct et_multitask_settings {
     et_structs task_routines; /* of et_multitask_routine and what follows */
 } et_multitask_settings;
 
-/* What a kind is made of. */
+/* The parts of a kind. */
 struct et_multitask_kind {
     et_task_kind row; /* first: what methods get of it is this */
     et_arena arena;   /* of tables and names */
@@ -65,8 +65,8 @@ int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_er
 
 int et_multitask_settings_check(const void *options, et_error *error);
 int et_multitask_check_metric(const void *options, const char *name, et_error *error);
-/* What a task calls a value whose name begins with the task's, "prices/validation_loss"; NULL: that
- * is another's. */
+/* A task's own name for a value whose name begins with the task's, "prices/validation_loss"; NULL:
+ * the value is another task's. */
 const char *et_multitask_metric_of(const et_multitask_settings *settings, int i, const char *name);
 
 #endif

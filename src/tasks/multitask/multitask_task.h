@@ -11,7 +11,7 @@
 #define ET_MULTITASK_TASKS                                                                         \
     ET_ARTIFACT_MEMBERS /* key of an identity: a dict of the tasks' own, by name */
 
-/* settings and what it points to outlive the task, as context's things do. */
+/* settings and everything they point to must outlive the task, as must the members of context. */
 int et_multitask_task_open(et_task **out, const et_multitask_settings *settings,
                            const et_task_context *context, et_error *error);
 void et_multitask_task_close(et_task *task); /* NULL allowed */

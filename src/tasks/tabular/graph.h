@@ -21,7 +21,7 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
 /* An et_build_fn, whose payload is the graph. */
 void et_tabular_graph_build(et_scope *scope, void *graph);
 
-/* Whether settings and files beside a checkpoint are those that it was made with. */
+/* Checks that the settings and files next to a checkpoint are those of its training. */
 int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
                                     const et_identity *identity, et_error *error);
 

@@ -6,12 +6,12 @@
 #include "tasks/tabular/tabular_inputs.h"
 
 /* Adds the model of the settings for the graph's batches, which have the encoder's fields: [rows,
- * outputs] float32, logits or standardised values. A poison node where it cannot be. */
+ * outputs] float32, logits or standardised values. A poison node if the model is impossible. */
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs);
 
-/* What a model takes from the training rows before the first step (bins of its columns), into a
- * store with its initial values. */
+/* Fits the parts of a model that come from the training rows before the first step (bins of its
+ * columns), in a store with its initial values. */
 int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error);
 

@@ -37,12 +37,12 @@ typedef struct et_table_texts {
     et_feature_set *features;
 } et_table_texts;
 
-/* A text that is there already stays. path is for messages. */
+/* An existing text stays. path is for messages. */
 int et_table_text_parse(et_table_texts *table, int which, const char *text, size_t length,
                         const char *path, et_error *error);
 int et_table_text_save(const et_table_texts *table, int which, const char *path, et_error *error);
 
-/* Frees all; none is there afterwards. */
+/* Frees all texts; the table is empty afterwards. */
 void et_table_texts_release(et_table_texts *table);
 
 #endif

@@ -17,8 +17,8 @@ typedef struct et_tabular_inputs {
     et_column *columns; /* [id_count] those of the ids, without widths; owned */
 } et_tabular_inputs;
 
-/* Of the graph's batches; targets, and what else is no input of a model, are left out. What cannot
- * be is a poison node. */
+/* The inputs of a model from the graph's batches, without targets and other fields. A poison node
+ * for impossible ones. */
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder);
 void et_tabular_inputs_release(et_tabular_inputs *inputs);
 
@@ -27,8 +27,8 @@ void et_tabular_inputs_release(et_tabular_inputs *inputs);
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns);
 
-/* Sets the variables that et_tabular_flatten has declared in a scope, by the rows that are trained
- * on. Nothing where it has none. */
+/* Fits the variables that et_tabular_flatten has declared in a scope to the training rows. Does
+ * nothing if it has none. */
 int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
                            const et_encoder *encoder, et_samples *samples, et_error *error);
 

@@ -114,7 +114,7 @@ typedef struct et_tabular_data {
     int64_t limit;         /* the first rows, so many; 0: all */
 } et_tabular_data;
 
-/* task.features: what is chosen where no features are named. */
+/* task.features: choices for inferred features. */
 typedef struct et_tabular_features {
     int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
 } et_tabular_features;
@@ -150,11 +150,11 @@ typedef struct et_tabular_options {
 extern const et_fields et_tabular_fields;
 extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
 
-/* Methods of the kind, as for translation: what fields alone cannot check; whether validation gives
+/* Methods of the kind, as for translation: checks that fields can't make; whether validation gives
  * a value of this name. */
 int et_tabular_check(const void *settings, et_error *error);
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error);
-/* Where it is known what the target is. */
+/* The same if the target's type is known. */
 int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
                                et_error *error);
 

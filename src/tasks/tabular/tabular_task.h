@@ -14,13 +14,14 @@
 #include "tasks/tabular/tabular_options.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* What a trained model gives (et_output): of classes probabilities, float32 [rows, classes]; of
- * numbers values in the encoder's unit of the target (et_encoder_unit), float32 [rows, targets]. */
+/* The output of a trained model (et_output): for classes probabilities, float32 [rows, classes];
+ * for numbers values in the encoder's unit of the target (et_encoder_unit), float32 [rows,
+ * targets]. */
 #define ET_TABULAR_SCORES "scores"
 #define ET_TABULAR_VALUES "values"
 
-/* What validation gives: the scores of <etude/class_scores.h> behind a prefix; of classes the mean
- * log-likelihood as well, log_loss below zero: higher is better. */
+/* Values of validation: the scores of <etude/class_scores.h> with a prefix. For classes also the
+ * mean log-likelihood, the negated log_loss: higher is better. */
 #define ET_TABULAR_LIKELIHOOD ET_LOGGED_OF_VALIDATION "log_likelihood"
 
 /* What the model and its loss are about, beside the settings. */
@@ -35,8 +36,8 @@ typedef struct et_tabular_target {
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error);
 
-/* Adds the model to a scope, by batches of the encoder's layout (targets are not read), and its
- * outputs by the names above; returns what the loss is of, for et_tabular_build_loss. */
+/* Adds the model to a scope, for batches of the encoder's layout (targets are not read), and its
+ * outputs with the names above. Returns the node for et_tabular_build_loss. */
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target);
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
@@ -50,7 +51,7 @@ et_table_options et_tabular_table_options(const et_tabular_options *options,
  * 0: it is not known. */
 char et_tabular_delimiter_of(const et_value *identity);
 
-/* Options and context are copied; what they point to must outlive the task. */
+/* Options and context are copied; everything they point to must outlive the task. */
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
                          const et_task_context *context, et_error *error);
 void et_tabular_task_close(et_task *task); /* NULL allowed */

@@ -18,7 +18,7 @@
 #define ET_TABULAR_DEVIATION    "deviation"
 #define ET_TABULAR_CLASS_WEIGHT "weight"
 
-/* What a validation has computed, row by row; room for the largest set. */
+/* The results of a validation, row by row; room for the largest set. */
 typedef struct et_tabular_seen {
     int64_t rows, width; /* of the validation data that are on; of an output */
     float *output;       /* [rows, width], of classes */
@@ -35,7 +35,7 @@ typedef struct et_tabular_file {
     bool made;         /* now: the run had none */
 } et_tabular_file;
 
-/* Of each part of a mix: its first file, a number of paths; the row behind its last one. */
+/* For each part of a mix: its first file, an index of paths; the row after its last one. */
 typedef struct et_tabular_ranges {
     size_t file[ET_TABULAR_MIX_MAX];
     int64_t end[ET_TABULAR_MIX_MAX];
@@ -81,8 +81,8 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error);
 void et_tabular_close_rows(et_tabular_task *task);
 void et_tabular_close_files(et_tabular_task *task);
 
-/* mix.c: the files of all parts are task->paths; where the parts are in their table; what is learnt
- * from becomes a mix of its rows that are not held (NULL: of all). */
+/* mix.c, in this order: the files of all parts become task->paths; the parts' ranges in their table
+ * are found; the training data become a mix of the rows that are not held (NULL: of all). */
 int et_tabular_find_mix(et_tabular_task *task, et_error *error);
 void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table);
 int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error);
@@ -103,7 +103,7 @@ int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
 
 /* tabular_validate.c */
-/* Of two classes the one that is asked for, whose precision, recall and f1 are given: 0 or 1. */
+/* The positive one of two classes, for precision, recall and f1: 0 or 1. */
 int et_tabular_asked_for(const et_tabular_task *task);
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);

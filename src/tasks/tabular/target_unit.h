@@ -14,8 +14,8 @@
 /* Sets the key from an exact encoder. Nothing of a target of classes. */
 int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_error *error);
 
-/* Of so many targets; *found: the identity (NULL: none) has them, else each is 0 and 1. ET_EFORMAT:
- * other numbers than these, or of another number of targets. */
+/* Reads `targets` units; *found: the identity (NULL: none) has them, else each is 0 and 1.
+ * ET_EFORMAT: the numbers are malformed, or of another number of targets. */
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
                         const et_value *identity, et_error *error);
 

@@ -8,8 +8,8 @@
 
 #include "tasks/translation/translation_options.h"
 
-/* ET_ECONFIG: a budget that holds no pair, or two ways at once. name: of the setting, below task;
- * training: else validation, whose static batches are counted in pairs. */
+/* ET_ECONFIG: a budget that holds no pair, or two kinds of batching at once. name: of the setting,
+ * below task; training: else validation, whose static batches are counted in pairs. */
 int et_translation_check_batching(const char *name, const et_translation_data *data, bool training,
                                   et_error *error);
 

@@ -15,10 +15,10 @@
 #include "data/text/encoded.h"
 #include "tasks/translation/translation_options.h"
 
-/* Texts of a mix: each has a cache of its own, which the kind's list of files names. */
+/* Texts of a mix: each has its own cache, which the kind's list of files names. */
 #define ET_TRANSLATION_MIX_MAX 8
 
-/* Sets of validation data; likewise. */
+/* Sets of validation data; each has its own cache, too. */
 #define ET_TRANSLATION_SETS_MAX 8
 
 typedef struct et_translation_text {
@@ -38,12 +38,12 @@ typedef struct et_translation_input {
     et_arena arena;
 } et_translation_input;
 
-/* What the settings alone say: ET_ECONFIG names setting and cure. name: "train_data". */
+/* Checks that need only the settings: ET_ECONFIG names setting and cure. name: "train_data". */
 int et_translation_check_data(const char *name, const et_translation_data *data, bool training,
                               et_error *error);
 bool et_translation_has_data(const et_translation_data *data);
 
-/* "news/chrf_score" -> "chrf_score", where a set is named news; NULL: none is. */
+/* "news/chrf_score" -> "chrf_score", if a set's name is news; NULL: no such set. */
 const char *et_translation_metric_of_set(const et_translation_data *data, const char *name);
 
 /* Finds the files. data outlives the input. */
@@ -58,7 +58,7 @@ uint64_t et_translation_input_key(const et_translation_input *input);
 int et_translation_check_drawing(const et_translation_data *data, const char *kind,
                                  et_error *error);
 
-/* Sub-words that are drawn, where data asks for them; checked as above. */
+/* Sub-words for drawing, if data asks for draws; checked as above. */
 int et_translation_input_subwords(et_translation_input *input, const et_translation_data *data,
                                   et_sides sides, et_error *error);
 

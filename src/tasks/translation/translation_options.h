@@ -12,7 +12,8 @@
 /* The most that a translation has, in tokens, and the largest length penalty. */
 #define ET_TRANSLATION_LENGTH_MAX 65535
 
-/* Longest source that is translated, in tokens, EOS counted; longer ones are cut, which is said. */
+/* Longest source that is translated, in tokens, EOS counted; longer ones are cut, with a
+ * message. */
 #define ET_TRANSLATION_SOURCE_MAX 1024
 #define ET_TRANSLATION_ALPHA_MAX  10.0
 
@@ -23,7 +24,7 @@ typedef struct et_translation_stack {
     int activation;                          /* an et_activation */
     /* After each sub-layer, on attention's weights, after the activation of the feed-forward. */
     double dropout_rate, attention_dropout_rate, intermediate_dropout;
-    /* Biases of attention's projections; pre-norm; a norm behind the last layer. */
+    /* Biases of attention's projections; pre-norm; a norm after the last layer. */
     bool use_bias, norm_first, final_norm;
     double norm_epsilon; /* added to the variance */
 } et_translation_stack;
@@ -59,7 +60,7 @@ typedef struct et_translation_part {
 /* A truth value that may be left open. */
 enum { ET_TRANSLATION_UNSET, ET_TRANSLATION_TRUE, ET_TRANSLATION_FALSE };
 
-/* task.train_data, task.validation_data; input.h says what is done with each. */
+/* task.train_data, task.validation_data; input.h describes their use. */
 typedef struct et_translation_data {
     /* One of four. */
     et_strings source_path, target_path; /* line by line */
@@ -91,7 +92,7 @@ typedef struct et_translation_data {
     const char *tfds_name, *tfds_split, *tfds_data_dir, *tfds_skip_decoding_feature;
 } et_translation_data;
 
-/* task.vocabulary.source, task.vocabulary.target: of a side that has a vocabulary of its own. */
+/* task.vocabulary.source, task.vocabulary.target: of a side that has its own vocabulary. */
 typedef struct et_translation_side {
     int64_t size;     /* 0: as of both */
     const char *path; /* a SentencePiece model; NULL or empty: trained on the side's text */
@@ -104,7 +105,7 @@ typedef struct et_translation_vocabulary {
     int64_t size;              /* 0: max_size, or the largest that the text allows */
     int64_t max_size;          /* where size is 0 */
     int model_type;            /* an et_vocabulary_kind */
-    double character_coverage; /* share of characters that get tokens of their own */
+    double character_coverage; /* share of characters that get their own tokens */
     bool byte_fallback;
     et_strings user_defined_symbols; /* as in et_vocabulary_options */
 } et_translation_vocabulary;
@@ -121,7 +122,7 @@ typedef struct et_translation_options {
     et_privacy_options differential_privacy_config;
 } et_translation_options;
 
-/* The table of all of it: what a settings file has below `task`. */
+/* The table of all these settings: `task` in a settings file. */
 extern const et_fields et_translation_fields;
 extern const et_fields et_translation_data_fields; /* of et_translation_data */
 
@@ -131,13 +132,13 @@ extern const et_fields et_translation_data_fields; /* of et_translation_data */
  * budget holds a sentence. ET_ECONFIG names the setting and the cure. */
 int et_translation_check(const void *settings, et_error *error);
 
-/* What validation gives beside losses; the first two are Model Garden's names for its two. */
+/* Values of validation in addition to losses; the first two have Model Garden's names. */
 #define ET_TRANSLATION_BLEU        "sacrebleu_score"
 #define ET_TRANSLATION_GARDEN_BLEU "bleu_score"
 #define ET_TRANSLATION_CHRF        "chrf_score"
 
-/* Whether validation gives a value of this name (for "best"). ET_ECONFIG: it does not, or there
- * is no validation data; names the nearest. */
+/* Checks that validation gives a value of this name (for "best"). ET_ECONFIG: it does not, or there
+ * is no validation data; the error names the nearest. */
 int et_translation_check_metric(const void *settings, const char *name, et_error *error);
 
 /* The model that the options describe. source, target: tokens of a side; max_positions: rows of the

@@ -12,7 +12,7 @@
 #include "data/text/encoded.h"
 #include "tasks/translation/vocabularies.h"
 
-/* Folders of a run that this task keeps, beside the files of its vocabularies. */
+/* Folders of a run that this task keeps, in addition to its vocabularies' files. */
 #define ET_TRANSLATION_CACHE  "cache"
 #define ET_TRANSLATION_OUTPUT "translations"
 
@@ -23,7 +23,7 @@ typedef struct et_translation_facts {
     const et_vocabularies *vocabularies;
 } et_translation_facts;
 
-/* Options and context are copied; what they point to must outlive the task. */
+/* Options and context are copied; everything they point to must outlive the task. */
 int et_translation_task_open(et_task **out, const et_translation_options *options,
                              const et_task_context *context, et_error *error);
 void et_translation_task_close(et_task *task); /* NULL allowed */

@@ -57,8 +57,8 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);
 
-/* setup_vocabulary.c: warns of a side whose vocabulary knows little of its text, as that of the
- * other side does. */
+/* setup_vocabulary.c: warns of a side whose vocabulary fits its text badly, for example the other
+ * side's vocabulary. */
 int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
                                      et_error *error);
 
@@ -69,7 +69,7 @@ int et_translation_training(const et_translation_task *task, const et_translatio
 int et_translation_validation(const et_translation_task *task, const et_scored *scored,
                               const et_translation_data *data, const et_input_context *part,
                               et_source **out, et_error *error);
-/* What is encoded of training data, and of validation data. */
+/* Options of encoding for training data, or for validation data. */
 et_encoded_options et_translation_filter(const et_translation_data *data, bool training);
 /* Numbers and references of a text that is scored; it has its encoded pairs. */
 int et_translation_open_scored(et_translation_task *task, et_scored *scored,
@@ -96,7 +96,7 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
                                 int64_t max_positions, et_nodes *outputs);
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *labels, const et_nodes *outputs);
-/* Tokens that an update's softmax is over: the target's vocabulary where none are drawn. */
+/* Tokens in the softmax of an update: the target's vocabulary if none are drawn. */
 int64_t et_translation_sampled(const et_translation_task *task);
 
 /* Values of a step's logs and of the state that they become, beside ET_LOGGED_IDS, integers: lists
@@ -105,7 +105,7 @@ int64_t et_translation_sampled(const et_translation_task *task);
 #define ET_STEP_OUTPUTS "outputs" /* target tokens, without the end; null: not searched */
 #define ET_STEP_SCORES  "scores"  /* of the best hypothesis; of logs alone */
 
-/* outputs.c: methods, and a search for all sentences, by ranks together where shared says so. */
+/* outputs.c: methods, and a search for all sentences, by all ranks together if shared. */
 int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
                                   et_error *error);
 int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,

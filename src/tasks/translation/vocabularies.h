@@ -41,7 +41,7 @@ typedef struct et_vocabularies {
     et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet */
 } et_vocabularies;
 
-/* Those that a model of such settings has; none is open. */
+/* The vocabularies of a model with these settings; none is open. */
 void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *settings);
 void et_vocabularies_close(et_vocabularies *v); /* one of zeros, too */
 
@@ -56,22 +56,22 @@ et_sides et_vocabularies_sides(const et_vocabularies *v);
 int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_arena *arena,
                          et_error *error);
 
-/* Whether number i is the one that a checkpoint was trained with; checksum: of its bytes, which
- * are path's. ET_ECONFIG says which file is whose. */
+/* Checks that number i is the vocabulary of the checkpoint's training; checksum: of path's bytes.
+ * ET_ECONFIG: the error says which file belongs to which model. */
 int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
                           const et_identity *identity, const char *path, et_error *error);
 
-/* The same for all that are open, of an artifact. */
+/* The same for all open ones, of an artifact. */
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
                               const et_artifact *artifact, et_arena *arena, et_error *error);
 
-/* And for their files there, of which none need be open: what is damaged is not parsed. */
+/* The same for their files; none need be open: a damaged file is not parsed. */
 int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
                                 const et_artifact *artifact, et_arena *arena, et_error *error);
 
-/* Settings of a new run that begins with the weights of another, model_dir: those that name no
- * model name that run's, and the sides share one if its sides do. *taken: what was, for people;
- * NULL: nothing. */
+/* Settings of a new run that begins with the weights of another, model_dir: settings without a
+ * model get that run's model, and the sides share one if its sides do. *taken: the inherited
+ * settings, for people; NULL: none. */
 int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
                             const char *model_dir, et_arena *arena, const char **taken,
                             et_error *error);
@@ -79,8 +79,8 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
 /* Adds their checksums. */
 void et_vocabularies_identify(const et_vocabularies *v, et_value *identity);
 
-/* For a program that has one text for an end and one for what is unknown, on both sides.
- * ET_ECONFIG: they have two. */
+/* For a program that has one text for an end and one for unknown tokens, for both sides.
+ * ET_ECONFIG: the sides have different ones. */
 int et_sides_check_symbols(et_sides sides, const char *program, et_error *error);
 
 #endif

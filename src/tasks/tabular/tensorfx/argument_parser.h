@@ -16,7 +16,7 @@ struct et_argument_parser {
 /* Every flag's member becomes its default. */
 void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments);
 
-/* Sets the member that a value is named for; where: what a message begins with. ET_ECONFIG. */
+/* Sets the member with the value's name; where: the beginning of a message. ET_ECONFIG. */
 int et_argument_parser_set(const et_argument_parser *parser, et_arguments *arguments,
                            const char *key, const et_value *value, et_error *error);
 

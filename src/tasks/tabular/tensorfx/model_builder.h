@@ -21,7 +21,7 @@ typedef struct et_builder_store {
     struct et_builder_store *before;
 } et_builder_store;
 
-/* An interface and what is not shown of it. */
+/* An interface with its private members. */
 typedef struct et_builder_graph {
     et_graph_interface face; /* the first member */
     et_builder_phase phase;

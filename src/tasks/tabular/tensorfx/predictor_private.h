@@ -14,14 +14,14 @@
 #include "tasks/tabular/table_texts.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Texts that an export has beside its weights: those of the table, then params.yaml of a run, or
+/* Texts of an export in addition to its weights: those of the table, then params.yaml of a run, or
  * builder.yaml of a job. */
 enum { ET_TABLE_TEXT_MODEL = ET_TABLE_TEXTS, ET_TABLE_MODEL_TEXTS };
 
 #define ET_PREDICTOR_BATCH     256
 #define ET_PREDICTOR_BATCH_MAX 1048576
 
-/* What is in a directory: read once, shared by predictors, which only read it. */
+/* The contents of a directory: read once, then shared by predictors, which only read them. */
 typedef struct et_table_model {
     et_arena arena;
     char *directory;                             /* or the file; owned, as all below */
@@ -32,7 +32,7 @@ typedef struct et_table_model {
     int64_t step;
     const et_value *identity; /* of the checkpoint; NULL: it has none; in arena */
     bool live_weights;
-    et_target_unit *units; /* [unit_count], of values in a unit of their own; in arena */
+    et_target_unit *units; /* [unit_count], of values in their own units; in arena */
     int64_t unit_count;    /* 0: values are as the graph gives them */
     bool bfloat16;         /* as it was trained */
     et_params *params;     /* a builder's own: borrowed */
@@ -76,12 +76,12 @@ struct et_predictor {
     et_device *device;
     et_pass *pass;
     et_batch *batch;
-    void **to;    /* [fields of the encoder]: where the next row goes; owned */
+    void **to;    /* [fields of the encoder]: destination of the next row; owned */
     size_t *size; /* [the same]: bytes of an item; owned */
     et_predicted_output output[ET_NODES_MAX];
     int outputs;
     int scores; /* the output that labels are read off; -1: numbers are predicted */
-    int values; /* the output that is in a unit of its own; -1: none is */
+    int values; /* the output in its own unit; -1: none */
     int classes;
     const char *const *labels; /* [classes]; the encoder's */
     et_table_output shown[ET_NODES_MAX];
@@ -96,8 +96,9 @@ int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
 const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
 /* The same, number i of them, in the unit of the target as the file has it. */
 double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
-/* ET_EDATA: scores, or values of a target, of the row at that place of the last run are no numbers:
- * what is far beyond the numbers of training overflows on its way. where: NULL, or before it. */
+/* ET_EDATA: scores, or values of a target, of the row at that place of the last run are not
+ * numbers: inputs far beyond those of training overflow inside the model. where: NULL, or a
+ * prefix. */
 int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
                        et_error *error);
 /* The place of the largest score, the first of equals. */

@@ -34,14 +34,14 @@ int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
 void et_aligner_free(et_aligner *aligner); /* NULL allowed */
 
 typedef struct et_aligned {
-    et_alignment *items; /* [count] one for each word of the target, in order; in the arena, as what
-                            they point to */
+    et_alignment *items; /* [count] an item for each word of the target, in order; in the arena,
+                            with all its pointers */
     int count, source_words;
 } et_aligned;
 
 /* source: length tokens, the end of sentence last; target: count tokens without it. The last bits
- * of weights may depend on the pairs before; out NULL: this one is only counted among them, as
- * somebody else aligns it. */
+ * of weights may depend on the pairs before. out NULL: only counts this pair among them; another
+ * rank aligns it. */
 int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
                    const int32_t *target, int count, et_arena *arena, et_aligned *out,
                    et_error *error);

@@ -35,7 +35,7 @@ typedef struct et_beam_options {
     int results;
 } et_beam_options;
 
-/* A result: its tokens without the one that ended it, and how many there are with it. */
+/* A result: its tokens without the final one, and their number with it. */
 typedef struct et_beam_hypothesis {
     const int32_t *ids;
     int count, length;
@@ -74,10 +74,10 @@ void et_beam_begin(et_beam *beam, int max_length);
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next);
 
-/* One step of `size` samples: each goes on with a token of its own. log_p [living] and token
- * [living] are those of each hypothesis alive; at the first step all `size` samples begin, from the
- * empty hypothesis. One that ends, or is as long as it may be, is finished; the others move
- * together: hypothesis i of the `living` ones is what parent[i] was, followed by next[i]. */
+/* One step of `size` samples: each continues with its own token. log_p [living] and token [living]
+ * are those of each living hypothesis; at the first step all `size` samples begin, from the empty
+ * hypothesis. A hypothesis that ends, or reaches the longest length, is finished; the others move
+ * together: hypothesis i of the `living` ones is the former parent[i], followed by next[i]. */
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 

@@ -34,7 +34,7 @@ typedef struct et_choice_place {
     int position, hypothesis;
 } et_choice_place;
 
-/* Scratch for one row at a time; who draws is one thread. */
+/* Scratch for one row at a time; draws in one thread only. */
 typedef struct et_choice {
     et_choice_options options;
     int64_t vocabulary;
@@ -51,8 +51,8 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
                    et_error *error);
 void et_choice_release(et_choice *choice);
 
-/* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). At position 0 a
- * token that may not come first has minus infinity, and the others what they have among all. False:
+/* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). At position 0, a
+ * token that may not come first has minus infinity; the others keep their values among all. False:
  * logits are not finite, and no token is likelier than another. */
 bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place);
 

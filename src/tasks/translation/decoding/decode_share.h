@@ -6,8 +6,8 @@
 #include "engine/comm/comm.h"
 #include "tasks/translation/decoding/decoder.h"
 
-/* As et_decoder_run, by all ranks with the same sentences. comm NULL: alone. What progress hears of
- * the others is a guess: that they are as far. */
+/* As et_decoder_run, by all ranks with the same sentences. comm NULL: alone. progress assumes that
+ * the other ranks are as far as this one. */
 int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
                             int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                             void *payload, et_error *error);

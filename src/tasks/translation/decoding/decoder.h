@@ -20,12 +20,12 @@
 
 typedef struct et_decoder et_decoder;
 
-/* What a step of decoding, one token more for all, is called in a trace of the device. */
+/* Name of a decoding step, one more token for all, in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
 
-/* extra_length counts only where max_length is 0. act is the type of activations and caches. What
- * beam and choice point to is borrowed. forced: targets are given, none longer than max_length, and
- * what comes is their log p; the beam's size is 1. */
+/* extra_length counts only if max_length is 0. act is the type of activations and caches. Pointers
+ * in beam and choice are borrowed. forced: targets are given, none longer than max_length, and the
+ * result is their log p; the beam's size is 1. */
 typedef struct et_decoder_options {
     et_beam_options beam;
     et_choice_options choice;
@@ -38,7 +38,7 @@ typedef struct et_decoder_options {
     bool int8; /* weights and rows as bytes in products; act is float32 */
 } et_decoder_options;
 
-/* A result: tokens without the one that ended it, how many there are with it, the beam's score. */
+/* A result: tokens without the final one, their number with it, the beam's score. */
 typedef et_beam_hypothesis et_decoder_result;
 
 /* The caller fills in what comes before results, and it is borrowed through the run. */
@@ -46,7 +46,7 @@ typedef struct et_decoder_sentence {
     const int32_t *source; /* tokens, EOS last */
     int64_t length;
     uint64_t number;       /* random numbers go by it */
-    const int32_t *forced; /* tokens of the target, EOS last, where targets are given */
+    const int32_t *forced; /* tokens of the given target, EOS last */
     int forced_length;
     const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any
                                  thread may set: it is left at the next step */

@@ -40,8 +40,8 @@ typedef struct et_search_size {
     int64_t positions; /* target tokens */
 } et_search_size;
 
-/* All borrowed but the options, which are copied. packed_by: another search of the same model,
- * which outlives this one and whose packed weights it reads; NULL: its own. */
+/* All borrowed, except the options, which are copied. packed_by: another search of the same model,
+ * which outlives this one and shares its packed weights; NULL: the search packs its own. */
 int et_search_new(et_search **out, et_params *params, et_device *device,
                   const et_transformer *model, const et_decoder_options *options,
                   const et_search_size *size, const et_search *packed_by, et_error *error);
@@ -62,11 +62,11 @@ int64_t et_search_target(const et_decoder_options *options, const et_decoder_sen
 /* Encodes count sentences, at most as many as there are free places. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count);
 
-/* One token more for all. Writes the places whose sentences are over to over [places]; returns how
- * many they are. Each must leave before the next step. */
+/* One token more for all. Writes the places of finished sentences to over [places]; returns their
+ * number. Each must leave before the next step. */
 int et_search_step(et_search *search, int *over);
 
-/* Frees a place whose sentence is over. *beam, which has its results, is borrowed until others
+/* Frees the place of a finished sentence. *beam, with its results, is borrowed until others
  * enter. */
 et_decoder_sentence *et_search_leave(et_search *search, int place, const et_beam **beam);
 

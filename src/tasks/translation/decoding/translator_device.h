@@ -6,11 +6,13 @@
 
 #include "engine/exec/device.h"
 
-/* Borrowed; to record what it does (engine/exec/device.h), before the first translation. */
+/* Borrowed; for recording the device's work (engine/exec/device.h), before the first
+ * translation. */
 et_device *et_translator_device(et_translator *translator);
 
-/* et_translator_open of one that shares weights, for the thread of the other: they share its
- * device, too, so none is made and equal products are made once. The other must outlive it. */
+/* et_translator_open for a second translator that shares weights, in the thread of the other. They
+ * also share the other's device, so no device is made and equal products are made once. The other
+ * must outlive it. */
 int et_translator_open_beside(et_translator **out, const et_translator_options *options,
                               et_error *error);
 

@@ -35,8 +35,8 @@ struct et_translator {
     char *checkpoint;                    /* path of the file in use; owned */
     int64_t step;                        /* of the checkpoint */
     const et_value *identity;            /* the same; NULL: it has none; in arena */
-    et_translator_progress_fn *progress; /* NULL: nobody asks */
-    void *payload;                       /* what it gets */
+    et_translator_progress_fn *progress; /* NULL: no progress is reported */
+    void *payload;                       /* its argument */
     const atomic_bool *const *ended;     /* [lines] of the calls to come: of each line what its
                                             sentence's is; its result is an empty one then. NULL:
                                             none ends. Borrowed */
@@ -55,7 +55,7 @@ et_transformer et_translator_transformer(const et_translator *t);
 /* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
 int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
 
-/* translator.c: those that the translator's own decoder has; a decoder with such. */
+/* translator.c: options of the translator's own decoder, for other decoders like it. */
 et_decoder_options et_translator_decoder_options(const et_translator *t);
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error);
