@@ -19,9 +19,9 @@ void *et_alloc_zero(size_t count, size_t size);
 /* As et_alloc, aligned to a power of two (64 for kernels' buffers). */
 void *et_alloc_aligned(size_t bytes, size_t alignment);
 
-/* A large array, zeroed and aligned to 64. With the C library's hooks it is pages of its own, huge
- * ones where there are any, which nobody has to clear and which cost nothing before they are
- * touched. Free it with et_free_array, not with et_free. */
+/* A large array, zeroed and aligned to 64. With the C library's hooks it has its own pages, huge
+ * ones if available: nobody clears them, and they cost nothing before their first use. Free it with
+ * et_free_array, not with et_free. */
 void *et_alloc_array(size_t bytes);
 void et_free_array(void *array); /* NULL allowed */
 
@@ -41,14 +41,14 @@ int et_alloc_failed(et_error *error, size_t bytes, const char *what);
  * does not survive a failed allocation. ET_ENOMEM as et_alloc_failed. */
 int et_memory_check(size_t bytes, const char *what, et_error *error);
 
-/* After work that needed much memory for a while (training a vocabulary): gives back to the system
- * what the C library keeps of it for later. Takes milliseconds; nothing but memory changes. */
+/* Call after work that needed much memory for a while (training a vocabulary): returns the C
+ * library's free memory to the system. Takes milliseconds; nothing but memory changes. */
 void et_alloc_trim(void);
 
 /* How often et_alloc and its kin gave out memory since the start of the process. */
 size_t et_alloc_count(void);
 
-/* How often they could not, or a library could not and et_alloc_failed was told. */
+/* The number of failed allocations, including those that libraries reported to et_alloc_failed. */
 size_t et_alloc_refused(void);
 
 #endif

@@ -13,7 +13,7 @@ int64_t et_clock_nanoseconds(void);
 /* Seconds since 1970-01-01 UTC. */
 double et_clock_wall(void);
 
-/* Waits so many seconds, less where a signal comes. */
+/* Waits `seconds`; a signal ends the wait early. */
 void et_clock_sleep(double seconds);
 
 #endif

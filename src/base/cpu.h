@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Bytes of the second-level cache that a core has. Where none is told (some virtual machines and
- * systems), or what cannot be, ET_CPU_L2_USUAL. The same in every call. */
+/* Bytes of a core's second-level cache. ET_CPU_L2_USUAL if the system reports none (some virtual
+ * machines and systems) or an impossible size. The same in every call. */
 #define ET_CPU_L2_USUAL ((size_t)1 << 20)
 
 size_t et_cpu_l2(void);

@@ -8,11 +8,11 @@
 
 #include <etude/dtype.h>
 
-/* Rounds to nearest even; a NaN stays a NaN. Adding 0x7fff to the bits carries into the upper
- * half where the lower is above a half, and one more, the upper half's last bit, where it is
- * a half and that bit is odd. The largest floats round to infinity, as they should; a NaN
- * must not pass this way, since its payload may carry it to infinity or zero: it keeps its
- * upper half, with the bit set that makes it quiet. */
+/* Rounds to nearest even; a NaN stays a NaN. Adding 0x7fff to the bits carries into the upper half
+ * if the lower half is above a half. If it is exactly a half, the upper half's last bit is added,
+ * so odd ones are rounded up. The largest floats round to infinity, as they should. A NaN needs
+ * another way, since its payload may carry it to infinity or zero: it keeps its upper half, with
+ * the quiet bit set. */
 static inline et_bf16 et_bf16_from_float(float value)
 {
     uint32_t bits;

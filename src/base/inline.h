@@ -2,11 +2,10 @@
 #ifndef ETUDE_BASE_INLINE_H
 #define ETUDE_BASE_INLINE_H
 
-/* Into whoever calls it: its loops are compiled for the constants that it is given there. */
+/* Always inlined into its callers: loops are compiled for constant arguments. */
 #define ET_INLINE static inline __attribute__((always_inline))
 
-/* Never into whoever calls it: what it needs, registers and room on the stack, is not paid for
- * where it is not called. */
+/* Never inlined: callers that skip the call do not pay for its registers and stack. */
 #define ET_APART __attribute__((noinline)) static
 
 #endif

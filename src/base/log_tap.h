@@ -4,8 +4,8 @@
 
 #include <etude/log.h>
 
-/* A member of who listens. take may be called from any thread, one call at a time; it logs nothing
- * itself. Texts are plain (base/text/plain.h). */
+/* A listener's member. take may be called from any thread, one call at a time; it must not log.
+ * Texts are plain (base/text/plain.h). */
 typedef struct et_log_tap {
     et_log_fn *take;
     void *payload;
@@ -13,7 +13,7 @@ typedef struct et_log_tap {
 } et_log_tap;
 
 void et_log_tap_add(et_log_tap *tap);
-/* No call is under way any more. One that was not added may be given. */
+/* Afterwards no call is running. A tap that was not added is allowed. */
 void et_log_tap_remove(et_log_tap *tap);
 
 #endif

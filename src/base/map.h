@@ -26,7 +26,7 @@ typedef struct et_map {
 /* Adds or replaces. False: out of memory, the map is as before. */
 bool et_map_put(et_map *map, const char *key, int64_t value);
 
-/* Whether key is there; then its value. */
+/* Whether the map has key; then gives its value. */
 bool et_map_get(const et_map *map, const char *key, int64_t *value);
 
 void et_map_release(et_map *map);

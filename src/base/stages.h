@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* status: a variable; nothing is run where it is a failure already. */
+/* status: a variable; nothing runs if it is already a failure. */
 #define ET_STAGES_RUN(status, stages, object, error)                                               \
     for (size_t et_stage = 0; !(status) && et_stage < sizeof(stages) / sizeof *(stages);           \
          et_stage++)                                                                               \

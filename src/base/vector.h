@@ -14,9 +14,9 @@
 
 #include <stddef.h>
 
-/* The array with room for at least wanted elements of size bytes, which may have moved: items
- * itself where *capacity is enough. The first memory is for at least `first`. NULL: no memory;
- * items and *capacity are as they were. What is new is not initialised. */
+/* The array with room for at least wanted elements of size bytes; it may have moved. It is items
+ * itself if *capacity is enough. The first memory is for at least `first`. NULL: no memory; items
+ * and *capacity do not change. New elements are not initialised. */
 void *et_vector_grow(void *items, size_t *capacity, size_t wanted, size_t size, size_t first);
 
 #endif

@@ -9,12 +9,13 @@
 /* One line per member: "path  type  default (range)  help". */
 void et_fields_help(const et_fields *table, et_strbuf *out, const char *path);
 
-/* Where values come from, and where those go that the table does not know. */
+/* The source of values, and the destination of values that the table does not know. */
 typedef struct et_fields_origin {
     const char *name; /* as of et_fields_read */
     et_arena *arena;
     et_value *extra; /* a dict: unknown ones go there, with a warning; NULL: they are errors */
-    struct et_fields_said *said; /* what is set is added there (fields_said.h); NULL: nowhere */
+    struct et_fields_said *said; /* set values are added to it (fields_said.h); NULL: not
+                                    recorded */
 } et_fields_origin;
 
 /* et_fields_read with an origin; and one member by dotted path, from a value or (value NULL) its
@@ -27,8 +28,8 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
 /* The row named by the first length bytes of name, which need not end there; NULL: none. */
 const et_field *et_fields_find(const et_fields *table, const char *name, size_t length);
 
-/* Whether a row counts beside the others of its table: it means something, and is no group that is
- * not selected. echo: of the table's struct. */
+/* Whether a row counts among the rows of its table: it has a meaning, and it is not an unselected
+ * group. echo: of the table's struct. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo);
 
 /* Whether the first length bytes of word are name, - and _ alike. name NULL: no. */
@@ -38,12 +39,12 @@ bool et_same_name(const char *word, size_t length, const char *name);
 bool et_is_one_of(const char *word, const char *const *names);
 
 /* The entry of names (ended by NULL) nearest to word: by letters (up to a third of the word's may
- * differ, case and - _ aside), by word parts (num_heads: num_attention_heads) or by initials (lr:
- * learning_rate). NULL if none is near. */
+ * differ, case and - _ are ignored), by word parts (num_heads: num_attention_heads) or by initials
+ * (lr: learning_rate). NULL: no near one. */
 const char *et_nearest(const char *word, const char *const *names);
 
-/* What a message about an unknown word ends its first sentence with: ". Nearest: --lr", where mark
- * is "--", or "" if none is near. By value, so that it can stand in a call of et_fail. */
+/* The end of a message's first sentence about an unknown word: ". Nearest: --lr", if mark is "--",
+ * or "" without a near one. By value, for use in a call of et_fail. */
 typedef struct et_hint {
     char text[96];
 } et_hint;

@@ -5,9 +5,9 @@
 
 #include <etude/value.h>
 
-/* One level of it: keys of the groups may have points again. *out: dict itself where no key has
- * one; else a dict in arena, whose values are the old ones'. NULL: no memory. *twice: a value that
- * is said in two ways, else NULL. Keys of items, "a[0].b", stay as they are. */
+/* Expands one level: keys of the groups may have points again. *out: dict itself if no key has a
+ * point; else a dict in arena with the old values. NULL: no memory. *twice: a value that is given
+ * in two ways, else NULL. Keys of items, "a[0].b", stay as they are. */
 const et_value *et_fields_undotted(const et_value *dict, et_arena *arena, const et_value **twice);
 
 #endif

@@ -14,11 +14,11 @@
 
 typedef struct et_fields_said {
     et_arena *arena;                  /* of the entries */
-    const struct et_said_item *first; /* the last that was said; a copy of the struct shares it */
+    const struct et_said_item *first; /* the last setting; a copy of the struct shares it */
     const struct et_said_item *given; /* the same of all, forgotten or not */
 } et_fields_said;
 
-/* Adds a setting. where: what a message about it begins with; both texts outlive said. False: no
+/* Adds a setting. where: the beginning of messages about it; both texts outlive said. False: no
  * memory. */
 bool et_fields_say(et_fields_said *said, const char *where, const char *path);
 
@@ -33,10 +33,10 @@ int et_fields_said_check(const et_fields_said *said, const et_fields *table, con
 /* Whether the setting at path counts: nothing shuts it out. */
 bool et_fields_is_open(const et_fields *table, const void *options, const char *path);
 
-/* Whether the setting at path was said, and not forgotten. */
+/* Whether the setting at path was given, and not forgotten. */
 bool et_fields_was_said(const et_fields_said *said, const char *path);
 
-/* Whether the setting at path was said at all. */
+/* Whether the setting at path was ever given. */
 bool et_fields_was_given(const et_fields_said *said, const char *path);
 
 #endif

@@ -5,24 +5,23 @@
 
 #include "base/fields/fields.h"
 
-/* The member that field describes, inside options or where that points to. */
+/* The field's member, in options or in the struct that options points to. */
 static inline void *et_field_member(const et_field *field, void *options)
 {
     void *member = (char *)options + field->offset;
     return field->indirect ? *(void **)member : member;
 }
 
-/* Stores value in the member. where: what a message starts with ("file:3: a.b"). */
+/* Stores value in the member. where: the beginning of messages ("file:3: a.b"). */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error);
 
-/* Stores a word of a command line: a number or truth value as YAML has it, a text as it stands,
- * borrowed. No lists. ET_EUSAGE says of a wrong one what et_field_read does. */
+/* Stores a word of a command line: a number or truth value as in YAML, or a text as it is,
+ * borrowed. No lists. ET_EUSAGE with the messages of et_field_read. */
 int et_field_read_word(const et_field *field, void *options, const char *word, const char *where,
                        et_error *error);
 
-/* Of a row that has no member: whether value is the one that it has. ET_ECONFIG says why no other.
- */
+/* For a row without a member: checks that value is the only allowed one. ET_ECONFIG says why. */
 int et_field_check_only(const et_field *field, const et_value *value, const char *where,
                         et_error *error);
 
@@ -32,7 +31,8 @@ void et_field_reset(const et_field *field, void *options);
 /* Adds the member to dict. A failure is remembered by dict's arena. */
 void et_field_echo(const et_field *field, const void *options, et_value *dict);
 
-/* Appends what is allowed: "0 to 1", "1 or more", "relu, gelu"; nothing if all of the type is. */
+/* Appends the allowed values: "0 to 1", "1 or more", "relu, gelu"; nothing if all values of the
+ * type are allowed. */
 void et_field_range(const et_field *field, et_strbuf *out);
 
 /* The kind in a word for people: "integer", "texts". */

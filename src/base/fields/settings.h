@@ -10,7 +10,7 @@
 /* Messages about words of a command line begin with it. */
 #define ET_SETTINGS_SET "--set"
 
-/* ET_ECONFIG: they are locked. what: what the message begins with. */
+/* ET_ECONFIG: they are locked. what: the beginning of the message. */
 int et_settings_check_open(const et_settings *settings, const char *what, et_error *error);
 
 /* A file as a tree in arena; a dict, or what it is. */
@@ -27,7 +27,7 @@ bool et_settings_begins_assignment(const et_fields *table, const char *text);
 /* Puts assignments on top. */
 int et_settings_assign(et_settings *settings, const char *text, et_error *error);
 
-/* Appends what is written, with head in front, whole lines. */
+/* Appends the written text, after head, in whole lines. */
 int et_settings_print(const et_settings *settings, const char *head, et_strbuf *text,
                       et_error *error);
 

@@ -24,7 +24,8 @@ uint64_t et_checksum(const void *bytes, size_t length);
 
 et_checksum_text et_checksum_print(uint64_t checksum);
 
-/* Reads exactly 16 lower-case hexadecimal digits that end there; false for anything else. */
+/* Reads exactly 16 lower-case hexadecimal digits and the end of the text; false for anything
+ * else. */
 bool et_checksum_parse(uint64_t *out, const char *digits);
 
 /* The checksum of bytes that come in pieces; the same value as in one. */

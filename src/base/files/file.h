@@ -14,9 +14,8 @@
 /* The whole file in memory, terminated by an extra 0 (free with et_free). More than limit
  * bytes is ET_EFORMAT. Directories and devices are refused. */
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error);
-/* The same of a file that a stranger may have put there: ET_EDENIED, and nothing is read, where
- * links in path lead out of root. root: a directory, as realpath(3) gives it; NULL: wherever it is.
- */
+/* The same for a file from a stranger: ET_EDENIED, and nothing is read, if links in path lead out
+ * of root. root: a directory, from realpath(3); NULL: no limit. */
 int et_file_read_below(char **out, size_t *length, const char *path, const char *root, size_t limit,
                        et_error *error);
 /* The same of a key or a token. ET_EDENIED: others than the owner may read or write the file. */
@@ -27,9 +26,10 @@ int et_file_read_secret(char **out, size_t *length, const char *path, size_t lim
 int et_file_open(int *out, const char *path, et_error *error);
 /* As et_file_read_below. */
 int et_file_open_below(int *fd, const char *path, const char *root, et_error *error);
-/* Whether an open file or directory lies below root, where it is and whatever it was opened as. */
+/* Whether an open file or directory is below root, by its real position and not by the opened
+ * name. */
 bool et_file_is_below(int fd, const char *root);
-/* The same by name; true where there is nothing. */
+/* The same by name; true if nothing has the name. */
 bool et_path_is_below(const char *path, const char *root);
 
 /* Writes bytes as the whole of path, atomically and durably. */
@@ -45,12 +45,12 @@ typedef struct et_file_writer {
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error);
-/* Makes durable what was written, which is what takes long in a commit; after a failure the writer
- * is to be abandoned. */
+/* Makes the written bytes durable, the slow part of a commit; after a failure, abandon the
+ * writer. */
 int et_file_writer_sync(et_file_writer *writer, et_error *error);
-/* Makes it durable and visible; on failure the temporary file is gone and path as before, unless it
- * was its directory's entry that could not be made durable: then the file is there, and may not
- * survive a loss of power. */
+/* Makes the file durable and visible. On failure the temporary file is gone and path is as before,
+ * with one exception: if only the directory's entry could not be made durable, the file exists but
+ * may not survive a loss of power. */
 int et_file_writer_commit(et_file_writer *writer, et_error *error);
 void et_file_writer_abandon(et_file_writer *writer);
 
@@ -58,17 +58,16 @@ void et_file_writer_abandon(et_file_writer *writer);
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error);
 
 /* Makes a directory and its parents; the names of new ones are durable. An existing one is fine. On
- * failure none is left that was not there before. */
+ * failure, no new directory remains. */
 int et_directory_make(const char *path, et_error *error);
 
 /* Writes file number `which` of a directory to path. */
 typedef int et_directory_write_fn(void *self, int which, const char *path, et_error *error);
 
-/* Makes a directory, if it is not there, and calls write for each of names in their order, with a
- * path in a draft of it. All files get their names or none, also where the process is killed. In a
- * directory that has other files, which stay, a killed process may leave the first files until the
- * next call. ET_ECONFIG: directory is NULL or "", or one of the files is there already.
- * directory_write.c */
+/* Makes a directory, if it is missing, and calls write for each of names in their order, with a
+ * path in a draft of it. All files get their names or none, also if the process is killed. Other
+ * files in the directory stay; then a killed process may leave the first files until the next call.
+ * ET_ECONFIG: directory is NULL or "", or one of the files exists already. directory_write.c */
 int et_directory_write(const char *directory, const char *const *names, int count,
                        et_directory_write_fn *write, void *self, et_error *error);
 
@@ -83,7 +82,7 @@ int et_parent_sync(const char *path, et_error *error);
  * naming both if not. */
 int et_disk_check(const char *path, uint64_t need, et_error *error);
 
-/* The same of what the process may write into one file (ulimit -f), wherever it is. */
+/* The same for the limit of one file's size (ulimit -f), on any disk. */
 int et_file_limit_check(const char *path, uint64_t need, et_error *error);
 
 /* Takes a lock file that ends with the process (flock); *out is for et_lock_drop. ET_EBUSY:
@@ -91,9 +90,9 @@ int et_file_limit_check(const char *path, uint64_t need, et_error *error);
 int et_lock_take(int *out, const char *path, et_error *error);
 void et_lock_drop(int fd);
 
-/* Whether path still is the file that *lock holds: who removes it lets another process take a new
- * one. Where no file has the name it is made and taken anew, with a warning in the log. ET_EBUSY:
- * another process has made one. */
+/* Whether path is still the file that *lock holds: if the file is removed, another process can take
+ * a new one. If no file has the name, it is made and taken again, with a warning in the log.
+ * ET_EBUSY: another process has made one. */
 int et_lock_check(int *lock, const char *path, et_error *error);
 
 /* A file mapped read-only. */
@@ -115,7 +114,7 @@ char *et_path_join(const char *directory, const char *name);
  * et_free); NULL if none left. */
 char *et_path_parent(const char *path);
 
-/* Bytes of it without the slashes at its end, but for a root's one. */
+/* Its bytes without the slashes at its end; a root keeps one. */
 size_t et_path_length(const char *path);
 
 /* The part after the last '/'. Borrowed. */
@@ -138,9 +137,9 @@ bool et_directory_exists(const char *path); /* a link to one is one */
 double et_file_clock(void);
 double et_file_written(const char *path);
 
-/* Of a name without its directory, "NAME.tmp.PID", as et_file_writer has them until the commit:
- * whether nobody is at work on it. Our own number is nobody's: a killed process had it too, as
- * those in containers do. */
+/* For a name without its directory, "NAME.tmp.PID", as et_file_writer's before the commit: whether
+ * no process works on it. Our own number counts as free: a killed process may have had it, as
+ * processes in containers do. */
 bool et_file_is_left_over(const char *name);
 
 #endif

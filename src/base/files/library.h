@@ -21,8 +21,8 @@ typedef struct et_library {
 } et_library;
 
 /* Fills calls, a struct of count pointers to functions in the order of names. By any thread, any
- * number of times: what is filled stays as it is. ET_ENOTFOUND: it is not there, or has not all of
- * them; calls is as it was then. */
+ * number of times: filled pointers stay the same. ET_ENOTFOUND: the library is missing, or lacks a
+ * function; calls does not change. */
 int et_library_load(const et_library *library, void *calls, et_error *error);
 
 #endif

@@ -14,9 +14,9 @@ double et_decimal_read(const char *text, char **end);
 /* As snprintf of "%.*g", or with fixed of "%.*f"; the length. */
 int et_decimal_print(char *text, size_t size, int digits, int fixed, double value);
 
-/* Reads the decimal number that text [length] begins with, [-] digits [. digits] [e exponent], as
- * the double nearest to it, ties to even. Returns the bytes read; 0: there is no number, and *value
- * is as it was. A number beyond a double becomes infinity, or 0, with its sign. */
+/* Reads the decimal number at the beginning of text [length], [-] digits [. digits] [e exponent],
+ * as the nearest double, ties to even. Returns the bytes read; 0: no number, and *value does not
+ * change. A number beyond a double becomes infinity, or 0, with its sign. */
 size_t et_decimal_parse(double *value, const char *text, size_t length);
 
 #define ET_DECIMAL_SIZE 40

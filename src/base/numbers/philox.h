@@ -39,7 +39,7 @@ void et_random_permutation(et_random random, uint32_t *order, uint32_t count);
 
 #define ET_RANDOM_ORDER_ROUNDS 8
 
-/* A permutation of 0..count-1, count at most 2^32 - 1, whose members are computed one by one: its
+/* A permutation of 0..count-1, count at most 2^32 - 1, whose members are computed one at a time:
  * cost and memory do not grow with count. */
 typedef struct et_random_order {
     uint32_t count;

@@ -15,7 +15,7 @@ typedef struct et_format {
 /* "1,840", "-12". */
 et_format et_format_count(int64_t count);
 
-/* The same with a noun whose plural is made by an s: "1 line", "1,840 lines". */
+/* The same with a noun whose plural ends in s: "1 line", "1,840 lines". */
 et_format et_format_many(int64_t count, const char *noun);
 
 /* Three digits and a suffix: "34.1k", "812", "1.2M", "7.5G". NaN: "-". */
@@ -30,7 +30,7 @@ et_format et_format_value(double value);
 /* The same with three decimals, unless it is large: 6.300, 0.012. */
 et_format et_format_decimals(double value);
 
-/* So many places behind the point: 35.12. */
+/* With `places` digits after the point: 35.12. */
 et_format et_format_fixed(double value, int places);
 
 /* "812 B", "47 kB", "1.2 GB": decimal units. */

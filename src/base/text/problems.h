@@ -25,7 +25,7 @@ typedef struct et_problems {
 void et_problems_add(et_problems *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ET_OK: there are none; else "what: one", "what, in 3 places: (1) one; (2) two; ...". Releases
+/* ET_OK: no problems; else "what: one", "what, in 3 places: (1) one; (2) two; ...". Releases
  * problems. */
 int et_problems_report(et_problems *self, int status, const char *what, et_error *error);
 

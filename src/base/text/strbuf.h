@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef struct et_strbuf {
-    char *data;      /* terminated by 0 once anything was appended; else NULL */
+    char *data;      /* terminated by 0 after the first append; before: NULL */
     size_t length;   /* without the 0 */
     size_t capacity; /* with it */
     bool failed;     /* an allocation failed: data is not whole */
@@ -49,7 +49,7 @@ const char *et_strbuf_text(const et_strbuf *buffer);
 /* Empties but keeps the memory. */
 void et_strbuf_reset(et_strbuf *buffer);
 
-/* Cuts to length bytes, no more than there are; one that failed stays empty. */
+/* Cuts to length bytes, at most the present length; a failed buffer stays empty. */
 void et_strbuf_cut(et_strbuf *buffer, size_t length);
 
 /* Hands the text to the caller (free with et_free), NULL on failure; empties the buffer. */

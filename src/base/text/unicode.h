@@ -23,14 +23,14 @@ typedef struct et_codes {
         NULL, 0, 0                                                                                 \
     }
 
-/* Whether text is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes
- * are. If not, *offset (may be NULL) is where the first bad sequence starts. */
+/* Whether text is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are
+ * allowed. If not, *offset (may be NULL) is the start of the first bad sequence. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset);
 
-/* Bytes of a byte order mark at text, which editors and spreadsheets write; 0: there is none. */
+/* Bytes of a byte order mark at text, which editors and spreadsheets write; 0: no mark. */
 size_t et_utf8_mark(const char *text, size_t length);
 
-/* Characters of UTF-8: all bytes but those that continue one. */
+/* Characters of UTF-8: all bytes except continuation bytes. */
 size_t et_utf8_count(const char *text);
 
 /* Writes code (a valid one) as 1 to 4 bytes; returns how many. */

@@ -54,10 +54,10 @@ struct et_track {
     const et_track_class *class;
 };
 
-/* The track of whom nobody watches. */
+/* The track of a thread that is not recorded. */
 et_track *et_track_off(void);
 
-/* A span begins; every begin has its end, on the same thread. number is shown behind the name,
+/* Begins a span; every begin has its end, on the same thread. number is shown after the name,
  * negative: none. */
 static inline void et_track_begin(et_track *track, const et_activity *activity, int64_t number)
 {
@@ -69,14 +69,14 @@ static inline void et_track_end(et_track *track)
     track->class->end(track, (et_cost){ 0, 0 });
 }
 
-/* The same with what the span's work came to. */
+/* The same, with the cost of the span's work. */
 static inline void et_track_end_with(et_track *track, et_cost cost)
 {
     track->class->end(track, cost);
 }
 
-/* A track for another thread, owned by the same trace; et_track_off without a trace, and if
- * there is no room (a warning says so). name is copied. For the leading thread alone to ask. */
+/* A track for another thread, owned by the same trace; et_track_off without a trace, or without
+ * room (with a warning). name is copied. Only the leading thread may call it. */
 static inline et_track *et_track_beside(et_track *track, const char *name)
 {
     return track->class->beside(track, name);
@@ -91,10 +91,10 @@ typedef struct et_trace et_trace;
 #define ET_TRACE_DEPTH_MAX  16
 
 typedef struct et_trace_options {
-    const char *unit; /* name of the activity whose spans the window counts, from 1 */
+    const char *unit; /* name of the window's counted activity, whose spans count from 1 */
     size_t spans;     /* room of a track */
-    /* Called once on the leading thread when recording is over, before a unit begins; NULL:
-     * nobody. Not after et_trace_stop. */
+    /* Called once on the leading thread when recording has ended, before a unit begins; NULL: no
+     * call. Not after et_trace_stop. */
     void (*over)(void *payload);
     void *payload;
 } et_trace_options;
@@ -115,8 +115,8 @@ et_track *et_trace_main(et_trace *trace);
  * leading thread, when plans are made. */
 void *et_trace_alloc(et_trace *trace, size_t bytes);
 
-/* What is to be recorded: units first to last; with first 0 everything from now on. Nothing is
- * before. For the leading thread, once, before the first unit begins. */
+/* Sets the window of recording: units first to last; with first 0 everything from now on. Before
+ * the call nothing is recorded. For the leading thread, once, before the first unit begins. */
 void et_trace_window(et_trace *trace, int64_t first, int64_t last);
 
 /* Ends the recording for good. */
@@ -128,7 +128,7 @@ void et_trace_stop(et_trace *trace);
 typedef struct et_span {
     const et_activity *activity;
     int64_t number;     /* negative: none */
-    int64_t begin, end; /* one that had not ended when the trace did ends there */
+    int64_t begin, end; /* a span still open at the trace's end ends there */
     int depth;          /* 0: in no other recorded span of its track */
     et_cost cost;
 } et_span;

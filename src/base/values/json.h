@@ -11,9 +11,9 @@
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error);
 
-/* The same for data, where a number may be a text of digits: each number keeps its text as it is
- * written (et_value.text). No number is too large: an integer beyond 64 bits is a float, and a
- * number beyond a double an infinite one. */
+/* The same for data, whose numbers may be texts of digits: each number keeps its text as written
+ * (et_value.text). No number is too large: an integer beyond 64 bits is a float, and a number
+ * beyond a double an infinite one. */
 int et_json_parse_written(et_value **out, et_arena *arena, const char *text, size_t length,
                           const char *name, et_error *error);
 
@@ -24,17 +24,17 @@ void et_json_print(et_strbuf *out, const et_value *value, int indent);
 /* A file as one value, up to most bytes. */
 int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
 
-/* "an object", "null": what a value is to people who write JSON (et_value_kind_name has the words
- * of settings). */
+/* "an object", "null": the name of a kind for people who write JSON (et_value_kind_name has the
+ * words of settings). */
 const char *et_json_kind_name(et_value_kind kind);
 
-/* Replaces a file as a whole (et_file_write); end stands behind the value: "\n", "". ET_ENOMEM also
- * where value is not whole. */
+/* Replaces a file as a whole (et_file_write); end follows the value: "\n", "". ET_ENOMEM also if
+ * value is incomplete. */
 int et_json_write(const char *path, const et_value *value, int indent, const char *end,
                   et_error *error);
 
-/* Appends text in quotes. A byte that is not UTF-8 (a path from the system may hold one) becomes
- * U+FFFD, so that what is written can be read. */
+/* Appends text in quotes. A byte that is not UTF-8 (a path from the system may have one) becomes
+ * U+FFFD, so that readers accept the result. */
 void et_json_print_string(et_strbuf *out, const char *text);
 
 #endif

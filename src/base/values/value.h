@@ -4,12 +4,12 @@
 
 #include <etude/value.h>
 
-/* Hangs a new child at the end of a list (key NULL) or dict, for readers of texts: whether key
- * is there already is not looked up. key and child live in parent's arena. */
+/* Adds a new child at the end of a list (key NULL) or dict, for readers of texts; does not check
+ * that key is new. key and child live in parent's arena. */
 void et_value_append(et_value *parent, const char *key, et_value *child);
 
-/* The same of a copy in parent's arena, which shares key and what is below child. NULL: no memory.
- */
+/* The same for a copy in parent's arena, which shares key and everything below child. NULL: no
+ * memory. */
 et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child);
 
 /* For messages: "nothing", "a truth value", "an integer", "a number", "text", "a list",
@@ -26,7 +26,7 @@ et_value *et_value_new(et_arena *arena, et_value_kind kind);
  * dicts and stay usable. Nested no deeper than a reader of texts lets through. */
 int et_value_merge(et_value *base, const et_value *over, et_error *error);
 
-/* Beside the functions of <etude/value.h> that set, append and make new ones. */
+/* In addition to the functions of <etude/value.h> that set, append and make new ones. */
 et_value *et_value_set_null(et_value *dict, const char *key);
 et_value *et_value_add_dict(et_value *list);
 et_value *et_value_add_list(et_value *list);

@@ -11,13 +11,13 @@
 int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error);
 
-/* Parses one scalar or flow value as it stands after `key=` on a command line, where what is wrong
- * is a setting: ET_ECONFIG. */
+/* Parses one scalar or flow value after `key=` on a command line. A wrong value is a wrong setting:
+ * ET_ECONFIG. */
 int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
                         et_error *error);
 
-/* Appends value in block style, lists of scalars in flow style; strings quoted where needed
- * so that parsing gives the same tree back. */
+/* Appends value in block style, lists of scalars in flow style; strings are quoted if parsing needs
+ * quotes to give the same tree again. */
 void et_yaml_print(et_strbuf *out, const et_value *value);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include <etude/value.h>
 
-/* Gives value the kind and content that text stands for; ordinary text leaves it as it is.
- * False: a number beyond 64 bits, or beyond a double; value is as before. */
+/* Sets value's kind and content from text; ordinary text does not change it. False: a number beyond
+ * 64 bits, or beyond a double; value does not change. */
 bool et_yaml_resolve(et_value *value, const char *text);
 
 #endif
