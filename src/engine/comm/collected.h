@@ -8,7 +8,7 @@
 #include "base/text/strbuf.h"
 #include "engine/comm/comm.h"
 
-/* Zeros are one that is not open, and may be released. */
+/* Zeros are a closed one, and may be released. */
 typedef struct et_collected {
     void *all;       /* owned, as both arrays */
     size_t *size;    /* [ranks]: bytes that are not read yet */
@@ -19,23 +19,24 @@ typedef struct et_collected {
 int et_collected_open(et_collected *collected, const et_comm *comm, et_error *error);
 void et_collected_release(et_collected *collected);
 
-/* et_comm_collect: all ranks call it, with what has become of mine, opening included. What was
- * there goes. */
+/* et_comm_collect: all ranks call it, with the status of mine, opening included. Earlier contents
+ * are freed. */
 int et_collected_take(et_collected *collected, et_comm *comm, int status, const void *mine,
                       size_t size, et_error *error);
 
 /* The next bytes of a rank's; NULL: there are not so many. */
 const char *et_collected_next(et_collected *collected, int rank, size_t size);
 
-/* The same, aligned and in the arena; NULL also: there is no memory. */
+/* The same, aligned and in the arena; NULL also without memory. */
 void *et_collected_copy(et_collected *collected, int rank, size_t size, et_arena *arena);
 
-/* Item `item` of a list, as rank has written it. False: it is not whole, or there is no memory. */
+/* Reads item `item` of a list, as rank has written it. False: it is incomplete, or memory is
+ * short. */
 typedef bool et_collected_read_fn(void *payload, int64_t item, et_collected *from, int rank);
 
-/* Of a list of count items each rank has made those whose number is its own modulo the ranks, and
- * has written them to mine, one behind another; read gets all others, in their order. All ranks
- * call it, with what has become of mine. what: "translations". */
+/* For a list of count items: each rank has made the items with its own number modulo the ranks, and
+ * has written them to mine, one after another; read gets all others, in their order. All ranks call
+ * it, with the status of mine. what: "translations". */
 int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,
                        const et_strbuf *mine, et_collected_read_fn *read, void *payload,
                        et_error *error);

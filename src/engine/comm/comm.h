@@ -24,19 +24,21 @@
 /* Bytes to or from a rank; rank -1: none. */
 typedef struct et_comm_piece {
     int rank;
-    void *bytes; /* [size]; only read where they are sent */
+    void *bytes; /* [size]; only read when sent */
     size_t size;
 } et_comm_piece;
 
 typedef struct et_comm_class {
     const char *name; /* for people */
-    /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. came
-     * NULL: all of it comes; else up to so much, ET_COMM_SHORT at most, and *came is how much. */
+    /* Sends one piece while it receives the other. Returns ET_EIO also after et_comm_lost. came
+     * NULL: the whole piece is received; else at most that, ET_COMM_SHORT at most, and *came is the
+     * number of bytes. */
     int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, size_t *came,
                     et_error *error);
     bool any_thread; /* that may be called by another thread than open, while no other one does */
-    /* By a thread of comm's own: says to the next rank that this process lives, and takes what the
-     * previous one has said. 1: it has, 0: nothing, -1: it never will again. NULL: no way to. */
+    /* By a thread of comm's own: tells the next rank that this process lives, and reads the
+     * previous one's message. 1: a message, 0: none, -1: none will come again. NULL: not
+     * possible. */
     int (*beat)(et_comm *self);
     void (*close)(et_comm *self); /* et_comm_lost: without the others */
 } et_comm_class;
@@ -50,16 +52,16 @@ struct et_comm {
     bool sharded_optimizer;
     bool beside;            /* the caller's other threads compute meanwhile: waits rest soon */
     bool told;              /* the last agreement was on a failure, and all have its text */
-    int gone;               /* the rank that is lost, where broken; -1: not known which */
+    int gone;               /* the lost rank, if broken; -1: unknown */
     struct et_error broken; /* status not 0: what every call gives from now on */
     struct et_watch *watch; /* owned; NULL: none */
     unsigned char *scratch; /* [scratch_size], owned */
     size_t scratch_size;
 };
 
-/* All ranks meet and go on with one status: ET_OK if all have that, else that of the lowest rank
- * that has another, with its text. flags (NULL: none) are or-ed over all ranks. A failure that was
- * agreed on is not taken to a second meeting: status is returned as it is until et_comm_resume. */
+/* All ranks meet and continue with one status: ET_OK if all have it, else that of the lowest rank
+ * with another one, with its text. flags (NULL: none) are or-ed over all ranks. An agreed failure
+ * is not brought to a second meeting: status is returned as it is until et_comm_resume. */
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
 
 /* An agreement may also ride on messages of a sum. A rank that fails elsewhere knows nothing of it
@@ -71,49 +73,49 @@ typedef struct et_comm_word {
     int unused;
 } et_comm_word;
 
-#define ET_COMM_SHORT ((size_t)4032) /* bytes that such a message has at most */
+#define ET_COMM_SHORT ((size_t)4032) /* most bytes of a short message */
 
 et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags);
 
-/* Whether all that were heard have ET_OK and no flag. */
+/* Whether all heard ranks have ET_OK and no flag. */
 bool et_comm_is_well(const et_comm_word *word);
 
-/* One round. out [out_size] begins with room for a word, in [ET_COMM_SHORT] with another rank's.
- * What lies behind goes while all is well, and has come, in_size with its word, if all is well
- * afterwards. Rounds are bit = 1, 2, 4, ... below the number of ranks; of a power of two of them
- * each is between ranks r and r ^ bit. */
+/* One round. out [out_size] begins with room for a word; in [ET_COMM_SHORT] begins with another
+ * rank's. The bytes after the word are sent while all is well. They have arrived, in_size with the
+ * word, if all is well afterwards. Rounds are bit = 1, 2, 4, ... below the number of ranks; for a
+ * power of two of them, each is between ranks r and r ^ bit. */
 int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, size_t out_size,
                       void *in, size_t in_size, et_error *error);
 
-/* Behind the last round: what et_comm_agree returns. */
+/* After the last round: the result of et_comm_agree. */
 int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error);
 
-/* Whether somebody else tells people of the failure that has ended the work: one of all does. */
+/* Whether another rank reports the failure that has ended the work: exactly one rank does. */
 bool et_comm_told_elsewhere(const et_comm *comm);
 
 /* After a failure that all have agreed on, what comes next is together again. */
 void et_comm_resume(et_comm *comm);
 
 /* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. size
- * 0: nothing is said. */
+ * 0: nothing is sent. */
 int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
 
-/* The same in place: blocks [ranks * size], of this rank, of the one behind it, and so on, of which
- * the first is there. */
+/* The same in place: blocks [ranks * size], of this rank, of the next one, and so on; only the
+ * first is given. */
 int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *error);
 
-/* The same of sizes that differ: *all (et_free) is what ranks have, one behind another in their
- * order, sizes [ranks] how much of each. What it needs may fail on one rank alone, so it agrees by
- * itself, and status is what has become of mine: for whoever has failed on the way to it. */
+/* The same for different sizes: *all (et_free) has the ranks' bytes, one after another in their
+ * order, sizes [ranks] their lengths. Its allocations may fail on one rank alone, so it agrees by
+ * itself. status: of making mine, also for a rank that failed before. */
 int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
                     size_t *sizes, et_error *error);
 
 /* bytes of root to all others. */
 int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
 
-/* The same of bytes whose size the others do not know: *bytes [*size] of rank 0, which elsewhere
- * become a copy (et_free) with a byte 0 behind them, or NULL where there are none. It agrees by
- * itself, as et_comm_collect does; status: of making them, on any rank. */
+/* The same for bytes whose size the others do not know: *bytes [*size] of rank 0. Other ranks get a
+ * copy (et_free), followed by a byte 0, or NULL if there are none. It agrees by itself, as
+ * et_comm_collect does; status: of making them, on any rank. */
 int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
 
 /* One exchange; a piece of or for this rank itself is none. */

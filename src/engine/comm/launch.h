@@ -16,11 +16,11 @@
 #define ET_RANKS_MAX             64
 #define ET_RANK_VARIABLE         "ETUDE_RANK"
 #define ET_RANK_SOCKETS_VARIABLE "ETUDE_RANK_SOCKETS"
-#define ET_RANK_NOT_STARTED      127 /* exit code of one whose program is not there */
-#define ET_RANK_NOT_ALLOWED      126 /* the same where it may not be run, or is no program */
+#define ET_RANK_NOT_STARTED      127 /* exit code if the program does not exist */
+#define ET_RANK_NOT_ALLOWED      126 /* the same if it may not be run, or is no program */
 
-/* argv: ended by NULL; argv[0] is looked for in PATH. count: 1 to ET_RANKS_MAX. If one can't be
- * started none is left. By a process without threads. */
+/* argv: ended by NULL; argv[0] is searched in PATH. count: 1 to ET_RANKS_MAX. If one can't be
+ * started, none remains. Only for a process without threads. */
 int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct et_mpi_piece {
 
 /* Which threads may speak. */
 typedef enum et_mpi_threads {
-    ET_MPI_FIRST, /* the one that began */
+    ET_MPI_FIRST, /* only the initialising thread */
     ET_MPI_ANY,   /* any, while no other one does */
     ET_MPI_ALL,   /* two at the same time */
 } et_mpi_threads;
@@ -30,8 +30,8 @@ typedef struct et_mpi {
     const char *name; /* "Open MPI", "MPICH" */
     /* Once in a process. */
     int (*begin)(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size);
-    /* Waits for both pieces, or until gives_up(payload). came: et_comm_class's; beside: et_comm's.
-     */
+    /* Waits for both pieces, or until gives_up(payload). came: see et_comm_class; beside: see
+     * et_comm. */
     int (*exchange)(et_mpi_piece send, et_mpi_piece receive, size_t *came, bool beside,
                     bool (*gives_up)(void *payload), void *payload, char *text, size_t size);
     int (*beat)(int next, int previous); /* 1: something was heard, 0: nothing */

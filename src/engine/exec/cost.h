@@ -15,8 +15,8 @@
  * a function for it, or it does not compile. */
 et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
 
-/* What the call is counted as: its op, but one kind for all element-wise chains and three for
- * products, by what they compute. Static. */
+/* The kind under which a call is counted: its op, but one kind for all element-wise chains and
+ * three for products, by their results. Static. */
 const char *et_plan_call_kind(const et_plan_call *call);
 
 #endif

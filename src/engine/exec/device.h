@@ -14,17 +14,17 @@
 struct et_plan;
 struct et_plan_call;
 
-/* What a device does for an op when a plan is made, and in each run; see plan_private.h. */
+/* A device's functions for an op: one when a plan is made, one in each run; see plan_private.h. */
 typedef struct et_op_functions {
     int (*prepare)(struct et_plan *plan, struct et_plan_call *call, et_error *error);
     void (*run)(const struct et_plan *plan, const struct et_plan_call *call);
 } et_op_functions;
 
-/* How a call may use an input's memory for an output, where nobody else wants it. */
+/* How a call may use an input's memory for an output, if no other call needs it. */
 typedef enum et_overlap_way {
     ET_OVERLAP_NONE,
     ET_OVERLAP_OVERWRITES, /* an element is read before its place, and no other, is written */
-    ET_OVERLAP_ADDS,       /* the input is what is added to: it is made in the output's place */
+    ET_OVERLAP_ADDS,       /* the input is a summand: the sum replaces it */
     ET_OVERLAP_VIEWS,      /* the output is the input, of another shape */
 } et_overlap_way;
 
@@ -34,9 +34,9 @@ typedef struct et_overlap {
     et_overlap_way way;
 } et_overlap;
 
-/* Who is told what the device does. */
+/* The receivers of a device's events. */
 typedef struct et_device_watch {
-    et_trace *trace;   /* NULL: nobody */
+    et_trace *trace;   /* NULL: none */
     et_track *track[]; /* [threads of the device], never NULL */
 } et_device_watch;
 
@@ -54,8 +54,8 @@ struct et_device {
 /* More are not taken from a command line. */
 #define ET_DEVICE_THREADS_MAX 1024
 
-/* Devices that are opened from now on have so many, whatever the environment says; so does what
- * else the calling thread has OpenMP do. */
+/* The number of threads of devices that are opened from now on, whatever the environment has; also
+ * of other OpenMP work of the calling thread. */
 void et_device_use_threads(int count);
 
 /* From now on what runs on the device is recorded: a span for each run of a plan and each call of
@@ -63,7 +63,7 @@ void et_device_use_threads(int count);
  * trace must outlive the device. */
 void et_device_record(et_device *device, et_trace *trace);
 
-/* Where the calling thread tells what it does: of a team, OpenMP's thread of that number. */
+/* The calling thread's track: in a team, that of OpenMP's thread number. */
 et_track *et_device_track(const et_device *device);
 
 int et_device_threads(const et_device *device);

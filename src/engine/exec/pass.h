@@ -24,15 +24,15 @@ int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_erro
 void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
                          uint64_t number);
 
-/* Every plan of the pass, those that are still to be made too: et_plan_listen. There is one
- * listener at a time: a later one takes the place of the last; NULL: none. */
+/* For every plan of the pass, including later ones: et_plan_listen. There is one listener at a
+ * time: a new one replaces the last; NULL: none. */
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);
 
 /* Whether a run leaves a gradient of a parameter, by its index in the store: its loss reaches it.
  */
 bool et_pass_reaches(const et_pass *pass, int param);
 
-/* Of what et_output keeps the i-th name, in order; NULL: there are no more. */
+/* The name of the i-th et_output, in order; NULL: no more. */
 const char *et_pass_output_name(const et_pass *pass, int i);
 
 /* Whether there are values: the layout that was prepared last has been run. */
@@ -45,8 +45,8 @@ bool et_pass_loss_is_measured(const et_pass *pass, const char *name);
  */
 void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out);
 
-/* What is tracked: count of them; the variable's index in the store, its new value of the last run
- * and the momentum. */
+/* Tracked variables: count of them; the variable's index in the store, its new value of the last
+ * run and the momentum. */
 typedef struct et_tracked {
     int variable;
     float momentum;
@@ -57,7 +57,7 @@ int et_pass_tracks(const et_pass *pass);
 et_tracked et_pass_tracked(const et_pass *pass, int i);
 
 /* Each tracked variable becomes momentum variable + (1 - momentum) value. values: new ones, one
- * behind another; NULL: those of the last run, once. Waits for a save that reads the store. */
+ * after another; NULL: those of the last run, once. Waits for a save that reads the store. */
 void et_pass_move_means(et_pass *pass, const float *values);
 
 #endif

@@ -37,10 +37,10 @@ typedef struct et_plan_options {
     bool int8;                /* products of rows (row_tile) take weights and rows as bytes, where
                                  activations are float32 and no sum is longer than
                                  ET_ROW_BYTES_MAX: engine/kernel/row_product.h */
-    const et_plan *packed_by; /* a plan of the same products that keeps its packed weights: this
-                                 one reads those, and does not outlive it; NULL: its own. Plans
-                                 that share may run at the same time, after et_plan_refresh of
-                                 the one that packs */
+    const et_plan *packed_by; /* a plan of the same products that keeps its packed weights: the new
+                                 plan reads those, and must end first; NULL: the plan packs its own.
+                                 Plans that share may run at the same time, after et_plan_refresh of
+                                 the packing plan */
     const char *name;         /* of its runs in a trace, static; NULL: "run" */
 } et_plan_options;
 
@@ -49,7 +49,7 @@ typedef struct et_plan_options {
         true, true, true, false, NULL, "run"                                                       \
     }
 
-/* What a plan needs, in bytes. */
+/* Memory of a plan, in bytes. */
 typedef struct et_plan_memory {
     size_t activations; /* the arena: values, kernels' scratch, weights packed for a while */
     size_t packed;      /* packed weights that are kept */
@@ -62,7 +62,7 @@ int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *cons
                 int count, const et_plan_options *options, et_error *error);
 void et_plan_free(et_plan *plan);
 
-/* Tells where an input's data is; it must hold the input's shape and type and stay valid
+/* Sets the address of an input's data, which must have the input's shape and type and stay valid
  * through the run. False: the plan reads no input of that name. */
 bool et_plan_bind(et_plan *plan, const char *input, const void *data);
 
@@ -71,17 +71,17 @@ int et_plan_input(const et_plan *plan, const char *input);
 void et_plan_bind_at(et_plan *plan, int place, const void *data);
 
 /* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
- * that is not full costs what is in it. For plans without derivatives; inputs stay as they are. */
+ * that is not full costs only its rows. For plans without derivatives; inputs stay as they are. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);
 
-/* Packs anew what has changed in the store: what a run begins with. */
+/* Packs changed weights of the store again, as each run does at its beginning. */
 void et_plan_refresh(et_plan *plan);
 
 /* Runs. random gives seed and step for dropout. All inputs must be bound. */
 void et_plan_run(et_plan *plan, et_random random);
 
-/* Who hears, while a plan runs, which gradients are final. The store's gradient array is cut into
- * ranges: number i ends before element end[i] and begins where the one before it ends. */
+/* A listener to a running plan: which gradients are final. The store's gradient array is cut into
+ * ranges: number i ends before element end[i] and begins at the end of the one before it. */
 typedef struct et_plan_listener {
     const int64_t *end; /* [ranges], ascending */
     int ranges;
@@ -91,7 +91,7 @@ typedef struct et_plan_listener {
     void *self;
 } et_plan_listener;
 
-/* From the next run on; listener is borrowed. NULL: nobody hears. ET_ENOMEM: nobody does. */
+/* From the next run on; listener is borrowed. NULL, or after ET_ENOMEM: no listener. */
 int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error);
 
 /* Which range the listener hears of as i-th. */
@@ -99,11 +99,11 @@ int et_plan_heard(const et_plan *plan, int i);
 
 /* Output i. Borrowed; valid until the next run. */
 et_tensor et_plan_output(const et_plan *plan, int i);
-/* The same where the plan keeps it: true of every run, as long as the plan lives. */
+/* The same if the plan keeps the address: valid for every run, as long as the plan lives. */
 const et_tensor *et_plan_output_at(const et_plan *plan, int i);
 
-/* Runs again, looking at each value: the name of the first node whose value is not finite, or
- * NULL. For messages after a loss was not finite. */
+/* Runs again and checks each value: the name of the first node whose value is not finite, or NULL.
+ * For messages after a loss was not finite. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random);
 
 et_plan_memory et_plan_memory_needed(const et_plan *plan);
@@ -111,7 +111,7 @@ et_plan_memory et_plan_memory_needed(const et_plan *plan);
 /* Kernel calls in one run, element-wise chains counting as one. */
 int et_plan_calls(const et_plan *plan);
 
-/* One line per call: kernel, names, shapes, where, bytes of the arena in use. For people. */
+/* One line per call: kernel, names, shapes, addresses, bytes of the arena in use. For people. */
 void et_plan_print(const et_plan *plan, et_strbuf *out);
 
 #endif

@@ -17,10 +17,10 @@
 
 #include "engine/exec/plan.h"
 
-/* Who owns a value's memory, and so for how long its address holds: the plan for the arena and
- * constants, the caller for what is bound, the store for the rest. */
+/* The owner of a value's memory, which decides how long an address is valid: the plan for the arena
+ * and constants, the caller for bound inputs, the store for all others. */
 typedef enum value_place {
-    PLACE_NONE, /* nobody reads it: data is NULL */
+    PLACE_NONE, /* never read: data is NULL */
     PLACE_ARENA,
     PLACE_INPUT,    /* bound */
     PLACE_PARAM,    /* in the store; moves with et_params_use */
@@ -37,7 +37,7 @@ typedef struct et_plan_value {
     value_place place;
     int written;   /* call that writes it, -1: a leaf */
     int last_read; /* call after which it is dead; INT_MAX: kept to the end */
-    int alias;     /* value whose memory this one shares; -1: its own */
+    int alias;     /* value that shares its memory with this one; -1: none */
     bool views;    /* that is the input that it is a view of */
     size_t offset; /* PLACE_ARENA: for et_plan_at */
 } et_plan_value;
@@ -88,9 +88,9 @@ struct et_plan_call {
     size_t scratch_offset;       /* for et_plan_at */
 };
 
-/* graph, device and what options point to are borrowed, all else is owned but activities. outputs
- * are in the caller's order. random, scratch and runs are of the run under way, version and weights
- * say what packs and pointers of parameters were made from. */
+/* graph, device and the options' pointers are borrowed, all else is owned except activities.
+ * outputs are in the caller's order. random, scratch and runs belong to the current run. version
+ * and weights identify the parameters of packs and pointers. */
 struct et_plan {
     et_graph *graph;
     et_device *device;
@@ -131,19 +131,19 @@ struct et_plan {
     int news_count;      /* the listener's ranges; 0: none hears */
 };
 
-/* values.c: the value that a node stands for (RESULT nodes: their parent's result). */
+/* values.c: the value of a node (RESULT nodes: their parent's result). */
 int et_plan_value_of(const et_plan *plan, const et_node *node);
 
-/* A value's memory now; NULL: nobody reads it, or it is an input that is not bound yet. _as: of a
- * parameter with dtype ET_BF16, the shadow. */
+/* A value's memory now; NULL: never read, or an input that is not bound yet. _as: of a parameter
+ * with dtype ET_BF16, the shadow. */
 static inline void *et_plan_data(const et_plan *plan, int value)
 {
     return plan->values[value].tensor.data;
 }
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
 
-/* The memory of an offset: in the store's gradient array, or in the arena behind it. No tenant lies
- * across the wall, so an offset tells for all of its bytes. */
+/* The memory of an offset: in the store's gradient array, or in the arena after it. No tenant
+ * crosses the border, so an offset decides for all of its bytes. */
 static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
 {
     if (offset < plan->gradient_bytes)
@@ -154,22 +154,22 @@ static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
 /* fuse.c: makes plan->calls from the reachable nodes. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
 
-/* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index.
- * Where copies are kept, calls with the same product and operand share one. */
+/* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index. If
+ * copies are kept, calls with the same product and operand share one. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
                      int *pack, et_error *error);
 
-/* The same for products of rows; rows says kind, n, k and panel, dtype what it is packed from. */
+/* The same for products of rows; rows has kind, n, k and panel, dtype is the unpacked type. */
 int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
                          bool transposed, int *pack, et_error *error);
 
 /* pack.c: a pack by its index, the plan's own or another plan's (packed_by). */
 const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack);
 
-/* pack.c: once all are known: memory for those that are kept, or groups. */
+/* pack.c: call when all are known: memory for kept packs, or groups. */
 int et_plan_make_packs(et_plan *plan, et_error *error);
 
-/* pack.c: says where some of plan->packs, from first, lie: one behind another, from at. */
+/* pack.c: sets the addresses of some of plan->packs, from first: one after another, from at. */
 void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
 
 /* pack.c: packs some of plan->packs, from first, with all threads. */
@@ -181,7 +181,8 @@ void et_plan_begin_call(et_plan *plan, int i);
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
 
-/* listen.c: tells of what is final after call i, from news number `told` on; how many are told. */
+/* listen.c: reports the gradients that are final after call i, from news number `told` on; returns
+ * the new number. */
 int et_plan_tell(const et_plan *plan, int call, int told);
 
 /* trace.c: sets plan->run_call and activities, depending on whether the device has a trace. */

@@ -22,7 +22,7 @@ typedef struct et_profile {
     et_profile_row rows[ET_PROFILE_ROWS_MAX]; /* longest first */
     int count;
     double seconds;      /* of the recording */
-    double product_roof; /* seconds that matrix products alone take at the peak's rates */
+    double product_roof; /* seconds of matrix products alone at the peak's rates */
     et_peak peak;
 } et_profile;
 

@@ -26,23 +26,23 @@
 /* Instead of a first call: taken at all times. */
 #define ET_ROOM_ALWAYS (-1)
 
-/* Who wants room: bytes > 0, from call `from` to call `to`, both included. */
+/* A request for room: bytes > 0, from call `from` to call `to`, both included. */
 typedef struct et_tenant {
     size_t bytes;
-    int from, to;   /* from >= 0; to may be behind the last call: there to the end */
-    size_t *offset; /* where the answer goes */
+    int from, to;   /* from >= 0; to may be after the last call: then to the end */
+    size_t *offset; /* destination of the result */
 } et_tenant;
 
-/* Offsets [begin, end) where somebody lies; next is an index of spans, 0: the last of its list. */
+/* Used offsets [begin, end); next is an index of spans, 0: the last of its list. */
 typedef struct et_room_span {
     size_t begin, end;
     int next;
 } et_room_span;
 
-/* Who lies where in some calls: the first spans of two lists, 0: none. */
+/* The used rooms in some calls: the first spans of two lists, 0: none. */
 typedef struct et_room_calls {
-    int whole; /* of rooms that are there in all of the calls, and not in all of twice as many */
-    int some;  /* of rooms that are there in some of them only */
+    int whole; /* of rooms used in all of the calls, and not in all of twice as many */
+    int some;  /* of rooms used in some of them only */
 } et_room_calls;
 
 /* Members may be read. */
@@ -52,7 +52,7 @@ typedef struct et_rooms {
     et_room_span *spans; /* owned; [capacity], the first `used` have been in a list */
     int used;
     size_t capacity;
-    int unused;     /* list of those that are in no other list any more */
+    int unused;     /* list of spans in no other list */
     size_t end;     /* of the highest room */
     int64_t looked; /* how many spans have been looked at: what placing costs */
 } et_rooms;
@@ -61,12 +61,12 @@ typedef struct et_rooms {
 int et_rooms_init(et_rooms *rooms, int calls, et_error *error);
 void et_rooms_release(et_rooms *rooms);
 
-/* Takes [offset, offset + bytes) from call `from` to the end of time. With 0 bytes it is a wall:
- * nobody of its time lies across. Before et_rooms_place. ET_ENOMEM, or 0. */
+/* Takes [offset, offset + bytes) from call `from` to the end of time. With 0 bytes it is a wall: no
+ * tenant of that time crosses it. Before et_rooms_place. ET_ENOMEM, or 0. */
 int et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from, et_error *error);
 
-/* Finds every tenant's offset; sorts tenants. Without reuse nobody lies where another one ever
- * does. ET_ENOMEM, or 0. */
+/* Finds every tenant's offset; sorts tenants. Without reuse no two tenants ever share bytes.
+ * ET_ENOMEM, or 0. */
 int et_rooms_place(et_rooms *rooms, et_tenant *tenants, int count, bool reuse, et_error *error);
 
 #endif

@@ -41,7 +41,7 @@ et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *l
                          float smoothing, int64_t count);
 
 /* A tensor bound before each run, by its full name (scope included). In a pass: the batch's field
- * of that name, whose type and shape it has; see et_batch_input. */
+ * of that name, with its type and shape; see et_batch_input. */
 et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
 
 /* Of so many classes, count that a softmax is to be estimated by (importance sampling: Bengio and
@@ -57,7 +57,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
                        int64_t count, et_node **places, et_node **offsets);
 
-/* x in another type, or repeated to another shape as above; x itself where it has both. */
+/* x in another type, or repeated to another shape as above; x itself if it has both. */
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
 
 /* y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for each column d (of an image, each
@@ -73,7 +73,7 @@ et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask,
 et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node *mean,
                              et_node *variance, float epsilon);
 
-/* Elements of one array that holds the tables of all columns, one behind another. */
+/* Elements of one array with the tables of all columns, one after another. */
 int64_t et_columns_size(const et_column *columns, int count);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct gradients {
     bool is_root;       /* the node whose rule is called is a loss's, */
     float factor;       /* with the factors of all losses that it is the root of */
     et_node **of;       /* [count]: d(loss)/d(node), NULL: none yet */
-    bool *needed;       /* [count]: whether a parameter stands behind the node */
+    bool *needed;       /* [count]: whether the node depends on a parameter */
     waiting *waiting;   /* [count]: by norm */
     int count;          /* nodes of the forward graph */
     et_rematerialize rematerialize;
@@ -42,8 +42,9 @@ static inline et_node *value(gradients *g, et_node *node)
     return et_rematerialize_value(&g->rematerialize, node);
 }
 
-/* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
- * a zero to add it to; the order of later ones is that of the visit and so always the same. */
+/* Adds gradient to the known part of d(loss)/d(node). The first one is kept as it is, without an
+ * addition to zero; later ones are added in the order of the visit, so the order is always the
+ * same. */
 static inline void give(gradients *g, et_node *node, et_node *gradient)
 {
     if (!is_needed(g, node))

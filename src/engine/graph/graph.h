@@ -41,9 +41,9 @@ int et_graph_finish(const et_graph *graph, et_error *error);
 
 et_scope *et_graph_scope(et_graph *graph); /* the root */
 
-/* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
- * scalar (or a vocabulary or softmax loss, whose first sum is meant). ET_EGRAPH: it is none, or is
- * another graph's, or the graph was differentiated before. */
+/* Adds the nodes of d(loss)/d(parameter) for every parameter of the loss. loss is a scalar (or a
+ * vocabulary or softmax loss; then its first sum counts). ET_EGRAPH: loss is not one, or of another
+ * graph, or the graph was differentiated before. */
 int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
 
 /* ET_OP_INPUT and so on, in the table's order; those of elementwise.def are a range, in the order
@@ -76,7 +76,7 @@ typedef struct et_piece {
     int64_t first, count;
 } et_piece;
 
-/* What an op knows besides its inputs; which member counts follows from the op. */
+/* Attributes of an op in addition to its inputs; the op decides which member counts. */
 typedef struct et_attributes {
     et_result_type leaf; /* INPUT, PARAM, POSITIONS, INTEGERS, COPY, NOISE, RESHAPE, and derivatives
                             whose result has the type of no input: the type */
@@ -97,7 +97,7 @@ typedef struct et_attributes {
     };
     float agreement; /* VOCABULARY_LOSS of two draws: the weight of their divergence */
     int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth; CANDIDATES: how many */
-    int64_t classes; /* CANDIDATES: what they are of */
+    int64_t classes; /* CANDIDATES: the number of all classes */
     bool offset;     /* VOCABULARY_LOSS: input 3 is added to logits, by column */
     bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
                         as well, and input 2 is their slot */
@@ -111,7 +111,7 @@ struct et_node {
     et_graph *graph;
     int id; /* place in graph->nodes; -1: poison */
     et_op op;
-    bool of_batch;       /* inputs or random numbers are in it, and not parameters alone */
+    bool of_batch;       /* inputs or random numbers are in it, not only parameters */
     const char *name;    /* full name, in the graph's arena */
     int inputs, results; /* how many of input[] and type[] are in use */
     et_node *input[ET_NODE_INPUTS_MAX];
@@ -128,7 +128,7 @@ typedef struct et_param_gradient {
 /* The input that is 1, or the factor of all gradients. */
 #define ET_GRAPH_ONE "d(loss)"
 
-/* What a model function wants of a node: see <etude/pass.h>. */
+/* A model function's marks of nodes: see <etude/pass.h>. */
 typedef enum et_mark_kind {
     ET_MARK_LOSS, /* is derived, and measured */
     ET_MARK_MEASURE,
@@ -182,16 +182,16 @@ struct et_scope {
  * NULL. Once per graph. */
 int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
 
-/* The name of what is random there, which chooses its numbers: "draw/scope/name", in the graph's
- * arena. Without memory the bare name stands in, and no node is made with it: the arena remembers
- * the failure, and et_node_add looks. */
+/* The name of a random node, which chooses its numbers: "draw/scope/name", in the graph's arena.
+ * Without memory it is the bare name, and no node is made with it: the arena remembers the failure,
+ * and et_node_add checks it. */
 const char *et_scope_drawn_name(et_scope *scope, const char *name);
 
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for memory: ET_ENOMEM, which is nobody's fault. */
+/* The same for memory: ET_ENOMEM. */
 et_node *et_graph_out_of_memory(et_graph *graph);
 
 /* False, and recorded: name is NULL or empty. */
@@ -206,7 +206,7 @@ bool et_node_is_poison(const et_node *node);
 bool et_op_is_elementwise(et_op op);
 et_ew_op et_op_elementwise(et_op op);
 
-/* What the derivative of an op reads of the forward pass; of other ops INPUTS, which is true of
+/* The inputs of an op's derivative from the forward pass; for unlisted ops INPUTS, which is true of
  * most. */
 typedef enum et_op_reads { ET_READS_NOTHING, ET_READS_INPUTS, ET_READS_RESULT } et_op_reads;
 et_op_reads et_op_derivative_reads(et_op op);
@@ -224,8 +224,8 @@ et_graph *et_scope_graph(const et_scope *scope);
 et_dtype et_graph_act(const et_graph *graph); /* type of activations */
 et_dtype et_node_dtype(const et_node *node);
 
-/* The same scope, with its inputs and parameters, where dropout and noise are another draw: one for
- * each name. */
+/* The same scope, with its inputs and parameters, but another draw of dropout and noise for each
+ * name. */
 et_scope *et_in_draw(et_scope *scope, const char *name);
 
 /* The layout of the batches that the graph is for. */

@@ -25,7 +25,7 @@ typedef struct et_rematerialize_use {
 
 typedef struct et_rematerialize {
     et_graph *graph;
-    int count;                 /* nodes of the forward graph: those that are there now */
+    int count;                 /* nodes of the forward graph, before rematerialized ones */
     et_rematerialize_use *use; /* [count] */
     et_node **again;           /* [count]: the one rematerialized; NULL: not, or not yet */
 } et_rematerialize;
@@ -34,14 +34,16 @@ typedef struct et_rematerialize {
 int et_rematerialize_init(et_rematerialize *rematerialize, et_graph *graph, et_error *error);
 void et_rematerialize_release(et_rematerialize *rematerialize);
 
-/* What a derivative reads for a forward node's value: the node, or the one rematerialized. */
+/* The node that a derivative reads for a forward node's value: the node itself, or the
+ * rematerialized one. */
 et_node *et_rematerialize_value(et_rematerialize *rematerialize, et_node *node);
 
-/* What is positive where node's value, a relu's result, is, wherever that matters. */
+/* A node that is positive at the positive elements of node's value, a relu's result, wherever that
+ * matters. */
 et_node *et_rematerialize_sign(et_rematerialize *rematerialize, et_node *node);
 
-/* Whether node is a norm whose derivative is to give its value again, for the one product that
- * reads it: that product's weight gradient is to be made after it. */
+/* Whether node is a norm that its derivative rematerializes for the only product that reads it:
+ * then that product's weight gradient is made after the derivative. */
 bool et_rematerialize_waits(const et_rematerialize *rematerialize, const et_node *node);
 
 #endif

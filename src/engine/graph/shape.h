@@ -7,8 +7,8 @@
 #include "engine/graph/graph.h"
 #include "engine/kernel/window.h"
 
-/* Sets node->type[] and node->results from inputs and attributes; the table behind it has one
- * function per op. False: refused, with the reason in the graph's error. */
+/* Sets node->type[] and node->results from inputs and attributes, with one function per op. False:
+ * refused, with the reason in the graph's error. */
 bool et_shape_rule(et_node *node);
 
 /* Windows of convolutions and pooling, over an image's rows ([0]) and columns ([1]): what shape

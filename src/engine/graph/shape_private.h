@@ -12,8 +12,7 @@
 #include "engine/graph/shape.h"
 #include "engine/tensor/tensor.h"
 
-/* Type of input number `input`. Every input is one value: further results are nodes of their
- * own. */
+/* Type of input number `input`. Every input is one value: further results are separate nodes. */
 static inline et_shape shape(const et_node *node, int input)
 {
     return node->input[input]->type[0].shape;
@@ -71,7 +70,7 @@ static inline bool is_matrix(et_shape s)
     return s.rank == 2;
 }
 
-/* What is summed over nothing, or cut into no parts, is refused where it is built. */
+/* A sum over nothing, or a cut into no parts, is refused when it is built. */
 static inline bool is_empty(et_shape s)
 {
     return et_shape_count(s) == 0;
@@ -95,7 +94,7 @@ static inline bool is_repeated(et_shape small, et_shape full)
                            : small.rank == 2 && small.size[0] == full.size[0] && small.size[1] == 1;
 }
 
-/* What the builder, or a derivative rule, was told. */
+/* The type given by the builder, or by a derivative rule. */
 static inline bool leaf(et_node *node)
 {
     const et_result_type *type = &node->attributes.leaf;

@@ -15,12 +15,12 @@
 #include "base/numbers/philox.h"
 
 /* Multi-head attention over segments. Query rows of segment s are query_offsets[s] ..
- * query_offsets[s+1]; keys and values likewise. A row holds heads * head_dim columns, starting
- * at the given pointer, rows `stride` elements apart, so that q, k and v may be column ranges
- * of one matrix. Weights are softmax(scale * q k^T), rows of a causal segment see keys up to
- * their own position only. Dropout acts on the weights; the element index of weight
- * (query row t, head h, key j within its segment) is ((t * heads + h) << 16) + j.
- * Empty segments (both ranges empty) are allowed; a query whose segment has no keys gives 0. */
+ * query_offsets[s+1]; keys and values likewise. A row holds heads * head_dim columns from the given
+ * pointer, rows `stride` elements apart, so q, k and v may be column ranges of one matrix. Weights
+ * are softmax(scale * q k^T); rows of a causal segment see keys up to their own position only.
+ * Dropout acts on the weights; the element index of weight (query row t, head h, key j within its
+ * segment) is ((t * heads + h) << 16) + j. Empty segments (both ranges empty) are allowed; a query
+ * whose segment has no keys gives 0. */
 typedef struct et_attention_shape {
     int segments;
     const int32_t *query_offsets; /* [segments + 1], ascending */

@@ -28,7 +28,7 @@
  * that is sure of itself, so that bytes blur only its rest. */
 #define ET_BEST_EXACT 16
 /* Lower bounds kept of a row, each the largest of its share of the tokens. A power of two, four
- * times ET_BEST_COUNT_MAX: most of the best k are then in groups of their own. */
+ * times ET_BEST_COUNT_MAX: then most of the best k are in different groups. */
 #define ET_BEST_GROUPS 512
 /* Most tokens that bytes may leave open. Past it the whole row is computed, which is always right.
  */

@@ -35,8 +35,8 @@ typedef struct et_conv_shape {
     bool relu;      /* FORWARD */
 } et_conv_shape;
 
-/* For at most `threads` threads, multiplied in type `as` where that can be done fast. kernels are
- * borrowed. ET_ENOMEM, or ET_EFAIL: oneDNN has no such convolution. */
+/* For at most `threads` threads, multiplied in type `as` if that is fast. kernels are borrowed.
+ * ET_ENOMEM, or ET_EFAIL: oneDNN has no such convolution. */
 int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et_dtype as,
                 int threads, const et_kernels *kernels, et_error *error);
 void et_conv_free(et_conv *conv);

@@ -13,8 +13,8 @@
 
 #include <etude/dtype.h>
 
-/* What a step computes of registers a and b: the formulas of elementwise.def. Those of one input
- * ignore b, which is the number of any register. */
+/* The operations of a step on registers a and b: the formulas of elementwise.def. Operations with
+ * one input ignore b, which is the number of any register. */
 typedef enum et_ew_op {
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db) ET_EW_##id,
 #include "engine/kernel/elementwise.def"

@@ -64,15 +64,14 @@ typedef struct et_kernels {
 /* Names of tables, the fastest first; NULL at the end. */
 extern const char *const et_kernels_names[];
 
-/* The table for an instruction set by name, NULL if there is none or this CPU or this build has
- * it not. */
+/* The table for an instruction set by name; NULL: unknown, or not in this CPU or build. */
 const et_kernels *et_kernels_named(const char *name);
 
-/* What the environment variable ETUDE_ISA names; NULL where it is unset or empty. */
+/* The name in the environment variable ETUDE_ISA; NULL if it is unset or empty. */
 const char *et_kernels_wanted(void);
 
-/* The best table for this CPU, or the lower one that ETUDE_ISA names; a name that
- * et_kernels_named does not know changes nothing. */
+/* The best table for this CPU, or the lower one named by ETUDE_ISA; a name that et_kernels_named
+ * does not know changes nothing. */
 const et_kernels *et_kernels_best(void);
 
 /* Blocks of ET_ROW_BLOCK rows. */

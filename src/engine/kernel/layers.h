@@ -15,7 +15,7 @@ typedef struct et_counted {
     int64_t each;      /* rows of a sample: 1, of an image H W */
 } et_counted;
 
-/* What a batch norm knows of its columns, [D] each. */
+/* Facts of a batch norm about its columns, [D] each. */
 typedef struct et_batch_statistics {
     const float *mean, *variance, *gamma, *beta; /* beta: not read by the derivative */
     float epsilon;
@@ -24,7 +24,7 @@ typedef struct et_batch_statistics {
 } et_batch_statistics;
 
 /* ids [rows, count], a result [rows, width]; column c's table [column[c].rows, column[c].width]
- * lies behind those of the columns before it, and so do its columns of the result. */
+ * follows those of the columns before it, and so do its columns of the result. */
 typedef struct et_column_embedding {
     const et_column *column;
     int count;

@@ -100,9 +100,10 @@ static inline const char *implementation_of(const_dnnl_primitive_desc_t descript
     return name;
 }
 
-/* oneDNN's float32 products for AVX2 and SSE (2.6.3) keep the stack pointer in an array of the heap
- * while they multiply: a signal that came then would write its frame over what lies before it. So
- * between these two a thread takes none but those that it causes itself; they come afterwards. */
+/* During a product, oneDNN's float32 kernels for AVX2 and SSE (2.6.3) point the stack pointer into
+ * an array of the heap. A signal at that time would write its frame over the memory before it. So
+ * between these two calls a thread takes only signals that it causes itself; others come
+ * afterwards. */
 static inline void et_onednn_hold_signals(sigset_t *before)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };

@@ -28,11 +28,11 @@
 /* How a weight is kept: as it is, or in a quarter of the room. */
 typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
 
-/* Longest row of bytes: 2^31 / (255 * 127), rounded down to what is easily said. */
+/* Longest row of bytes: 2^31 / (255 * 127), rounded down to a simple number. */
 #define ET_ROW_BYTES_MAX 65536
 
-/* A row of X whose largest number is below it counts as zeros where it is taken as bytes: 127
- * divided by that may be infinite. A row with a number that is not finite gives NaN. */
+/* A row of X whose largest number is below it counts as zeros when it is converted to bytes: 127
+ * divided by it may be infinite. A row with a number that is not finite gives NaN. */
 #define ET_ROW_SMALLEST 0x1p-120f
 
 /* A packed weight: a view of memory that the caller owns. Columns past n, up to whole panels,
@@ -53,15 +53,14 @@ typedef struct et_row_weight {
 size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind);
 et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind);
 
-/* Fills it from W as stored, of type dtype: [k, n], or if transposed [n, k]. Bytes are made of
- * float32 alone. Threaded outside a parallel region. */
+/* Fills it from a stored W of type dtype: [k, n], or if transposed [n, k]. Bytes are made only from
+ * float32. Threaded outside a parallel region. */
 void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype dtype,
                         bool transposed);
 
-/* The same bytes to keep in a file: w [rows, columns] as scale q. by_rows: a row of w is what has a
- * scale, [rows] of them, as where w is read transposed; else a column. Scales have 16 bits, so that
- * what is read back, which is rounded, gives the same bytes and scales again. Longest row or
- * column: ET_ROW_BYTES_MAX. */
+/* The same bytes for a file: w [rows, columns] as scale q. by_rows: each row of w has a scale,
+ * [rows] of them, as for a transposed w; else each column. Scales have 16 bits, so the rounded
+ * weights, read again, give the same bytes and scales. Longest row or column: ET_ROW_BYTES_MAX. */
 void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,
                             bool by_rows);
 void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,

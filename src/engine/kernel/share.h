@@ -21,7 +21,7 @@
 /* Elements of work below which a loop stays on one thread. */
 #define ET_GRAIN 16384
 
-/* Items begin .. end - 1. Empty where begin == end. */
+/* Items begin .. end - 1. Empty if begin == end. */
 typedef struct et_share {
     int64_t begin, end;
 } et_share;
@@ -81,7 +81,7 @@ static inline bool et_share_wanted(bool much)
 typedef struct et_turns {
     int shares;
     int64_t unit;
-    /* Lines of their own: threads write their own share's. */
+    /* On separate cache lines: threads write their own share's. */
     struct {
         alignas(64) atomic_int_fast64_t next;
         int64_t end;
@@ -99,7 +99,7 @@ static inline void et_turns_init(et_turns *turns, int threads, int64_t count, in
     }
 }
 
-/* Where a thread has got to. */
+/* The position of a thread. */
 typedef struct et_turn {
     int share; /* that it takes from */
     int left;  /* shares that it has not found empty, this one included */

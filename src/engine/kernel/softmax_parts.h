@@ -61,15 +61,15 @@ static inline int64_t et_softmax_other_draw(const et_softmax_rows *rows, int64_t
 /* Order: every part, then join over all rows, then grad of every part. Parts may come in any order
  * and on any threads, and so may shares of the rows: no two write the same element. */
 typedef struct et_softmax_parts {
-    /* What a part [R, its columns] of logits says of each row. kept, if not NULL, becomes
-     * e^(x - m), of type dtype. Empty rows of it stay as they are. */
+    /* The results of a part [R, its columns] of logits for each row. kept, if not NULL, becomes
+     * e^(x - m), of type dtype. Its empty rows do not change. */
     void (*part)(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype dtype,
                  const float *logits);
 
-    /* Once all parts are there: loss, nll and correct of rows begin .. end - 1, and f. */
+    /* Call after all parts: loss, nll and correct of rows begin .. end - 1, and f. */
     void (*join)(const et_softmax_rows *rows, int64_t begin, int64_t end);
 
-    /* A part of d(sum of losses)/d(logits), of type to, from what was kept, of type dtype. */
+    /* A part of d(sum of losses)/d(logits), of type to, from kept, of type dtype. */
     void (*grad)(const et_softmax_rows *rows, int64_t part, void *gradient, et_dtype to,
                  const void *kept, et_dtype dtype);
 } et_softmax_parts;

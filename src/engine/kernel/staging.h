@@ -34,8 +34,7 @@ typedef struct et_finish {
     et_dtype c;          /* ET_F32 or ET_BF16 */
 } et_finish;
 
-/* All single-threaded. `from` may be smaller than the target, never larger: what is beyond it is
- * filled up. */
+/* All single-threaded. `from` may be smaller than the target, never larger: the rest is padded. */
 typedef struct et_staging {
     /* to [to_rows, to_columns] = from, zero beyond it. dtype is from's or ET_F32. */
     void (*rows)(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
@@ -56,7 +55,7 @@ typedef struct et_staging {
      * its first row; c overlaps none of them. */
     void (*finish)(const et_finish *how, void *c, const float *from);
 
-    /* c = relu(c) where it lies: [rows, columns], rows `stride` elements apart. */
+    /* c = relu(c) in place: [rows, columns], rows `stride` elements apart. */
     void (*relu)(void *c, int64_t rows, int64_t columns, int64_t stride, et_dtype dtype);
 } et_staging;
 

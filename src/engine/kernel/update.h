@@ -43,7 +43,7 @@ typedef struct et_square_sums {
     float rate, epsilon;
 } et_square_sums;
 
-/* Where Adam would go, instead of a step there. */
+/* Adam's direction, instead of a step. */
 typedef struct et_adam_direction {
     float *gradient; /* [count], as all arrays; becomes the direction */
     const float *weight;

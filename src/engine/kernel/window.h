@@ -11,7 +11,7 @@
 typedef struct et_window {
     int64_t in, out; /* out below 1: the window does not fit */
     int64_t kernel, stride, dilation;
-    int64_t before, after; /* what is missing at the two ends */
+    int64_t before, after; /* missing elements at the two ends */
 } et_window;
 
 static inline et_window et_window_of(int64_t in, int64_t kernel, int64_t stride, int64_t dilation,
@@ -43,7 +43,7 @@ static inline int64_t et_window_last(const et_window *w, int64_t o)
     return last < w->in ? last : w->in;
 }
 
-/* And the outputs whose windows hold input i: first .. last - 1. */
+/* The outputs whose windows hold input i: first .. last - 1. */
 static inline int64_t et_window_first_over(const et_window *w, int64_t i)
 {
     const int64_t at = i + w->before - w->kernel + 1;

@@ -62,9 +62,9 @@ typedef struct et_transformer {
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count);
 
-/* What cross-attention in a layer of the decoder reads: queries [target_budget, width], and keys
- * beside values [source_budget, 2 width]. Inputs as above, of one sentence. Layers behind it are
- * not built. */
+/* Adds the values that cross-attention in a layer of the decoder reads: queries [target_budget,
+ * width], and keys next to values [source_budget, 2 width]. Inputs as above, of one sentence. Later
+ * layers are not built. */
 void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
                           int64_t target_budget, int layer, et_node **query, et_node **key_value);
 

@@ -57,8 +57,8 @@ typedef struct et_onnx_graph {
 /* Which nodes [graph->count], by id, outputs need: free it with et_free. NULL: no memory. */
 bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count);
 
-/* Adds what the nodes outputs [count] need; values [count] become their names. ET_ECONFIG: an op
- * has no form in ONNX; names it. */
+/* Adds the nodes that outputs [count] need; values [count] become their names. ET_ECONFIG: an op
+ * has no form in ONNX; the error names it. */
 int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const *outputs,
                       const char **values, int count, et_error *error);
 

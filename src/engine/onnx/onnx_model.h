@@ -26,7 +26,7 @@ typedef enum et_onnx_type {
     ET_ONNX_F64 = 11
 } et_onnx_type;
 
-/* A size that is known only when the model runs has a name; else size. */
+/* A size known only when the model runs has a name; else size. */
 typedef struct et_onnx_dim {
     const char *name;
     int64_t size;
@@ -35,14 +35,14 @@ typedef struct et_onnx_dim {
 int et_onnx_new(et_onnx **out, const char *name, et_error *error);
 void et_onnx_free(et_onnx *model); /* NULL allowed */
 
-/* Names are copied. Inputs and outputs stand in the order of their making. */
+/* Names are copied. Inputs and outputs are in the order of their making. */
 const char *et_onnx_input(et_onnx *model, const char *name, et_onnx_type type,
                           const et_onnx_dim *dims, int count);
 void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx_type type,
                     const et_onnx_dim *dims, int count);
 
-/* Constants: an array of float32 under a name of its own, borrowed until the file is written; a
- * scalar; doubles and int64 [count], copied; one int64 as a scalar. */
+/* Constants: a named array of float32, borrowed until the file is written; a scalar; doubles and
+ * int64 [count], copied; one int64 as a scalar. */
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape);
 float *et_onnx_room(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
 const char *et_onnx_float(et_onnx *model, float x);
@@ -53,7 +53,7 @@ const char *et_onnx_int(et_onnx *model, int64_t value);
 /* A node with one result, which is returned. NULL among inputs: nothing is added. */
 const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inputs, int count);
 
-/* The same by what stands behind op: et_onnx_call(model, "Add", a, b). */
+/* The same with the inputs as arguments: et_onnx_call(model, "Add", a, b). */
 #define et_onnx_call(model, op, ...)                                                               \
     et_onnx_node(model, op, (const char *const[]){ __VA_ARGS__ },                                  \
                  (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))

@@ -16,7 +16,7 @@ typedef struct et_onnx_way {
 /* The value of an input of a node. */
 const char *et_onnx_in(const et_onnx_way *way, const et_node *node, int i);
 
-/* Whether a size stands for one that is known only when the model runs. */
+/* Whether a size stands for a size known only when the model runs. */
 bool et_onnx_is_symbolic(const et_onnx_way *way, int64_t size);
 /* int64 [1] with it, or [rank]. */
 const char *et_onnx_size(et_onnx_way *way, int64_t size);
@@ -32,7 +32,7 @@ const char *et_onnx_refuse(et_onnx_way *way, const et_node *node, const char *wh
 
 /* ---- onnx_ops.c, onnx_attention.c ---- */
 
-/* What a node becomes: the name of its value. */
+/* Converts a node; returns the name of its value. */
 typedef const char *et_onnx_rule(et_onnx_way *way, const et_node *node);
 const char *et_onnx_convert(et_onnx_way *way, const et_node *node);
 et_onnx_rule et_onnx_attention;

@@ -10,18 +10,18 @@
 
 typedef struct et_optim_average {
     et_ema_options options;
-    float *data;      /* [size of the store], borrowed from a slot; NULL: there is none */
+    float *data;      /* [size of the store], borrowed from a slot; NULL: no average */
     et_range *ranges; /* [range_count], owned, ascending: what has an average; variables last */
     int *variables;   /* [variable_count], owned: in the store, ascending by place */
     int range_count, variable_count;
 } et_optim_average;
 
-/* Finds what is averaged; nothing where ema is not enabled. */
+/* Finds the averaged parameters; does nothing if ema is not enabled. */
 int et_optim_average_init(et_optim_average *average, const et_ema_options *options,
                           const et_optim_layout *layout, const et_params *params, et_error *error);
 void et_optim_average_release(et_optim_average *average);
 
-/* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy. */
+/* The decay of the update that makes iterations `step`; 0: the average becomes a copy. */
 float et_optim_average_decay(const et_optim_average *average, int64_t step);
 
 /* It becomes a copy of values. */

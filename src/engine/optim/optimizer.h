@@ -28,41 +28,41 @@ typedef struct et_slot {
     int64_t size;
 } et_slot;
 
-/* What it is for one parameter: what a checkpoint saves. */
+/* The part of a slot for one parameter, as a checkpoint saves it. */
 typedef struct et_slot_part {
     const char *slot;
     int param;   /* in the store */
-    float *data; /* borrowed from the slot: where this rank's elements begin */
+    float *data; /* borrowed from the slot: the beginning of this rank's elements */
     et_shape shape;
     /* [ranks + 1], borrowed: rank r keeps elements cut[r] to cut[r + 1] - 1 of it; NULL: every rank
      * keeps all */
     const int64_t *cut;
 } et_slot_part;
 
-/* Options are copied, of the group what is needed; NULL: all that is trained. params must be
+/* Copies options and the needed parts of the group; NULL: all trained parameters. params must be
  * materialized and outlives the optimizer. */
 int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
                      const et_kernels *kernels, const et_optimization_options *options,
                      et_error *error);
 
-/* Of one that is shared out (et_optimizer_share_out) every update is one of all ranks, with the
- * same gradients, after they have agreed that there is one. The ranks; NULL: it is not. */
+/* The ranks of a shared optimizer (et_optimizer_share_out); NULL: not shared. Every update of a
+ * shared one is an update of all ranks, with the same gradients, after they have agreed on it. */
 et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
 
-/* Somebody refers to its slots from now on: they stay where they are. */
+/* From now on its slots keep their addresses, for references to them. */
 void et_optimizer_hold(et_optimizer *optimizer);
 
-/* From the next update on weights and slots of the group alone change, which is borrowed until the
- * next call; averages follow all. The group is of the same store, or of a view of it. NULL: of
- * all. No part of the state. */
+/* From the next update on, only weights and slots of the group change; averages follow all. The
+ * group is borrowed until the next call. It belongs to the same store, or to a view of it. NULL:
+ * all. Not part of the state. */
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group);
 
 /* The i-th parameter that an update changes, by its index in the store; -1: there are not so many.
  */
 int et_optimizer_param(const et_optimizer *optimizer, int i);
 
-/* Behind an update, once what is no weight (moving means) has followed it: the average follows
- * those too, where ema.trainable_weights_only is false. */
+/* Call after an update, once other variables (moving means) have followed it: the average follows
+ * those too, if ema.trainable_weights_only is false. */
 void et_optimizer_average_variables(et_optimizer *optimizer);
 
 /* Whether all weights of the updates so far have come. ET_EIO: a rank was lost, and weights are no
@@ -78,12 +78,12 @@ double et_optimizer_rate_override(const et_optimizer *optimizer);
  * first change. */
 et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale);
 
-/* The same where the gradients are part of a larger gradient, the norm of which, times
- * gradient_scale, is norm: what clips by the norm of all clips by that. NaN: they are all. */
+/* The same for gradients that are part of a larger gradient. norm is its norm times gradient_scale,
+ * for clips by the norm of all. NaN: the gradients are all. */
 et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, double gradient_scale,
                                   double norm);
-/* Whether rule and clips look at elements alone, so that a tensor may be cut; whether parts of a
- * gradient come to the same as the whole (not if the norm of all bounds what another clip left). */
+/* Whether rule and clips look at elements alone, so that a tensor may be cut; whether an update by
+ * parts equals that of the whole (not if the norm of all limits the result of another clip). */
 bool et_optimizer_by_elements(const et_optimizer *optimizer);
 bool et_optimizer_by_parts(const et_optimizer *optimizer);
 
@@ -94,7 +94,7 @@ et_cost et_optimizer_cost(const et_optimizer *optimizer);
 /* How many updates had been done when the rule's slots began (0 unless they began anew): the bias
  * correction counts from there. */
 int64_t et_optimizer_slots_from(const et_optimizer *optimizer);
-/* Updates done, and how many of them before the slots began; whoever restores slots says it. */
+/* Updates done, and their number before the slots began; call after restoring slots. */
 void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int64_t slots_from);
 
 /* The rule's slots begin anew, from zero, after the updates done so far. */
@@ -111,8 +111,8 @@ int et_optimizer_parts(const et_optimizer *optimizer, const et_slot_part **parts
 /* Bytes of all slots. */
 size_t et_optimizer_bytes(const et_optimizer *optimizer);
 
-/* Has the store show averaged weights, for an evaluation, until they are hidden; variables and what
- * is in no group of it as they are. False: there is no average. */
+/* Shows averaged weights in the store, for an evaluation, until they are hidden; variables and
+ * parameters outside its group do not change. False: no average. */
 bool et_optimizer_show_average(et_optimizer *optimizer);
 void et_optimizer_hide_average(et_optimizer *optimizer);
 

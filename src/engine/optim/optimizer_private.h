@@ -11,7 +11,7 @@
 #include "engine/optim/slot_layout.h"
 #include "engine/optim/team.h"
 
-/* A slot as a rule sees it: where each tensor's part begins. */
+/* The parts of a slot for a rule: the beginning of each tensor's part. */
 typedef struct et_slot_place {
     int64_t *at; /* [tensors], owned; -1: it has none, here; NULL: as the tensor lies in the group,
                     from this rank's part on */
@@ -27,7 +27,7 @@ struct et_optimizer {
     float *weights;            /* the store's own */
     int64_t iterations;        /* updates done, 0 before the first */
     int64_t slots_from;        /* iterations when the rule's slots began */
-    bool held;                 /* somebody refers to slots */
+    bool held;                 /* slots are referenced */
     const et_group *limit;     /* what changes; borrowed. NULL: all */
     et_optim_layout layout;
     et_optim_owners owners;
@@ -49,8 +49,8 @@ struct et_optimizer {
     et_optim_average average;
 };
 
-/* slots.c. Slots, average and scratch of what this rank owns (optimizer->owners). What is made when
- * it fails is freed with the rest. */
+/* slots.c. Slots, average and scratch of this rank's elements (optimizer->owners). After a failure,
+ * everything made so far is freed with the rest. */
 int et_optimizer_make_slots(et_optimizer *optimizer, et_error *error);
 void et_optimizer_free_slots(et_optimizer *optimizer);
 

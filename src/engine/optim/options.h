@@ -94,23 +94,23 @@ typedef struct et_rate_power_with_offset {
     int64_t offset;
 } et_rate_power_with_offset;
 
-/* From each boundary on half a cosine, from its value to the next one's at the next boundary; the
- * first value from 0 to the first boundary, the last one from the last boundary on. (Model Garden's
- * documentation has boundaries where segments end; its code and its test, where they begin. There
- * the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
+/* From each boundary on half a cosine, from its value to the next one's at the next boundary. The
+ * first value holds from 0 to the first boundary, the last one from the last boundary on. (In Model
+ * Garden's documentation, segments end at boundaries; in its code and its test, they begin there.
+ * There the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
 typedef struct et_rate_step_cosine_with_offset {
     et_strings boundaries; /* numbers, of steps or of epochs, ascending */
     et_strings values;     /* as many */
     int64_t offset;
 } et_rate_step_cosine_with_offset;
 
-/* Warm-up and decay in one, as fairseq's inverse_sqrt; takes no `warmup` beside it. */
+/* Warm-up and decay in one, as fairseq's inverse_sqrt; `warmup` may not be set. */
 typedef struct et_rate_inverse_sqrt {
     double peak_learning_rate, warmup_init_learning_rate;
     int64_t warmup_steps;
 } et_rate_inverse_sqrt;
 
-/* What of a run lengths of schedules refer to: no settings, set where it is known. */
+/* The run's lengths for schedules: not settings; set once they are known. */
 typedef struct et_rate_run {
     double epoch_steps; /* updates of an epoch; 0: not known */
     int64_t gradients;  /* that the roles of a cluster add up for an update; 0: 1 */
@@ -118,7 +118,7 @@ typedef struct et_rate_run {
 
 typedef struct et_rate_options {
     int type;
-    double peak; /* of whatever schedule is chosen, until it is used; below 0: as that says */
+    double peak; /* of the chosen schedule, until it is used; below 0: the schedule's own */
     et_rate_run run;
     et_rate_constant constant;
     et_rate_stepwise stepwise;
@@ -133,13 +133,13 @@ typedef struct et_rate_options {
     et_rate_inverse_sqrt inverse_sqrt;
 } et_rate_options;
 
-/* From warmup_learning_rate in a line to where the schedule is at step warmup_steps. */
+/* Linear from warmup_learning_rate to the schedule's rate at step warmup_steps. */
 typedef struct et_warmup_linear {
     double warmup_learning_rate;
     int64_t warmup_steps;
 } et_warmup_linear;
 
-/* (max(step, 1) / warmup_steps)^power of where the schedule is at step warmup_steps. */
+/* (max(step, 1) / warmup_steps)^power times the schedule's rate at step warmup_steps. */
 typedef struct et_warmup_polynomial {
     double power;
     int64_t warmup_steps;
@@ -176,21 +176,21 @@ typedef struct et_optimization_options {
 /* For nesting into the trainer's own table. */
 extern const et_fields et_optimization_fields;
 
-/* A number in place of learning_rate, which is peak, becomes the setting of the chosen schedule
- * that is its peak: the first rate of one that falls, values scaled; without a schedule a constant
- * one. ET_ECONFIG: a schedule that grows. */
+/* A number in place of learning_rate is peak. It becomes the peak setting of the chosen schedule:
+ * the first rate of a falling one, with values scaled; without a schedule, a constant one.
+ * ET_ECONFIG: a growing schedule. */
 int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, et_error *error);
 /* That setting, below learning_rate: "cosine.initial_learning_rate". */
 const char *et_optimization_peak_name(const et_optimization_options *options);
 
-/* What tables alone cannot check: a type is chosen, its required settings are set, lists hold
- * ascending numbers, patterns compile. ET_ECONFIG names the setting and the cure. */
+/* Checks that tables can't make: a type is chosen, its required settings are set, lists are
+ * ascending, patterns compile. ET_ECONFIG names the setting and the cure. */
 int et_optimization_check(const et_optimization_options *options, et_error *error);
 
-/* A schedule that is given no length, of decay_steps (but cosine_restarts', which are of a period)
- * or boundaries, reaches its end with the run: train_steps of it, less the offset, or epochs
- * (et_field_steps). Several values without boundaries share it out in equal parts. 0: it stays
- * without. Lists are made in arena. ET_ECONFIG: nothing is left behind the offset. */
+/* Gives a schedule without length the run's: decay_steps (not cosine_restarts' period) or
+ * boundaries end with train_steps of it, less the offset, or epochs (et_field_steps). Several
+ * values without boundaries get equal parts. 0: no length is set. Lists are made in arena.
+ * ET_ECONFIG: no steps remain after the offset. */
 int et_optimization_end_with_run(et_optimization_options *options, int64_t train_steps,
                                  et_arena *arena, et_error *error);
 

@@ -13,7 +13,7 @@ typedef struct et_optim_owners {
     et_comm *comm; /* borrowed; NULL: this process alone */
     int rank, ranks;
     int64_t *cut;     /* [ranks + 1], owned: rank r has elements cut[r] to cut[r + 1] - 1 */
-    et_error failure; /* of what was sent; status 0: nothing has failed */
+    et_error failure; /* of sending; status 0: no failure */
 } et_optim_owners;
 
 int et_optim_owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
@@ -26,7 +26,7 @@ static inline et_range et_optim_own(const et_optim_owners *owners)
     return (et_range){ owners->cut[owners->rank], owners->cut[owners->rank + 1] };
 }
 
-/* The part of a piece that lies in a range of such arrays; its count is 0 where there is none. */
+/* The part of a piece in a range of such arrays; its count is 0 if it has none. */
 et_optim_piece et_optim_cut_piece(const et_optim_piece *piece, et_range range);
 static inline et_optim_piece et_optim_piece_in(const et_optim_piece *piece, et_range range)
 {
@@ -34,8 +34,8 @@ static inline et_optim_piece et_optim_piece_in(const et_optim_piece *piece, et_r
     return whole ? *piece : et_optim_cut_piece(piece, range);
 }
 
-/* Each rank's part of values, which lie as the store's do, becomes all ranks'. Not a step of its
- * own: all call it after they have agreed, and a failure is for whoever asks next. */
+/* Copies each rank's part of values, an array in the store's order, to all ranks. This is not a
+ * separate step: all call it after they have agreed, and the next question reports a failure. */
 void et_optim_owners_spread(et_optim_owners *owners, const et_optim_layout *layout, float *values);
 
 #endif

@@ -37,12 +37,12 @@ struct et_schedule {
  */
 bool et_schedule_read(const char *text, double *number, bool *epochs);
 
-/* Lengths in epochs pass, for a check of settings; of such a schedule no rate is asked for.
- * ET_ECONFIG: a required setting is missing or two do not fit together. */
+/* Lengths in epochs are accepted, for a check of settings; no rate is requested from such a
+ * schedule. ET_ECONFIG: a required setting is missing or two do not fit together. */
 int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
                      const et_warmup_options *warmup, et_error *error);
 
-/* Steps of the warm-up, linear, polynomial or inverse_sqrt's own; 0: there is none. */
+/* Steps of the warm-up, linear, polynomial or inverse_sqrt's own; 0: no warm-up. */
 int64_t et_schedule_warmup(const et_schedule *schedule);
 
 /* The learning rate of update number step, from 0. */

@@ -10,13 +10,13 @@
 typedef struct et_optim_team {
     et_optim_piece *pieces; /* [count], owned: the chunks of a rank, each part the longest first */
     size_t count, together; /* the first `together` are done so */
-    int threads;            /* that have scratch of their own: no more than there are chunks for */
+    int threads;            /* threads with their own scratch: at most one per chunk */
     float *scratch;         /* [threads][each], owned, or more for what is done together */
     size_t each;            /* whole lines of the cache */
 } et_optim_team;
 
-/* For as many threads as OpenMP has now: more that it has later do only what is done together. own:
- * what this rank updates. */
+/* For OpenMP's present number of threads: additional later ones take part only in common work. own:
+ * the range that this rank updates. */
 int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
                        et_error *error);
 /* Threads that take part now: no more than OpenMP has. */

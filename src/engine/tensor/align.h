@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Elements: 64 bytes of float32, a cache line and an AVX-512 register, so that whatever begins at a
- * multiple of these is loaded aligned, and no line is shared by two. */
+/* Elements: 64 bytes of float32, a cache line and an AVX-512 register. So parts that begin at
+ * multiples are loaded aligned, and no two share a line. */
 #define ET_FLAT_ALIGN 16
 
 static inline int64_t et_flat_up(int64_t elements)

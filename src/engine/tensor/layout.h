@@ -20,10 +20,10 @@ int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count,
  * are not looked at. */
 int et_layout_check(const et_layout *layout, et_error *error);
 
-/* Whether a batch can be made: the same but for types, and capacities of at least 1. */
+/* Checks that a batch is possible: the same checks except types, and capacities of at least 1. */
 int et_layout_check_room(const et_layout *layout, et_error *error);
 
-/* Whether samples of both can stand in one batch. */
+/* Whether one batch can hold samples of both. */
 bool et_layout_same(const et_layout *left, const et_layout *right);
 
 /* Whether both describe one batch: also its capacities. */

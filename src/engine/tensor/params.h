@@ -14,13 +14,13 @@ int64_t et_params_trained_size(const et_params *params);
 
 /* By index. Borrowed; a scalar, zeros of an index that is no parameter's. */
 et_init et_params_init(const et_params *params, int index); /* as first declared */
-/* The index of what is place-th in the flat arrays, from 0; once they are made. */
+/* The index of the place-th parameter in the flat arrays, from 0; call once they are made. */
 int et_params_placed(const et_params *params, int place);
 /* The bfloat16 copy of the values, [et_params_flat_size]; NULL: not kept. */
 et_bf16 *et_params_shadow(et_params *params);
 
-/* Who reads values while others may want to change them: wait returns once it has done with them.
- * Owned by the reader, first member of what it needs to wait; no other use of next. */
+/* A reader of values that others may want to change: wait returns once it has finished with them.
+ * Owned by the reader, the first member of its own struct; no other use of next. */
 typedef struct et_params_reader {
     void (*wait)(struct et_params_reader *self);
     struct et_params_reader *next;

@@ -4,8 +4,8 @@
 
 #include <etude/tensor.h>
 
-/* Whether a tensor can have it: rank 0 to ET_RANK_MAX, no size negative, and no more elements than
- * can be counted with all that is computed of them. Whatever takes a shape refuses others. */
+/* Whether a tensor can have this shape: rank 0 to ET_RANK_MAX, no size negative, and no more
+ * elements than all computations on them can count. Functions that take a shape refuse others. */
 bool et_shape_valid(et_shape shape);
 
 #endif

@@ -55,18 +55,18 @@ static inline et_random random_of(const et_plan *plan, const et_plan_call *call)
     return random;
 }
 
-/* Aligned to 64, and nobody else's until the call is over. */
+/* Aligned to 64, and reserved until the call ends. */
 static inline float *scratch(const et_plan *plan)
 {
     return (float *)(void *)plan->scratch;
 }
 
-/* op_softmax_loss.c: adds rows with a label to a loss's sums: in double and in order of rows,
- * whatever threads did. loss, nll and correct [rows] as kernels give them. */
+/* op_softmax_loss.c: adds rows with a label to a loss's sums: in double and in order of rows, for
+ * any number of threads. loss, nll and correct [rows] as kernels give them. */
 void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
                            const float *nll, const float *correct, int64_t rows);
 
-/* Preparing and running the ops that have files of their own. */
+/* Preparing and running the ops that have their own files. */
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error);
 void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call);
 int et_prepare_softmax_loss(et_plan *plan, et_plan_call *call, et_error *error);

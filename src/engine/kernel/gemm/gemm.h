@@ -29,13 +29,13 @@
 typedef struct et_gemm_cache et_gemm_cache;
 typedef struct et_gemm et_gemm;
 
-/* Up to so many rows of A a product that reads B where it lies, each part of it once, is done
- * sooner than B is packed for it. */
+/* Up to this number of rows of A, a product that reads each part of the unpacked B once is faster
+ * than packing B. */
 #define ET_GEMM_FEW_ROWS 128
 
 typedef enum et_gemm_activation { ET_GEMM_LINEAR, ET_GEMM_RELU } et_gemm_activation;
 
-/* What a product is. Compared member by member, so zero it first ({0}). */
+/* The parameters of a product. Compared member by member, so zero it first ({0}). */
 typedef struct et_gemm_shape {
     int64_t m, n, k;
     bool transpose_a;      /* A is stored [k, m] */
@@ -52,10 +52,10 @@ typedef struct et_gemm_shape {
                          last tile costs as much as a full one. */
 } et_gemm_shape;
 
-/* Whether this CPU has bfloat16 products of its own (AVX-512 BF16 or AMX). */
+/* Whether this CPU has instructions for bfloat16 products (AVX-512 BF16 or AMX). */
 bool et_gemm_has_bf16(void);
 
-/* Whether it has AMX, whose products of bfloat16 are several times as fast as those. */
+/* Whether it has AMX, whose bfloat16 products are several times as fast. */
 bool et_gemm_has_amx(void);
 
 /* "AMX", "AVX-512 BF16", "AVX-512", "AVX2" or "SSE": what oneDNN will use here. Static. */
@@ -76,45 +76,45 @@ typedef enum et_gemm_way {
 /* For tests and comparisons: all products of the cache are made so. Before the first of them. */
 void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_way way);
 
-/* Alike: as on a CPU whose cores have a second-level cache of so many bytes. */
+/* For tests: as on a CPU whose cores have a second-level cache of `bytes`. */
 void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes);
 
 /* Each tile that thread `thread` of a team does becomes a span of track. Not while products of
  * the cache run. */
 void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
 
-/* The type that operands are multiplied in where both are of the given type: what an operand
- * that is made for one product only is best made as. */
+/* The type in which operands are multiplied if both have the given type: the best type for an
+ * operand that is made for only one product. */
 et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
 
 /* Whether gradients of weights, A^T B of that type, are done by a kernel of our own, which reads B
  * as it lies: packing it would be in vain. */
 bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype);
 
-/* Whether a product of more than ET_GEMM_FEW_ROWS rows is done by our own kernel, which reads B
- * where it lies faster than blocks do a packed one: float32 whose rows are far from each other,
- * where oneDNN takes no panels. */
+/* Whether our own kernel does a product of more than ET_GEMM_FEW_ROWS rows, as it reads an unpacked
+ * B faster than blocks do a packed one: float32 whose rows are far from each other, if oneDNN takes
+ * no panels. */
 bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape);
 
-/* Whether a product of more than ET_GEMM_FEW_ROWS rows reads B where it lies as fast as packed, so
- * that packing it for a few runs would be in vain: B is float32, not transposed, dense and small;
- * or et_gemm_own_rows. */
+/* Whether a product of more than ET_GEMM_FEW_ROWS rows reads an unpacked B as fast as a packed one,
+ * so that packing it for a few runs is useless: B is float32, not transposed, dense and small; or
+ * et_gemm_own_rows. */
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not
  * while products of the cache run. k is at least 1; accumulate excludes an activation. */
 int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error);
 
-/* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b, packed
- * is aligned to 64. Two products can share a packed B if et_gemm_same_packing says so: always
- * when their shapes differ in m alone. Inside a parallel region the calling thread packs alone,
- * so many weights are packed best in a parallel loop over them. */
+/* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b, packed is
+ * aligned to 64. Two products can share a packed B if et_gemm_same_packing returns true: always if
+ * their shapes differ only in m. Inside a parallel region the calling thread packs alone; so pack
+ * many weights in a parallel loop over them. */
 size_t et_gemm_packed_size(const et_gemm *gemm);
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from);
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);
 
-/* Runs it with up to the cache's threads; from inside a parallel region, alone on the calling
- * thread (outermost level). bias is NULL unless the shape says so. C overlaps nothing. */
+/* Runs it with up to the cache's threads; inside a parallel region, alone on the calling thread
+ * (outermost level). bias is NULL unless the shape has one. C overlaps nothing. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias);
 
 /* For an op that runs a product piecewise inside its own parallel region: tiles 0 .. tiles - 1

@@ -15,12 +15,12 @@
 #include "engine/kernel/gemm/onednn_block.h"
 #include "engine/kernel/gemm/slab.h"
 
-/* A thread's copies of what a block reads and writes, and who is told of its tiles. Tiles of one
- * column share their B: where it is one slab it stays on the desk until the product is done. */
+/* A thread's copies of a block's operands and result, and the receiver of its tiles. Tiles of one
+ * column share their B: if it is one slab, it stays on the desk until the product is done. */
 typedef struct et_gemm_desk {
     /* a [tile_m, chunk_k] and b, a slab, of the product's type; NULL if none is copied. */
     void *a, *b;
-    /* [tile_m, tile_n], float32 or what the block writes; rows lie a tile's columns apart. */
+    /* [tile_m, tile_n], float32 or the block's result type; rows are a tile's columns apart. */
     float *c;
     int64_t held; /* column of B's slab on the desk; -1: none that may be used again */
     et_track *track;
@@ -51,8 +51,8 @@ struct et_gemm_cache {
 /* Sizes of a tile that is full (0) or the last one (1). */
 enum { FULL, LAST };
 
-/* A product: how it is cut and what is copied, decided once. blocks[r][c][k][adds] is NULL where no
- * tile needs it, and always for direct products. */
+/* A product: its cuts and copies, decided once. blocks[r][c][k][adds] is NULL if no tile needs it,
+ * and always for direct products. */
 struct et_gemm {
     et_gemm_cache *cache;
     et_gemm_shape shape; /* with lda, ldb and ldc filled in */
@@ -72,8 +72,8 @@ struct et_gemm {
     const et_gemm_block *blocks[2][2][2][2]; /* [rows][columns][chunk][adds to what is there] */
 };
 
-/* The slab of B for a block's chunk. A packed B is all slabs, those of a tile's chunks side by
- * side: this is the offset in bytes of the one that begins at (k, column). */
+/* The slab of B for a block's chunk. A packed B is all slabs, those of a tile's chunks next to each
+ * other; the second function is the offset in bytes of the slab that begins at (k, column). */
 et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column);
 size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column);
 

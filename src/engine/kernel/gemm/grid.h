@@ -10,15 +10,15 @@
 
 #include "engine/kernel/gemm/gemm.h"
 
-/* From so many chunks on it counts where the C lies that they are added to. */
+/* From this number of chunks on, the memory of the C that they are added to matters. */
 #define ET_GEMM_MANY_CHUNKS 8
 
 typedef struct et_gemm_grid {
-    /* At most m and n, but for a row_tile, which may be more than there are rows. */
+    /* At most m and n, except for a row_tile, which may have more rows than the product. */
     int64_t tile_m, tile_n;   /* of a full tile */
     int64_t piece_k, chunk_k; /* of a full piece and chunk; chunk_k <= piece_k <= k */
     /* Tiles down and across C and along k: rows * columns * pieces tiles in all. rows and columns
-     * are 0 where C is empty, pieces is at least 1. */
+     * are 0 if C is empty, pieces is at least 1. */
     int64_t rows, columns, pieces;
 } et_gemm_grid;
 
@@ -27,7 +27,7 @@ typedef struct et_gemm_means {
     bool widened; /* operands are bfloat16, but multiplied as float32 */
     bool direct;  /* by our own kernel */
     bool repacks; /* by blocks that bring B into a layout of their own, each for itself */
-    bool pads;    /* tiles of a row_tile are filled up: a row's sum is the same in these alone */
+    bool pads;    /* tiles of a row_tile are padded: a row's sum is the same only in these */
     size_t l2;    /* bytes of a core's second-level cache */
 } et_gemm_means;
 

@@ -16,8 +16,8 @@
 typedef struct et_gemm_engine et_gemm_engine;
 typedef struct et_gemm_block et_gemm_block;
 
-/* C [m, n] = A [m, k] B [k, n], all dense but for B, which lies as a slab (gemm/slab.h). Compared
- * as bytes: all members have one width, so there is no padding. */
+/* C [m, n] = A [m, k] B [k, n], all dense except B, which is a slab (gemm/slab.h). Compared as
+ * bytes: all members have one width, so there is no padding. */
 typedef struct et_gemm_block_shape {
     int64_t m, n, k;
     int64_t accumulate; /* 0 or 1 */
@@ -51,7 +51,7 @@ bool et_gemm_fast_bf16(void);
 /* Whether gradients of weights in float32 are faster by blocks than by our own kernel. */
 bool et_gemm_fast_blocks(void);
 
-/* A block whose m is a multiple of this sums every row in one order, wherever it lies. */
+/* A block whose m is a multiple of this sums every row in the same order at every position. */
 int64_t et_gemm_row_unit(void);
 
 /* The caller has told OpenMP that one thread is all (omp_set_num_threads).

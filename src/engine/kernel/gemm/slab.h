@@ -16,13 +16,13 @@
 /* Columns of a panel. */
 #define ET_GEMM_PANEL 64
 
-/* k rows of n columns of B: all of it, or what a block of a product reads. */
+/* k rows of n columns of B: all of it, or the part for a block of a product. */
 typedef struct et_gemm_slab {
     /* false: [k, n] dense, and nothing is filled up. */
     bool panels;
-    /* Of the slab's elements; B as stored may be bfloat16 where this is float32. */
+    /* Of the slab's elements; a stored B may be bfloat16 if this is float32. */
     et_dtype dtype;
-    /* Without what is filled up. */
+    /* Without padding. */
     int64_t k, n;
 } et_gemm_slab;
 

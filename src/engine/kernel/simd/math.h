@@ -8,8 +8,8 @@
 
 /* e^x within 2 units in the last place. x = n log 2 + r, |r| <= log(2) / 2, log 2 in two parts
  * (Cody and Waite); e^r = 1 + r + r^2 p(r), fit error 9e-9. From -87 down: 0; above 88.72:
- * infinity; a NaN stays. The operands of v_max and v_min stand in an order that lets a NaN through:
- * they give the second where either is one. */
+ * infinity; a NaN stays. The order of the operands of v_max and v_min lets a NaN through: both
+ * return the second if either is one. */
 ET_INLINE vf v_exp(vf x)
 {
     vm above = v_not_le(x, v_set(-87.0f));
@@ -25,9 +25,9 @@ ET_INLINE vf v_exp(vf x)
     return v_select(above, v_scale2(p, n), v_set(0.0f));
 }
 
-/* 2^x within 3e-6 of itself where sums of many are all that is wanted: 2^n p(x - n), n the nearest
- * whole number. From -126 down: about 0; x is below 128. A NaN is lost and counts as about 0: for
- * sums whose terms are known to be numbers, or are checked elsewhere. */
+/* 2^x with an error below 3e-6 of it, for sums of many: 2^n p(x - n), n the nearest whole number.
+ * From -126 down: about 0; x is below 128. A NaN is lost and counts as about 0: use it only if the
+ * terms are known to be numbers, or are checked elsewhere. */
 ET_INLINE vf v_exp2(vf x)
 {
     x = v_max(x, v_set(-126.0f));

@@ -24,8 +24,8 @@ static keep_stream keep_stream_of(et_random random, uint32_t site, float rate)
     return stream;
 }
 
-/* keep[b] = the decisions of block first + b. The last call may make more than is wanted, which
- * goes to a buffer of its own. */
+/* keep[b] = the decisions of block first + b. The last call may make more than needed; those go to
+ * a separate buffer. */
 static void keep_run(uint8_t *keep, const keep_stream *stream, uint64_t first, int blocks)
 {
     static const uint64_t offset[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };

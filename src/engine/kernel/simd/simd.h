@@ -98,8 +98,8 @@ ET_INLINE vf v_read(const void *x, int64_t i, et_dtype dtype)
     return dtype == ET_BF16 ? v_load_bf16((const et_bf16 *)x + i) : v_load((const float *)x + i);
 }
 
-/* The first n lanes from element i on, zeros in the others. n may be more than there are lanes: the
- * loop that calls it hands over what is left of its row. */
+/* The first n lanes from element i on, zeros in the others. n may exceed the number of lanes: loops
+ * pass the rest of their row. */
 ET_INLINE vf v_read_n(const void *x, int64_t i, int64_t n, et_dtype dtype)
 {
     if (n >= V_LANES)
@@ -108,8 +108,8 @@ ET_INLINE vf v_read_n(const void *x, int64_t i, int64_t n, et_dtype dtype)
                             : v_load_n((const float *)x + i, n);
 }
 
-/* The first n lanes to element i and on, rounded to nearest even where y is bfloat16; nothing
- * behind them is touched. */
+/* Writes the first n lanes from element i on, rounded to nearest even if y is bfloat16; writes
+ * nothing after them. */
 ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype)
 {
     if (dtype == ET_BF16) {

@@ -16,15 +16,16 @@
 #include "engine/optim/optimizer.h"
 #include "engine/optim/options.h"
 
-/* Slots that a rule may keep beside the weights, and sums of a tensor that it may ask for. */
+/* Slots that a rule may keep in addition to the weights, and sums of a tensor that it may
+ * request. */
 #define ET_RULE_SLOTS_MAX 4
 #define ET_RULE_SUMS_MAX  2
 
-/* Where chunks end. */
+/* The cuts between chunks. */
 typedef enum et_rule_cut {
     ET_RULE_ELEMENTS, /* anywhere: padding and several small tensors may lie in one */
     ET_RULE_TENSORS,  /* within a tensor, without its padding */
-    ET_RULE_WHOLE,    /* a tensor is a chunk, but for one whose `scratch` is 0 */
+    ET_RULE_WHOLE,    /* a tensor is a chunk, except those whose `scratch` is 0 */
 } et_rule_cut;
 
 typedef struct et_rule_slot {
@@ -56,14 +57,14 @@ typedef struct et_rule_chunk {
     double rate;                    /* of the schedule */
     float gradient_scale;           /* caller's scale times clipping */
     bool decays;                    /* weight decay applies here */
-    bool adapts;                    /* so does what the rule does with whole tensors (`adapt`) */
+    bool adapts;                    /* so does the rule's work on whole tensors (`adapt`) */
     float *scratch;                 /* what `scratch` asked for, at least; NULL without it */
     const et_shape *shape;          /* of the tensor; these three not for ET_RULE_ELEMENTS */
     int64_t first;                  /* element of the tensor that the chunk begins with */
     const double *sums;             /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
 } et_rule_chunk;
 
-/* What the kernels are told of a chunk, whatever the rule; decay: what a weight loses of itself. */
+/* The kernels' arguments for a chunk, for any rule; decay: the share that a weight loses. */
 static inline et_slice_update et_rule_update(const et_rule_step *step, const et_rule_chunk *chunk,
                                              float decay)
 {
@@ -77,8 +78,8 @@ static inline et_slice_update et_rule_update(const et_rule_step *step, const et_
                               .count = chunk->count };
 }
 
-/* Layer adaptation: the list that leaves tensors out of it, its own or else weight decay's, and
- * that list's name. */
+/* Layer adaptation: the list of excluded tensors, the rule's own or else weight decay's, and that
+ * list's name. */
 static inline const char *et_rule_adaptation(et_strings *exclude, const et_strings *own,
                                              const et_strings *from_decay)
 {
@@ -86,7 +87,7 @@ static inline const char *et_rule_adaptation(et_strings *exclude, const et_strin
     return own->count ? "exclude_from_layer_adaptation" : "exclude_from_weight_decay";
 }
 
-/* For its norms: sums[0] of weights, sums[1] of what `before` left in the gradient. */
+/* For its norms: sums[0] of weights, sums[1] of the gradient after `before`. */
 static inline void et_rule_add_squares(const et_kernels *kernels, const et_rule_chunk *chunk,
                                        double sums[ET_RULE_SUMS_MAX])
 {
@@ -96,7 +97,7 @@ static inline void et_rule_add_squares(const et_kernels *kernels, const et_rule_
     sums[1] += kernels->sum_of_squares(chunk->gradient, chunk->count);
 }
 
-/* w -= decay w + rate g, of what a rule has left in the chunk's gradient. */
+/* w -= decay w + rate g, with g in the chunk's gradient. */
 static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *step,
                                 const et_rule_chunk *chunk, double rate, double decay)
 {
@@ -105,28 +106,28 @@ static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *s
     kernels->sgd(&update, &(et_momentum){ .rate = (float)rate });
 }
 
-/* A rule is a row: what it keeps, how it clips, what it does to a chunk. Methods take all the
- * options and look at their own struct. before and update are called from several threads. */
+/* A rule is a row: its slots, its clips, its work on a chunk. Methods take all the options and look
+ * at their own struct. before and update are called from several threads. */
 typedef struct et_rule_class {
     const char *name;
     et_rule_cut cut;
-    bool writes; /* into gradients; they are cleared behind it, since a pass only writes those of
-                    what its loss reaches, and others stay zero */
+    bool writes; /* into gradients; they are cleared afterwards, since a pass writes only those that
+                    its loss reaches, and others stay zero */
     /* The slots that these options need; returns how many. */
     int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
     /* Clips in order; returns how many. NULL: et_rule_usual_clips. */
     int (*clips)(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX]);
     /* Expressions that say which parameters decay. NULL: none does. */
     void (*decay)(const et_optimizer_options *options, et_strings *include, et_strings *exclude);
-    /* Expressions that say which parameters are left out of what the rule does with whole tensors;
-     * returns the list's name. NULL: all are. */
+    /* Expressions for the parameters that the rule's work on whole tensors excludes; returns the
+     * list's name. NULL: all are excluded. */
     const char *(*adapt)(const et_optimizer_options *options, et_strings *exclude);
-    /* Floats that the update of a tensor works in, aligned to 64 bytes; 0: none, and its chunks lie
-     * within it. The rule shares out its loops, for where all threads do a chunk together (team.h).
+    /* Floats of scratch for the update of a tensor, aligned to 64 bytes; 0: none, and its chunks
+     * are parts of it. The rule shares out its loops, for chunks of all threads together (team.h).
      * NULL: no tensor needs any. */
     size_t (*scratch)(const et_optimizer_options *options, et_shape parameter, bool adapts);
-    /* Of every chunk before any weight changes: what it adds to the tensor's sums, which begin at
-     * 0. It may change slots. NULL: there is no such pass. */
+    /* For every chunk before any weight changes: adds to the tensor's sums, which begin at 0. It
+     * may change slots. NULL: no such pass. */
     void (*before)(const et_kernels *kernels, const et_optimizer_options *options,
                    const et_rule_step *step, const et_rule_chunk *chunk,
                    double sums[ET_RULE_SUMS_MAX]);

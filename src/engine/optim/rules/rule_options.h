@@ -27,8 +27,8 @@ enum {
     ET_OPTIMIZER_COUNT
 };
 
-/* decay divides the rate by 1 + decay * step, beside whatever the schedule does. momentum 0: no
- * slot is kept. */
+/* decay divides the rate by 1 + decay * step, in addition to the schedule. momentum 0: no slot is
+ * kept. */
 typedef struct et_sgd_options {
     double momentum, decay, clipvalue, clipnorm, global_clipnorm;
     bool nesterov;
@@ -49,8 +49,8 @@ typedef struct et_adagrad_options {
     double initial_accumulator_value, epsilon, clipvalue, clipnorm, global_clipnorm;
 } et_adagrad_options;
 
-/* Decays of the two moments, and what is added to the root of the second (outside the bias
- * correction, as Keras has it). amsgrad: divides by the largest second moment so far. */
+/* Decays of the two moments, and the number that is added to the root of the second (outside the
+ * bias correction, as in Keras). amsgrad: divides by the largest second moment so far. */
 typedef struct et_adam_options {
     double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
     bool amsgrad;
@@ -78,8 +78,8 @@ typedef struct et_adamw_experimental_options {
     bool amsgrad, jit_compile;
 } et_adamw_experimental_options;
 
-/* What is excluded from layer adaptation keeps the schedule's rate. An empty list of these is that
- * of exclude_from_weight_decay. */
+/* Tensors excluded from layer adaptation keep the schedule's rate. An empty list means that of
+ * exclude_from_weight_decay. */
 typedef struct et_lamb_options {
     double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm, weight_decay_rate;
     et_strings exclude_from_weight_decay, exclude_from_layer_adaptation;
@@ -105,8 +105,8 @@ enum {
     ET_MUON_SHAPE, /* spectral norm sqrt(max(1, columns / rows)) */
 };
 
-/* Matrices that no expression of exclude_from_orthogonalization finds; embeddings and the layer
- * before a softmax should be found. All else is Adam's, with adam_rate times the rate. */
+/* Matrices that no expression of exclude_from_orthogonalization matches; embeddings and the layer
+ * before a softmax should match. All other parameters use Adam, with adam_rate times the rate. */
 typedef struct et_muon_options {
     double momentum, weight_decay_rate, beta_1, beta_2, epsilon, adam_rate;
     double clipvalue, clipnorm, global_clipnorm;
@@ -127,16 +127,17 @@ typedef struct et_optimizer_options {
 /* For nesting into optimizer_config. */
 extern const et_fields et_optimizer_fields;
 
-/* The type of that name; ET_OPTIMIZER_NONE: there is none. Names of all, with commas. */
+/* The type of that name; ET_OPTIMIZER_NONE: no such type. Names of all, with commas. */
 int et_optimizer_type(const char *name);
 extern const char *const et_optimizer_names;
 
-/* Appends to a list of count clips what the chosen type's three settings say, in the order above;
+/* Appends the chosen type's three clip settings to a list of count clips, in the order above;
  * returns the new count. */
 int et_rule_usual_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX], int count);
 
-/* A type is chosen, clips do not exclude each other, expressions compile: of all rules, chosen or
- * not, since a file with a wrong one is wrong whatever is chosen. ET_ECONFIG. */
+/* Checks that a type is chosen, clips do not exclude each other, and expressions compile.
+ * Expressions of all rules are checked, chosen or not, since a wrong one makes the file wrong.
+ * ET_ECONFIG. */
 int et_optimizer_options_check(const et_optimizer_options *options, et_error *error);
 
 #endif
