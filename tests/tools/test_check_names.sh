@@ -1,5 +1,6 @@
 #!/bin/sh
-# check-names on trees made here: a clean one passes; each name that is said twice is found.
+# check-names on trees made here: a clean one passes; each name that is said twice and each word that another
+# one replaced is found.
 set -eu
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-names
 work=$(mktemp -d "$PWD/names.XXXXXX")
@@ -24,13 +25,15 @@ tree() {
         echo ' * "training_loss" */ const char *best = "best"; // "training_"'
         echo 'const char *said = "lines of metrics.jsonl", *other = "other.json", *more = "training_more";'
         echo "char q = '\\\\';"
+        echo '/* The place and the way are words here, "et_rooms" too. */ int replace(int in_place, int feed_forward);'
+        echo 'const char *words = "place, et_rooms"; // told'
     } >src/train/run/run.c
 }
 
-# refused LINE RULE: the clean tree with LINE in another file is refused with RULE's words.
+# refused LINE RULE [FILE]: the clean tree with LINE in another file is refused with RULE's words.
 refused() {
     tree
-    echo "$1" >src/train/more.c
+    echo "$1" >"${3-src/train/more.c}"
     if "$check" "$work/t" >"$work/said" 2>&1; then
         echo "accepted: $1" >&2
         exit 1
@@ -49,4 +52,13 @@ refused 'puts("%s/metrics.jsonl");' '"metrics.jsonl" is said by ET_RUN_LOG'
 refused '/* a */ puts(/* b */ "\"", "training_");' '"training_" is said by ET_OF_TRAINING'
 refused 'puts("training_loss");' '"training_loss" is said by ET_TRAINING_LOSS'
 refused '#define OTHER "other.json"' '"other.json" is said by src/train/.*give it a name in a header'
+refused 'int et_rooms_open(void);' 'et_rooms_open: not "rooms" but arena_layout'
+refused 'int a = 1; /* a */ struct keeper *b; /* c */' 'keeper: not "keeper" but param_server'
+refused '#define PLACES_MAX "a" /* b */' 'PLACES_MAX: not "places" but'
+refused 'et_csv_data_set_open("a", /* b */ c);' 'et_csv_data_set_open: not "data_set" but table_set'
+refused 'a->et_feed = b.way_of_c; // d' 'way_of_c: not "way" but'
+refused 'a->et_feed = b.way_of_c; // d' 'et_feed: not "feed" but'
+refused 'static int watch(et_comm_piece a);' 'watch: not "watch" but trace,'
+refused 'static int watch(et_comm_piece a);' 'et_comm_piece: not "comm_piece" but chunk'
+refused '#include "train/a.h"' 'lookout.c: not "lookout" but checkpoint_wait' src/train/lookout.c
 echo "check-names finds what it should"
