@@ -139,7 +139,7 @@ static void print_number(FILE *file, double value)
         fputs("null", file);
 }
 
-void bench_figure(double value, const char *unit, double roof, const char *name, ...)
+void bench_figure(double value, const char *unit, double peak, const char *name, ...)
 {
     const char *path = getenv("BENCH_JSON");
     FILE *file = path ? fopen(path, "a") : NULL;
@@ -159,7 +159,7 @@ void bench_figure(double value, const char *unit, double roof, const char *name,
     fprintf(file, "{\"name\": \"%s\", \"value\": ", line);
     print_number(file, value);
     fprintf(file, ", \"unit\": \"%s\", \"roof\": ", unit);
-    print_number(file, roof);
+    print_number(file, peak);
     fputs(", \"peer\": null}\n", file);
     if (fclose(file)) {
         perror(path);

@@ -2,7 +2,7 @@
  *
  * A program prints for people. Where the environment names a file in BENCH_JSON, each figure is
  * appended there as one line {"name", "value", "unit", "roof", "peer"} as well: name is a dotted
- * path such as step.tiny.bf16.ms; roof is what the machine could do at best, in the same unit;
+ * path such as step.tiny.bf16.ms; peak is what the machine could do at best, in the same unit;
  * peer is what another system does, filled in by bench/run. Programs of one thread that stop at
  * the first error. */
 #ifndef ETUDE_BENCH_BENCH_H
@@ -49,9 +49,9 @@ et_dtype bench_dtype(const char *name);
 /* "f32" or "bf16", as names of figures have it. */
 const char *bench_dtype_short(et_dtype dtype);
 
-/* One figure; name in printf's format, a blank or + in it becomes a dot. roof NAN: there is none.
+/* One figure; name in printf's format, a blank or + in it becomes a dot. peak NAN: there is none.
  */
-void bench_figure(double value, const char *unit, double roof, const char *name, ...)
+void bench_figure(double value, const char *unit, double peak, const char *name, ...)
     __attribute__((format(printf, 4, 5)));
 
 #endif

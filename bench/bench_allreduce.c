@@ -43,7 +43,7 @@ static void cut(et_buckets *buckets, int64_t count)
                                   (et_init){ ET_INIT_ZEROS, 0 }, &index, &error),
                 &error);
     bench_check(et_params_materialize(params, false, &error), &error);
-    bench_check(et_buckets_cut(buckets, params, 0, &error), &error);
+    bench_check(et_buckets_divide(buckets, params, 0, &error), &error);
     buckets->end[buckets->count - 1] = count; /* without what the store adds to be aligned */
     et_params_free(params);
 }

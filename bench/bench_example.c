@@ -1,4 +1,4 @@
-/* Steps of programs of examples/, as their own loops do them, beside the roof, and where their time
+/* Steps of programs of examples/, as their own loops do them, beside the peak, and where their time
  * goes.
  *
  *     bench_example NAME [DATA] [steps=N] [roof=no]     NAME: see `examples`, below
@@ -11,11 +11,11 @@
  * measures. The median counts, so what comes once in many steps (an epoch's validation, a save)
  * does not.
  *
- * Steps and roof (roof.h) are timed in turn, in three rounds, and the median of the rounds' shares
- * counts, as bench_step has it (roof=no: one round): the roof of a step is the sum over its passes.
+ * Steps and peak (peak.h) are timed in turn, in three rounds, and the median of the rounds' shares
+ * counts, as bench_step has it (roof=no: one round): the peak of a step is the sum over its passes.
  * Operations are those of the plans' matrix products, 2 m n k each, forward and backward; of causal
  * attention's the half that is seen. Nothing else counts: no update, element-wise function, norm,
- * loss or number drawn. Convolutions have no roof here, and so a program that has some has none. */
+ * loss or number drawn. Convolutions have no peak here, and so a program that has some has none. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -66,14 +66,14 @@ typedef struct step_times {
 
 typedef struct round_times {
     step_times median;
-    double roof, all; /* of products with weights; of all products */
+    double peak, all; /* of products with weights; of all products */
 } round_times;
 
 static struct {
     const example *example;
     char folder[32];
     int steps; /* of a round */
-    bool roof;
+    bool peak;
     et_pass *pass[PASSES_MAX]; /* that train, in a step's order; they are the program's */
     int passes;
     double since; /* when the step under way began; NAN: that is not to be timed */
@@ -122,15 +122,15 @@ static step_times medians(const step_times *times, int count)
                          median_of(times, count, pass_of), median_of(times, count, update_of) };
 }
 
-static void take_roof(round_times *round)
+static void take_peak(round_times *round)
 {
     static bench_kinds kinds;
     for (int i = 0; i < m.passes; i++) {
         et_plan *plan = et_pass_plan(m.pass[i]);
         kinds = (bench_kinds){ .count = 0 };
-        const double roof = bench_kinds_roof(&kinds, plan);
-        round->roof += roof;
-        round->all += roof + bench_kinds_attention_roof(&kinds, plan);
+        const double peak = bench_kinds_peak(&kinds, plan);
+        round->peak += peak;
+        round->all += peak + bench_kinds_attention_peak(&kinds, plan);
     }
 }
 
@@ -139,8 +139,8 @@ static void print_kinds(et_pass *pass, double step)
     static bench_kinds kinds;
     et_plan *plan = et_pass_plan(pass);
     bench_kinds_time(&kinds, plan, KINDS_RUNS);
-    bench_kinds_roof(&kinds, plan);
-    bench_kinds_attention_roof(&kinds, plan);
+    bench_kinds_peak(&kinds, plan);
+    bench_kinds_attention_peak(&kinds, plan);
     bench_kinds_print(&kinds, step);
 }
 
@@ -152,14 +152,14 @@ static double over_rounds(double (*figure)(const round_times *))
     return bench_median(values, m.round);
 }
 
-static double roof_of(const round_times *round)
+static double peak_of(const round_times *round)
 {
-    return round->roof;
+    return round->peak;
 }
 
 static double share_of(const round_times *round)
 {
-    return round->roof / round->median.step;
+    return round->peak / round->median.step;
 }
 
 static double share_of_all(const round_times *round)
@@ -174,19 +174,19 @@ static void print_result(void)
     for (int i = 0; i < m.round; i++)
         of[i] = m.rounds[i].median;
     const step_times t = medians(of, m.round);
-    const double roof = over_rounds(roof_of);
+    const double peak = over_rounds(peak_of);
     const double rest = t.step - t.batch - t.pass - t.update;
     printf("%s: %.1f steps/s, %.3f ms a step: passes %.1f %%, update %.1f %%, batch %.1f %%, the "
            "rest %.1f %%\n",
            name, 1 / t.step, 1e3 * t.step, 100 * t.pass / t.step, 100 * t.update / t.step,
            100 * t.batch / t.step, 100 * rest / t.step);
-    bench_figure(1 / t.step, "steps/s", m.roof ? 1 / roof : (double)NAN, "example.%s.steps_s",
+    bench_figure(1 / t.step, "steps/s", m.peak ? 1 / peak : (double)NAN, "example.%s.steps_s",
                  name);
-    if (!m.roof)
+    if (!m.peak)
         return;
     printf("    roof of products with weights %.3f ms: %.1f %% of it reached; of all products, "
            "attention's too, %.1f %%\n",
-           1e3 * roof, 100 * over_rounds(share_of), 100 * over_rounds(share_of_all));
+           1e3 * peak, 100 * over_rounds(share_of), 100 * over_rounds(share_of_all));
     bench_figure(over_rounds(share_of), "share", 1, "example.%s.roof_share", name);
     bench_figure(over_rounds(share_of_all), "share", 1, "example.%s.roof_share_all_products", name);
     for (int i = 0; i < m.passes; i++)
@@ -213,9 +213,9 @@ static void end_round(void)
 {
     round_times *round = &m.rounds[m.round++];
     round->median = medians(m.times, m.timed);
-    if (m.roof)
-        take_roof(round);
-    if (m.round == ROUNDS || !m.roof)
+    if (m.peak)
+        take_peak(round);
+    if (m.round == ROUNDS || !m.peak)
         finish();
     m.timed = 0;
     m.left = WARM_UP;
@@ -315,7 +315,7 @@ static char *take_words(int argc, char **argv)
 {
     char *data = NULL;
     m.steps = 150;
-    m.roof = true;
+    m.peak = true;
     for (size_t i = 0; argc > 1 && i < sizeof examples / sizeof *examples; i++)
         if (!strcmp(argv[1], examples[i].name))
             m.example = &examples[i];
@@ -323,12 +323,12 @@ static char *take_words(int argc, char **argv)
         if (!strncmp(argv[i], "steps=", 6))
             m.steps = atoi(argv[i] + 6);
         else if (!strcmp(argv[i], "roof=no"))
-            m.roof = false;
+            m.peak = false;
         else
             data = argv[i];
     if (!m.example || !m.example->data != !data || m.steps < 1 || m.steps > STEPS_MAX)
         refuse();
-    m.roof = m.roof && !m.example->convolves;
+    m.peak = m.peak && !m.example->convolves;
     return data;
 }
 

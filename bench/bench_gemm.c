@@ -28,7 +28,7 @@
  *              reorders to these
  *              (both with the bias, or the sum that they add to, that ours has)
  *     share    ours / best of these four
- *     roof     one oneDNN primitive, all operands and the result in its own layouts, nothing that
+ *     peak     one oneDNN primitive, all operands and the result in its own layouts, nothing that
  *              brings them there: no way that a step could take, and not in the share
  *
  * dX and dW are the gradients of a layer's input and of its weight. */
@@ -185,7 +185,7 @@ typedef struct work {
     size_t c_bytes;
 } work;
 
-enum { OURS, OTHER, STORED, PACKED, ROOF, WAYS };
+enum { OURS, OTHER, STORED, PACKED, PEAK, WAYS };
 
 /* One way to do a case. missing: there is none. */
 typedef struct way {
@@ -248,7 +248,7 @@ static bool reads_stored(const way *w, const et_gemm_shape *s)
     return w->one->uses == EACH ? et_gemm_reads_stored(w->cache, s) : et_gemm_own_rows(w->cache, s);
 }
 
-static void open_ours(way *w, const et_gemm_shape *s, et_gemm_way preferred)
+static void open_ours(way *w, const et_gemm_shape *s, et_gemm_preference preferred)
 {
     et_error error = ET_ERROR_INIT;
     et_gemm_shape shape = *s;
@@ -293,10 +293,10 @@ static void open_theirs(way *w, const et_gemm_shape *s, int which)
     const dnnl_format_tag_t layouts[WAYS][3] = { [STORED] = { a, b, dnnl_ab },
                                                  [PACKED] = { s->transpose_a ? any : a, any,
                                                               dnnl_ab },
-                                                 [ROOF] = { any, any, any } };
+                                                 [PEAK] = { any, any, any } };
     bench_problem problem = bench_problem_of(s, 0, layouts[which]);
-    problem.bias = s->bias && which != ROOF;
-    problem.accumulate = s->accumulate && which != ROOF;
+    problem.bias = s->bias && which != PEAK;
+    problem.accumulate = s->accumulate && which != PEAK;
     w->missing = !bench_primitive_open(&w->primitive, &problem);
     if (w->missing)
         return;
@@ -371,7 +371,7 @@ static double operations_of(const et_gemm_shape *s)
 /* The best time that a use took, with its share of the packing; INFINITY where there is no way. */
 static double time_way(way *w, double seconds, int which)
 {
-    const bool packs = w->one->uses != KEPT && which != ROOF;
+    const bool packs = w->one->uses != KEPT && which != PEAK;
     const int uses = packs ? w->one->uses : 1;
     const int times = 1 + (int)(LOOK_FLOPS / (operations_of(&w->one->shape) * uses));
     double best = INFINITY, begin = bench_work_clock(), now = begin;
@@ -413,7 +413,7 @@ static void do_rounds(figures *f, way ways[WAYS], const et_gemm_shape *s, double
 static double share_of(figures *f, int rounds)
 {
     double share = 1;
-    for (int i = 0; i < ROOF; i++)
+    for (int i = 0; i < PEAK; i++)
         share = fmin(share, bench_median(f->ratio[i], rounds));
     return share;
 }
@@ -456,8 +456,8 @@ static void print_figures(const bench_case *one, const et_gemm_shape *s, figures
            (long long)s->k, et_dtype_name(s->a));
     for (int i = 0; i < WAYS; i++) {
         rate[i] = bench_median(f->rate[i], rounds);
-        best = i == ROOF ? best : fmax(best, rate[i]);
-        if (i == ROOF)
+        best = i == PEAK ? best : fmax(best, rate[i]);
+        if (i == PEAK)
             printf(" %6.2f %c", share, share < 0.9 ? '<' : ' ');
         print_rate(rate[i]);
     }

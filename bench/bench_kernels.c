@@ -7,7 +7,7 @@
  * element, GB/s of memory touched or GFLOP/s where products count, and how many times faster
  * than the reference, which runs on one thread and on 1/64 of the rows. Kernels of decoding take
  * few rows, each of which sees SEGMENT_LENGTH positions; those whose data are float32 whatever the
- * activations are stand under float32 alone. The roof of a figure is what this machine reaches with
+ * activations are stand under float32 alone. The peak of a figure is what this machine reaches with
  * a large float32 product, or with memory alone: kernels whose operands lie in cache are above it.
  */
 #include <math.h>
@@ -455,7 +455,7 @@ static void bench_draw_normal(const et_kernels *k, problem *p)
 typedef enum extent { NONE, WIDTH, SEGMENT, COLUMNS, PIECES, FLAT } extent;
 
 /* Rows: as many as are decoded together. Data are float32, whatever dtype is. The width does not
- * matter either. Products of bytes, whose roof is not measured here. Data are bfloat16. */
+ * matter either. Products of bytes, whose peak is not measured here. Data are bfloat16. */
 enum { FEW = 1, F32 = 2, ONCE = 4, BYTES = 8, BF16 = 16 };
 
 /* What to run, and what one row costs: act elements moved, bytes otherwise moved, flops. */
@@ -572,13 +572,13 @@ static double count_of(extent e, const problem *p)
 /* kernel.layer_norm.128.bf16.gb_s; of kernels that know no width, kernel.adam.f32.gb_s */
 static void figure(const bench *b, const problem *p, double rate, const et_peak *peak)
 {
-    const double roof = b->flops > 0 ? peak->flops : peak->bytes;
+    const double reachable = b->flops > 0 ? peak->flops : peak->bytes;
     char width[24] = "";
     if (!(b->flags & ONCE))
         snprintf(width, sizeof width, ".%lld", (long long)p->width);
-    bench_figure(rate, b->flops > 0 ? "GFLOP/s" : "GB/s", (b->flags & BYTES) ? NAN : 1e-9 * roof,
-                 "kernel.%s%s.%s.%s", b->name, width, bench_dtype_short(p->dtype),
-                 b->flops > 0 ? "gflops" : "gb_s");
+    bench_figure(rate, b->flops > 0 ? "GFLOP/s" : "GB/s",
+                 (b->flags & BYTES) ? NAN : 1e-9 * reachable, "kernel.%s%s.%s.%s", b->name, width,
+                 bench_dtype_short(p->dtype), b->flops > 0 ? "gflops" : "gb_s");
 }
 
 static void measure(const bench *b, const et_kernels *k, problem *p, const et_peak *peak)

@@ -6,8 +6,8 @@
  * layers with bias and relu, softmax cross-entropy, Adam, float32, batches of 128 gathered in a
  * new random order each epoch from 32,768 made examples; everything a step of the trainer does,
  * metrics included. The median of short runs over SECONDS counts: a busy machine seldom
- * interrupts one; with one thread processor time is taken. The roof is the time of the matrix
- * products alone, each at its best rate: roof.h. Steps and roof are timed in turn, so that a share
+ * interrupts one; with one thread processor time is taken. The peak is the time of the matrix
+ * products alone, each at its best rate: peak.h. Steps and peak are timed in turn, so that a share
  * compares what the clock was the same for. Then where the time goes, by kind of op. */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #define EXAMPLES 32768
 #define LAYERS   3
 #define RUNS_MAX 100000
-#define ROUNDS   3 /* of steps and roof in turn */
+#define ROUNDS   3 /* of steps and peak in turn */
 
 typedef struct mlp_kind {
     const char *name;
@@ -178,32 +178,32 @@ static double time_steps(mlp *m, double seconds)
 }
 
 /* Medians over the rounds: seconds of a step and of its products, and what they make of it. The
- * peak is the first round's, as the roof's own matrices count in later ones. */
+ * peak is the first round's, as the peak's own matrices count in later ones. */
 typedef struct mlp_result {
-    double step, roof, share, peak;
+    double step, peak_time, share, peak;
 } mlp_result;
 
 static mlp_result time_rounds(mlp *m, bench_kinds *ops, double seconds)
 {
-    double step[ROUNDS], roof[ROUNDS], share[ROUNDS], peak = 0;
+    double step[ROUNDS], peak_time[ROUNDS], share[ROUNDS], peak = 0;
     for (int i = 0; i < ROUNDS; i++) {
         step[i] = time_steps(m, seconds / ROUNDS);
         peak = i ? peak : (double)bench_peak_memory();
-        roof[i] = bench_kinds_roof(ops, et_pass_plan(m->pass));
-        share[i] = roof[i] / step[i];
+        peak_time[i] = bench_kinds_peak(ops, et_pass_plan(m->pass));
+        share[i] = peak_time[i] / step[i];
     }
-    return (mlp_result){ bench_median(step, ROUNDS), bench_median(roof, ROUNDS),
+    return (mlp_result){ bench_median(step, ROUNDS), bench_median(peak_time, ROUNDS),
                          bench_median(share, ROUNDS), peak };
 }
 
 static void print_result(const mlp_kind *kind, const mlp_result *result)
 {
-    double rate = 1 / result->step, roof = 1 / result->roof;
+    double rate = 1 / result->step, peak_time = 1 / result->peak_time;
     printf("%s: %.0f steps/s, %.0f examples/s, %.1f us a step; %.1f %% of the products' roof, "
            "%.0f steps/s; peak %.1f MB\n",
-           kind->name, rate, BATCH * rate, 1e6 * result->step, 100 * result->share, roof,
+           kind->name, rate, BATCH * rate, 1e6 * result->step, 100 * result->share, peak_time,
            1e-6 * result->peak);
-    bench_figure(rate, "steps/s", roof, "mlp.%s.steps_s", kind->name);
+    bench_figure(rate, "steps/s", peak_time, "mlp.%s.steps_s", kind->name);
 }
 
 int main(int argc, char **argv)

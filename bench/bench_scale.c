@@ -133,7 +133,7 @@ static void time_passes(bench_model *m, int count, scale_work *w)
     et_error error = ET_ERROR_INIT;
     hearing h = { 0 };
     et_reducer *tree;
-    bench_check(et_buckets_cut(&h.buckets, m->params, 0, &error), &error);
+    bench_check(et_buckets_divide(&h.buckets, m->params, 0, &error), &error);
     if (h.buckets.count > SCALE_BUCKETS_MOST)
         bench_check(et_fail(&error, ET_EFAIL, "%d buckets", h.buckets.count), &error);
     const et_plan_listener listener = { h.buckets.end, h.buckets.count, hear, &h };
@@ -231,8 +231,8 @@ static double time_message(et_comm *comm, size_t size, int count)
         exit(1);
     bench_lap(&since);
     for (int i = 0; i < count; i++) {
-        bench_check(et_comm_exchange(comm, (et_comm_piece){ other, out, size },
-                                     (et_comm_piece){ other, in, size }, &error),
+        bench_check(et_comm_exchange(comm, (et_comm_chunk){ other, out, size },
+                                     (et_comm_chunk){ other, in, size }, &error),
                     &error);
         seconds[i] = bench_lap(&since);
     }

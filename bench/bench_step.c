@@ -13,9 +13,9 @@
  *     plan=yes                 nothing is timed: the plan is printed, a line a step, and what it
  * needs a.b.c=value              any other setting of an experiment
  *
- * The roof is the time of the model's matrix products alone, each at the best rate measured in this
- * process (roof.h). Two are printed: of products with weights, the stricter, and of all products,
- * attention's own included. Steps and roof are timed in turn, in three rounds, and the median of
+ * The peak is the time of the model's matrix products alone, each at the best rate measured in this
+ * process (peak.h). Two are printed: of products with weights, the stricter, and of all products,
+ * attention's own included. Steps and peak are timed in turn, in three rounds, and the median of
  * the rounds' shares counts: a processor's clock is now higher, now lower, by a tenth and more, and
  * a step is to be compared with what the products took at about the same time. */
 #include <math.h>
@@ -40,7 +40,7 @@ typedef struct step_result {
     double processor; /* processors' time, mean */
     double tokens;    /* target tokens of a step, mean */
     double planned, peak;
-    double roof, all;        /* of the products with weights; of all products */
+    double peak_time, all;   /* of the products with weights; of all products */
     double share, share_all; /* of them, by steps of the same round */
 } step_result;
 
@@ -59,12 +59,13 @@ static void print_result(const bench_model *model, const step_result *r, const c
     double rate = r->tokens / r->seconds;
     printf("    roof of products with weights %.2f ms: %.1f %% of it reached; of all products, "
            "attention's too, %.2f ms: %.1f %%\n",
-           1e3 * r->roof, 100 * r->share, 1e3 * r->all, 100 * r->share_all);
+           1e3 * r->peak_time, 100 * r->share, 1e3 * r->all, 100 * r->share_all);
     printf("    %.1f MB planned, peak %.1f MB; plan made in %.1f ms (%d kernel calls)\n",
            1e-6 * r->planned, 1e-6 * r->peak, 1e3 * model->plan_seconds,
            et_plan_calls(model->plan));
-    bench_figure(rate, "target tokens/s", r->tokens / r->roof, "step.%s.%s.tokens_s", name, type);
-    bench_figure(1e3 * r->seconds, "ms", 1e3 * r->roof, "step.%s.%s.ms", name, type);
+    bench_figure(rate, "target tokens/s", r->tokens / r->peak_time, "step.%s.%s.tokens_s", name,
+                 type);
+    bench_figure(1e3 * r->seconds, "ms", 1e3 * r->peak_time, "step.%s.%s.ms", name, type);
     bench_figure(r->share, "share", 1, "step.%s.%s.roof_share", name, type);
     bench_figure(r->share_all, "share", 1, "step.%s.%s.roof_share_all_products", name, type);
     bench_figure(1e-6 * r->planned, "MB", NAN, "step.%s.%s.planned_mb", name, type);
@@ -99,7 +100,7 @@ static double over_rounds(const step_result rounds[ROUNDS], size_t at)
     return bench_median(values, ROUNDS);
 }
 
-/* `steps` in all, at least one a round. The peak is the first round's, as the roof's own matrices
+/* `steps` in all, at least one a round. The peak is the first round's, as the peak's own matrices
  * count in later ones. */
 static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps)
 {
@@ -107,16 +108,16 @@ static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps
     for (int i = 0; i < ROUNDS; i++) {
         step_result *r = &rounds[i];
         *r = time_steps(model, (steps + ROUNDS - 1) / ROUNDS);
-        r->roof = bench_kinds_roof(kinds, model->plan);
-        r->all = r->roof + bench_kinds_attention_roof(kinds, model->plan);
-        r->share = r->roof / r->seconds;
+        r->peak_time = bench_kinds_peak(kinds, model->plan);
+        r->all = r->peak_time + bench_kinds_attention_peak(kinds, model->plan);
+        r->share = r->peak_time / r->seconds;
         r->share_all = r->all / r->seconds;
     }
     result = rounds[0];
     result.seconds = over_rounds(rounds, offsetof(step_result, seconds));
     result.processor = over_rounds(rounds, offsetof(step_result, processor));
     result.tokens = over_rounds(rounds, offsetof(step_result, tokens));
-    result.roof = over_rounds(rounds, offsetof(step_result, roof));
+    result.peak_time = over_rounds(rounds, offsetof(step_result, peak_time));
     result.all = over_rounds(rounds, offsetof(step_result, all));
     result.share = over_rounds(rounds, offsetof(step_result, share));
     result.share_all = over_rounds(rounds, offsetof(step_result, share_all));
@@ -131,7 +132,7 @@ static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps
 typedef struct request {
     bench_model_options model;
     int steps;
-    bool roof, plan;
+    bool peak_time, plan;
     const char *settings[SETTINGS_MAX];
 } request;
 
@@ -160,9 +161,9 @@ static int recompute_named(const char *name)
 /* A short name for what both stacks have, or for the width; other settings stay as they are. */
 static const char *setting_of(const char *word, const char *value)
 {
-    static const char *const shorts[][2] = { { "layers=", "num_layers" },
-                                             { "heads=", "num_attention_heads" },
-                                             { "feed_forward=", "intermediate_size" } };
+    static const char *const short_options[][2] = { { "layers=", "num_layers" },
+                                                    { "heads=", "num_attention_heads" },
+                                                    { "feed_forward=", "intermediate_size" } };
     static char text[SETTINGS_MAX][SETTING_MAX];
     static int used;
     char *out = text[used++ % SETTINGS_MAX];
@@ -170,9 +171,9 @@ static const char *setting_of(const char *word, const char *value)
         snprintf(out, SETTING_MAX, "task.model.embedding_width=%s", value);
         return out;
     }
-    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
-        const char *name = shorts[i][1];
-        if (strncmp(word, shorts[i][0], strlen(shorts[i][0])) != 0)
+    for (size_t i = 0; i < sizeof short_options / sizeof short_options[0]; i++) {
+        const char *name = short_options[i][1];
+        if (strncmp(word, short_options[i][0], strlen(short_options[i][0])) != 0)
             continue;
         snprintf(out, SETTING_MAX, "task.model.encoder.%s=%.20s,task.model.decoder.%s=%.20s", name,
                  value, name, value);
@@ -195,7 +196,7 @@ static void take_word(request *asked, const char *word)
     } else if (!strncmp(word, "recompute=", 10)) {
         asked->model.recompute = recompute_named(value);
     } else if (!strncmp(word, "roof=", 5)) {
-        asked->roof = strcmp(value, "no") != 0;
+        asked->peak_time = strcmp(value, "no") != 0;
     } else if (!strncmp(word, "plan=", 5)) {
         asked->plan = strcmp(value, "no") != 0;
     } else {
@@ -216,7 +217,7 @@ static const char *name_of(int argc, char **argv)
 
 static request asked_for(int argc, char **argv)
 {
-    request asked = { .model = BENCH_MODEL_OPTIONS_INIT, .steps = 20, .roof = true };
+    request asked = { .model = BENCH_MODEL_OPTIONS_INIT, .steps = 20, .peak_time = true };
     if (argc < 3 || argc - 3 > SETTINGS_MAX)
         refuse("so few or so many words");
     asked.model.name = argv[1];
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
         bench_model_step(&model);
     if (asked.plan) {
         print_plan(&model);
-    } else if (asked.roof) {
+    } else if (asked.peak_time) {
         measure(&model, &asked, name_of(argc, argv));
     } else {
         step_result result = time_steps(&model, asked.steps);

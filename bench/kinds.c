@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "bench.h"
 #include "engine/exec/cost.h"
-#include "roof.h"
+#include "peak.h"
 
 /* ---- kinds ---- */
 
@@ -75,12 +75,12 @@ void bench_kinds_add_others(bench_kinds *kinds, et_step *step, int64_t examples)
 #define SHAPES_MAX 64
 
 /* Products timed already: models repeat a few shapes. */
-typedef struct known_roofs {
+typedef struct known_peaks {
     et_gemm_shape shape[SHAPES_MAX];
     double seconds[SHAPES_MAX];
     double best_rate;
     int count;
-} known_roofs;
+} known_peaks;
 
 static bool same(const et_gemm_shape *a, const et_gemm_shape *b)
 {
@@ -94,25 +94,25 @@ static double operations(const et_gemm_shape *shape)
     return 2 * (double)shape->m * (double)shape->n * (double)shape->k;
 }
 
-static double roof_of(known_roofs *known, et_gemm_shape shape)
+static double peak_of(known_peaks *known, et_gemm_shape shape)
 {
     for (int i = 0; i < known->count; i++)
         if (same(&known->shape[i], &shape))
             return known->seconds[i];
     et_assert(known->count < SHAPES_MAX);
     known->shape[known->count] = shape;
-    known->seconds[known->count] = bench_roof(&shape);
+    known->seconds[known->count] = bench_peak(&shape);
     known->best_rate = fmax(known->best_rate, operations(&shape) / known->seconds[known->count]);
     return known->seconds[known->count++];
 }
 
-static double product_roof(known_roofs *known, et_gemm_shape shape, et_dtype act)
+static double product_peak(known_peaks *known, et_gemm_shape shape, et_dtype act)
 {
     shape.a = shape.b = act;
-    return roof_of(known, shape);
+    return peak_of(known, shape);
 }
 
-static double matmul_roof(known_roofs *known, const et_plan *plan, const et_plan_call *call)
+static double matmul_peak(known_peaks *known, const et_plan *plan, const et_plan_call *call)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;
     const et_tensor *a = &plan->values[call->in[0]].tensor;
@@ -123,13 +123,13 @@ static double matmul_roof(known_roofs *known, const et_plan *plan, const et_plan
                             .transpose_a = options->transpose_a,
                             .transpose_b = options->transpose_b,
                             .c = c->dtype,
-                            .pack_b = plan->values[call->in[1]].place == PLACE_PARAM };
-    return product_roof(known, shape, plan->graph->options.act);
+                            .pack_b = plan->values[call->in[1]].storage == VALUE_IN_PARAMS };
+    return product_peak(known, shape, plan->graph->options.act);
 }
 
 /* Three products over all rows: logits, and the gradients of rows and table. In blocks of 512
  * rows each is faster than whole where the caches are small: the better way counts. */
-static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_plan_call *call)
+static double vocabulary_peak(known_peaks *known, const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *h = &plan->values[call->in[0]].tensor;
     const et_tensor *table = &plan->values[call->in[1]].tensor;
@@ -146,19 +146,19 @@ static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_
         et_gemm_shape dtable = {
             .m = words, .n = width, .k = block, .transpose_a = true, .c = ET_F32
         };
-        double seconds = product_roof(known, logits, act) + product_roof(known, dh, act) +
-                         product_roof(known, dtable, act);
+        double seconds = product_peak(known, logits, act) + product_peak(known, dh, act) +
+                         product_peak(known, dtable, act);
         best = fmin(best, seconds * (double)rows / (double)block);
     }
     return best;
 }
 
-double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
+double bench_kinds_peak(bench_kinds *kinds, const et_plan *plan)
 {
-    known_roofs known = { .count = 0 };
+    known_peaks known = { .count = 0 };
     double whole = 0;
     for (int i = 0; i < kinds->count; i++) {
-        kinds->kind[i].roof = 0;
+        kinds->kind[i].peak = 0;
         kinds->kind[i].cost = (et_cost){ 0 };
     }
     for (int i = 0; i < plan->call_count; i++) {
@@ -168,17 +168,17 @@ double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
         kind->cost.flops += cost.flops;
         kind->cost.bytes += cost.bytes;
         if (call->node->op == ET_OP_MATMUL)
-            kind->roof += matmul_roof(&known, plan, call);
+            kind->peak += matmul_peak(&known, plan, call);
         else if (call->node->op == ET_OP_VOCABULARY_LOSS)
-            kind->roof += vocabulary_roof(&known, plan, call);
+            kind->peak += vocabulary_peak(&known, plan, call);
     }
     for (int i = 0; i < kinds->count; i++)
-        whole += kinds->kind[i].roof;
+        whole += kinds->kind[i].peak;
     kinds->best_rate = known.best_rate;
     return whole;
 }
 
-/* ---- the roof of attention ---- */
+/* ---- the peak of attention ---- */
 
 /* Attention's products in one (segment, head): scores [queries, keys] from `dim` columns, outputs
  * [queries, dim] of weights, and [keys, dim] of weights across. A plan has few different ones. */
@@ -204,11 +204,11 @@ static int64_t typical_length(const et_tensor *offsets)
     return filled ? (offset[segments] + filled / 2) / filled : 1;
 }
 
-/* Never less than the best rate with weights: roof.h says why. */
+/* Never less than the best rate with weights: peak.h says why. */
 static double rate_of(int64_t m, int64_t n, int64_t k, int64_t count, et_dtype act, double least)
 {
     const et_gemm_shape shape = { .m = m, .n = n, .k = k, .a = act, .b = act, .c = act };
-    return fmax(least, operations(&shape) / bench_roof_run(&shape, count));
+    return fmax(least, operations(&shape) / bench_peak_run(&shape, count));
 }
 
 /* count: products of a call. */
@@ -230,8 +230,8 @@ static const attention_rates *rates_of(known_rates *known, const bench_kinds *ki
 }
 
 /* Forward q k^T and weights v; backward dout v^T, dS k, and two across: dS^T q and weights^T dout.
- * The cost of the backward direction counts the scores once more, which a roof does not. */
-static double attention_roof(known_rates *known, const bench_kinds *kinds, const et_plan *plan,
+ * The cost of the backward direction counts the scores once more, which a peak does not. */
+static double attention_peak(known_rates *known, const bench_kinds *kinds, const et_plan *plan,
                              const et_plan_call *call)
 {
     const bool grad = call->node->op == ET_OP_ATTENTION_GRAD;
@@ -250,7 +250,7 @@ static double attention_roof(known_rates *known, const bench_kinds *kinds, const
     return product * (1 / rate->scores + 1 / rate->outputs + (grad ? 2 / rate->across : 0));
 }
 
-double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan)
+double bench_kinds_attention_peak(bench_kinds *kinds, const et_plan *plan)
 {
     known_rates known = { .count = 0 };
     double whole = 0;
@@ -259,9 +259,9 @@ double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan)
         const et_plan_call *call = &plan->calls[i];
         if (call->node->op != ET_OP_ATTENTION && call->node->op != ET_OP_ATTENTION_GRAD)
             continue;
-        const double roof = attention_roof(&known, kinds, plan, call);
-        find(kinds, et_plan_call_kind(call))->roof += roof;
-        whole += roof;
+        const double peak = attention_peak(&known, kinds, plan, call);
+        find(kinds, et_plan_call_kind(call))->peak += peak;
+        whole += peak;
     }
     return whole;
 }
@@ -288,8 +288,8 @@ void bench_kinds_print(bench_kinds *kinds, double whole)
         if (kind->cost.bytes > 0)
             printf(" %9.1f %7.1f", 1e-9 * kind->cost.flops / kind->seconds[0],
                    1e-9 * kind->cost.bytes / kind->seconds[0]);
-        if (kind->roof > 0)
-            printf(" %8.2f", 1e3 * kind->roof);
+        if (kind->peak > 0)
+            printf(" %8.2f", 1e3 * kind->peak);
         putchar('\n');
     }
 }

@@ -14,7 +14,7 @@ typedef struct bench_kind {
     const char *name;
     int calls;                      /* in one run of the plan */
     et_cost cost;                   /* in one run; 0: none known */
-    double roof;                    /* seconds of the products at their best rate */
+    double peak;                    /* seconds of the products at their best rate */
     double seconds[BENCH_RUNS_MAX]; /* of each run measured */
 } bench_kind;
 
@@ -28,14 +28,14 @@ typedef struct bench_kinds {
 void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs);
 
 /* Times every product with a weight alone and fills in roofs, and costs. Slow, and takes memory.
- * May be called again, for a roof of that time. Returns the roof of the whole plan in seconds: of
+ * May be called again, for a peak of that time. Returns the peak of the whole plan in seconds: of
  * its products with weights. */
-double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan);
+double bench_kinds_peak(bench_kinds *kinds, const et_plan *plan);
 
 /* What attention's own products add to it, in seconds; fills in the roofs of their kinds. After
- * bench_kinds_roof, with a batch bound. Scores that are computed again for the backward pass and
+ * bench_kinds_peak, with a batch bound. Scores that are computed again for the backward pass and
  * padding do not count; of causal segments only what is seen does. */
-double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan);
+double bench_kinds_attention_peak(bench_kinds *kinds, const et_plan *plan);
 
 /* Adds something timed elsewhere as a row. */
 void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds);

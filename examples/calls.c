@@ -16,7 +16,7 @@ typedef struct line {
     float x[ROWS][WIDTH], y[ROWS];
     et_device *device;
     et_params *params;
-    et_dataset data[2]; /* to train, to evaluate */
+    et_source_tree data[2]; /* to train, to evaluate */
     et_pass *pass[2];
     et_optimizer *optimizer;
     double loss, rows; /* of an evaluation */

@@ -10,8 +10,8 @@ static struct {
     et_standard_evaluator evaluator;
     et_device *device;
     et_params *params;
-    et_dataset data[2]; /* to train, to evaluate */
-    et_pass *pass[2];   /* so too */
+    et_source_tree data[2]; /* to train, to evaluate */
+    et_pass *pass[2];       /* so too */
     et_optimizer *optimizer;
     double loss, characters, mean; /* since a loop or an evaluation began; of the last one */
 } m;

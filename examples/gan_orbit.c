@@ -13,8 +13,8 @@ typedef struct gan {
     float real[POINTS][2], noise[POINTS][NOISE];
     et_device *device;
     et_params *params;
-    et_dataset data[2]; /* to train, to evaluate */
-    et_pass *pass[3];   /* the discriminator's turn, the generator's, the judge's */
+    et_source_tree data[2]; /* to train, to evaluate */
+    et_pass *pass[3];       /* the discriminator's turn, the generator's, the judge's */
     et_optimizer *optimizer[2];
     double radius, points; /* of an evaluation: sum, and of how many */
 } gan;

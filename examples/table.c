@@ -105,11 +105,11 @@ static int print_batch(et_source *source, et_error *error)
 }
 
 /* All rows in one batch. */
-static int read_rows(const et_data_set *data, et_error *error)
+static int read_rows(const et_table_set *data, et_error *error)
 {
     const et_read_options once = { .batch = ROWS, .epochs = 1 };
     et_source *source;
-    int status = et_data_source_read(&source, et_data_set_source(data, "train"), &once, error);
+    int status = et_table_columns_read(&source, et_table_set_columns(data, "train"), &once, error);
     if (status)
         return status;
     status = print_batch(source, error);
@@ -118,14 +118,14 @@ static int read_rows(const et_data_set *data, et_error *error)
 }
 
 /* A row of CSV, as somebody asks for its prediction. */
-static int read_instance(const et_data_set *data, et_error *error)
+static int read_instance(const et_table_set *data, et_error *error)
 {
     const char *row = "eve,blue,2.5";
     const et_bytes instance = { row, strlen(row) };
     const et_batches_options one = { .capacity = { 1 } };
     et_samples *samples;
     et_source *source;
-    int status = et_data_set_parse_instances(&samples, data, &instance, 1, true, error);
+    int status = et_table_set_parse_instances(&samples, data, &instance, 1, true, error);
     if (status)
         return status;
     status = et_batches_open(&source, samples, &one, error);
@@ -141,21 +141,22 @@ static int read_instance(const et_data_set *data, et_error *error)
 /* The data set reads the three from files; it has copies of its own. */
 static int read_table(char paths[3][256], et_error *error)
 {
-    const et_data_set_frame frames[] = { { "train", { columns, 3, ROWS } } };
-    const et_data_set_options options = { .schema_path = paths[0],
-                                          .metadata_path = paths[1],
-                                          .features_path = paths[2] };
-    et_data_set *data;
-    int status = et_frame_data_set_open(&data, frames, 1, &options, error);
+    const et_table_set_frame frames[] = { { "train", { columns, 3, ROWS } } };
+    const et_table_set_options options = { .schema_path = paths[0],
+                                           .metadata_path = paths[1],
+                                           .features_path = paths[2] };
+    et_table_set *data;
+    int status = et_frame_table_set_open(&data, frames, 1, &options, error);
     if (status)
         return status;
     printf("%d fields, %d columns with metadata, %d features\n",
-           et_schema_count(et_data_set_schema(data)), et_metadata_count(et_data_set_metadata(data)),
-           et_feature_set_count(et_data_set_features(data)));
+           et_schema_count(et_table_set_schema(data)),
+           et_metadata_count(et_table_set_metadata(data)),
+           et_feature_set_count(et_table_set_features(data)));
     status = read_rows(data, error);
     if (!status)
         status = read_instance(data, error);
-    et_data_set_close(data);
+    et_table_set_close(data);
     return status;
 }
 

@@ -110,7 +110,7 @@ ET_API int et_arguments_init_parser(const et_arguments_class *kind, et_argument_
 /* An empty parser. name: of the program, shown in help. */
 ET_API int et_argument_parser_new(et_argument_parser **out, const char *name, et_error *error);
 ET_API void et_argument_parser_free(et_argument_parser *parser); /* NULL allowed */
-/* Adds flags with way ET_OPTION_WAY_VALUE or ET_OPTION_WAY_INDEXED. Their members must be in the
+/* Adds flags with way ET_OPTION_FORM_VALUE or ET_OPTION_FORM_INDEXED. Their members must be in the
  * struct that the parser fills. ET_EUSAGE: a name is taken, or a row cannot be a flag. */
 ET_API int et_argument_parser_add(et_argument_parser *parser, const et_option *flags,
                                   et_error *error);

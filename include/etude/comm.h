@@ -32,7 +32,7 @@ typedef struct et_comm_options {
     bool sharded_optimizer;  /* ZeRO stage 1 for the optimizer of a task trainer: each rank keeps
                                 the slots of some of the parameters and updates these parameters.
                                 The same bits. Only a run can then save. For an optimizer of your
-                                program: et_optimizer_share_out (optimizer.h) */
+                                program: et_optimizer_shard (optimizer.h) */
 } et_comm_options;
 
 /* Call once in each process, before the first of the ranks ends. options NULL: the defaults.

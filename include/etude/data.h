@@ -3,7 +3,7 @@
  * Samples (et_samples) are numbered: arrays in memory, a corpus, or a program's own class.
  * Decorators of samples choose and mix by number, so they have no position: take, shard, subset,
  * mix. A source (et_source) makes batches. et_batches_open shuffles, sorts by length, cuts and
- * repeats; decorators of sources map, watch and read ahead. A source's position is a few integers.
+ * repeats; decorators of sources map, trace and read ahead. A source's position is a few integers.
  * Restoring it reads no data again: after et_source_seek, next gives the same batch as after
  * et_source_position.
  *

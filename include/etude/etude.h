@@ -14,11 +14,11 @@
 #include <etude/controller.h>
 #include <etude/coordinator.h>
 #include <etude/data.h>
-#include <etude/dataset.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/epochs.h>
 #include <etude/error.h>
+#include <etude/eval_shard.h>
 #include <etude/events.h>
 #include <etude/example.h>
 #include <etude/experiment.h>
@@ -67,12 +67,12 @@
 #include <etude/service.h>
 #include <etude/settings.h>
 #include <etude/shards.h>
-#include <etude/share.h>
 #include <etude/standard.h>
 #include <etude/state.h>
 #include <etude/statistics.h>
 #include <etude/summary.h>
 #include <etude/summary_message.h>
+#include <etude/table_set.h>
 #include <etude/tabular.h>
 #include <etude/task.h>
 #include <etude/task_step.h>

@@ -2,9 +2,9 @@
  * are then called. A loop (<etude/loop.h>) has the events below.
  *
  *     static int ring(void *payload, const char *event, const void *what, et_error *error) { ... }
- *     et_event_source_on(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
- *     et_event_source_off(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
- *     et_event_source_clear(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, &error);     all handlers
+ *     et_event_hub_on(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
+ *     et_event_hub_off(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
+ *     et_event_hub_clear(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, &error);     all handlers
  *
  * A handler that is added while its event is fired is called from the next time on. A removed
  * handler is not called any more, even during the same firing. Firing allocates no memory. Use from
@@ -30,7 +30,7 @@
 
 /* ---- handlers ---- */
 
-typedef struct et_event_source et_event_source;
+typedef struct et_event_hub et_event_hub;
 
 /* event: the name of the event. what: a value from the object that fires; for a loop, an
  * et_loop_event. A status other than 0 stops the firing. */
@@ -39,14 +39,14 @@ typedef int et_event_fn(void *payload, const char *event, const void *what, et_e
 /* All functions return ET_ECONFIG for an unknown event; the error suggests the nearest name. */
 
 /* Adds a handler after the existing handlers. A handler that is added twice is called twice. */
-ET_API int et_event_source_on(et_event_source *source, const char *event, et_event_fn *handler,
-                              void *payload, et_error *error);
+ET_API int et_event_hub_on(et_event_hub *hub, const char *event, et_event_fn *handler,
+                           void *payload, et_error *error);
 
 /* Removes the first entry with this handler and payload. ET_ENOTFOUND: no such entry. */
-ET_API int et_event_source_off(et_event_source *source, const char *event, et_event_fn *handler,
-                               void *payload, et_error *error);
+ET_API int et_event_hub_off(et_event_hub *hub, const char *event, et_event_fn *handler,
+                            void *payload, et_error *error);
 
 /* Removes all handlers of an event; event NULL: of all events. */
-ET_API int et_event_source_clear(et_event_source *source, const char *event, et_error *error);
+ET_API int et_event_hub_clear(et_event_hub *hub, const char *event, et_error *error);
 
 #endif

@@ -137,7 +137,7 @@ ET_API int et_loop_add_object(et_loop *loop, const char *name, const et_part_cla
  * may go without. Until et_loop_close all that steps were taken from stay. ET_ECONFIG: the name is
  * taken, or no UTF-8. */
 ET_API int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error);
-ET_API et_event_source *et_loop_events(et_loop *loop); /* also later */
+ET_API et_event_hub *et_loop_events(et_loop *loop); /* also later */
 
 /* ---- running ---- */
 

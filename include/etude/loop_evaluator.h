@@ -9,7 +9,7 @@
  *     double loss = et_loop_evaluator_last(evaluator, NULL);
  *     const et_loop_metric *metrics;
  *     int count = et_loop_evaluator_last_metrics(evaluator, &metrics);
- *     et_event_source_on(et_loop_evaluator_events(evaluator), ET_EVENT_AFTER_EXECUTION, ring, bell,
+ *     et_event_hub_on(et_loop_evaluator_events(evaluator), ET_EVENT_AFTER_EXECUTION, ring, bell,
  *                        &error);
  *
  *     if (et_outputs_collect(&outputs, NULL, pass, held_out, names, 1, 0, 1, &error)) ...
@@ -87,7 +87,7 @@ ET_API int et_loop_evaluator_last_metrics(const et_loop_evaluator *evaluator,
                                           const et_loop_metric **metrics);
 
 /* Its events; handlers get the evaluator as `what`. */
-ET_API et_event_source *et_loop_evaluator_events(et_loop_evaluator *evaluator);
+ET_API et_event_hub *et_loop_evaluator_events(et_loop_evaluator *evaluator);
 
 /* ---- outputs of a pass over data ---- */
 

@@ -13,7 +13,7 @@
  *     et_loop_trainer_log_after(trainer, ET_EVERY_EPOCHS(1), &error);
  *     et_loop_trainer_call_after(trainer, ET_HOOK_EVALUATION, save, file, ET_EVERY_EPOCHS(1),
  *                                &error);
- *     et_event_source_on(et_loop_trainer_events(trainer), ET_EVENT_EPOCH_LOGGING, ring, bell,
+ *     et_event_hub_on(et_loop_trainer_events(trainer), ET_EVENT_EPOCH_LOGGING, ring, bell,
  *                        &error);
  *     et_loop_begin(loop, &error);
  *     et_loop_trainer_run(trainer, &error);
@@ -76,7 +76,7 @@ ET_API void et_loop_trainer_close(et_loop_trainer *trainer);
  * ET_EUSAGE: already running. */
 ET_API int et_loop_trainer_run(et_loop_trainer *trainer, et_error *error);
 
-ET_API et_event_source *et_loop_trainer_events(et_loop_trainer *trainer);
+ET_API et_event_hub *et_loop_trainer_events(et_loop_trainer *trainer);
 
 /* ---- hooks ---- */
 

@@ -13,7 +13,7 @@
  *     printf("%.3f\n", et_metrics_value(metrics, "loss"));
  *     et_metrics_reset(metrics);
  *
- *     int loss = et_metrics_place(metrics, "loss"), place = et_metrics_place(metrics, "digits");
+ *     int loss = et_metrics_index(metrics, "loss"), place = et_metrics_index(metrics, "digits");
  *     et_metrics_add_at(metrics, loss, 0.25, 1);                      without a look-up
  *     et_metrics_add_sample_at(metrics, place, &(et_sample){ 3, 8, 1 });   predicted 3, target 8
  *     et_metrics_free(metrics);
@@ -93,9 +93,9 @@ ET_API void et_metrics_add(et_metrics *metrics, const char *name, double value, 
 
 /* The same without a look-up, for use in every step. The place of a metric never changes. No such
  * name: -1; adding to place -1 does nothing. */
-ET_API int et_metrics_place(const et_metrics *metrics, const char *name);
-ET_API void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight);
-ET_API void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample);
+ET_API int et_metrics_index(const et_metrics *metrics, const char *name);
+ET_API void et_metrics_add_at(et_metrics *metrics, int index, double value, double weight);
+ET_API void et_metrics_add_sample_at(et_metrics *metrics, int index, const et_sample *sample);
 
 /* Resets all states. */
 ET_API void et_metrics_reset(et_metrics *metrics);

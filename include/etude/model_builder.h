@@ -29,8 +29,8 @@
 #define ETUDE_MODEL_BUILDER_H
 
 #include <etude/arguments.h>
-#include <etude/dataset.h>
 #include <etude/job_config.h>
+#include <etude/table_set.h>
 #include <etude/task.h>
 
 typedef struct et_model_builder et_model_builder;
@@ -96,16 +96,16 @@ typedef struct et_model_builder_class {
     /* ---- whole graphs; dataset NULL: the builder's ---- */
     int (*build_graph_interfaces)(et_model_builder *self, const et_job_config *config,
                                   et_graph_interfaces *out, et_error *error);
-    int (*build_training_graph)(et_model_builder *self, et_data_set *dataset,
+    int (*build_training_graph)(et_model_builder *self, et_table_set *dataset,
                                 et_graph_interface **out, et_error *error);
-    int (*build_evaluation_graph)(et_model_builder *self, et_data_set *dataset,
+    int (*build_evaluation_graph)(et_model_builder *self, et_table_set *dataset,
                                   et_graph_interface **out, et_error *error);
-    int (*build_prediction_graph)(et_model_builder *self, et_data_set *dataset,
+    int (*build_prediction_graph)(et_model_builder *self, et_table_set *dataset,
                                   et_graph_interface **out, et_error *error);
     /* ---- parts ---- */
     void (*build_init)(et_model_builder *self, et_builder_init *out);
     /* source: "train" or "eval" of the dataset; NULL: prediction. epochs 0: no end. */
-    int (*build_input)(et_model_builder *self, et_data_set *dataset, const char *source,
+    int (*build_input)(et_model_builder *self, et_table_set *dataset, const char *source,
                        int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                        et_error *error);
     /* These add nodes. inputs: the first ET_NODES_MAX features; get others with et_batch_input. */
@@ -123,7 +123,7 @@ typedef struct et_model_builder_class {
 struct et_model_builder {
     const et_model_builder_class *ET_CLASS;
     const et_arguments *args;               /* borrowed */
-    et_data_set *dataset;                   /* borrowed; NULL: give each graph a dataset */
+    et_table_set *dataset;                  /* borrowed; NULL: give each graph a dataset */
     struct et_model_builder_inside *inside; /* internal */
 };
 
@@ -151,12 +151,12 @@ ET_DATA const et_arguments_class et_feed_forward_arguments_class;
 
 /* ET_EUSAGE: args is NULL or not of the class's kind. dataset NULL: give each graph a dataset. */
 ET_API int et_model_builder_init(et_model_builder *builder, const et_model_builder_class *kind,
-                                 const et_arguments *args, et_data_set *dataset, et_error *error);
+                                 const et_arguments *args, et_table_set *dataset, et_error *error);
 /* Frees the device, the store and all open graphs of the builder. */
 ET_API void et_model_builder_release(et_model_builder *builder);
 
 ET_API const et_arguments *et_model_builder_args(const et_model_builder *builder);
-ET_API et_data_set *et_model_builder_dataset(const et_model_builder *builder);
+ET_API et_table_set *et_model_builder_dataset(const et_model_builder *builder);
 /* The store of the parameters; made at the first call. NULL: no memory. */
 ET_API et_params *et_model_builder_params(et_model_builder *builder);
 
@@ -164,23 +164,23 @@ ET_API et_params *et_model_builder_params(et_model_builder *builder);
  * no dataset, no target, or a number. */
 ET_API const char *et_model_builder_target(const et_model_builder *builder);
 ET_API int et_model_builder_labels(const et_model_builder *builder);
-ET_API const char *et_model_builder_label(const et_model_builder *builder, int place);
+ET_API const char *et_model_builder_label(const et_model_builder *builder, int index);
 
 /* Calls the methods of the builder's class. Close the graphs. */
 ET_API int et_model_builder_build_graph_interfaces(et_model_builder *builder,
                                                    const et_job_config *config,
                                                    et_graph_interfaces *out, et_error *error);
-ET_API int et_model_builder_build_training_graph(et_model_builder *builder, et_data_set *dataset,
+ET_API int et_model_builder_build_training_graph(et_model_builder *builder, et_table_set *dataset,
                                                  et_graph_interface **out, et_error *error);
-ET_API int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_data_set *dataset,
+ET_API int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_table_set *dataset,
                                                    et_graph_interface **out, et_error *error);
-ET_API int et_model_builder_build_prediction_graph(et_model_builder *builder, et_data_set *dataset,
+ET_API int et_model_builder_build_prediction_graph(et_model_builder *builder, et_table_set *dataset,
                                                    et_graph_interface **out, et_error *error);
 ET_API void et_graph_interface_close(et_graph_interface *graph); /* NULL allowed */
 
 ET_API void et_model_builder_build_init(et_model_builder *builder, et_builder_init *out);
 /* ET_EUSAGE: there is no dataset, or batch is below 1. The caller closes the source. */
-ET_API int et_model_builder_build_input(et_model_builder *builder, et_data_set *dataset,
+ET_API int et_model_builder_build_input(et_model_builder *builder, et_table_set *dataset,
                                         const char *source, int64_t batch, int64_t epochs,
                                         bool shuffle, et_builder_input *out, et_error *error);
 ET_API void et_model_builder_build_inference(et_model_builder *builder, et_scope *scope,

@@ -30,10 +30,10 @@ typedef struct et_model_trainer et_model_trainer;
 
 /* TensorFX's job_args, and more members for Etude. */
 typedef struct et_training_job {
-    const char *output;  /* the job's directory; NULL: the arguments' --output or --job-dir */
-    et_data_set *inputs; /* NULL: the builder's dataset */
-    void *listener;      /* lines about the job are sent by tell(listener, line); in a cluster they
-                            begin "worker:0: " */
+    const char *output;   /* the job's directory; NULL: the arguments' --output or --job-dir */
+    et_table_set *inputs; /* NULL: the builder's dataset */
+    void *listener;       /* lines about the job are sent by tell(listener, line); in a cluster they
+                             begin "worker:0: " */
     void (*tell)(void *listener, const char *line); /* NULL: lines go to the log, as information */
     const volatile sig_atomic_t *stop;              /* not 0: save the job and end; NULL: never */
 } et_training_job;

@@ -11,7 +11,7 @@
  *            et_optimizer_learning_rate(optimizer));
  *     et_optimizer_set_learning_rate(optimizer, 0.01, &error);         instead of the schedule
  *
- *     et_optimizer_share_out(optimizer, comm, &error);                 each rank keeps a part
+ *     et_optimizer_shard(optimizer, comm, &error);                 each rank keeps a part
  *
  * Borrows device and store. Use from one thread. */
 #ifndef ETUDE_OPTIMIZER_H
@@ -58,7 +58,7 @@ ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */
  * controller. For a task trainer use et_comm_options.sharded_optimizer. comm is borrowed; NULL or
  * one rank: no effect. ET_EUSAGE: called too late. After another failure only free the
  * optimizer. */
-ET_API int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error);
+ET_API int et_optimizer_shard(et_optimizer *optimizer, et_comm *comm, et_error *error);
 
 /* Call this when weights got their initial values after open: an average then starts from them. */
 ET_API void et_optimizer_start(et_optimizer *optimizer);

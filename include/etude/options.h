@@ -27,30 +27,30 @@
 #include <etude/fields.h>
 
 /* How a value is given. The member has the type of the field's kind, or the type named here. */
-typedef enum et_option_way {
-    ET_OPTION_WAY_VALUE,  /* --name value. A BOOL: --name, --name=false, --no-name. STRINGS: the
-                             option may be repeated */
-    ET_OPTION_WAY_FLAG,   /* --name: true. It takes no value */
-    ET_OPTION_WAY_WORD,   /* a word that is not an option. Words fill these rows in their order; a
-                             row whose member an option has set is full */
-    ET_OPTION_WAY_REST,   /* all words that fill no row of WORD. STRINGS */
-    ET_OPTION_WAY_PASSED, /* the same, and all options that the table does not have. STRINGS. If the
-                             first row of the table has a value, --help is one of them */
-    ET_OPTION_WAY_TIME,   /* double: seconds, from 90m or 1:30:00 */
-    ET_OPTION_WAY_SIZE,   /* uint64_t: bytes, from 4G or 500M */
-    ET_OPTION_WAY_INDEXED, /* et_integer_list: --name:N value, N from 1; gaps are the default */
-    ET_OPTION_WAY_GROUP,   /* a struct that has a table of its own: its rows */
-    ET_OPTION_WAY_FIELDS,  /* a struct with settings, field.nested: --name.path value, in YAML. If
+typedef enum et_option_form {
+    ET_OPTION_FORM_VALUE,   /* --name value. A BOOL: --name, --name=false, --no-name. STRINGS: the
+                              option may be repeated */
+    ET_OPTION_FORM_FLAG,    /* --name: true. It takes no value */
+    ET_OPTION_FORM_WORD,    /* a word that is not an option. Words fill these rows in their order; a
+                              row whose member an option has set is full */
+    ET_OPTION_FORM_REST,    /* all words that fill no row of WORD. STRINGS */
+    ET_OPTION_FORM_PASSED,  /* the same, and all options that the table does not have. STRINGS. If
+                              the  first row of the table has a value, --help is one of them */
+    ET_OPTION_FORM_TIME,    /* double: seconds, from 90m or 1:30:00 */
+    ET_OPTION_FORM_SIZE,    /* uint64_t: bytes, from 4G or 500M */
+    ET_OPTION_FORM_INDEXED, /* et_integer_list: --name:N value, N from 1; gaps are the default */
+    ET_OPTION_FORM_GROUP,   /* a struct that has a table of its own: its rows */
+    ET_OPTION_FORM_FIELDS,  /* a struct with settings, field.nested: --name.path value, in YAML. If
                               the name is "": --path value */
-    ET_OPTION_WAY_TOLD,    /* no member. The option is refused with its help, and not shown */
-    ET_OPTION_WAY_SETS,    /* no member. The option sets settings: et_option_sets */
+    ET_OPTION_FORM_REFUSED, /* no member. The option is refused with its help, and not shown */
+    ET_OPTION_FORM_SETS,    /* no member. The option sets settings: et_option_sets */
     /* The library's own commands use these. */
-    ET_OPTION_WAY_WORDS,   /* et_option_words: --name value value, as many as the value has names */
-    ET_OPTION_WAY_FILES,   /* the same; a word after the first must be a file */
-    ET_OPTION_WAY_THREADS, /* no member: the number of threads of this process */
-    ET_OPTION_WAY_TASK,    /* et_option_task: one of the models that a run trains together */
-    ET_OPTION_WAY_KINDS,   /* et_option_settings: the options of the program's kinds of task */
-} et_option_way;
+    ET_OPTION_FORM_WORDS, /* et_option_words: --name value value, as many as the value has names */
+    ET_OPTION_FORM_FILES, /* the same; a word after the first must be a file */
+    ET_OPTION_FORM_THREADS, /* no member: the number of threads of this process */
+    ET_OPTION_FORM_TASK,    /* et_option_task: one of the models that a run trains together */
+    ET_OPTION_FORM_KINDS,   /* et_option_settings: the options of the program's kinds of task */
+} et_option_form;
 
 /* The member of an indexed option: --hidden-layers:1 20 --hidden-layers:2 10. */
 typedef struct et_integer_list {
@@ -78,7 +78,7 @@ typedef struct et_option {
     et_field field;    /* name: without --; of words, what help shows. NULL: the end of the table */
     const char *alias; /* another name; NULL: none */
     const char *value; /* name of its value; NULL: its choices, or a word for its kind */
-    et_option_way way;
+    et_option_form form;
     char letter;                  /* 'n': -n is the same as --name; 0: none */
     bool job;                     /* et_argument_parser_parse takes it only with parse_job */
     const char *missing;          /* the option must be given; "the run", for the message. A text */
@@ -129,33 +129,33 @@ typedef struct et_usage {
 #define ET_OPTION_GROUP(type, member, table)                                                       \
     {                                                                                              \
         .field = { .name = "", .kind = ET_FIELD_KIND_ONLY, .offset = offsetof(type, member) },     \
-        .way = ET_OPTION_WAY_GROUP, .rows = (table)                                                \
+        .form = ET_OPTION_FORM_GROUP, .rows = (table)                                              \
     }
 /* Of a kind of task: ET_OPTION_SETS("lr", "RATE", "help", .settings = { "trainer.rate" }). */
 #define ET_OPTION_SETS(name_, value_, help_, ...)                                                  \
     {                                                                                              \
         .field = { .name = (name_), .kind = ET_FIELD_KIND_STRING, .help = (help_) },               \
-        .value = (value_), .way = ET_OPTION_WAY_SETS, .sets = &(const et_option_sets)              \
+        .value = (value_), .form = ET_OPTION_FORM_SETS, .sets = &(const et_option_sets)            \
         {                                                                                          \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
 /* An option of other programs, which is refused: "no option --resume: what". */
-#define ET_OPTION_TOLD(name_, what)                                                                \
+#define ET_OPTION_REFUSED(name_, what)                                                             \
     {                                                                                              \
         .field = { .name = (name_), .kind = ET_FIELD_KIND_ONLY, .help = (what) },                  \
-        .way = ET_OPTION_WAY_TOLD                                                                  \
+        .form = ET_OPTION_FORM_REFUSED                                                             \
     }
 #define ET_OPTION_END                                                                              \
     {                                                                                              \
         .field = ET_FIELD_END                                                                      \
     }
 /* All rows are made of this. The compiler checks the type of the member. */
-#define ET_OPTION_ROW(type, member, of, kind_, way_, name_, value_, ...)                           \
+#define ET_OPTION_ROW(type, member, of, kind_, form_, name_, value_, ...)                          \
     {                                                                                              \
         .field.name = (name_), .field.kind = ET_FIELD_KIND_##kind_,                                \
         .field.offset = offsetof(type, member) + 0 * sizeof(1 ? &((type *)0)->member : (of *)0),   \
-        .value = (value_), .way = ET_OPTION_WAY_##way_, .field.help = __VA_ARGS__                  \
+        .value = (value_), .form = ET_OPTION_FORM_##form_, .field.help = __VA_ARGS__               \
     }
 
 #endif

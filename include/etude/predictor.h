@@ -51,7 +51,7 @@ ET_API void et_predictor_close(et_predictor *predictor); /* NULL allowed */
 /* The prediction of a row. Borrowed from the predictions; all NULL and 0 for a row that failed. */
 typedef struct et_prediction {
     const char *label;          /* the most likely label; NULL: the model predicts numbers */
-    int label_place;            /* position among the labels; -1: none */
+    int label_index;            /* position among the labels; -1: none */
     const char *key;            /* value of the row's key feature; NULL: the model has no key */
     const float *const *output; /* [outputs]: values of each output, rounded to
                                    float32 */

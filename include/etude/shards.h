@@ -15,7 +15,7 @@
  * Use shards in loops (loop.h, which has the comm too), hooks (standard.h) and a task's own
  * train_step. Every rank reads all batches and makes the same calls with the same arguments. If a
  * rank fails elsewhere, it reports the error at the next call of its driver, and all ranks fail.
- * Each rank may keep only a part of the optimizer (et_optimizer_share_out). Borrows pass and comm.
+ * Each rank may keep only a part of the optimizer (et_optimizer_shard). Borrows pass and comm.
  * Use from one thread. */
 #ifndef ETUDE_SHARDS_H
 #define ETUDE_SHARDS_H

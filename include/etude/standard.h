@@ -35,12 +35,12 @@
 
 /* ---- data ---- */
 
-typedef struct et_dataset et_dataset;
+typedef struct et_source_tree et_source_tree;
 
-struct et_dataset {
-    const char *name;        /* name in its group, unique there; ignored for the root */
-    et_source *source;       /* NULL: a group */
-    const et_dataset *parts; /* [count]: of a group */
+struct et_source_tree {
+    const char *name;            /* name in its group, unique there; ignored for the root */
+    et_source *source;           /* NULL: a group */
+    const et_source_tree *parts; /* [count]: of a group */
     int count;
 };
 
@@ -91,13 +91,13 @@ struct et_standard_trainer {
 /* The caller owns self, or the struct that begins with self, and releases it. options NULL: {0}. */
 ET_API int et_standard_trainer_init(et_standard_trainer *self,
                                     const et_standard_trainer_class *class_,
-                                    const et_dataset *train_dataset,
+                                    const et_source_tree *train_dataset,
                                     const et_standard_trainer_options *options, et_error *error);
 ET_API void et_standard_trainer_release(et_standard_trainer *self);
 
 /* Call between steps. On failure the old data set stays. */
 ET_API int et_standard_trainer_set_dataset(et_standard_trainer *self,
-                                           const et_dataset *train_dataset, et_error *error);
+                                           const et_source_tree *train_dataset, et_error *error);
 
 /* ---- evaluation ---- */
 
@@ -132,12 +132,12 @@ struct et_standard_evaluator {
 
 ET_API int et_standard_evaluator_init(et_standard_evaluator *self,
                                       const et_standard_evaluator_class *class_,
-                                      const et_dataset *eval_dataset,
+                                      const et_source_tree *eval_dataset,
                                       const et_standard_evaluator_options *options,
                                       et_error *error);
 ET_API void et_standard_evaluator_release(et_standard_evaluator *self);
 
 ET_API int et_standard_evaluator_set_dataset(et_standard_evaluator *self,
-                                             const et_dataset *eval_dataset, et_error *error);
+                                             const et_source_tree *eval_dataset, et_error *error);
 
 #endif

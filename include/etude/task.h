@@ -18,7 +18,7 @@
 #ifndef ETUDE_TASK_H
 #define ETUDE_TASK_H
 
-#include <etude/share.h>
+#include <etude/eval_shard.h>
 #include <etude/task_step.h>
 #include <etude/trainer.h>
 

@@ -161,9 +161,10 @@ ET_API et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer,
 /* Opens a source for this process by calling open with payload and the context of one pipeline. All
  * ranks and workers call it: they read one order of the data, and each computes its own batches, so
  * nothing is divided twice. The caller closes *out. ET_EUSAGE: open is NULL. */
-typedef int et_dataset_fn(void *payload, const et_input_context *context, et_source **out,
-                          et_error *error);
-ET_API int et_task_trainer_distribute_dataset(et_task_trainer *trainer, et_dataset_fn *open,
+ET_API int et_task_trainer_distribute_dataset(et_task_trainer *trainer,
+                                              int (*open)(void *payload,
+                                                          const et_input_context *context,
+                                                          et_source **out, et_error *error),
                                               void *payload, et_source **out, et_error *error);
 
 /* The same for an open source. ET_ECONFIG: a field of its batches is missing or differs from the

@@ -9,9 +9,9 @@
 size_t et_cpu_l2(void)
 {
 #ifdef _SC_LEVEL2_CACHE_SIZE
-    long told = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    if (told >= LEAST && told <= MOST)
-        return (size_t)told;
+    long reported = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (reported >= LEAST && reported <= MOST)
+        return (size_t)reported;
 #endif
     return ET_CPU_L2_USUAL;
 }

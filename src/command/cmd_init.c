@@ -57,7 +57,7 @@ static void print_value(et_strbuf *out, const et_value *value)
 {
     et_yaml_print(out, value);
     if (out->length && et_strbuf_text(out)[out->length - 1] == '\n')
-        et_strbuf_cut(out, out->length - 1);
+        et_strbuf_truncate(out, out->length - 1);
 }
 
 /* "(1 to 256; default 6)", or less. */
@@ -104,7 +104,7 @@ static bool is_chosen(const et_experiment *experiment, et_strbuf *group, const c
     const size_t length = group->length;
     et_strbuf_append(group, name);
     const bool chosen = et_recipe_chooses(experiment, et_strbuf_text(group));
-    et_strbuf_cut(group, length);
+    et_strbuf_truncate(group, length);
     return chosen;
 }
 
@@ -133,7 +133,7 @@ static void print_group(et_strbuf *out, const et_experiment *experiment, et_strb
         et_strbuf_release(&name);
         et_strbuf_printf(path, "%s.", field->name);
         print_group(out, experiment, path, field->nested, value, was, depth + 1);
-        et_strbuf_cut(path, length);
+        et_strbuf_truncate(path, length);
     }
 }
 

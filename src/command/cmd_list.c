@@ -85,7 +85,7 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_yaml_print(&line, value);
     et_assert(field->help);
     et_field_range(field, &range);
-    et_strbuf_cut(&line, strcspn(et_strbuf_text(&line), "\n"));
+    et_strbuf_truncate(&line, strcspn(et_strbuf_text(&line), "\n"));
     et_plain_append(&plain, et_strbuf_text(&line));
     et_strbuf_printf(&text, "%s%s", chosen ? "chosen when the run begins: " : "", field->help);
     if (range.length)

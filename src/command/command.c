@@ -93,11 +93,11 @@ static bool is_for_models(const et_program *program, const char *command)
 /* Whether a command takes one task of a run of several, by whatever kind. */
 static bool takes_task(const et_call *call, const et_command *row)
 {
-    bool takes = et_command_has(row, ET_OPTION_WAY_TASK);
+    bool takes = et_command_has(row, ET_OPTION_FORM_TASK);
     for (int k = 0; k < call->program->count && !takes; k++) {
         const et_command *own =
             et_command_of(call->program, call->program->kinds[k], call->command);
-        takes = own && et_command_has(own, ET_OPTION_WAY_TASK);
+        takes = own && et_command_has(own, ET_OPTION_FORM_TASK);
     }
     return takes;
 }
@@ -153,7 +153,7 @@ static int choose(const et_command **row, const et_call *call, const et_commands
  * has no text. */
 static int tell_once(const et_program *program, const et_command *row, int status, et_error *error)
 {
-    bool shared = !row || et_ranks_share(program, row->name);
+    bool shared = !row || et_ranks_may_run(program, row->name);
     return status && shared && error->text[0] ? et_ranks_leave(NULL, program, status, error)
                                               : status;
 }
@@ -168,10 +168,10 @@ static int help_on_others(const et_call *call, const et_command *row, et_error *
         return ET_OK;
     for (int k = 0; k < program->count && !status; k++) {
         const et_command *own = et_command_of(program, program->kinds[k], call->command);
-        bool told = !own || own == row;
-        for (int i = 0; i < k && !told; i++)
-            told = et_command_of(program, program->kinds[i], call->command) == own;
-        if (told)
+        bool reported = !own || own == row;
+        for (int i = 0; i < k && !reported; i++)
+            reported = et_command_of(program, program->kinds[i], call->command) == own;
+        if (reported)
             continue;
         printf("\n%s of a %s model:\n\n", call->command, program->kinds[k]->name);
         status = et_command_run(own, call, error);

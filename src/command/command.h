@@ -61,32 +61,32 @@ const et_command *et_command_of(const et_program *program, const et_task_kind *k
  * by its usage into call->options; if they ask for help, help is printed instead. */
 int et_command_run(const et_command *row, const et_call *call, et_error *error);
 
-/* Whether the command has an option that is given in a way, such as ET_OPTION_WAY_TASK. */
-bool et_command_has(const et_command *row, et_option_way way);
+/* Whether the command has an option that is given in a way, such as ET_OPTION_FORM_TASK. */
+bool et_command_has(const et_command *row, et_option_form form);
 
 /* Exit code of an interrupted command that can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
 
 /* signals.c. A stop is SIGINT, SIGTERM, SIGHUP (unless it was ignored when the program began) or
- * SIGXCPU. After et_watch_signals, a stop sets the first flag and prints a line at once; SIGINT and
+ * SIGXCPU. After et_signals_catch, a stop sets the first flag and prints a line at once; SIGINT and
  * SIGTERM a second after it or later end the process. SIGUSR1 sets the other flag. erase_bar
  * (static) removes a progress bar from the terminal's last line; quiet: prints nothing, because
  * another process does. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
-void et_watch_signals(const char *erase_bar, bool quiet);
+void et_signals_catch(const char *erase_bar, bool quiet);
 
 /* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
-void et_watch_stops(void);
+void et_signals_catch_stops(void);
 
 /* The same for a command that serves: text (static) is printed at a stop, and waiting calls return.
  * A client that disconnects while data are sent ends nothing. */
-void et_watch_stops_of_server(const char *text);
+void et_signals_catch_stops_of_server(const char *text);
 
 /* The same for a command that reads standard input: a stop also ends that. SIGUSR1 is left as it
  * was. */
-void et_watch_signals_and_input(void);
+void et_signals_catch_with_input(void);
 
-/* Until et_watch_signals, a stop ends the process at once, with the exit code of an interruption
+/* Until et_signals_catch, a stop ends the process at once, with the exit code of an interruption
  * and text (static) on standard error. For work of which nothing is seen before it is whole, since
  * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);

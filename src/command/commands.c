@@ -57,17 +57,17 @@ const et_command *et_command_of(const et_program *program, const et_task_kind *k
     return own ? own : row_of(program->commands, name);
 }
 
-static bool has_way(const et_option *rows, et_option_way way)
+static bool has_form(const et_option *rows, et_option_form form)
 {
     for (const et_option *row = rows; row && row->field.name; row++)
-        if (row->way == way || (row->way == ET_OPTION_WAY_GROUP && has_way(row->rows, way)))
+        if (row->form == form || (row->form == ET_OPTION_FORM_GROUP && has_form(row->rows, form)))
             return true;
     return false;
 }
 
-bool et_command_has(const et_command *row, et_option_way way)
+bool et_command_has(const et_command *row, et_option_form form)
 {
-    return row->usage && has_way(row->usage->options, way);
+    return row->usage && has_form(row->usage->options, form);
 }
 
 /* ---- running ---- */

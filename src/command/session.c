@@ -108,12 +108,12 @@ static const et_value *last_session(const char *model_dir, et_arena *arena)
 }
 
 /* "directory" of the last session; NULL: it is not known. */
-static const char *place_of(const char *model_dir, et_arena *arena)
+static const char *directory_of(const char *model_dir, et_arena *arena)
 {
-    const char *place = NULL;
+    const char *directory = NULL;
     const et_value *last = last_session(model_dir, arena);
-    bool known = last && !et_value_read_string(last, ET_SESSION_DIRECTORY, &place, NULL);
-    return known ? place : NULL;
+    bool known = last && !et_value_read_string(last, ET_SESSION_DIRECTORY, &directory, NULL);
+    return known ? directory : NULL;
 }
 
 int64_t et_session_done_at(const char *model_dir)
@@ -130,18 +130,18 @@ int64_t et_session_done_at(const char *model_dir)
     return done ? step : -1;
 }
 
-int et_session_tell_place(const char *model_dir, int status, et_error *error)
+int et_session_tell_directory(const char *model_dir, int status, et_error *error)
 {
     char here[4096];
     et_arena arena = ET_ARENA_INIT;
-    const char *place =
-        status == ET_ENOTFOUND && error && model_dir ? place_of(model_dir, &arena) : NULL;
-    if (place && *place && getcwd(here, sizeof here) && strcmp(here, place) != 0) {
+    const char *directory =
+        status == ET_ENOTFOUND && error && model_dir ? directory_of(model_dir, &arena) : NULL;
+    if (directory && *directory && getcwd(here, sizeof here) && strcmp(here, directory) != 0) {
         const et_error reason = *error;
         status = et_fail(
             error, status,
             "%s; %s was started in %s: run the command in this directory, or name the data again",
-            reason.text, model_dir, place);
+            reason.text, model_dir, directory);
     }
     et_arena_release(&arena);
     return status;

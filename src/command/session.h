@@ -94,7 +94,7 @@ int64_t et_session_done_at(const char *model_dir);
 
 /* What failed because a file was not found may be found where the run was started: adds that
  * directory to the message, if it is another than this one. Returns status. */
-int et_session_tell_place(const char *model_dir, int status, et_error *error);
+int et_session_tell_directory(const char *model_dir, int status, et_error *error);
 
 /* Whether a process of this machine trains in a run's directory: asked of the system, as trying the
  * lock would take it. */

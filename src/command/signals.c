@@ -151,7 +151,7 @@ static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1
     sigaction(SIGUSR1, &action, NULL);
 }
 
-void et_watch_signals(const char *erase_bar, bool quiet)
+void et_signals_catch(const char *erase_bar, bool quiet)
 {
     et_assert(erase_bar);
     erase = erase_bar;
@@ -162,12 +162,12 @@ void et_watch_signals(const char *erase_bar, bool quiet)
     handle_signals(on_stop, SA_RESTART, on_save);
 }
 
-void et_watch_stops(void)
+void et_signals_catch_stops(void)
 {
     handle_signals(on_stop, SA_RESTART, SIG_IGN);
 }
 
-void et_watch_stops_of_server(const char *text)
+void et_signals_catch_stops_of_server(const char *text)
 {
     et_assert(text);
     stop_text = text;
@@ -175,7 +175,7 @@ void et_watch_stops_of_server(const char *text)
     handle_signals(on_stop, 0, SIG_IGN);
 }
 
-void et_watch_signals_and_input(void)
+void et_signals_catch_with_input(void)
 {
     handle_signals(on_stop_with_input, 0, SIG_DFL);
 }

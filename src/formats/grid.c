@@ -115,15 +115,15 @@ static column *measure(const et_grid *grid, size_t *width)
 }
 
 /* The last one has nothing behind it. */
-static void append_cell(et_strbuf *out, const char *cell, column place, size_t width, bool last)
+static void append_cell(et_strbuf *out, const char *cell, column of, size_t width, bool last)
 {
-    const int blanks = (int)(place.width - width);
+    const int blanks = (int)(of.width - width);
     const bool cut = et_utf8_count(cell) > width;
-    et_strbuf_append_blanks(out, place.numbers ? blanks : 0);
+    et_strbuf_append_blanks(out, of.numbers ? blanks : 0);
     et_strbuf_append_bytes(out, cell, bytes_of(cell, cut ? width - 3 : width));
     et_strbuf_append(out, cut ? "..." : "");
     if (!last)
-        et_strbuf_append_blanks(out, GAP + (place.numbers ? 0 : blanks));
+        et_strbuf_append_blanks(out, GAP + (of.numbers ? 0 : blanks));
 }
 
 /* Nothing is printed for empty cells at its end. */

@@ -36,9 +36,9 @@ static void add_digits(et_exact_sum *sum, double value)
     uint64_t exponent = bits >> 52 & 0x7ff, mantissa = bits & ((UINT64_C(1) << 52) - 1);
     /* Subnormal numbers have no hidden bit, and the place of the smallest normal ones. */
     mantissa |= (uint64_t)(exponent != 0) << 52;
-    uint64_t place = exponent ? exponent - 1 : 0;
-    uint64_t shift = place % DIGIT_BITS;
-    int64_t *digit = &sum->digit[place / DIGIT_BITS];
+    uint64_t position = exponent ? exponent - 1 : 0;
+    uint64_t shift = position % DIGIT_BITS;
+    int64_t *digit = &sum->digit[position / DIGIT_BITS];
     int64_t low = (int64_t)(mantissa << shift & DIGIT_MASK);
     uint64_t above = mantissa >> (DIGIT_BITS - shift); /* of the first digit's bits */
     int64_t middle = (int64_t)(above & DIGIT_MASK), high = (int64_t)(above >> DIGIT_BITS);
@@ -97,8 +97,8 @@ static uint64_t window(const et_exact_sum *sum, int from)
     int first = from / DIGIT_BITS, shift = from % DIGIT_BITS;
     for (int i = 0; i < 3 && first + i < ET_EXACT_DIGITS; i++) {
         uint64_t digit = (uint64_t)sum->digit[first + i];
-        int place = DIGIT_BITS * i - shift;
-        bits |= place < 0 ? digit >> -place : place < 64 ? digit << place : 0;
+        int position = DIGIT_BITS * i - shift;
+        bits |= position < 0 ? digit >> -position : position < 64 ? digit << position : 0;
     }
     return bits;
 }
@@ -169,8 +169,8 @@ void et_exact_sum_add_square(et_exact_sum *sum, double w, double t)
 
 /* s2 - s1^2 / weight, with s1 and s2 as pairs: q = s1 / weight rounded, r what it leaves; then
  * s1^2 / weight = q s1 + q r + r^2 / weight, of which the last is below what counts. */
-double et_exact_sum_spread(const et_exact_sum *weight, const et_exact_sum *total,
-                           const et_exact_sum *squared)
+double et_exact_sum_deviation(const et_exact_sum *weight, const et_exact_sum *total,
+                              const et_exact_sum *squared)
 {
     double w = et_exact_sum_value(weight);
     double s1 = et_exact_sum_value(total), s1_rest = et_exact_sum_rest(total);

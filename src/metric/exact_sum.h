@@ -72,8 +72,8 @@ void et_exact_sum_add_square(et_exact_sum *sum, double w, double t);
 /* S(w t^2) - S(w t)^2 / S(w) = S(w (t - mean)^2): a small difference of large numbers if values are
  * far from 0. So it is computed from values with their rests. With weights of 1 it loses nothing
  * that a double could show. */
-double et_exact_sum_spread(const et_exact_sum *weight, const et_exact_sum *total,
-                           const et_exact_sum *squared);
+double et_exact_sum_deviation(const et_exact_sum *weight, const et_exact_sum *total,
+                              const et_exact_sum *squared);
 
 /* As a number, or as the few numbers with this exact sum. Reading replaces sum. */
 int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error);

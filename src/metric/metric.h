@@ -33,7 +33,7 @@ struct et_metric_class {
 size_t et_metrics_count(const et_metrics *metrics);
 
 /* The first name that both have; NULL: none. */
-const char *et_metrics_shared(const et_metrics *metrics, const et_metrics *others);
+const char *et_metrics_common(const et_metrics *metrics, const et_metrics *others);
 
 /* The name of the first metric that cannot count a sample; NULL: all can. */
 const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample);

@@ -102,7 +102,7 @@ int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *me
     return ET_OK;
 }
 
-int et_metrics_place(const et_metrics *metrics, const char *name)
+int et_metrics_index(const et_metrics *metrics, const char *name)
 {
     const item *one = find(metrics, name);
     return one ? (int)(one - metrics->items) : -1;
@@ -114,12 +114,12 @@ size_t et_metrics_count(const et_metrics *metrics)
 }
 
 /* Also of -1, which is more than any count then. */
-static bool is_place(const et_metrics *metrics, int place)
+static bool is_index(const et_metrics *metrics, int index)
 {
-    return (size_t)place < metrics->count;
+    return (size_t)index < metrics->count;
 }
 
-const char *et_metrics_shared(const et_metrics *metrics, const et_metrics *others)
+const char *et_metrics_common(const et_metrics *metrics, const et_metrics *others)
 {
     for (size_t i = 0; i < metrics->count; i++)
         if (find(others, metrics->items[i].name))
@@ -137,27 +137,27 @@ const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *samp
     return NULL;
 }
 
-static inline void add(et_metrics *metrics, int place, const et_sample *sample)
+static inline void add(et_metrics *metrics, int index, const et_sample *sample)
 {
-    if (!is_place(metrics, place))
+    if (!is_index(metrics, index))
         return;
-    const item *one = &metrics->items[place];
+    const item *one = &metrics->items[index];
     et_metric_add(one->metric, state_of(metrics, one), sample);
 }
 
-void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample)
+void et_metrics_add_sample_at(et_metrics *metrics, int index, const et_sample *sample)
 {
-    add(metrics, place, sample);
+    add(metrics, index, sample);
 }
 
-void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight)
+void et_metrics_add_at(et_metrics *metrics, int index, double value, double weight)
 {
-    add(metrics, place, &(et_sample){ .value = value, .weight = weight });
+    add(metrics, index, &(et_sample){ .value = value, .weight = weight });
 }
 
 void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight)
 {
-    et_metrics_add_at(metrics, et_metrics_place(metrics, name), value, weight);
+    et_metrics_add_at(metrics, et_metrics_index(metrics, name), value, weight);
 }
 
 /* By name, so that two sets may have been defined in another order. */

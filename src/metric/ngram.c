@@ -109,12 +109,12 @@ static void enter(et_ngrams *ngrams, size_t mask, const et_codes *reference, siz
     uint32_t *at = ngrams->at[1].items;
     for (size_t i = 0; i + order <= reference->count; i++) {
         uint64_t key = (uint64_t)at[i] << 32 | reference->items[i + order - 1];
-        uint32_t place = find_ngram(ngrams, mask, key);
-        et_ngram_slot *slot = &ngrams->slots[place];
+        uint32_t index = find_ngram(ngrams, mask, key);
+        et_ngram_slot *slot = &ngrams->slots[index];
         if (slot->stamp != ngrams->stamp)
             *slot = (et_ngram_slot){ key, ngrams->stamp, 0 };
         slot->left++;
-        at[i] = place;
+        at[i] = index;
     }
 }
 
@@ -127,9 +127,9 @@ static int64_t take(et_ngrams *ngrams, size_t mask, const et_codes *hypothesis, 
         if (at[i] == none)
             continue;
         uint64_t key = (uint64_t)at[i] << 32 | hypothesis->items[i + order - 1];
-        uint32_t place = find_ngram(ngrams, mask, key);
-        et_ngram_slot *slot = &ngrams->slots[place];
-        at[i] = slot->stamp == ngrams->stamp ? place : none;
+        uint32_t index = find_ngram(ngrams, mask, key);
+        et_ngram_slot *slot = &ngrams->slots[index];
+        at[i] = slot->stamp == ngrams->stamp ? index : none;
         if (at[i] != none && slot->left > 0) {
             slot->left--;
             match++;

@@ -3,7 +3,7 @@
  *   mse = S(w d^2) / S(w),  rmse = sqrt(mse),  mae = S(w |d|) / S(w),
  *   r2 = 1 - S(w d^2) / (S(w t^2) - S(w t)^2 / S(w))
  *
- * where the bracket is et_exact_sum_spread. */
+ * where the bracket is et_exact_sum_deviation. */
 #include <math.h>
 
 #include "metric/kinds.h"
@@ -36,7 +36,7 @@ static void value(const et_metric *metric, const et_exact_sum *sums, const int64
     values[1] = sqrt(values[0]);
     values[2] = et_exact_sum_value(&sums[ABSOLUTE]) / weight;
     values[3] =
-        1 - squared / et_exact_sum_spread(&sums[WEIGHT], &sums[TARGET], &sums[TARGET_SQUARED]);
+        1 - squared / et_exact_sum_deviation(&sums[WEIGHT], &sums[TARGET], &sums[TARGET_SQUARED]);
 }
 
 static const et_metric_class class = {

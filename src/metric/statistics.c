@@ -42,8 +42,8 @@ static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
 
 static double variance(const et_exact_sum *sums)
 {
-    double spread = et_exact_sum_spread(&sums[WEIGHT], &sums[TOTAL], &sums[SQUARED]);
-    return spread < 0 ? 0 : spread / et_exact_sum_value(&sums[WEIGHT]);
+    double squares = et_exact_sum_deviation(&sums[WEIGHT], &sums[TOTAL], &sums[SQUARED]);
+    return squares < 0 ? 0 : squares / et_exact_sum_value(&sums[WEIGHT]);
 }
 
 static double mean(const et_exact_sum *sums)

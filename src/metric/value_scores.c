@@ -90,7 +90,7 @@ static double mean_of(column c, double weight)
 static void score_column(column c, double weight, et_value_scores *s)
 {
     const double mean = mean_of(c, weight);
-    double squared = 0, absolute = 0, spread = 0;
+    double squared = 0, absolute = 0, squares = 0;
     for (int64_t i = 0; i < c.given->count; i++) {
         double w = weight_of(c, i);
         if (w <= 0)
@@ -98,12 +98,12 @@ static void score_column(column c, double weight, et_value_scores *s)
         double t = target_of(c, i), d = value_at(c.given, i * c.targets + c.which) - t;
         squared += w * d * d;
         absolute += w * fabs(d);
-        spread += w * (t - mean) * (t - mean);
+        squares += w * (t - mean) * (t - mean);
     }
     s->mse += squared / weight;
     s->rmse += sqrt(squared / weight);
     s->mae += absolute / weight;
-    s->r2 += spread > 0 ? 1 - squared / spread : squared > 0 ? 0 : 1;
+    s->r2 += squares > 0 ? 1 - squared / squares : squared > 0 ? 0 : 1;
 }
 
 int et_value_scores_compute(et_value_scores *scores, const et_value_predictions *predictions,

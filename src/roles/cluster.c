@@ -11,7 +11,7 @@
 #include "base/flag.h"
 #include "engine/tensor/params.h"
 #include "roles/cluster_private.h"
-#include "roles/keeper.h"
+#include "roles/param_server.h"
 
 #define COUNT_MAX  9007199254740992.0 /* 2^53: what a double counts to */
 #define SAID_AFTER 30.0               /* seconds without a master */
@@ -63,10 +63,10 @@ const et_slot_part *et_cluster_slot(const et_optimizer *optimizer, const char *s
 }
 
 /* Of a tensor that is cut the slot is cut alike; of a whole one it may have another shape. */
-static int64_t slot_floats(const et_placement_piece *piece, const et_slot_part *part,
+static int64_t slot_floats(const et_placement_shard *shard, const et_slot_part *part,
                            int64_t elements)
 {
-    return piece->count == elements ? et_shape_count(part->shape) : piece->count;
+    return shard->count == elements ? et_shape_count(part->shape) : shard->count;
 }
 
 /* Calls fn for each slot of each piece of a server: where it lies in the whole optimizer. */
@@ -79,11 +79,11 @@ static void each_slot(const et_cluster_plan *plan, const et_params *params,
     int count = et_optimizer_slots(optimizer, &slots);
     for (int s = 0; s < count; s++)
         for (int i = p->first[server]; i < p->first[server + 1]; i++) {
-            const et_placement_piece *piece = &p->pieces[i];
-            const et_slot_part *part = et_cluster_slot(optimizer, slots[s].name, piece->param);
-            int64_t elements = et_shape_count(et_params_shape(params, piece->param));
+            const et_placement_shard *shard = &p->shards[i];
+            const et_slot_part *part = et_cluster_slot(optimizer, slots[s].name, shard->param);
+            int64_t elements = et_shape_count(et_params_shape(params, shard->param));
             if (part)
-                fn(payload, part->data + piece->begin, slot_floats(piece, part, elements));
+                fn(payload, part->data + shard->begin, slot_floats(shard, part, elements));
         }
 }
 
@@ -131,7 +131,7 @@ static size_t most_asked(const et_cluster_plan *plan, const et_job_task *task)
     if (task->role != ET_JOB_PARAM_SERVER)
         return plan->report_size;
     size_t state = (size_t)plan->state[task->index] * sizeof(float);
-    size_t pushes = (size_t)plan->workers * sizeof(et_keeper_push);
+    size_t pushes = (size_t)plan->workers * sizeof(et_param_server_push);
     return state > pushes ? state : pushes;
 }
 
@@ -148,7 +148,7 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
     for (int i = 0; i < et_pass_tracks(t->pass); i++)
         plan->means += et_pass_tracked(t->pass, i).elements;
     plan->report_size = sizeof(et_cluster_facts) + (size_t)plan->measures * 2 * sizeof(double) +
-                        (size_t)plan->means * sizeof(double) + sizeof(et_cluster_place);
+                        (size_t)plan->means * sizeof(double) + sizeof(et_cluster_position);
     status = et_placement_make(&plan->placement, t->params, plan->servers,
                                et_optimizer_by_elements(t->optimizer), error);
     plan->state = status ? NULL : et_alloc_zero((size_t)plan->servers, sizeof *plan->state);
@@ -259,25 +259,25 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error)
 
 /* ---- places in the data ---- */
 
-et_cluster_place et_cluster_place_of(const et_source *source, bool own)
+et_cluster_position et_cluster_position_of(const et_source *source, bool own)
 {
     et_position position = { 0 };
     et_source_position(source, &position);
-    et_cluster_place place = { .own = own, .count = position.count };
+    et_cluster_position at = { .own = own, .count = position.count };
     et_assert(position.count <= ET_POSITION_MAX);
-    memcpy(place.value, position.value, (size_t)position.count * sizeof *place.value);
-    return place;
+    memcpy(at.value, position.value, (size_t)position.count * sizeof *at.value);
+    return at;
 }
 
-int et_cluster_seek(et_source *source, const et_cluster_place *place, et_error *error)
+int et_cluster_seek(et_source *source, const et_cluster_position *at, et_error *error)
 {
     et_position position = { 0 };
     et_source_position(source, &position);
-    if (!place->count)
+    if (!at->count)
         return ET_OK;
-    if (place->count != position.count)
+    if (at->count != position.count)
         return et_fail(error, ET_EDATA, "a data position of %lld numbers, but there are %d",
-                       (long long)place->count, position.count);
-    memcpy(position.value, place->value, (size_t)position.count * sizeof *place->value);
+                       (long long)at->count, position.count);
+    memcpy(position.value, at->value, (size_t)position.count * sizeof *at->value);
     return et_source_seek(source, &position, error);
 }

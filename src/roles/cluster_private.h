@@ -9,9 +9,9 @@
 #include "systems/modelgarden/task_trainer_private.h"
 
 /* A place in the data, as sent: whether it is a worker's own, how many numbers, the numbers. */
-typedef struct et_cluster_place {
+typedef struct et_cluster_position {
     int64_t own, count, value[ET_POSITION_MAX];
-} et_cluster_place;
+} et_cluster_position;
 
 /* The first part of a worker's report of a gradient; measures (totals, then weights), moving means
  * and the place follow. */
@@ -57,8 +57,8 @@ void et_cluster_scatter_state(const et_cluster_plan *plan, const et_params *para
 int et_cluster_connect(et_wire **out, const et_cluster_options *options,
                        const et_cluster_plan *plan, et_error *error);
 
-et_cluster_place et_cluster_place_of(const et_source *source, bool own);
+et_cluster_position et_cluster_position_of(const et_source *source, bool own);
 /* ET_EDATA: not a position of this source's data. Count 0: the position does not change. */
-int et_cluster_seek(et_source *source, const et_cluster_place *place, et_error *error);
+int et_cluster_seek(et_source *source, const et_cluster_position *position, et_error *error);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "roles/cluster_private.h"
-#include "roles/keeper.h"
+#include "roles/param_server.h"
 
 #define LINGER 1.0 /* seconds in which a master that has not heard the answer may ask again */
 
@@ -15,7 +15,7 @@ typedef struct server {
     et_cluster_plan plan;
     et_params *params; /* of the pieces */
     et_optimizer *optimizer;
-    et_keeper keeper;
+    et_param_server param_server;
     et_wire *wire;
 } server;
 
@@ -26,7 +26,7 @@ static void copy_weights(server *s, float *out, const float *in)
     float *values = et_params_values(s->params);
     for (int i = p->first[s->index]; i < p->first[s->index + 1]; i++) {
         float *at = values + et_params_offset(s->params, i - p->first[s->index]);
-        int64_t count = p->pieces[i].count;
+        int64_t count = p->shards[i].count;
         memcpy(out ? out : at, out ? at : in, (size_t)count * sizeof *at);
         out = out ? out + count : NULL;
         in = in ? in + count : NULL;
@@ -79,8 +79,8 @@ static void update(void *self, float *gradient, double scale, double norm)
     float *flat = et_params_gradients(s->params);
     for (int i = p->first[s->index]; i < p->first[s->index + 1]; i++) {
         memcpy(flat + et_params_offset(s->params, i - p->first[s->index]), gradient,
-               (size_t)p->pieces[i].count * sizeof *flat);
-        gradient += p->pieces[i].count;
+               (size_t)p->shards[i].count * sizeof *flat);
+        gradient += p->shards[i].count;
     }
     et_optimizer_apply_part(s->optimizer, flat, scale, norm);
 }
@@ -92,8 +92,8 @@ static int make_store(server *s, et_error *error)
     int index, status = et_params_new(&s->params, error);
     for (int i = p->first[s->index]; !status && i < p->first[s->index + 1]; i++)
         status =
-            et_params_declare(s->params, et_params_name(t->params, p->pieces[i].param),
-                              p->pieces[i].shape, (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
+            et_params_declare(s->params, et_params_name(t->params, p->shards[i].param),
+                              p->shards[i].shape, (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
     if (!status)
         status = et_params_materialize(s->params, false, error);
     et_optimizer_request request = { .device = t->device,
@@ -113,16 +113,16 @@ static int open_server(server *s, et_error *error)
         status = et_cluster_connect(&s->wire, s->options, &s->plan, error);
     if (status)
         return status;
-    et_keeper_store store = { .self = s,
-                              .weights = s->plan.placement.floats[s->index],
-                              .state = s->plan.state[s->index],
-                              .weigh = weigh,
-                              .read = read_state,
-                              .write = write_state,
-                              .update = update,
-                              .predicts = s->options->predicts };
-    return et_keeper_open(&s->keeper, et_wire_link(s->wire), s->index, s->plan.servers,
-                          s->plan.workers, s->plan.fingerprint, &store, error);
+    et_param_server_store store = { .self = s,
+                                    .weights = s->plan.placement.floats[s->index],
+                                    .state = s->plan.state[s->index],
+                                    .weigh = weigh,
+                                    .read = read_state,
+                                    .write = write_state,
+                                    .update = update,
+                                    .predicts = s->options->predicts };
+    return et_param_server_open(&s->param_server, et_wire_link(s->wire), s->index, s->plan.servers,
+                                s->plan.workers, s->plan.fingerprint, &store, error);
 }
 
 static int serve(server *s, et_error *error)
@@ -135,11 +135,11 @@ static int serve(server *s, et_error *error)
         if (status)
             return status;
         if (got)
-            et_keeper_receive(&s->keeper, &message);
-        if (s->keeper.ended && !ended)
+            et_param_server_receive(&s->param_server, &message);
+        if (s->param_server.ended && !ended)
             ended = et_clock_monotonic();
         double alone = et_wire_alone(s->wire, 0);
-        if (s->keeper.ended && alone > 0)
+        if (s->param_server.ended && alone > 0)
             break;
         if (alone > s->options->patience)
             return et_fail(error, ET_EIO, "the master has not answered for %.0f seconds",
@@ -154,7 +154,7 @@ int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options
     int status = open_server(&s, error);
     if (!status)
         status = serve(&s, error);
-    et_keeper_release(&s.keeper);
+    et_param_server_release(&s.param_server);
     et_wire_close(s.wire);
     et_optimizer_free(s.optimizer);
     et_params_free(s.params);

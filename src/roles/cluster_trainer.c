@@ -13,8 +13,8 @@
 #include "base/flag.h"
 #include "engine/tensor/params.h"
 #include "metric/metric.h"
-#include "roles/chief.h"
 #include "roles/cluster_private.h"
+#include "roles/master.h"
 #include "train/step/update.h"
 
 #define FIRST   10.0 /* seconds until it is said that nobody is there */
@@ -32,21 +32,21 @@ typedef struct cluster_trainer {
     et_task_trainer *inner; /* borrowed */
     const et_cluster_options *options;
     et_cluster_plan plan;
-    et_chief chief;
+    et_master master;
     et_wire *wire;
     bool started, fresh; /* fresh: the store is the servers' */
     int64_t steps;
-    float *state;           /* of all servers, as it was when the run began; owned */
-    et_measured *measured;  /* [measures], owned */
-    float *means;           /* [means], owned */
-    et_cluster_place place; /* of the last update */
+    float *state;                 /* of all servers, as it was when the run began; owned */
+    et_measured *measured;        /* [measures], owned */
+    float *means;                 /* [means], owned */
+    et_cluster_position position; /* of the last update */
     bool placed;
     staleness staleness;
     double moved; /* when it began, or the last update came */
     double quiet; /* that, or when it was said since that nobody works */
 } cluster_trainer;
 
-/* ---- what the chief asks ---- */
+/* ---- what the master asks ---- */
 
 /* Each has a place of its own: what is asked for again must still be there. */
 static const float *state_of(void *self, int server)
@@ -96,7 +96,7 @@ static void add_report(cluster_trainer *c, const unsigned char *report, int coun
         memcpy(&mean, report, sizeof mean);
         c->means[i] += (float)(mean / count);
     }
-    memcpy(&c->place, report, sizeof c->place);
+    memcpy(&c->position, report, sizeof c->position);
     c->placed = true;
 }
 
@@ -108,7 +108,7 @@ static void note_staleness(staleness *all, int64_t one)
 }
 
 /* What et_step_run does once the optimizer has been; the optimizer here only counts. */
-static void updated(void *self, const et_chief_report *reports, int count, double norm)
+static void updated(void *self, const et_master_report *reports, int count, double norm)
 {
     cluster_trainer *c = self;
     et_task_trainer *t = c->inner;
@@ -154,9 +154,9 @@ static void tell(cluster_trainer *c, const char *line)
 /* Who has come may have gone without a word, or take long over a batch. */
 static void tell_if_nobody_works(cluster_trainer *c)
 {
-    const int present = et_chief_present(&c->chief);
+    const int present = et_master_present(&c->master);
     const double now = et_clock_monotonic(), patience = c->options->patience;
-    if (now < c->quiet + (present ? et_chief_usual(&c->chief) : fmin(patience, FIRST)))
+    if (now < c->quiet + (present ? et_master_usual(&c->master) : fmin(patience, FIRST)))
         return;
     char line[120] = "waiting      for workers: none has started";
     if (present)
@@ -169,7 +169,7 @@ static void tell_if_nobody_works(cluster_trainer *c)
 /* Whose connection is gone for longer than a network takes to come back. */
 static int lost_server(const cluster_trainer *c)
 {
-    for (int s = 0; c->chief.phase != ET_CHIEF_OPENS && s < c->plan.servers; s++)
+    for (int s = 0; c->master.phase != ET_MASTER_OPENS && s < c->plan.servers; s++)
         if (et_wire_alone(c->wire, 1 + s) >
             (c->options->patience < GONE ? c->options->patience : GONE))
             return s;
@@ -184,17 +184,17 @@ static int talk(cluster_trainer *c, double seconds, et_error *error)
     if (status)
         return status;
     if (got)
-        et_chief_receive(&c->chief, et_clock_monotonic(), &message);
-    et_chief_tick(&c->chief, et_clock_monotonic());
-    int lost = c->chief.phase == ET_CHIEF_ENDED ? -1 : lost_server(c);
+        et_master_receive(&c->master, et_clock_monotonic(), &message);
+    et_master_tick(&c->master, et_clock_monotonic());
+    int lost = c->master.phase == ET_MASTER_ENDED ? -1 : lost_server(c);
     if (lost >= 0)
         return et_fail(
             error, ET_EIO,
             "step %lld: server %d is lost; the same command resumes from the last checkpoint",
             (long long)c->trainer.step + 1, lost);
-    if (c->chief.phase == ET_CHIEF_FAILED)
-        return et_fail(error, c->chief.status, "step %lld: %s", (long long)c->trainer.step + 1,
-                       c->chief.failure);
+    if (c->master.phase == ET_MASTER_FAILED)
+        return et_fail(error, c->master.status, "step %lld: %s", (long long)c->trainer.step + 1,
+                       c->master.failure);
     return ET_OK;
 }
 
@@ -204,13 +204,13 @@ static int begin(cluster_trainer *c, et_error *error)
     et_task_trainer *t = c->inner;
     int64_t iterations = et_optimizer_iterations(t->optimizer);
     int64_t workers = c->plan.workers, gradients = et_cluster_gradients(o);
-    et_chief_setup setup = {
+    et_master_setup setup = {
         .link = et_wire_link(c->wire),
         .servers = c->plan.servers,
         .workers = c->plan.workers,
         .state = c->plan.state,
         .report_size = c->plan.report_size,
-        .place_size = sizeof(et_cluster_place),
+        .position_size = sizeof(et_cluster_position),
         .run = (uint64_t)(et_clock_wall() * 1e9) | 1,
         .fingerprint = c->plan.fingerprint,
         .patience = o->patience,
@@ -231,14 +231,14 @@ static int begin(cluster_trainer *c, et_error *error)
         .updated = updated,
         .state_read = state_read,
     };
-    int status = et_chief_open(&c->chief, &setup, error);
-    et_cluster_place place = et_cluster_place_of(t->source, false);
+    int status = et_master_open(&c->master, &setup, error);
+    et_cluster_position position = et_cluster_position_of(t->source, false);
     for (int i = 0; !status && i < c->plan.workers; i++)
-        memcpy(et_chief_place_of(&c->chief, i), &place, sizeof place);
+        memcpy(et_master_position_of(&c->master, i), &position, sizeof position);
     c->started = !status;
     c->moved = c->quiet = et_clock_monotonic();
     if (!status)
-        et_chief_start(&c->chief, et_clock_monotonic());
+        et_master_start(&c->master, et_clock_monotonic());
     return status;
 }
 
@@ -249,11 +249,11 @@ static int fetch(cluster_trainer *c, et_error *error)
     if (!c->started || c->fresh)
         return ET_OK;
     et_params_begin_change(c->inner->params);
-    et_chief_read(&c->chief);
-    while (!status && c->chief.wants_state)
+    et_master_read(&c->master);
+    while (!status && c->master.wants_state)
         status = talk(c, 0.2, error);
     if (!status && c->placed)
-        status = et_cluster_seek(c->inner->source, &c->place, error);
+        status = et_cluster_seek(c->inner->source, &c->position, error);
     et_params_changed(c->inner->params, true);
     c->fresh = !status;
     return status;
@@ -331,12 +331,12 @@ static int step(et_trainer *trainer, et_error *error)
     if (status)
         return status;
     c->inner->trainer.step = c->inner->step.count = trainer->step;
-    int64_t before = c->chief.version;
-    c->chief.target = before + 1;
-    while (!status && c->chief.version == before) {
-        bool under_way = c->chief.asked == ET_MESSAGE_APPLY;
-        if (et_flag_is_set(c->options->stop) && !under_way) {
-            c->chief.target = before;
+    int64_t before = c->master.version;
+    c->master.target = before + 1;
+    while (!status && c->master.version == before) {
+        bool in_flight = c->master.asked == ET_MESSAGE_APPLY;
+        if (et_flag_is_set(c->options->stop) && !in_flight) {
+            c->master.target = before;
             return et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
                            (long long)trainer->step + 1);
         }
@@ -429,19 +429,19 @@ int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error)
 int et_cluster_trainer_workers(const et_trainer *trainer)
 {
     const cluster_trainer *c = self_of(trainer);
-    return c->started ? et_chief_present(&c->chief) : 0;
+    return c->started ? et_master_present(&c->master) : 0;
 }
 
 static void say_goodbye(cluster_trainer *c)
 {
     double until = et_clock_monotonic() + c->options->patience;
     et_error error = ET_ERROR_INIT;
-    et_chief_end(&c->chief);
-    while (c->chief.phase != ET_CHIEF_ENDED && et_clock_monotonic() < until)
+    et_master_end(&c->master);
+    while (c->master.phase != ET_MASTER_ENDED && et_clock_monotonic() < until)
         if (talk(c, 0.1, &error))
             return;
     until = et_clock_monotonic() + GOODBYE;
-    while (et_chief_present(&c->chief) && et_clock_monotonic() < until)
+    while (et_master_present(&c->master) && et_clock_monotonic() < until)
         if (talk(c, 0.1, &error))
             return;
 }
@@ -451,9 +451,9 @@ void et_cluster_trainer_close(et_trainer *trainer)
     if (!trainer)
         return;
     cluster_trainer *c = self_of(trainer);
-    if (c->started && c->chief.phase != ET_CHIEF_FAILED)
+    if (c->started && c->master.phase != ET_MASTER_FAILED)
         say_goodbye(c);
-    et_chief_release(&c->chief);
+    et_master_release(&c->master);
     et_wire_close(c->wire);
     et_free(c->state);
     et_free(c->measured);

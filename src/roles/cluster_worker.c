@@ -43,14 +43,14 @@ static void welcomed(void *self, const void *bytes, const void *variables)
 {
     worker *w = self;
     et_params *params = w->trainer->params;
-    et_cluster_place place;
-    memcpy(&place, bytes, sizeof place);
-    if (place.count < 0 || place.count > ET_POSITION_MAX)
-        place.count = 0;
-    w->status = et_cluster_seek(w->trainer->source, &place, &w->error);
+    et_cluster_position position;
+    memcpy(&position, bytes, sizeof position);
+    if (position.count < 0 || position.count > ET_POSITION_MAX)
+        position.count = 0;
+    w->status = et_cluster_seek(w->trainer->source, &position, &w->error);
     memcpy(et_params_values(params) + et_params_trained_size(params), variables,
            w->plan.variables_size);
-    w->skip = place.own ? w->plan.workers - 1 : w->index;
+    w->skip = position.own ? w->plan.workers - 1 : w->index;
 }
 
 /* In place of et_source_next. */
@@ -71,7 +71,7 @@ static void write_report(worker *w, const et_reduced *sum)
     et_cluster_facts facts = { sum ? fmax(sum->divisor, ET_CLUSTER_DIVISOR_MIN) : 0,
                                sum ? sum->loss : NAN, (double)step->units,
                                (double)(step->batch->epoch + 1) };
-    et_cluster_place place = et_cluster_place_of(w->trainer->source, true);
+    et_cluster_position position = et_cluster_position_of(w->trainer->source, true);
     unsigned char *at = w->report;
     memset(at, 0, w->plan.report_size);
     memcpy(at, &facts, sizeof facts);
@@ -84,7 +84,7 @@ static void write_report(worker *w, const et_reduced *sum)
         double mean = sum ? (double)sum->means[i] : 0;
         memcpy(at, &mean, sizeof mean);
     }
-    memcpy(at, &place, sizeof place);
+    memcpy(at, &position, sizeof position);
 }
 
 static bool is_finite(const worker *w)
@@ -148,7 +148,7 @@ static int open_worker(worker *w, et_error *error)
                               .index = w->index,
                               .floats = w->plan.placement.floats,
                               .report_size = w->plan.report_size,
-                              .place_size = sizeof(et_cluster_place),
+                              .position_size = sizeof(et_cluster_position),
                               .greeting_size = w->plan.variables_size,
                               .nonce = (uint64_t)(et_clock_wall() * 1e9),
                               .fingerprint = w->plan.fingerprint,

@@ -383,7 +383,7 @@ const char *et_job_config_describe(const et_job_config *config)
 struct et_device_setter {
     const et_job_config *config;
     et_arena arena;       /* of names */
-    et_map places;        /* variable to its turn */
+    et_map indices;       /* variable to its turn */
     const char **devices; /* [servers], of parameter servers; in arena */
     size_t servers;
     bool tells;
@@ -415,10 +415,10 @@ const char *et_device_setter_variable(et_device_setter *setter, const char *name
     int64_t turn;
     if (!name)
         return NULL;
-    if (!et_map_get(&setter->places, name, &turn)) {
+    if (!et_map_get(&setter->indices, name, &turn)) {
         const char *key = et_arena_strdup(&setter->arena, name);
-        turn = (int64_t)setter->places.count;
-        if (!key || !et_map_put(&setter->places, key, turn))
+        turn = (int64_t)setter->indices.count;
+        if (!key || !et_map_put(&setter->indices, key, turn))
             return NULL;
         if (setter->tells)
             et_log(ET_LOG_INFO, "%s: %s", name, et_device_setter_variable(setter, name));
@@ -436,7 +436,7 @@ void et_device_setter_free(et_device_setter *setter)
 {
     if (!setter)
         return;
-    et_map_release(&setter->places);
+    et_map_release(&setter->indices);
     et_arena_release(&setter->arena);
     et_free(setter);
 }

@@ -5,43 +5,43 @@
 #include "base/alloc.h"
 #include "base/files/checksum.h"
 
-static et_placement_piece whole(const et_params *params, int param)
+static et_placement_shard whole(const et_params *params, int param)
 {
     et_shape shape = et_params_shape(params, param);
-    return (et_placement_piece){ param, 0, et_shape_count(shape), shape };
+    return (et_placement_shard){ param, 0, et_shape_count(shape), shape };
 }
 
-static bool is_cut(const et_placement_piece *piece, int servers, bool cuts)
+static bool is_cut(const et_placement_shard *shard, int servers, bool cuts)
 {
-    return cuts && servers > 1 && piece->count >= ET_PLACEMENT_LARGE && piece->shape.rank > 0 &&
-           piece->shape.size[0] >= servers;
+    return cuts && servers > 1 && shard->count >= ET_PLACEMENT_LARGE && shard->shape.rank > 0 &&
+           shard->shape.size[0] >= servers;
 }
 
 /* Rows server * rows / servers to the next server's first. */
-static et_placement_piece cut(et_placement_piece piece, int server, int servers)
+static et_placement_shard cut(et_placement_shard shard, int server, int servers)
 {
-    int64_t rows = piece.shape.size[0], width = piece.count / rows;
+    int64_t rows = shard.shape.size[0], width = shard.count / rows;
     int64_t begin = rows * server / servers, end = rows * (server + 1) / servers;
-    piece.begin = begin * width;
-    piece.count = (end - begin) * width;
-    piece.shape.size[0] = end - begin;
-    return piece;
+    shard.begin = begin * width;
+    shard.count = (end - begin) * width;
+    shard.shape.size[0] = end - begin;
+    return shard;
 }
 
 /* The pieces of one server, or with pieces NULL their number. */
-static int list(et_placement_piece *pieces, const et_params *params, int server, int servers,
+static int list(et_placement_shard *shards, const et_params *params, int server, int servers,
                 bool cuts)
 {
     int count = 0, turn = 0;
     for (int i = 0; i < et_params_count(params); i++) {
         if (!et_params_is_trained(params, i))
             continue;
-        et_placement_piece piece = whole(params, i);
-        bool shared = is_cut(&piece, servers, cuts);
+        et_placement_shard shard = whole(params, i);
+        bool shared = is_cut(&shard, servers, cuts);
         bool mine = shared || turn % servers == server;
         turn++;
-        if (mine && pieces)
-            pieces[count] = shared ? cut(piece, server, servers) : piece;
+        if (mine && shards)
+            shards[count] = shared ? cut(shard, server, servers) : shard;
         count += mine;
     }
     return count;
@@ -50,7 +50,7 @@ static int list(et_placement_piece *pieces, const et_params *params, int server,
 static int fill(et_placement *p, const et_params *params, bool cuts, et_error *error)
 {
     for (int s = 0; s < p->servers; s++) {
-        int count = list(p->pieces + p->first[s], params, s, p->servers, cuts);
+        int count = list(p->shards + p->first[s], params, s, p->servers, cuts);
         if (!count)
             return et_fail(
                 error, ET_ECONFIG,
@@ -58,7 +58,7 @@ static int fill(et_placement *p, const et_params *params, bool cuts, et_error *e
                 p->servers);
         p->first[s + 1] = p->first[s] + count;
         for (int i = 0; i < count; i++)
-            p->floats[s] += p->pieces[p->first[s] + i].count;
+            p->floats[s] += p->shards[p->first[s] + i].count;
     }
     return ET_OK;
 }
@@ -68,12 +68,12 @@ int et_placement_make(et_placement *p, const et_params *params, int servers, boo
 {
     size_t all = (size_t)et_params_count(params) * (size_t)servers;
     *p = (et_placement){ .servers = servers };
-    p->pieces = et_alloc_zero(all + 1, sizeof *p->pieces);
+    p->shards = et_alloc_zero(all + 1, sizeof *p->shards);
     p->first = et_alloc_zero((size_t)servers + 1, sizeof *p->first);
     p->floats = et_alloc_zero((size_t)servers, sizeof *p->floats);
-    int status = p->pieces && p->first && p->floats
+    int status = p->shards && p->first && p->floats
                      ? fill(p, params, cuts, error)
-                     : et_alloc_failed(error, all * sizeof *p->pieces, "a placement");
+                     : et_alloc_failed(error, all * sizeof *p->shards, "a placement");
     if (status)
         et_placement_release(p);
     return status;
@@ -81,7 +81,7 @@ int et_placement_make(et_placement *p, const et_params *params, int servers, boo
 
 void et_placement_release(et_placement *p)
 {
-    et_free(p->pieces);
+    et_free(p->shards);
     et_free(p->first);
     et_free(p->floats);
     *p = (et_placement){ 0 };
@@ -97,13 +97,13 @@ uint64_t et_placement_fingerprint(const et_placement *p, const et_params *params
 {
     uint64_t mixed = mix(seed, &p->servers, sizeof p->servers);
     for (int i = 0; i < p->first[p->servers]; i++) {
-        const et_placement_piece *piece = &p->pieces[i];
-        const char *name = et_params_name(params, piece->param);
-        int64_t place[2] = { piece->begin, piece->count };
+        const et_placement_shard *shard = &p->shards[i];
+        const char *name = et_params_name(params, shard->param);
+        int64_t range[2] = { shard->begin, shard->count };
         mixed = mix(mixed, name, strlen(name));
-        mixed = mix(mixed, place, sizeof place);
+        mixed = mix(mixed, range, sizeof range);
         mixed =
-            mix(mixed, piece->shape.size, (size_t)piece->shape.rank * sizeof *piece->shape.size);
+            mix(mixed, shard->shape.size, (size_t)shard->shape.rank * sizeof *shard->shape.size);
     }
     return mixed;
 }
@@ -112,10 +112,10 @@ void et_placement_gather(const et_placement *p, const et_params *params, int ser
                          const float *flat, float *values)
 {
     for (int i = p->first[server]; i < p->first[server + 1]; i++) {
-        const et_placement_piece *piece = &p->pieces[i];
-        memcpy(values, flat + et_params_offset(params, piece->param) + piece->begin,
-               (size_t)piece->count * sizeof *values);
-        values += piece->count;
+        const et_placement_shard *shard = &p->shards[i];
+        memcpy(values, flat + et_params_offset(params, shard->param) + shard->begin,
+               (size_t)shard->count * sizeof *values);
+        values += shard->count;
     }
 }
 
@@ -124,9 +124,9 @@ void et_placement_scatter(const et_placement *p, const et_params *params, int se
 {
     const char *from = values;
     for (int i = p->first[server]; i < p->first[server + 1]; i++) {
-        const et_placement_piece *piece = &p->pieces[i];
-        size_t bytes = (size_t)piece->count * sizeof *flat;
-        memcpy(flat + et_params_offset(params, piece->param) + piece->begin, from, bytes);
+        const et_placement_shard *shard = &p->shards[i];
+        size_t bytes = (size_t)shard->count * sizeof *flat;
+        memcpy(flat + et_params_offset(params, shard->param) + shard->begin, from, bytes);
         from += bytes;
     }
 }

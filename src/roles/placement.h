@@ -12,15 +12,15 @@
 
 #define ET_PLACEMENT_LARGE ((int64_t)1 << 18) /* elements: what has as many is cut */
 
-typedef struct et_placement_piece {
+typedef struct et_placement_shard {
     int param;            /* in the store */
     int64_t begin, count; /* elements of the tensor */
     et_shape shape;
-} et_placement_piece;
+} et_placement_shard;
 
 typedef struct et_placement {
     int servers;
-    et_placement_piece *pieces; /* by server, owned */
+    et_placement_shard *shards; /* by server, owned */
     int *first;                 /* [servers + 1]: of the pieces, owned */
     int64_t *floats;            /* [servers]: elements, owned */
 } et_placement;

@@ -24,7 +24,8 @@ static void sane(const et_worker *w)
 int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *error)
 {
     size_t servers = (size_t)setup->servers;
-    et_assert(setup->servers >= 1 && setup->report_size >= setup->place_size + 2 * sizeof(double));
+    et_assert(setup->servers >= 1 &&
+              setup->report_size >= setup->position_size + 2 * sizeof(double));
     *worker = (et_worker){ .setup = *setup, .sequence = setup->nonce };
     worker->server = et_alloc_zero(servers, sizeof *worker->server);
     worker->report = et_alloc_zero(1, setup->report_size);
@@ -82,14 +83,14 @@ static void ask(et_worker *w, double now, int64_t ticket)
 
 static void welcome(et_worker *w, double now, const et_message *message)
 {
-    const size_t place = w->setup.place_size;
-    if (message->size != place + w->setup.greeting_size || !message->session || !message->run)
+    const size_t position = w->setup.position_size;
+    if (message->size != position + w->setup.greeting_size || !message->session || !message->run)
         return;
     if (!et_asking_takes(&w->master, message))
         return;
     w->run = message->run;
     w->session = message->session;
-    w->setup.welcomed(w->setup.self, message->bytes, (const char *)message->bytes + place);
+    w->setup.welcomed(w->setup.self, message->bytes, (const char *)message->bytes + position);
     ask(w, now, 0);
 }
 

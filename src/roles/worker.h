@@ -48,7 +48,7 @@ typedef struct et_worker_setup {
     int servers, index;    /* which worker */
     const int64_t *floats; /* [servers]: weights of each; copied */
     size_t report_size;    /* bytes; the last place_size of them are the place in the data */
-    size_t place_size;
+    size_t position_size;
     size_t greeting_size; /* bytes that the worker gets when it joins, after its place */
     uint64_t nonce;       /* nanoseconds when it was started, by any clock: sequence numbers begin
                              there, and the later of two with one number is the worker */
@@ -59,7 +59,7 @@ typedef struct et_worker_setup {
     void (*pulled)(void *self, int server, const void *weights);
     /* The place to continue in the data [place_size], and further bytes from the master
      * [greeting_size]; not aligned. */
-    void (*welcomed)(void *self, const void *place, const void *greeting);
+    void (*welcomed)(void *self, const void *position, const void *greeting);
 } et_worker_setup;
 
 typedef struct et_worker {

@@ -75,14 +75,14 @@ static void test_aside__cut(void **state)
     char directory[512];
     snprintf(directory, sizeof directory, "%s", in(state, "cut"));
     assert_ok(et_directory_make(directory, error));
-    assert_ok(et_aside_cut(below(directory, "missing"), 0, error));
+    assert_ok(et_aside_truncate(below(directory, "missing"), 0, error));
     put_text(below(directory, "a"), "one two");
-    assert_ok(et_aside_cut(below(directory, "a"), 7, error));
+    assert_ok(et_aside_truncate(below(directory, "a"), 7, error));
     assert_false(et_file_exists(below(directory, "earlier-1")));
-    assert_ok(et_aside_cut(below(directory, "a"), 3, error));
+    assert_ok(et_aside_truncate(below(directory, "a"), 3, error));
     assert_text(below(directory, "a"), "one");
     assert_text(below(directory, "earlier-1/a"), "one two");
-    assert_ok(et_aside_cut(below(directory, "a"), 0, error));
+    assert_ok(et_aside_truncate(below(directory, "a"), 0, error));
     assert_false(et_file_exists(below(directory, "a")));
     assert_text(below(directory, "earlier-2/a"), "one");
 }

@@ -59,7 +59,7 @@ static const et_option table[] = {
     ET_OPTION_ROW(options, pair, et_option_words, STRING, WORDS, "pair", "A B", "two words"),
     ET_OPTION_GROUP(options, inside, inner_table),
     ET_OPTION_NONE("tpu", "NAME", "there is none"),
-    ET_OPTION_TOLD("gpus", "there are none"),
+    ET_OPTION_REFUSED("gpus", "there are none"),
     ET_OPTION_REST(options, rest, "FILE"),
     ET_OPTION_END,
 };
@@ -278,7 +278,7 @@ static void test_options__help(void **state)
     static const et_option rows[] = {
         ET_OPTION_LIST(options, list, "set", "KEY=VALUE", "a list", .alias = "override"),
         ET_OPTION_TEXT(options, text, "under_scored", NULL, "a text", .group = "more"),
-        ET_OPTION_TOLD("gpus", "there are none"),
+        ET_OPTION_REFUSED("gpus", "there are none"),
         ET_OPTION_REST(options, rest, "FILE..."),
         ET_OPTION_END,
     };
@@ -355,7 +355,7 @@ static void test_options__none(void **state)
 }
 
 /* Letters, times, sizes, numbered values, words and rows of another table. */
-static void test_options__ways(void **state)
+static void test_options__forms_of_value(void **state)
 {
     (void)state;
     options o;
@@ -445,7 +445,7 @@ static void test_options__missing(void **state)
 }
 
 /* What the last word of a line may be, whatever is wrong before it. */
-static void test_options__place(void **state)
+static void test_options__position(void **state)
 {
     (void)state;
     static const struct {
@@ -474,9 +474,9 @@ static void test_options__place(void **state)
             .program = &program, .command = "test", .argc = count, .argv = words
         };
         et_command_line line;
-        et_option_place place;
+        et_option_position place;
         assert_int_equal(et_command_line_open(&line, &usage, &o, &call, &arena, NULL), ET_OK);
-        et_command_line_place(&line, &place);
+        et_command_line_position(&line, &place);
         assert_int_equal(place.slot != NULL, cases[i].slot != NULL);
         if (place.slot)
             assert_string_equal(place.slot->row->field.name, cases[i].slot);
@@ -489,12 +489,12 @@ static void test_options__place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options__forms),     cmocka_unit_test(test_options__edges),
-        cmocka_unit_test(test_options__wrong),     cmocka_unit_test(test_options__choice),
-        cmocka_unit_test(test_options__long_word), cmocka_unit_test(test_options__many),
-        cmocka_unit_test(test_options__no_rest),   cmocka_unit_test(test_options__help),
-        cmocka_unit_test(test_options__switch),    cmocka_unit_test(test_options__none),
-        cmocka_unit_test(test_options__ways),      cmocka_unit_test(test_options__place),
+        cmocka_unit_test(test_options__forms),          cmocka_unit_test(test_options__edges),
+        cmocka_unit_test(test_options__wrong),          cmocka_unit_test(test_options__choice),
+        cmocka_unit_test(test_options__long_word),      cmocka_unit_test(test_options__many),
+        cmocka_unit_test(test_options__no_rest),        cmocka_unit_test(test_options__help),
+        cmocka_unit_test(test_options__switch),         cmocka_unit_test(test_options__none),
+        cmocka_unit_test(test_options__forms_of_value), cmocka_unit_test(test_options__position),
         cmocka_unit_test(test_options__missing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

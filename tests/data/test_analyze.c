@@ -189,7 +189,7 @@ static void test_analyze__codes(void **state)
     for (size_t k = 0; k < COUNT(codes); k++) {
         const et_schema_field *field = et_schema_find(analysis.schema, codes[k].name);
         assert_string_equal(et_schema_type_name(field->type), codes[k].type);
-        et_strbuf_cut(&kinds, 0);
+        et_strbuf_truncate(&kinds, 0);
         et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "code") ? "code" : "");
         et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "number") ? "number" : "");
         et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "exponent") ? "exponent" : "");

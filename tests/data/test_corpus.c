@@ -157,7 +157,7 @@ static void test_corpus__lines_for_a_vocabulary(void **state)
     et_corpus_close(corpus);
 }
 
-static void test_corpus__place(void **state)
+static void test_corpus__locate(void **state)
 {
     (void)state;
     const char *files[] = { "a", "b", "c" };
@@ -171,7 +171,7 @@ static void test_corpus__place(void **state)
     const char *path;
     int64_t line;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        et_corpus_place(&paths, lines, false, cases[i].index, &path, &line);
+        et_corpus_locate(&paths, lines, false, cases[i].index, &path, &line);
         assert_string_equal(path, cases[i].path);
         assert_int_equal(line, cases[i].line);
     }
@@ -235,7 +235,7 @@ static void test_corpus__records(void **state)
     assert_null(pair.source);
     for (int i = 0; i < 2; i++)
         lines[i] = et_corpus_lines(corpus, true, (size_t)i);
-    et_corpus_place(&paths, lines, true, 8, &path, &line);
+    et_corpus_locate(&paths, lines, true, 8, &path, &line);
     assert_string_equal(path, files[1]);
     assert_int_equal(line, 3);
     et_corpus_close(corpus);
@@ -325,7 +325,7 @@ int main(void)
         cmocka_unit_test(test_corpus__empty),
         cmocka_unit_test(test_corpus__paths),
         cmocka_unit_test(test_corpus__lines_for_a_vocabulary),
-        cmocka_unit_test(test_corpus__place),
+        cmocka_unit_test(test_corpus__locate),
         cmocka_unit_test(test_corpus__counts),
         cmocka_unit_test(test_corpus__records),
         cmocka_unit_test(test_corpus__bad_records),

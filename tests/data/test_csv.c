@@ -377,7 +377,7 @@ static bool parse_cell(const reference *r, size_t *i, et_strbuf *cell, bool *quo
         for (; !strchr(",\n\r", text[*i]); ++*i)
             et_strbuf_append_char(cell, text[*i]);
         while (cell->length && is_blank(cell->data[cell->length - 1]))
-            et_strbuf_cut(cell, cell->length - 1);
+            et_strbuf_truncate(cell, cell->length - 1);
     }
     return text[*i] == ',' || text[*i] == '\n' || (text[*i] == '\r' && text[*i + 1] == '\n');
 }
@@ -664,7 +664,7 @@ static void test_csv__many_columns(void **state)
     assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
     assert_int_equal(row.count, 100000);
     et_csv_close(csv);
-    et_strbuf_cut(&text, text.length - 1);
+    et_strbuf_truncate(&text, text.length - 1);
     et_strbuf_append(&text, ",1\n");
     check_error(
         write_text(*state, "wider.csv", et_strbuf_text(&text)), NULL, ET_EDATA,

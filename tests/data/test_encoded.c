@@ -163,7 +163,7 @@ static void test_encoded__limit(void **state)
 }
 
 /* Places count lines that were left out. */
-static void test_encoded__place(void **state)
+static void test_encoded__locate(void **state)
 {
     const char *source[] = { write_text(*state, "1.en", "a\n\n"),
                              write_text(*state, "2.en", "b\nc\n") };
@@ -176,10 +176,10 @@ static void test_encoded__place(void **state)
         et_encoded *encoded = open_encoded(&paths, vocabulary, &any, cache);
         assert_int_equal(encoded->from_cache, time);
         assert_int_equal(encoded->pairs, 3);
-        et_encoded_place(encoded, 2, false, &path, &line);
+        et_encoded_locate(encoded, 2, false, &path, &line);
         assert_string_equal(path, source[1]);
         assert_int_equal(line, 2);
-        et_encoded_place(encoded, 2, true, &path, &line);
+        et_encoded_locate(encoded, 2, true, &path, &line);
         assert_string_equal(path, target[0]);
         assert_int_equal(line, 4);
         et_encoded_close(encoded);
@@ -646,7 +646,7 @@ int main(void)
         cmocka_unit_test(test_encoded__matches_vocabulary),
         cmocka_unit_test(test_encoded__limit),
         cmocka_unit_test(test_encoded__filter),
-        cmocka_unit_test(test_encoded__place),
+        cmocka_unit_test(test_encoded__locate),
         cmocka_unit_test(test_encoded__nothing_left),
         cmocka_unit_test(test_encoded__threads),
         cmocka_unit_test(test_encoded__out_of_memory),

@@ -156,15 +156,16 @@ static void test_sketch__exact(void **state)
     et_sketch_view view;
     et_sketch_init(&sketch, 16, 0);
     assert_true(et_sketch_view_init(&view, &sketch));
-    assert_true(isnan(et_sketch_quantile(&view, 0.5)) && et_sketch_share(&view, 0, 1, true) == 0);
+    assert_true(isnan(et_sketch_quantile(&view, 0.5)) &&
+                et_sketch_fraction(&view, 0, 1, true) == 0);
     et_sketch_view_release(&view);
     assert_true(et_sketch_add(&sketch, values, COUNT(values)));
     assert_true(et_sketch_view_init(&view, &sketch));
     for (size_t i = 0; i < COUNT(expected); i++)
         assert_true(fabs(et_sketch_quantile(&view, expected[i].fraction) - expected[i].value) <
                     1e-12);
-    assert_true(fabs(et_sketch_share(&view, 1, 3, false) - 0.3) < 1e-12);
-    assert_true(fabs(et_sketch_share(&view, 1, 3, true) - 0.5) < 1e-12);
+    assert_true(fabs(et_sketch_fraction(&view, 1, 3, false) - 0.3) < 1e-12);
+    assert_true(fabs(et_sketch_fraction(&view, 1, 3, true) - 0.5) < 1e-12);
     et_sketch_view_release(&view);
     et_sketch_release(&sketch);
 }

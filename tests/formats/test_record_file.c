@@ -253,7 +253,7 @@ static void test_record_file__looks_like_gzip(void **state)
     assert_ok(et_record_write(writer, bytes, sizeof bytes, error));
     assert_ok(et_record_writer_close(writer, error));
     assert_ok(et_record_reader_open(&reader, in(state, "odd"), error));
-    assert_false(et_record_reader_place(reader).gzip);
+    assert_false(et_record_reader_position(reader).gzip);
     assert_ok(et_record_read(reader, &back, &length, error));
     assert_int_equal(length, sizeof bytes);
     et_record_reader_close(reader);

@@ -76,7 +76,7 @@ static void test_metrics__bytes_and_several_values(void **state)
         assert_ok(et_metrics_define(sets[i], "loss", &et_metric_mean, error));
         assert_ok(et_metrics_define(sets[i], "spam", &two.metric, error));
         et_metrics_add(sets[i], "loss", i, 1);
-        et_metrics_add_sample_at(sets[i], et_metrics_place(sets[i], "spam"),
+        et_metrics_add_sample_at(sets[i], et_metrics_index(sets[i], "spam"),
                                  &(et_sample){ .value = i, .target = 1, .weight = 1 });
     }
     assert_int_equal(et_metrics_bytes(sets[0], &bytes), et_metrics_bytes(sets[1], &others));
@@ -197,11 +197,11 @@ static void test_metrics__mistakes(void **state)
     assert_int_equal(et_metrics_define(metrics, "digits", &et_metric_sum, &error), ET_EUSAGE);
     assert_non_null(strstr(error.text, "digits"));
 
-    const int place = et_metrics_place(metrics, "digits");
-    assert_int_equal(et_metrics_place(metrics, "digit"), -1);
+    const int place = et_metrics_index(metrics, "digits");
+    assert_int_equal(et_metrics_index(metrics, "digit"), -1);
     et_metrics_add(metrics, "digit", 1, 1);
     et_metrics_add(metrics, NULL, 1, 1);
-    assert_int_equal(et_metrics_place(metrics, NULL), -1);
+    assert_int_equal(et_metrics_index(metrics, NULL), -1);
     assert_true(isnan(et_metrics_value(metrics, NULL)));
     et_metrics_add_at(metrics, -1, 1, 1);
     et_metrics_add_at(metrics, 9999, 1, 1);

@@ -116,7 +116,7 @@ static void open_loop(et_loop **loop, et_params *params, notes *n, int64_t *laps
     ok(et_loop_open(loop, params, &options, error));
     ok(et_loop_add_object(*loop, "laps", &laps_part, laps, error));
     for (size_t i = 0; i < COUNT(events); i++)
-        ok(et_event_source_on(et_loop_events(*loop), events[i], note, n, error));
+        ok(et_event_hub_on(et_loop_events(*loop), events[i], note, n, error));
     assert_int_equal(et_loop_set_max_epoch(*loop, 2), 0);
     assert_int_equal(et_loop_set_max_step(*loop, 5), 0);
     ok(et_loop_begin(*loop, error));

@@ -37,7 +37,7 @@ static const et_model_builder_class own_builder = { .name = "own",
                                                     .arguments = &own_arguments_class,
                                                     .build_inference = infer };
 
-static et_data_set *open_table(void)
+static et_table_set *open_table(void)
 {
     static const char features[] = "features: [{name: X, type: concat, features: [{name: a}, "
                                    "{name: b}]}, {name: Y, type: target, fields: kind}]";
@@ -45,7 +45,7 @@ static et_data_set *open_table(void)
     static float a[MANY], b[MANY];
     static const char *kind[MANY];
     et_feature_set *set;
-    et_data_set *dataset;
+    et_table_set *dataset;
     for (int i = 0; i < MANY; i++) {
         a[i] = (float)(i % 11) - 5;
         b[i] = (float)(i % 7) - 3;
@@ -54,11 +54,11 @@ static et_data_set *open_table(void)
     static const et_frame_column columns[] = { { "a", ET_COLUMN_FLOAT32, a },
                                                { "b", ET_COLUMN_FLOAT32, b },
                                                { "kind", ET_COLUMN_CATEGORY, kind } };
-    static const et_data_set_frame frames[] = { { "train", { columns, 3, MANY } },
-                                                { "eval", { columns, 3, 40 } } };
+    static const et_table_set_frame frames[] = { { "train", { columns, 3, MANY } },
+                                                 { "eval", { columns, 3, 40 } } };
     ok(et_feature_set_parse(&set, features, strlen(features), "features", error));
-    const et_data_set_options options = { .features = set };
-    ok(et_frame_data_set_open(&dataset, frames, 2, &options, error));
+    const et_table_set_options options = { .features = set };
+    ok(et_frame_table_set_open(&dataset, frames, 2, &options, error));
     et_feature_set_free(set);
     return dataset;
 }
@@ -202,7 +202,7 @@ void test_members__tables(void **state)
                                         "--log-level", "ERROR", NULL };
     static const char *const rows[] = { "4,1", "-4,1" };
     const et_training_job job = { .output = "table" };
-    et_data_set *dataset = open_table();
+    et_table_set *dataset = open_table();
     et_model_builder builder;
     et_model_trainer *trainer;
     et_predictions *found;
@@ -227,5 +227,5 @@ void test_members__tables(void **state)
     et_model_trainer_free(trainer);
     et_model_builder_release(&builder);
     et_arguments_free(args);
-    et_data_set_close(dataset);
+    et_table_set_close(dataset);
 }

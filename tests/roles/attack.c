@@ -29,9 +29,9 @@
 
 #include "roles/chance.h"
 #include "roles/network.h"
+#include "roles/wire/chunk.h"
 #include "roles/wire/keys.h"
 #include "roles/wire/message.h"
-#include "roles/wire/piece.h"
 
 enum { NOISE, SILENT, SLOW, SEALED, STRANGER, MEMBER, KINDS };
 enum { HELD = 16384, PORTS = 16, AGAIN = 100 };
@@ -86,8 +86,8 @@ static void say(void *socket, const void *bytes, size_t size, int more)
 /* What a worker does not send; ZeroMQ keeps it until the connection is there. */
 static void say_what_no_worker_says(void *socket)
 {
-    static unsigned char bytes[3 * ET_PIECE], body[3000];
-    et_cutting cutting;
+    static unsigned char bytes[3 * ET_CHUNK], body[3000];
+    et_chunking cutting;
     et_message message = { .kind = (et_message_kind)(1 + draw() % (ET_MESSAGE_KINDS - 1)),
                            .from = (int)(draw() % 6),
                            .run = draw(),
@@ -100,18 +100,18 @@ static void say_what_no_worker_says(void *socket)
     fill(bytes, sizeof bytes);
     fill(body, sizeof body);
     say(socket, bytes, draw() % 200, 0);
-    et_cutting_begin(&cutting, &message, draw());
-    size_t size = et_cutting_next(&cutting);
-    et_cutting_write(&cutting, bytes);
+    et_chunking_begin(&cutting, &message, draw());
+    size_t size = et_chunking_next(&cutting);
+    et_chunking_write(&cutting, bytes);
     say(socket, bytes, size, 0); /* well-formed, of another run */
-    bytes[draw() % (ET_PIECE_HEAD + ET_MESSAGE_HEADER)] ^= (unsigned char)(1u << draw() % 8);
+    bytes[draw() % (ET_CHUNK_HEAD + ET_MESSAGE_HEADER)] ^= (unsigned char)(1u << draw() % 8);
     say(socket, bytes, size, 0);
     const uint64_t begun[3] = { draw(), 0, size + draw() % 3000 };
     memcpy(bytes, begun, sizeof begun);
     say(socket, bytes, size, 0);
     if (draw() % 2) /* a message without an end that fits anybody's */
         for (int i = 0; i < 64; i++)
-            say(socket, bytes, ET_PIECE, i < 63 ? ZMQ_SNDMORE : 0);
+            say(socket, bytes, ET_CHUNK, i < 63 ? ZMQ_SNDMORE : 0);
     else /* a frame that nobody may send */
         say(socket, bytes, sizeof bytes, 0);
 }

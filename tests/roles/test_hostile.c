@@ -1,6 +1,7 @@
-/* Frames that nobody of the cluster has made, and such of ours that were changed, against a keeper,
- * a chief and a worker: whatever comes, no memory is touched that is not theirs (each frame lies in
- * a block of its own size, under the sanitizers), and what only the master may do is not done.
+/* Frames that nobody of the cluster has made, and such of ours that were changed, against a
+ * parameter server, a master and a worker: whatever comes, no memory is touched that is not theirs
+ * (each frame lies in a block of its own size, under the sanitizers), and what only the master may
+ * do is not done.
  *
  * ETUDE_FUZZ_SECONDS=N goes on for so long with other seeds; a failure names its seed. */
 #include <math.h>
@@ -15,8 +16,8 @@
 
 #include "base/clock.h"
 #include "roles/chance.h"
-#include "roles/chief.h"
 #include "roles/cluster_private.h"
+#include "roles/master.h"
 #include "roles/worker.h"
 
 enum { SERVERS = 2, WORKERS = 3, FLOATS = 5, FRAMES = 20000, KEPT = 64, LARGEST = 600 };
@@ -100,8 +101,8 @@ static size_t a_size(bench *b)
                                    13,
                                    5,
                                    LARGEST,
-                                   sizeof(et_keeper_push),
-                                   2 * sizeof(et_keeper_push) };
+                                   sizeof(et_param_server_push),
+                                   2 * sizeof(et_param_server_push) };
     return some[draw(b) % 10] + (draw(b) % 8 == 0);
 }
 
@@ -178,7 +179,7 @@ static bool next(bench *b, unsigned char **block, et_message *m)
     return et_message_read(m, f.data, f.size);
 }
 
-/* ---- a keeper ---- */
+/* ---- a parameter server ---- */
 
 static void weigh(void *self, float *weights)
 {
@@ -210,31 +211,32 @@ static void update(void *self, float *gradient, double scale, double norm)
     b->updates++;
 }
 
-static long updates; /* that all keepers have made */
+static long updates; /* that all parameter servers have made */
 
 /* As the master asks. */
-static void order(et_keeper *keeper, et_message m)
+static void order(et_param_server *param_server, et_message m)
 {
     m.run = 7;
-    m.sequence = keeper->sequence + 1;
-    et_keeper_receive(keeper, &m);
+    m.sequence = param_server->sequence + 1;
+    et_param_server_receive(param_server, &m);
 }
 
-static void open_run(et_keeper *keeper)
+static void open_run(et_param_server *param_server)
 {
     static const float state[2 * FLOATS];
-    order(keeper, (et_message){
-                      .kind = ET_MESSAGE_OPEN, .extra = 77, .bytes = state, .size = sizeof state });
+    order(
+        param_server,
+        (et_message){ .kind = ET_MESSAGE_OPEN, .extra = 77, .bytes = state, .size = sizeof state });
     for (int i = 0; i < WORKERS; i++)
-        order(keeper, (et_message){ .kind = ET_MESSAGE_ADMIT, .number = i, .extra = 1 + i });
+        order(param_server, (et_message){ .kind = ET_MESSAGE_ADMIT, .number = i, .extra = 1 + i });
 }
 
 /* A worker that has the key pushes anything, and the master, who was told that it is sound, has it
  * made an update. */
-static void push_and_apply(bench *b, et_keeper *keeper)
+static void push_and_apply(bench *b, et_param_server *param_server)
 {
     int worker = (int)(draw(b) % WORKERS);
-    et_keeper_worker *w = &keeper->worker[worker];
+    et_param_server_worker *w = &param_server->worker[worker];
     float gradient[FLOATS];
     for (int i = 0; i < FLOATS; i++)
         gradient[i] = draw(b) % 8 ? 1 : (float)a_value(b);
@@ -245,51 +247,52 @@ static void push_and_apply(bench *b, et_keeper *keeper)
                         .number = w->ticket + (w->ticket < INT64_MAX),
                         .bytes = gradient,
                         .size = sizeof gradient };
-    et_keeper_receive(keeper, &push);
-    et_keeper_push part = { worker, w->session, w->ticket };
-    order(keeper, (et_message){ .kind = ET_MESSAGE_APPLY,
-                                .number = keeper->version + 1,
-                                .value = { 1, 1 },
-                                .bytes = &part,
-                                .size = sizeof part });
+    et_param_server_receive(param_server, &push);
+    et_param_server_push part = { worker, w->session, w->ticket };
+    order(param_server, (et_message){ .kind = ET_MESSAGE_APPLY,
+                                      .number = param_server->version + 1,
+                                      .value = { 1, 1 },
+                                      .bytes = &part,
+                                      .size = sizeof part });
 }
 
-static void attack_keeper(uint64_t seed)
+static void attack_server(uint64_t seed)
 {
     bench b;
-    et_keeper keeper;
+    et_param_server param_server;
     bench_open(&b, seed);
-    et_keeper_store store = {
-        &b, FLOATS, 2 * FLOATS, weigh, read_state, write_state, update, false
-    };
-    assert_int_equal(et_keeper_open(&keeper, &b.link, 0, SERVERS, WORKERS, 77, &store, NULL), 0);
-    open_run(&keeper);
+    et_param_server_store store = { &b,         FLOATS,      2 * FLOATS, weigh,
+                                    read_state, write_state, update,     false };
+    assert_int_equal(
+        et_param_server_open(&param_server, &b.link, 0, SERVERS, WORKERS, 77, &store, NULL), 0);
+    open_run(&param_server);
     for (int i = 0; i < FRAMES; i++) {
         unsigned char *block;
         et_message m;
         if (i % 16 == 0)
-            push_and_apply(&b, &keeper);
-        int64_t version = keeper.version;
+            push_and_apply(&b, &param_server);
+        int64_t version = param_server.version;
         int before = b.updates, opened = b.opened;
         bool sound = next(&b, &block, &m);
         /* Its key is the master's alone: it may err, but not run away with the sequence. */
-        if (sound && (m.from != ET_TASK_MASTER || m.sequence <= keeper.sequence + 3)) {
-            et_keeper_receive(&keeper, &m);
+        if (sound && (m.from != ET_TASK_MASTER || m.sequence <= param_server.sequence + 3)) {
+            et_param_server_receive(&param_server, &m);
             if (m.from != ET_TASK_MASTER)
-                CHECK(&b, keeper.version == version && b.updates == before && b.opened == opened);
-            CHECK(&b,
-                  keeper.version - version == (b.updates - before) || m.kind == ET_MESSAGE_OPEN);
+                CHECK(&b,
+                      param_server.version == version && b.updates == before && b.opened == opened);
+            CHECK(&b, param_server.version - version == (b.updates - before) ||
+                          m.kind == ET_MESSAGE_OPEN);
             CHECK(&b, b.opened <= 1);
         }
         free(block);
     }
     CHECK(&b, b.opened == 1);
     updates += b.updates;
-    et_keeper_release(&keeper);
+    et_param_server_release(&param_server);
     bench_close(&b);
 }
 
-/* ---- a chief ---- */
+/* ---- a master ---- */
 
 static const float *state_of(void *self, int server)
 {
@@ -312,7 +315,7 @@ static double divisor_of(void *self, const unsigned char *report)
     return divisor;
 }
 
-static void updated(void *self, const et_chief_report *reports, int count, double norm)
+static void updated(void *self, const et_master_report *reports, int count, double norm)
 {
     bench *b = self;
     CHECK(b, count >= 1 && count <= WORKERS && !isnan(norm));
@@ -329,55 +332,55 @@ static void state_read(void *self, int server, const void *state)
     memcpy(copy, state, sizeof copy);
 }
 
-static void attack_chief(uint64_t seed)
+static void attack_master(uint64_t seed)
 {
     static const int64_t state[SERVERS] = { 2 * FLOATS, 2 * FLOATS };
     bench b;
-    et_chief chief;
+    et_master master;
     bench_open(&b, seed);
-    et_chief_setup setup = { .link = &b.link,
-                             .servers = SERVERS,
-                             .workers = WORKERS,
-                             .state = state,
-                             .report_size = REPORT,
-                             .place_size = 8,
-                             .greeting_size = 5,
-                             .run = 7,
-                             .fingerprint = 77,
-                             .patience = 1e9,
-                             .lease = 50,
-                             .max_staleness = (int64_t)(seed % 3),
-                             .gradients = 1 + (int64_t)(seed % 5 == 0) * 2,
-                             .synchronous = seed % 4 == 0,
-                             .steps = 1 << 20,
-                             .self = &b,
-                             .state_of = state_of,
-                             .greet = greet,
-                             .divisor = divisor_of,
-                             .updated = updated,
-                             .state_read = state_read };
-    assert_int_equal(et_chief_open(&chief, &setup, NULL), 0);
+    et_master_setup setup = { .link = &b.link,
+                              .servers = SERVERS,
+                              .workers = WORKERS,
+                              .state = state,
+                              .report_size = REPORT,
+                              .position_size = 8,
+                              .greeting_size = 5,
+                              .run = 7,
+                              .fingerprint = 77,
+                              .patience = 1e9,
+                              .lease = 50,
+                              .max_staleness = (int64_t)(seed % 3),
+                              .gradients = 1 + (int64_t)(seed % 5 == 0) * 2,
+                              .synchronous = seed % 4 == 0,
+                              .steps = 1 << 20,
+                              .self = &b,
+                              .state_of = state_of,
+                              .greet = greet,
+                              .divisor = divisor_of,
+                              .updated = updated,
+                              .state_read = state_read };
+    assert_int_equal(et_master_open(&master, &setup, NULL), 0);
     double now = 0;
-    et_chief_start(&chief, now);
-    for (int i = 0; i < FRAMES && chief.phase != ET_CHIEF_FAILED; i++, now += 0.5) {
+    et_master_start(&master, now);
+    for (int i = 0; i < FRAMES && master.phase != ET_MASTER_FAILED; i++, now += 0.5) {
         unsigned char *block;
         et_message m;
-        const et_chief_phase phase = chief.phase;
-        chief.target = chief.version + 1;
+        const et_master_phase phase = master.phase;
+        master.target = master.version + 1;
         if (next(&b, &block, &m) && m.kind != ET_MESSAGE_REFUSED)
-            et_chief_receive(&chief, now, &m);
-        if (chief.status == ET_EDIVERGED) { /* a report that may not be used: so that it goes on */
-            chief.phase = phase;
-            chief.status = ET_OK;
+            et_master_receive(&master, now, &m);
+        if (master.status == ET_EDIVERGED) { /* a report that may not be used: so that it goes on */
+            master.phase = phase;
+            master.status = ET_OK;
         }
         free(block);
         if (draw(&b) % 50 == 0)
-            et_chief_read(&chief);
-        et_chief_tick(&chief, now);
-        CHECK(&b, et_chief_present(&chief) <= WORKERS);
-        CHECK(&b, chief.version == b.updated);
+            et_master_read(&master);
+        et_master_tick(&master, now);
+        CHECK(&b, et_master_present(&master) <= WORKERS);
+        CHECK(&b, master.version == b.updated);
     }
-    et_chief_release(&chief);
+    et_master_release(&master);
     bench_close(&b);
 }
 
@@ -390,11 +393,11 @@ static void pulled(void *self, int server, const void *weights)
     memcpy(copy, weights, sizeof copy);
 }
 
-static void welcomed(void *self, const void *place, const void *greeting)
+static void welcomed(void *self, const void *position, const void *greeting)
 {
     char copy[13];
     (void)self;
-    memcpy(copy, place, 8);
+    memcpy(copy, position, 8);
     memcpy(copy + 8, greeting, 5);
 }
 
@@ -412,7 +415,7 @@ static void attack_worker(uint64_t seed)
                               .index = 1,
                               .floats = floats,
                               .report_size = REPORT,
-                              .place_size = 8,
+                              .position_size = 8,
                               .greeting_size = 5,
                               .nonce = 1,
                               .fingerprint = 77,
@@ -450,17 +453,17 @@ static void for_seeds(void (*attack)(uint64_t seed))
         attack(seed);
 }
 
-static void test_hostile__keeper(void **state)
+static void test_hostile__param_server(void **state)
 {
     (void)state;
-    for_seeds(attack_keeper);
+    for_seeds(attack_server);
     assert_true(updates > 1000); /* most were open to who had the right to */
 }
 
-static void test_hostile__chief(void **state)
+static void test_hostile__master(void **state)
 {
     (void)state;
-    for_seeds(attack_chief);
+    for_seeds(attack_master);
 }
 
 static void test_hostile__worker(void **state)
@@ -475,10 +478,10 @@ static void test_hostile__report(void **state)
     (void)state;
     static const et_cluster_facts good = { 32, 12.5, 32, 1 };
     static const double bad[] = { NAN, INFINITY, -INFINITY, -1, 1e300 };
-    et_cluster_place place = { .own = 1, .count = 4 };
-    unsigned char report[sizeof good + sizeof place];
+    et_cluster_position position = { .own = 1, .count = 4 };
+    unsigned char report[sizeof good + sizeof position];
     memcpy(report, &good, sizeof good);
-    memcpy(report + sizeof good, &place, sizeof place);
+    memcpy(report + sizeof good, &position, sizeof position);
     assert_true(et_cluster_divisor(report) == 32);
     for (size_t field = 0; field < 4; field++)
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -496,8 +499,8 @@ static void test_hostile__report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile__keeper),
-        cmocka_unit_test(test_hostile__chief),
+        cmocka_unit_test(test_hostile__param_server),
+        cmocka_unit_test(test_hostile__master),
         cmocka_unit_test(test_hostile__worker),
         cmocka_unit_test(test_hostile__report),
     };

@@ -38,8 +38,8 @@ static void elements_of(const et_placement *p, int param, int64_t *count)
     for (int s = 0; s < p->servers; s++) {
         count[s] = -1;
         for (int i = p->first[s]; i < p->first[s + 1]; i++)
-            if (p->pieces[i].param == param)
-                count[s] = p->pieces[i].count;
+            if (p->shards[i].param == param)
+                count[s] = p->shards[i].count;
     }
 }
 

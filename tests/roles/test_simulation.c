@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "roles/chance.h"
-#include "roles/chief.h"
+#include "roles/master.h"
 #include "roles/worker.h"
 
 enum {
@@ -40,7 +40,7 @@ typedef struct node {
 } node;
 
 typedef struct server {
-    et_keeper keeper;
+    et_param_server param_server;
     float weights[FLOATS], slots[FLOATS];
     struct world *world;
     int index;
@@ -52,7 +52,7 @@ typedef struct worker {
     double seconds; /* of a gradient; 0: drawn */
     double wakes;   /* when its gradient is computed; when it is started again */
     float got[SERVERS_MAX];
-    int64_t place;
+    int64_t position;
     uint64_t starts;
     struct world *world;
     int index;
@@ -68,7 +68,7 @@ typedef struct world {
     event event[EVENTS_MAX];
     server server[SERVERS_MAX];
     worker worker[WORKERS_MAX];
-    et_chief chief;
+    et_master master;
     float state[SERVERS_MAX][2 * FLOATS], expected[SERVERS_MAX][FLOATS];
     int64_t used[STEPS_MAX * GRADIENTS_MAX]; /* tickets */
     int used_count, states;
@@ -172,10 +172,10 @@ static void pulled(void *self, int from, const void *weights)
     memcpy(&((worker *)self)->got[from], weights, sizeof(float));
 }
 
-static void welcomed(void *self, const void *place, const void *greeting)
+static void welcomed(void *self, const void *position, const void *greeting)
 {
     CHECK(((worker *)self)->world, !memcmp(greeting, "hello", 5));
-    memcpy(&((worker *)self)->place, place, sizeof(int64_t));
+    memcpy(&((worker *)self)->position, position, sizeof(int64_t));
 }
 
 static const float *state_of(void *self, int index)
@@ -197,7 +197,7 @@ static double divisor_of(void *self, const unsigned char *report)
     return both[0];
 }
 
-static void updated(void *self, const et_chief_report *reports, int count, double norm)
+static void updated(void *self, const et_master_report *reports, int count, double norm)
 {
     world *w = self;
     w->updates++;
@@ -236,7 +236,7 @@ static void start_worker(world *w, int i)
                               .index = i,
                               .floats = floats,
                               .report_size = REPORT_SIZE,
-                              .place_size = sizeof(int64_t),
+                              .position_size = sizeof(int64_t),
                               .greeting_size = 5,
                               .nonce = ++w->worker[i].starts * 1000000,
                               .fingerprint = 77,
@@ -246,7 +246,7 @@ static void start_worker(world *w, int i)
                               .welcomed = welcomed };
     w->worker[i].alive = true;
     w->worker[i].wakes = 0;
-    w->worker[i].place = -1;
+    w->worker[i].position = -1;
     assert_int_equal(et_worker_open(&w->worker[i].worker, &setup, NULL), 0);
     et_worker_start(&w->worker[i].worker, w->now);
 }
@@ -257,7 +257,7 @@ static void kill_worker(world *w, int i)
     w->worker[i].alive = false;
     w->worker[i].wakes = w->now + 20 * uniform(w);
     w->faults++;
-    w->parts += w->chief.update.added > 0;
+    w->parts += w->master.update.added > 0;
 }
 
 static void compute(world *w, int i)
@@ -272,9 +272,9 @@ static void compute(world *w, int i)
     }
     unsigned char report[REPORT_SIZE];
     double both[2] = { 1 + i, (double)o->worker.ticket };
-    o->place++;
+    o->position++;
     memcpy(report, both, sizeof both);
-    memcpy(report + sizeof both, &o->place, sizeof o->place);
+    memcpy(report + sizeof both, &o->position, sizeof o->position);
     et_worker_computed(&o->worker, w->now, gradients, report);
     memset(report, 0, sizeof report);
     /* Gradients are borrowed until they are staged: what is asked again must still be there. */
@@ -329,9 +329,9 @@ static void deliver(world *w, const event *e)
     bool sound = et_message_read(&message, e->data, e->size);
     int index = e->to - 1;
     if (sound && e->to == ET_TASK_MASTER)
-        et_chief_receive(&w->chief, w->now, &message);
+        et_master_receive(&w->master, w->now, &message);
     else if (sound && index < w->servers)
-        et_keeper_receive(&w->server[index].keeper, &message);
+        et_param_server_receive(&w->server[index].param_server, &message);
     else if (sound && w->worker[index - w->servers].alive &&
              w->worker[index - w->servers].worker.phase != ET_WORKER_COMPUTES)
         et_worker_receive(&w->worker[index - w->servers].worker, w->now, &message);
@@ -357,8 +357,8 @@ static void advance(world *w)
 {
     w->now += 0.01;
     deliver_due(w);
-    et_chief_tick(&w->chief, w->now);
-    CHECK(w, w->chief.phase != ET_CHIEF_FAILED);
+    et_master_tick(&w->master, w->now);
+    CHECK(w, w->master.phase != ET_MASTER_FAILED);
     for (int i = 0; i < w->workers; i++)
         step_worker(w, i);
 }
@@ -388,38 +388,38 @@ static void build_world(world *w)
         memcpy(w->expected[s], w->state[s], sizeof w->expected[s]);
         w->server[s].world = w;
         w->server[s].index = s;
-        et_keeper_store store = { &w->server[s], FLOATS,      2 * FLOATS, weigh,
-                                  read_state,    write_state, update,     false };
-        assert_int_equal(et_keeper_open(&w->server[s].keeper, &w->node.link, s, w->servers,
-                                        w->workers, 77, &store, NULL),
+        et_param_server_store store = { &w->server[s], FLOATS,      2 * FLOATS, weigh,
+                                        read_state,    write_state, update,     false };
+        assert_int_equal(et_param_server_open(&w->server[s].param_server, &w->node.link, s,
+                                              w->servers, w->workers, 77, &store, NULL),
                          0);
     }
-    et_chief_setup setup = { .link = &w->node.link,
-                             .servers = w->servers,
-                             .workers = w->workers,
-                             .state = state,
-                             .report_size = REPORT_SIZE,
-                             .place_size = sizeof(int64_t),
-                             .greeting_size = 5,
-                             .run = w->seed + 1,
-                             .fingerprint = 77,
-                             .patience = 500,
-                             .lease = 30,
-                             .max_staleness = w->staleness,
-                             .gradients = w->gradients,
-                             .waits = w->waits,
-                             .synchronous = w->synchronous,
-                             .version = 3,
-                             .slots_from = 1,
-                             .steps = STEPS_MAX + 3,
-                             .self = w,
-                             .state_of = state_of,
-                             .greet = greet,
-                             .divisor = divisor_of,
-                             .updated = updated,
-                             .state_read = state_read };
-    assert_int_equal(et_chief_open(&w->chief, &setup, NULL), 0);
-    et_chief_start(&w->chief, w->now);
+    et_master_setup setup = { .link = &w->node.link,
+                              .servers = w->servers,
+                              .workers = w->workers,
+                              .state = state,
+                              .report_size = REPORT_SIZE,
+                              .position_size = sizeof(int64_t),
+                              .greeting_size = 5,
+                              .run = w->seed + 1,
+                              .fingerprint = 77,
+                              .patience = 500,
+                              .lease = 30,
+                              .max_staleness = w->staleness,
+                              .gradients = w->gradients,
+                              .waits = w->waits,
+                              .synchronous = w->synchronous,
+                              .version = 3,
+                              .slots_from = 1,
+                              .steps = STEPS_MAX + 3,
+                              .self = w,
+                              .state_of = state_of,
+                              .greet = greet,
+                              .divisor = divisor_of,
+                              .updated = updated,
+                              .state_read = state_read };
+    assert_int_equal(et_master_open(&w->master, &setup, NULL), 0);
+    et_master_start(&w->master, w->now);
     for (int i = 0; i < w->workers; i++) {
         w->worker[i] = (worker){ .world = w, .index = i };
         w->worker[i].wakes = w->clean || i == 0 ? 0 : 10 * uniform(w);
@@ -440,8 +440,8 @@ static void close_world(world *w)
             et_worker_release(&w->worker[i].worker);
         }
     for (int s = 0; s < w->servers; s++)
-        et_keeper_release(&w->server[s].keeper);
-    et_chief_release(&w->chief);
+        et_param_server_release(&w->server[s].param_server);
+    et_master_release(&w->master);
     while (w->events)
         free(w->event[--w->events].data);
 }
@@ -451,21 +451,21 @@ static void run_world(world *w)
 {
     double limit = w->clean ? 300 : 20000;
     for (int part = 1; part <= 2; part++) {
-        w->chief.target = 3 + part * STEPS_MAX / 2;
-        while (w->chief.version < w->chief.target && w->now < limit)
+        w->master.target = 3 + part * STEPS_MAX / 2;
+        while (w->master.version < w->master.target && w->now < limit)
             advance(w);
-        CHECK(w, w->chief.version == w->chief.target);
+        CHECK(w, w->master.version == w->master.target);
         w->states = 0;
-        et_chief_read(&w->chief);
-        while (w->chief.wants_state && w->now < limit)
+        et_master_read(&w->master);
+        while (w->master.wants_state && w->now < limit)
             advance(w);
         CHECK(w, w->states == w->servers);
         for (int s = 0; s < w->servers; s++)
             CHECK(w, !memcmp(w->state[s], w->expected[s], sizeof w->expected[s]));
     }
-    et_chief_end(&w->chief);
+    et_master_end(&w->master);
     while (w->now < limit) {
-        bool over = w->chief.phase == ET_CHIEF_ENDED;
+        bool over = w->master.phase == ET_MASTER_ENDED;
         for (int i = 0; i < w->workers; i++)
             over =
                 over && (w->worker[i].alive ? w->worker[i].worker.phase == ET_WORKER_ENDED : false);
@@ -473,9 +473,10 @@ static void run_world(world *w)
             break;
         advance(w);
     }
-    CHECK(w, w->chief.phase == ET_CHIEF_ENDED && w->updates == STEPS_MAX);
+    CHECK(w, w->master.phase == ET_MASTER_ENDED && w->updates == STEPS_MAX);
     for (int s = 0; s < w->servers; s++) {
-        CHECK(w, w->server[s].keeper.ended && w->server[s].keeper.version == STEPS_MAX + 3);
+        CHECK(w, w->server[s].param_server.ended &&
+                     w->server[s].param_server.version == STEPS_MAX + 3);
         CHECK(w, !memcmp(w->server[s].weights, w->expected[s], sizeof w->expected[s]));
     }
     for (int i = 0; i < w->workers; i++) {
@@ -527,12 +528,12 @@ static void test_simulation__gone(void **state)
     draw_world(&w, 1, true);
     w.workers = 3, w.synchronous = false, w.staleness = 1, w.gradients = 1;
     build_world(&w);
-    w.chief.setup.patience = 5;
-    w.chief.setup.lease = 10000;
-    w.chief.target = 3 + 10;
-    while (w.chief.version < w.chief.target && w.now < 100)
+    w.master.setup.patience = 5;
+    w.master.setup.lease = 10000;
+    w.master.target = 3 + 10;
+    while (w.master.version < w.master.target && w.now < 100)
         advance(&w);
-    w.chief.target = 3 + STEPS_MAX;
+    w.master.target = 3 + STEPS_MAX;
     while (w.worker[1].worker.phase != ET_WORKER_COMPUTES && w.now < 100)
         advance(&w);
     CHECK(&w, w.worker[1].worker.phase == ET_WORKER_COMPUTES);
@@ -540,9 +541,9 @@ static void test_simulation__gone(void **state)
     kill_worker(&w, 1);
     w.worker[1].wakes = -1;
     double gone = w.now;
-    while (w.chief.version < w.chief.target && w.now < gone + 100)
+    while (w.master.version < w.master.target && w.now < gone + 100)
         advance(&w);
-    CHECK(&w, w.chief.version == w.chief.target && w.now - gone < 30);
+    CHECK(&w, w.master.version == w.master.target && w.now - gone < 30);
     close_world(&w);
 }
 
@@ -550,9 +551,9 @@ static void test_simulation__gone(void **state)
 static void advance_until_added(world *w, int64_t count)
 {
     double limit = w->now + 60;
-    while ((w->chief.update.added != count || w->chief.left) && w->now < limit)
+    while ((w->master.update.added != count || w->master.left) && w->now < limit)
         advance(w);
-    CHECK(w, w->chief.update.added == count);
+    CHECK(w, w->master.update.added == count);
 }
 
 /* A worker goes when its gradient has been added and the update is not done: the gradient counts,
@@ -566,15 +567,15 @@ static void test_simulation__adding(void **state)
     w.servers = 2, w.workers = 2, w.synchronous = false, w.staleness = 1, w.gradients = 5;
     build_world(&w);
     w.worker[1].wakes = 1e9;
-    w.chief.target = 3 + 2;
-    while (w.chief.version < 4 && w.now < 60)
+    w.master.target = 3 + 2;
+    while (w.master.version < 4 && w.now < 60)
         advance(&w);
     advance_until_added(&w, 2);
-    CHECK(&w, w.chief.version == 4);
-    et_chief_read(&w.chief);
-    while (w.chief.wants_state && w.now < 60)
+    CHECK(&w, w.master.version == 4);
+    et_master_read(&w.master);
+    while (w.master.wants_state && w.now < 60)
         advance(&w);
-    CHECK(&w, w.states == w.servers && w.chief.version == 4 && w.chief.update.added >= 2);
+    CHECK(&w, w.states == w.servers && w.master.version == 4 && w.master.update.added >= 2);
     for (int s = 0; s < w.servers; s++)
         CHECK(&w, !memcmp(w.state[s], w.expected[s], sizeof w.expected[s]));
     advance_until_added(&w, 3);
@@ -582,10 +583,10 @@ static void test_simulation__adding(void **state)
     kill_worker(&w, 0);
     w.worker[0].wakes = -1;
     w.worker[1].wakes = w.now;
-    while (w.chief.version < 5 && w.now < 120)
+    while (w.master.version < 5 && w.now < 120)
         advance(&w);
-    CHECK(&w, w.chief.version == 5 && w.updates == 2 && w.used_count == 10);
-    CHECK(&w, w.chief.update.reports[2].worker == 0 && w.chief.update.reports[3].worker == 1);
+    CHECK(&w, w.master.version == 5 && w.updates == 2 && w.used_count == 10);
+    CHECK(&w, w.master.update.reports[2].worker == 0 && w.master.update.reports[3].worker == 1);
     for (int s = 0; s < w.servers; s++)
         CHECK(&w, !memcmp(w.server[s].weights, w.expected[s], sizeof w.expected[s]));
     close_world(&w);
@@ -613,10 +614,10 @@ static double train_two(world *w, double first, double second, double waits)
     build_world(w);
     w->worker[0].seconds = first;
     w->worker[1].seconds = second;
-    w->chief.target = 3 + STEPS_MAX;
-    while (w->chief.version < w->chief.target && w->now < 300)
+    w->master.target = 3 + STEPS_MAX;
+    while (w->master.version < w->master.target && w->now < 300)
         advance(w);
-    CHECK(w, w->chief.version == w->chief.target);
+    CHECK(w, w->master.version == w->master.target);
     return w->now;
 }
 
@@ -647,18 +648,18 @@ static void test_simulation__infinite(void **state)
     draw_world(&w, 9, true);
     w.servers = 1, w.workers = 1, w.synchronous = false, w.gradients = 2;
     build_world(&w);
-    w.chief.target = 3 + 1;
+    w.master.target = 3 + 1;
     advance_until_added(&w, 1);
     for (int i = 0; i < FLOATS; i++)
-        w.server[0].keeper.sum[i] = 3e38f;
+        w.server[0].param_server.sum[i] = 3e38f;
     w.worker[0].huge = true;
-    while (w.chief.phase == ET_CHIEF_WORKS && w.now < 60) {
+    while (w.master.phase == ET_MASTER_WORKS && w.now < 60) {
         w.now += 0.01;
         deliver_due(&w);
-        et_chief_tick(&w.chief, w.now);
+        et_master_tick(&w.master, w.now);
         step_worker(&w, 0);
     }
-    CHECK(&w, w.chief.phase == ET_CHIEF_FAILED && strstr(w.chief.failure, "not finite"));
+    CHECK(&w, w.master.phase == ET_MASTER_FAILED && strstr(w.master.failure, "not finite"));
     CHECK(&w, w.updates == 0 && !memcmp(w.server[0].weights, w.expected[0], sizeof w.expected[0]));
     close_world(&w);
 }

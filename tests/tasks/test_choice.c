@@ -24,7 +24,7 @@ static void open_choice(et_choice *choice, const et_choice_options *options)
     assert_int_equal(et_choice_init(choice, options, TOKENS, &error), ET_OK);
     for (int i = 0; i < TOKENS; i++)
         logits[i] = (float)(probability[i] > 0 ? log(probability[i]) + 3 : -1e9);
-    et_choice_read(choice, logits, (et_choice_place){ 0, 0, 0 });
+    et_choice_read(choice, logits, (et_choice_position){ 0, 0, 0 });
 }
 
 static void test_choice__log_softmax(void **state)
@@ -75,7 +75,7 @@ static void test_choice__filters(void **state)
         et_choice choice;
         open_choice(&choice, &cases[i].options);
         for (int k = 0; k < DRAWS; k++)
-            drawn[et_choice_draw(&choice, (et_choice_place){ (uint64_t)k, 3, 1 })]++;
+            drawn[et_choice_draw(&choice, (et_choice_position){ (uint64_t)k, 3, 1 })]++;
         for (int k = 0; k < TOKENS; k++) {
             double share = (double)drawn[k] / DRAWS;
             if (fabs(share - cases[i].expected[k]) > 0.015 ||
@@ -88,10 +88,10 @@ static void test_choice__filters(void **state)
 }
 
 /* Another seed, sentence, position or hypothesis: other numbers; the same ones: the same. */
-static void test_choice__random_numbers_have_a_place(void **state)
+static void test_choice__random_numbers_have_a_position(void **state)
 {
     (void)state;
-    const et_choice_place places[] = { { 1, 2, 3 }, { 2, 2, 3 }, { 1, 3, 3 }, { 1, 2, 4 } };
+    const et_choice_position places[] = { { 1, 2, 3 }, { 2, 2, 3 }, { 1, 3, 3 }, { 1, 2, 4 } };
     enum { PLACES = 4 };
     float noise[PLACES + 1][TOKENS], logits[TOKENS] = { 0 };
     et_error error = ET_ERROR_INIT;
@@ -129,7 +129,7 @@ static void test_choice__noise_is_gumbels(void **state)
             sum += weight[i];
         }
         for (int k = 0; k < DRAWS; k++) {
-            et_choice_read(&choice, logits, (et_choice_place){ (uint64_t)k, 1, 0 });
+            et_choice_read(&choice, logits, (et_choice_position){ (uint64_t)k, 1, 0 });
             et_choice_best(&choice, 1, &log_p, &token);
             drawn[token]++;
         }
@@ -151,17 +151,17 @@ static void test_choice__first(void **state)
     et_choice_options options = { .sampling = true, .first = first, .first_count = 2 };
     assert_true(et_choice_reads_logits(&options));
     assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
-    et_choice_read(&choice, logits, (et_choice_place){ 0, 0, 0 });
+    et_choice_read(&choice, logits, (et_choice_position){ 0, 0, 0 });
     for (int i = 0; i < TOKENS; i++)
         if (i == 0 || i == 4)
             assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
         else
             assert_true(isinf(choice.log_p[i]) && choice.log_p[i] < 0);
     for (uint64_t k = 0; k < 100; k++) {
-        int32_t token = et_choice_draw(&choice, (et_choice_place){ k, 0, 0 });
+        int32_t token = et_choice_draw(&choice, (et_choice_position){ k, 0, 0 });
         assert_true(token == 0 || token == 4);
     }
-    et_choice_read(&choice, logits, (et_choice_place){ 0, 1, 0 });
+    et_choice_read(&choice, logits, (et_choice_position){ 0, 1, 0 });
     for (int i = 0; i < TOKENS; i++)
         assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
     et_choice_release(&choice);
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice__log_softmax),
         cmocka_unit_test(test_choice__filters),
-        cmocka_unit_test(test_choice__random_numbers_have_a_place),
+        cmocka_unit_test(test_choice__random_numbers_have_a_position),
         cmocka_unit_test(test_choice__noise_is_gumbels),
         cmocka_unit_test(test_choice__first),
     };

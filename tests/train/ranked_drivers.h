@@ -50,7 +50,7 @@ typedef struct model {
 static inline int share_out(et_optimizer *optimizer, et_comm *comm, et_error *error)
 {
     size_t whole = et_optimizer_bytes(optimizer);
-    int status = et_optimizer_share_out(optimizer, comm, error);
+    int status = et_optimizer_shard(optimizer, comm, error);
     if (!status && et_comm_size(comm) > 1 && et_optimizer_bytes(optimizer) >= whole)
         status = et_fail(error, ET_EFAIL, "a rank has %zu bytes of slots", whole);
     return status;

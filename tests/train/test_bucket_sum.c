@@ -188,7 +188,7 @@ typedef struct counted {
 
 static int messages;
 
-static int count_messages(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+static int count_messages(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                           et_error *error)
 {
     et_comm *inner = ((counted *)comm)->inner;
@@ -214,7 +214,7 @@ static const expectation expected[] = {
 };
 
 /* As many messages with a word as without one. */
-static int rank_ways(et_comm *comm, const char *word)
+static int rank_collectives(et_comm *comm, const char *word)
 {
     et_error error = ET_ERROR_INIT;
     world w;
@@ -223,7 +223,7 @@ static int rank_ways(et_comm *comm, const char *word)
         { .class = &counted_class, .rank = et_comm_rank(comm), .size = et_comm_size(comm) }, comm
     };
     int wrong = open_world(&w, &c.comm, e->shards);
-    rank_assert(!wrong && !strcmp(et_bucket_sum_way(w.sum, e->count, false), e->way));
+    rank_assert(!wrong && !strcmp(et_bucket_sum_collective(w.sum, e->count, false), e->way));
     bool carries = et_bucket_sum_carries(w.sum, e->count, false);
     rank_assert(carries == (!strcmp(e->way, "doubling") || (e->way[0] == 'h' && e->count < 1985)));
     for (int i = 0; i < 1 + carries; i++) {
@@ -238,7 +238,7 @@ static int rank_ways(et_comm *comm, const char *word)
 }
 
 static const rank_case cases[] = {
-    { "equal", rank_equal }, { "words", rank_words }, { "ways", rank_ways }, { NULL, NULL }
+    { "equal", rank_equal }, { "words", rank_words }, { "ways", rank_collectives }, { NULL, NULL }
 };
 
 /* ---- their parent ---- */
@@ -272,7 +272,7 @@ static void test_bucket_sum__words(void **state)
     run_all("words");
 }
 
-static void test_bucket_sum__ways(void **state)
+static void test_bucket_sum__collectives(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -289,7 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bucket_sum__equal),
         cmocka_unit_test(test_bucket_sum__words),
-        cmocka_unit_test(test_bucket_sum__ways),
+        cmocka_unit_test(test_bucket_sum__collectives),
     };
     return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);
 }

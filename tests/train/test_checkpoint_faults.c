@@ -216,10 +216,10 @@ static void test_checkpoint_faults__disk_full(void **state)
     toy t = toy_new(5);
     toy_attach(&t);
     et_checkpoints *checkpoints = open_at(mount_point, &t);
-    assert_ok(et_checkpoints_check_room(checkpoints, error));
+    assert_ok(et_checkpoints_check_space(checkpoints, error));
     assert_ok(et_checkpoints_save(checkpoints, 5, error));
     assert_ok(et_checkpoints_wait(checkpoints, error));
-    assert_fails(et_checkpoints_check_room(checkpoints, error), ET_ENOSPACE,
+    assert_fails(et_checkpoints_check_space(checkpoints, error), ET_ENOSPACE,
                  "space for a checkpoint:");
     toy_set(&t, 10);
     assert_ok(et_checkpoints_save(checkpoints, 10, error));

@@ -18,7 +18,6 @@
 #include <etude/checkpoint.h>
 #include <etude/class_scores.h>
 #include <etude/controller.h>
-#include <etude/dataset.h>
 #include <etude/events.h>
 #include <etude/example.h>
 #include <etude/feature_set.h>
@@ -49,6 +48,7 @@
 #include <etude/settings.h>
 #include <etude/state.h>
 #include <etude/summary.h>
+#include <etude/table_set.h>
 #include <etude/task.h>
 #include <etude/translator.h>
 #include <etude/value.h>
@@ -56,9 +56,9 @@
 #include "base/fields/fields.h"
 #include "base/values/value.h"
 #include "calls.h"
-#include "data/table/dataset.h"
 #include "data/table/features/metadata.h"
 #include "data/table/features/schema.h"
+#include "data/table/table_set.h"
 #include "systems/tfsnippet/events.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run.h"
@@ -80,7 +80,7 @@ typedef struct world {
     et_state *state;
     et_value *dict, *list;
     et_metrics *metrics;
-    et_event_source *events, *restricted;
+    et_event_hub *events, *restricted;
     et_example_builder *builder;
     et_loop *loop;
     et_samples *samples;
@@ -120,8 +120,8 @@ static void make_world(void)
     assert_ok(et_state_new(&w.state, error));
     assert_ok(et_metrics_new(&w.metrics, error));
     assert_ok(et_metrics_define(w.metrics, "mean", &et_metric_mean, error));
-    assert_ok(et_event_source_new(&w.events, NULL, 0, error));
-    assert_ok(et_event_source_new(&w.restricted, allowed, 1, error));
+    assert_ok(et_event_hub_new(&w.events, NULL, 0, error));
+    assert_ok(et_event_hub_new(&w.restricted, allowed, 1, error));
     assert_ok(et_example_builder_new(&w.builder, NULL, error));
     assert_ok(et_loop_open(&w.loop, w.params, &(et_loop_options){ .max_epoch = 1 }, error));
     assert_ok(et_arrays_open(&w.samples, &x, 1, 4, error));
@@ -173,7 +173,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     et_argument_parser *parser;
     et_checkpoints *checkpoints;
     et_conditional conditional;
-    et_data_source *data;
+    et_table_columns *data;
     et_example_builder *builder;
     et_exports *exported;
     et_feature_set *features;
@@ -227,12 +227,12 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS(et_checkpoint_restore_file(w.state, NULL, &number, error))
     FAILS(et_checkpoints_open(&checkpoints, NULL, w.state, NULL, error))
     FAILS(et_position_get(&(et_position){ .count = 0 }, NULL, &number, error))
-    FAILS(et_csv_source_open(&data, NULL, NULL, error))
-    FAILS(et_examples_source_open(&data, NULL, error))
-    FAILS(et_event_source_on(w.events, NULL, on_event, NULL, error))
-    FAILS(et_event_source_off(w.events, NULL, on_event, NULL, error))
-    FAILS(et_event_source_fire(w.restricted, NULL, NULL, error))
-    FAILS(et_event_source_reverse_fire(w.restricted, NULL, NULL, error))
+    FAILS(et_csv_columns_open(&data, NULL, NULL, error))
+    FAILS(et_examples_columns_open(&data, NULL, error))
+    FAILS(et_event_hub_on(w.events, NULL, on_event, NULL, error))
+    FAILS(et_event_hub_off(w.events, NULL, on_event, NULL, error))
+    FAILS(et_event_hub_fire(w.restricted, NULL, NULL, error))
+    FAILS(et_event_hub_reverse_fire(w.restricted, NULL, NULL, error))
     FAILS(et_feature_set_parse(&features, NULL, 3, "f", error))
     FAILS(et_feature_set_load(&features, NULL, error))
     FAILS(et_feature_set_save(w.features, NULL, error))
@@ -306,8 +306,8 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS(et_map_open(&source, w.source, NULL, NULL, error))
     LEFT(et_position_put(&(et_position){ .count = 0 }, NULL, 3))
     LEFT(et_layout_find(&w.source->layout, NULL))
-    LEFT(et_event_source_clear(w.events, NULL, error))
-    LEFT(et_event_source_fire(w.events, NULL, NULL, error))
+    LEFT(et_event_hub_clear(w.events, NULL, error))
+    LEFT(et_event_hub_fire(w.events, NULL, NULL, error))
     LEFT(et_example_find(et_example_built(w.builder), NULL))
     LEFT(et_example_builder_new(&builder, NULL, error))
     LEFT(et_example_add_text(w.builder, NULL, "a"))
@@ -322,7 +322,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     LEFT(et_metadata_entry(w.metadata, NULL, "a", 1))
     LEFT(et_metadata_entry(w.metadata, "a", NULL, 1))
     LEFT(et_metrics_add(w.metrics, NULL, 1, 1))
-    LEFT(et_metrics_place(w.metrics, NULL))
+    LEFT(et_metrics_index(w.metrics, NULL))
     LEFT(et_metrics_value(w.metrics, NULL))
     LEFT(et_module_remove(w.module, NULL))
     LEFT(et_params_find(w.params, NULL))

@@ -147,7 +147,7 @@ typedef struct counted {
 static _Atomic size_t sent;
 static _Atomic int messages;
 
-static int count_sent(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+static int count_sent(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                       et_error *error)
 {
     et_comm *inner = ((counted *)comm)->inner;
@@ -589,7 +589,7 @@ static void test_ranked__cut(void **state)
                                         (et_init){ ET_INIT_ZEROS, 0 }, &index, error));
         }
         assert_ok(et_params_materialize(params, false, error));
-        assert_ok(et_buckets_cut(&buckets, params, 3, error));
+        assert_ok(et_buckets_divide(&buckets, params, 3, error));
         int64_t trained = et_params_trained_size(params), begin = 0;
         assert_int_equal(buckets.count, buckets.trained + 1);
         assert_int_equal(buckets.end[buckets.trained], trained + 3);
@@ -605,7 +605,7 @@ static void test_ranked__cut(void **state)
     small_pass s;
     et_buckets buckets;
     small_open(&s, build, ROWS, &training);
-    assert_ok(et_buckets_cut(&buckets, s.params, 1 + FEATURES, error));
+    assert_ok(et_buckets_divide(&buckets, s.params, 1 + FEATURES, error));
     assert_int_equal(buckets.count, BUCKETS);
     et_buckets_release(&buckets);
     small_close(&s);

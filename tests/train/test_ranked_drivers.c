@@ -112,7 +112,7 @@ static int drive_orbit(const work *w, const char *name, et_error *error)
     et_controller *controller = NULL;
     et_outer_loop_options outer = { 0 };
     int status = model_open(&s.m, w, error);
-    et_dataset data = { .source = s.m.s.source };
+    et_source_tree data = { .source = s.m.s.source };
     if (!status)
         status = et_standard_trainer_init(&s.standard, &stepper_class, &data, NULL, error);
     et_controller_options options = { .trainer = &s.standard.trainer,
@@ -512,14 +512,14 @@ static int rank_refuses(et_comm *comm, const char *word)
     (void)word;
     rank_assert(!model_open(&m, &w, &error) && !et_state_new(&state, &error));
     rank_assert(!et_state_add_optimizer(state, "optimizer", m.optimizer, &error));
-    rank_assert(et_optimizer_share_out(m.optimizer, comm, &error) == ET_EUSAGE);
+    rank_assert(et_optimizer_shard(m.optimizer, comm, &error) == ET_EUSAGE);
     rank_assert(strstr(
         error.text,
         "split an optimizer among ranks before its first update and before you add it to a state"));
     et_state_free(state);
     model_close(&m);
     rank_assert(!model_open(&m, &alone, &error));
-    rank_assert(!et_optimizer_share_out(m.optimizer, comm, &error));
+    rank_assert(!et_optimizer_shard(m.optimizer, comm, &error));
     rank_assert(!et_source_next(m.s.source, m.s.batch, &error));
     rank_assert(model_update(&m, m.s.batch, 0, &error) == ET_EUSAGE);
     rank_assert(strstr(error.text, "give both the same comm"));

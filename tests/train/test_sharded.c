@@ -141,7 +141,7 @@ static int same_updates(et_comm *comm, int type, const char *text)
     int line = 0;
     model_open(&one, type, text);
     model_open(&mine, type, text);
-    rank_assert(!et_optimizer_share_out(mine.optimizer, comm, &error));
+    rank_assert(!et_optimizer_shard(mine.optimizer, comm, &error));
     rank_assert(et_optimizer_ranks(mine.optimizer) == comm && !et_optimizer_ranks(one.optimizer));
     for (int step = 0; step <= STEPS && !line; step++) {
         omp_set_num_threads(1 + step % 2);
@@ -302,7 +302,7 @@ static int rank_refused(et_comm *comm, const char *word)
     model m;
     model_open(&m, ET_OPTIMIZER_ADAM, settings[0]);
     optimizer = m.optimizer;
-    rank_assert(!et_optimizer_share_out(optimizer, comm, &error) && !et_state_new(&state, &error));
+    rank_assert(!et_optimizer_shard(optimizer, comm, &error) && !et_state_new(&state, &error));
     rank_assert(!et_state_add_params(state, m.params, &error));
     rank_assert(!et_state_add_optimizer(state, "optimizer", optimizer, &error));
     rank_assert(et_checkpoints_open(&checkpoints, word, state, NULL, &error) == ET_EUSAGE);

@@ -34,7 +34,7 @@
 #define DEPTH_MAX   8    /* groups that names are looked for in */
 
 /* Where reading is: what a message starts with. */
-struct place {
+struct reading {
     const et_fields *root; /* the whole table, where names are looked for that stand elsewhere */
     const char *name;      /* of the file, or --set */
     et_arena *arena;
@@ -68,19 +68,19 @@ static const char *join(et_arena *arena, const char *path, const char *key)
 }
 
 /* "file:3: a.b", or "--set a.b" as it was typed; NULL: no memory. */
-static const char *locate(const struct place *place, const char *path, int line)
+static const char *locate(const struct reading *reading, const char *path, int line)
 {
-    if (strcmp(place->name, ET_SETTINGS_SET) == 0)
-        return et_arena_printf(place->arena, ET_SETTINGS_SET " %s", path);
+    if (strcmp(reading->name, ET_SETTINGS_SET) == 0)
+        return et_arena_printf(reading->arena, ET_SETTINGS_SET " %s", path);
     if (line == 0)
-        return et_arena_printf(place->arena, "%s: %s", place->name, path);
-    return et_arena_printf(place->arena, "%s:%d: %s", place->name, line, path);
+        return et_arena_printf(reading->arena, "%s: %s", reading->name, path);
+    return et_arena_printf(reading->arena, "%s:%d: %s", reading->name, line, path);
 }
 
 /* Paths are all that is allocated here, and no size of one would tell anything. */
-static int no_memory(const struct place *place)
+static int no_memory(const struct reading *reading)
 {
-    return et_alloc_failed(place->error, 1, "settings");
+    return et_alloc_failed(reading->error, 1, "settings");
 }
 
 /* The first names that fit, then dots: a message is read at once or not at all. */
@@ -100,22 +100,22 @@ static void append_names(et_strbuf *out, const char *const *names)
     }
 }
 
-#define PLACES_MAX 3 /* of a name that stands elsewhere, in a message */
+#define FOUND_MAX 3 /* of a name that stands elsewhere, in a message */
 
 /* Adds the paths of rows named name that are depth groups down, "a.b.name, c.name"; found counts
  * them. Groups are rows as well. only: those that mean nothing here, else the others. */
-static void append_places(et_strbuf *out, int *found, const et_fields *table, const char *name,
-                          const char *path, int depth, bool only)
+static void append_found(et_strbuf *out, int *found, const et_fields *table, const char *name,
+                         const char *path, int depth, bool only)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
         if (depth && field->kind == ET_FIELD_KIND_STRUCT)
-            append_places(out, found, field->nested, name, et_strbuf_text(&whole), depth - 1, only);
+            append_found(out, found, field->nested, name, et_strbuf_text(&whole), depth - 1, only);
         bool counts = !depth && (field->kind == ET_FIELD_KIND_ONLY) == only;
-        if (counts && !strcmp(field->name, name) && ++*found <= PLACES_MAX + 1)
+        if (counts && !strcmp(field->name, name) && ++*found <= FOUND_MAX + 1)
             et_strbuf_printf(out, "%s%s", *found > 1 ? ", " : "",
-                             *found > PLACES_MAX ? "..." : et_strbuf_text(&whole));
+                             *found > FOUND_MAX ? "..." : et_strbuf_text(&whole));
         out->failed |= whole.failed;
         et_strbuf_release(&whole);
     }
@@ -126,15 +126,15 @@ static void append_places(et_strbuf *out, int *found, const et_fields *table, co
 static void append_elsewhere(et_strbuf *out, const char *lead, const et_fields *root,
                              const char *name)
 {
-    et_strbuf places = ET_STRBUF_INIT;
+    et_strbuf found_at = ET_STRBUF_INIT;
     int found = 0;
     for (int only = 0; only < 2 && !found; only++)
-        for (int depth = 0; depth < DEPTH_MAX && found <= PLACES_MAX; depth++)
-            append_places(&places, &found, root, name, "", depth, only);
+        for (int depth = 0; depth < DEPTH_MAX && found <= FOUND_MAX; depth++)
+            append_found(&found_at, &found, root, name, "", depth, only);
     if (found)
-        et_strbuf_printf(out, "%s%s", lead, et_strbuf_text(&places));
-    out->failed |= places.failed;
-    et_strbuf_release(&places);
+        et_strbuf_printf(out, "%s%s", lead, et_strbuf_text(&found_at));
+    out->failed |= found_at.failed;
+    et_strbuf_release(&found_at);
 }
 
 /* Names of all rows at most depth groups down; those beyond NAMES_ALL are not proposed. */
@@ -182,20 +182,20 @@ static void own_names(const char *names[NAMES_MAX + 1], const et_fields *table)
 /* path: of the dict that key was looked for in, "" at the top. The message lists what there
  * is as far as it fits, and the nearest name in any case: the misspelt one may be the
  * fortieth. */
-static int unknown(const struct place *place, const et_fields *table, const char *path,
+static int unknown(const struct reading *reading, const et_fields *table, const char *path,
                    const char *key, int line)
 {
     const char *names[NAMES_MAX + 1];
     own_names(names, table);
-    const char *whole = join(place->arena, path, key);
-    const char *where = whole ? locate(place, whole, line) : NULL;
+    const char *whole = join(reading->arena, path, key);
+    const char *where = whole ? locate(reading, whole, line) : NULL;
     et_strbuf list = ET_STRBUF_INIT, hint = ET_STRBUF_INIT;
     append_names(&list, names);
-    append_hint(&hint, place->root, names, key);
+    append_hint(&hint, reading->root, names, key);
     int status =
         !where || list.failed || hint.failed
-            ? no_memory(place)
-            : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)", where,
+            ? no_memory(reading)
+            : et_fail(reading->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)", where,
                       et_strbuf_text(&hint), *path ? path : table->name, et_strbuf_text(&list));
     et_strbuf_release(&list);
     et_strbuf_release(&hint);
@@ -204,76 +204,76 @@ static int unknown(const struct place *place, const et_fields *table, const char
 
 /* The dict below extra that path names, up to its last part, which becomes *key; made where it is
  * not there. NULL: no memory. */
-static et_value *extra_group(const struct place *place, const char *path, const char **key)
+static et_value *extra_group(const struct reading *reading, const char *path, const char **key)
 {
-    et_value *dict = place->extra;
+    et_value *dict = reading->extra;
     for (const char *dot; dict && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
-        const char *part = et_arena_printf(place->arena, "%.*s", (int)(dot - path), path);
+        const char *part = et_arena_printf(reading->arena, "%.*s", (int)(dot - path), path);
         et_value *below = part ? et_value_get(dict, part) : NULL;
         if (!below || below->kind != ET_VALUE_DICT)
             below = part ? et_value_set_dict(dict, part) : NULL;
         dict = below;
     }
-    *key = et_arena_strdup(place->arena, path);
+    *key = et_arena_strdup(reading->arena, path);
     return *key ? dict : NULL;
 }
 
 /* Keeps a setting that the table does not know, group by group. */
-static int keep_extra(const struct place *place, const char *path, const et_value *value)
+static int keep_extra(const struct reading *reading, const char *path, const et_value *value)
 {
     const char *key;
-    et_value *group = extra_group(place, path, &key);
+    et_value *group = extra_group(reading, path, &key);
     et_value *over = group ? et_value_dict(group->arena) : NULL;
-    const char *where = locate(place, path, value->line);
+    const char *where = locate(reading, path, value->line);
     if (!over || !where || !et_value_append_copy(over, key, value))
-        return no_memory(place);
+        return no_memory(reading);
     et_log(ET_LOG_WARNING, "%s: no such setting; Etude keeps the line and ignores it", where);
-    return et_value_merge(group, over, place->error);
+    return et_value_merge(group, over, reading->error);
 }
 
 /* A number or list where a group of settings should stand, such as "trainer: 5". */
-static int not_a_group(const struct place *place, const et_fields *table, const char *path,
+static int not_a_group(const struct reading *reading, const et_fields *table, const char *path,
                        const et_value *value)
 {
-    const char *where = locate(place, *path ? path : table->name, value->line);
+    const char *where = locate(reading, *path ? path : table->name, value->line);
     const char *names[NAMES_MAX + 1];
     et_strbuf list = ET_STRBUF_INIT;
     own_names(names, table);
     append_names(&list, names);
     int status =
         !where || list.failed
-            ? no_memory(place)
-            : et_fail(place->error, ET_ECONFIG,
+            ? no_memory(reading)
+            : et_fail(reading->error, ET_ECONFIG,
                       "%s: a group of settings, not %s; name one setting of the group (%s)", where,
                       et_value_kind_name(value->kind), et_strbuf_text(&list));
     et_strbuf_release(&list);
     return status;
 }
 
-static int read_dict(const struct place *place, const et_fields *table, void *options,
+static int read_dict(const struct reading *reading, const et_fields *table, void *options,
                      const et_value *dict, const char *path);
-static int set(const struct place *place, const et_fields *table, void *options, const char *path,
-               const et_value *value);
+static int set(const struct reading *reading, const et_fields *table, void *options,
+               const char *path, const et_value *value);
 
 /* Groups one by one, each from its defaults. The member is set last, when all are good. */
-static int read_list(const struct place *place, const et_field *field, et_structs *member,
+static int read_list(const struct reading *reading, const et_field *field, et_structs *member,
                      const et_value *value, const char *path)
 {
     bool list = value->kind == ET_VALUE_LIST;
     size_t count = list ? value->count : value->kind != ET_VALUE_NULL;
     const et_value *item = list ? value->first : value;
-    char *items = count ? et_arena_array(place->arena, count, field->item_size) : NULL;
+    char *items = count ? et_arena_array(reading->arena, count, field->item_size) : NULL;
     if (count && !items)
-        return no_memory(place);
+        return no_memory(reading);
     for (size_t i = 0; i < count; i++, item = item->next) {
-        const char *whole = et_arena_printf(place->arena, "%s[%zu]", path, i);
+        const char *whole = et_arena_printf(reading->arena, "%s[%zu]", path, i);
         void *options = items + i * field->item_size;
         if (!whole)
-            return no_memory(place);
+            return no_memory(reading);
         if (item->kind != ET_VALUE_DICT)
-            return not_a_group(place, field->nested, whole, item);
+            return not_a_group(reading, field->nested, whole, item);
         et_fields_defaults(field->nested, options);
-        int status = read_dict(place, field->nested, options, item, whole);
+        int status = read_dict(reading, field->nested, options, item, whole);
         if (status)
             return status;
     }
@@ -292,16 +292,16 @@ static const et_field *presence(const et_fields *table)
 
 /* What is not written, "trainer:", is a group of which nothing is said; a null that is written may
  * have been meant to take it away. */
-static int read_null(const struct place *place, const et_field *field, void *member,
+static int read_null(const struct reading *reading, const et_field *field, void *member,
                      const et_value *value, const char *path)
 {
     if (field->nullable) {
         et_fields_defaults(field->nested, member);
         return ET_OK;
     }
-    const char *where = locate(place, path, value->line);
+    const char *where = locate(reading, path, value->line);
     if (!where)
-        return no_memory(place);
+        return no_memory(reading);
     if (value->text && *value->text)
         et_log(ET_LOG_WARNING,
                "%s: %s changes nothing in a group of settings; name the settings to change", where,
@@ -310,49 +310,50 @@ static int read_null(const struct place *place, const et_field *field, void *mem
 }
 
 /* A number in place of a group: the row of its table that stands for all of it. */
-static int read_number(const struct place *place, const et_field *group, void *options,
+static int read_number(const struct reading *reading, const et_field *group, void *options,
                        const et_value *value, const char *path)
 {
     const et_field *row = et_fields_find(group->nested, group->number, strlen(group->number));
-    const char *where = locate(place, path, value->line);
+    const char *where = locate(reading, path, value->line);
     et_assert(row);
-    return where ? et_field_read(row, options, value, place->arena, where, place->error)
-                 : no_memory(place);
+    return where ? et_field_read(row, options, value, reading->arena, where, reading->error)
+                 : no_memory(reading);
 }
 
 /* path: of the member itself, from the top. */
-static int read_member(const struct place *place, const et_field *field, void *options,
+static int read_member(const struct reading *reading, const et_field *field, void *options,
                        const et_value *value, const char *path)
 {
     if (field->kind == ET_FIELD_KIND_STRUCT && field->list && value->kind == ET_VALUE_LIST) {
         const et_field *row = et_fields_find(field->nested, field->list, strlen(field->list));
         et_assert(row && row->kind == ET_FIELD_KIND_STRUCTS);
-        return read_list(place, row, et_field_member(row, et_field_member(field, options)), value,
+        return read_list(reading, row, et_field_member(row, et_field_member(field, options)), value,
                          path);
     }
     if (field->kind == ET_FIELD_KIND_STRUCT && field->number &&
         (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT))
-        return read_number(place, field, et_field_member(field, options), value, path);
+        return read_number(reading, field, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCT && value->kind == ET_VALUE_NULL &&
         !presence(field->nested))
-        return read_null(place, field, et_field_member(field, options), value, path);
+        return read_null(reading, field, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCT)
-        return read_dict(place, field->nested, et_field_member(field, options), value, path);
+        return read_dict(reading, field->nested, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCTS)
-        return read_list(place, field, et_field_member(field, options), value, path);
-    const char *where = locate(place, path, value->line);
+        return read_list(reading, field, et_field_member(field, options), value, path);
+    const char *where = locate(reading, path, value->line);
     if (!where)
-        return no_memory(place);
+        return no_memory(reading);
     if (field->kind == ET_FIELD_KIND_ONLY)
-        return et_field_check_only(field, value, where, place->error);
-    if (place->said && !et_fields_say(place->said, where, path))
-        return no_memory(place);
-    return et_field_read(field, options, value, place->arena, where, place->error);
+        return et_field_check_only(field, value, where, reading->error);
+    if (reading->said && !et_fields_say(reading->said, where, path))
+        return no_memory(reading);
+    return et_field_read(field, options, value, reading->arena, where, reading->error);
 }
 
 /* Of a member with two names one dict may use one; a null sets nothing. */
-static int not_both_names(const struct place *place, const et_fields *table, const et_field *field,
-                          const et_value *dict, const et_value *value, const char *path)
+static int not_both_names(const struct reading *reading, const et_fields *table,
+                          const et_field *field, const et_value *dict, const et_value *value,
+                          const char *path)
 {
     if (field->kind != ET_FIELD_KIND_EPOCHS || value->kind == ET_VALUE_NULL)
         return ET_OK;
@@ -362,62 +363,62 @@ static int not_both_names(const struct place *place, const et_fields *table, con
             other = et_value_get(dict, row->name);
         if (!other || other->kind == ET_VALUE_NULL)
             continue;
-        const char *where = locate(place, path, value->line);
-        return where ? et_fail(place->error, ET_ECONFIG,
+        const char *where = locate(reading, path, value->line);
+        return where ? et_fail(reading->error, ET_ECONFIG,
                                "%s: %s is set as well; remove one of them", where, row->name)
-                     : no_memory(place);
+                     : no_memory(reading);
     }
     return ET_OK;
 }
 
 /* A value of the dict, whose keys are unique: the readers see to that, so no member is set twice by
  * one file. */
-static int read_named(const struct place *place, const et_fields *table, void *options,
+static int read_named(const struct reading *reading, const et_fields *table, void *options,
                       const et_value *dict, const et_value *value, const char *path)
 {
     const et_field *field = et_fields_find(table, value->key, strlen(value->key));
     if (!field && strchr(value->key, '[')) /* a[0].b: 1 */
-        return set(place, table, options, value->key, value);
-    if (!field && !place->extra)
-        return unknown(place, table, path, value->key, value->line);
+        return set(reading, table, options, value->key, value);
+    if (!field && !reading->extra)
+        return unknown(reading, table, path, value->key, value->line);
     /* Kept by the arena: text of a message, should this member be refused. */
-    const char *whole = join(place->arena, path, value->key);
+    const char *whole = join(reading->arena, path, value->key);
     if (!whole)
-        return no_memory(place);
+        return no_memory(reading);
     if (!field)
-        return keep_extra(place, whole, value);
-    int status = not_both_names(place, table, field, dict, value, whole);
-    return status ? status : read_member(place, field, options, value, whole);
+        return keep_extra(reading, whole, value);
+    int status = not_both_names(reading, table, field, dict, value, whole);
+    return status ? status : read_member(reading, field, options, value, whole);
 }
 
-static int said_twice(const struct place *place, const char *path, const et_value *value)
+static int said_twice(const struct reading *reading, const char *path, const et_value *value)
 {
-    const char *whole = join(place->arena, path, value->key);
-    const char *where = whole ? locate(place, whole, value->line) : NULL;
-    return where ? et_fail(place->error, ET_ECONFIG,
+    const char *whole = join(reading->arena, path, value->key);
+    const char *where = whole ? locate(reading, whole, value->line) : NULL;
+    return where ? et_fail(reading->error, ET_ECONFIG,
                            "%s: set twice, as a group and by a dotted name; remove one", where)
-                 : no_memory(place);
+                 : no_memory(reading);
 }
 
 /* As deep as the tables, not as the text. */
-static int read_dict(const struct place *place, const et_fields *table, void *options,
+static int read_dict(const struct reading *reading, const et_fields *table, void *options,
                      const et_value *dict, const char *path)
 {
     const et_field *there = presence(table);
     bool nothing = dict->kind == ET_VALUE_NULL; /* a name with nothing below it */
     if (!nothing && dict->kind != ET_VALUE_DICT)
-        return not_a_group(place, table, path, dict);
+        return not_a_group(reading, table, path, dict);
     const et_value *twice = NULL;
-    if (!nothing && !(dict = et_fields_undotted(dict, place->arena, &twice)))
-        return no_memory(place);
+    if (!nothing && !(dict = et_fields_undotted(dict, reading->arena, &twice)))
+        return no_memory(reading);
     if (twice)
-        return said_twice(place, path, twice);
+        return said_twice(reading, path, twice);
     if (there && (nothing || !et_value_get(dict, there->name)))
         *(bool *)et_field_member(there, options) = !nothing;
     int status = ET_OK;
     for (const et_value *value = nothing ? NULL : dict->first; value && !status;
          value = value->next)
-        status = read_named(place, table, options, dict, value, path);
+        status = read_named(reading, table, options, dict, value, path);
     return status;
 }
 
@@ -426,8 +427,8 @@ int et_fields_read_from(const et_fields_origin *from, const et_fields *table, vo
                         const et_value *dict, const char *path, et_error *error)
 {
     et_assert(table && options && dict && from->arena && from->name);
-    struct place place = { table, from->name, from->arena, from->extra, from->said, error };
-    return read_dict(&place, table, options, dict, path ? path : "");
+    struct reading reading = { table, from->name, from->arena, from->extra, from->said, error };
+    return read_dict(&reading, table, options, dict, path ? path : "");
 }
 
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
@@ -439,43 +440,43 @@ int et_fields_read(const et_fields *table, void *options, const et_value *dict, 
 
 /* The text may be a whole group in flow style ({a: 1, b: 2}), so this ends in the same reader
  * as a file. */
-static int parse_text(const struct place *place, et_value **value, const char *path,
+static int parse_text(const struct reading *reading, et_value **value, const char *path,
                       const char *text)
 {
-    const char *where = locate(place, path, 0);
+    const char *where = locate(reading, path, 0);
     if (!where)
-        return no_memory(place);
-    return et_yaml_parse_value(value, place->arena, text, where, place->error);
+        return no_memory(reading);
+    return et_yaml_parse_value(value, reading->arena, text, where, reading->error);
 }
 
-static int below_one(const struct place *place, const char *path, int line, const char *key)
+static int below_one(const struct reading *reading, const char *path, int line, const char *key)
 {
-    const char *where = locate(place, path, line);
-    return where ? et_fail(place->error, ET_ECONFIG,
+    const char *where = locate(reading, path, line);
+    return where ? et_fail(reading->error, ET_ECONFIG,
                            "%s: %s is a single setting, not a group; remove what follows it", where,
                            key)
-                 : no_memory(place);
+                 : no_memory(reading);
 }
 
 /* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
  * changes: other structs may share them. */
-static int enter_item(const struct place *place, const et_field *field, const char *index,
+static int enter_item(const struct reading *reading, const et_field *field, const char *index,
                       const char *path, int line, void **options)
 {
     et_structs *member = et_field_member(field, *options);
     char *end;
     const unsigned long item = strtoul(index + 1, &end, 10);
-    const char *where = locate(place, path, line);
+    const char *where = locate(reading, path, line);
     if (!where)
-        return no_memory(place);
+        return no_memory(reading);
     if (index[1] < '0' || index[1] > '9' || *end != ']' || (end[1] && end[1] != '.') ||
         item >= member->count)
-        return et_fail(place->error, ET_ECONFIG,
+        return et_fail(reading->error, ET_ECONFIG,
                        "%s: %s has %zu items, numbered from [0]; name one of these", where,
                        field->name, member->count);
-    char *items = et_arena_array(place->arena, member->count, field->item_size);
+    char *items = et_arena_array(reading->arena, member->count, field->item_size);
     if (!items)
-        return no_memory(place);
+        return no_memory(reading);
     memcpy(items, member->items, member->count * field->item_size);
     member->items = items;
     *options = items + item * field->item_size;
@@ -485,38 +486,38 @@ static int enter_item(const struct place *place, const et_field *field, const ch
 /* Walks down one part of the path at a time: table, options and rest move together, so that
  * rest is always to be found in table, whose struct is at options. above: the path so far,
  * for messages. */
-static int set(const struct place *place, const et_fields *table, void *options, const char *path,
-               const et_value *value)
+static int set(const struct reading *reading, const et_fields *table, void *options,
+               const char *path, const et_value *value)
 {
     const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
         size_t length = strcspn(rest, "."), name = strcspn(rest, ".[");
-        const char *key = et_arena_printf(place->arena, "%.*s", (int)name, rest);
+        const char *key = et_arena_printf(reading->arena, "%.*s", (int)name, rest);
         /* Without the point between them. */
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
-        const char *above = et_arena_printf(place->arena, "%.*s", (int)above_length, path);
+        const char *above = et_arena_printf(reading->arena, "%.*s", (int)above_length, path);
         if (!key || !above)
-            return no_memory(place);
+            return no_memory(reading);
         const et_field *field = et_fields_find(table, rest, name);
         if (!field)
-            return place->extra ? keep_extra(place, path, value)
-                                : unknown(place, table, above, key, value->line);
+            return reading->extra ? keep_extra(reading, path, value)
+                                  : unknown(reading, table, above, key, value->line);
         /* The last part of the path: the value is for this member, or for the whole group
          * that it is. */
         if (!rest[name])
-            return read_member(place, field, options, value, path);
+            return read_member(reading, field, options, value, path);
         const bool item = rest[name] == '[';
         /* The path goes on below something that is one value. */
         if (field->kind != (item ? ET_FIELD_KIND_STRUCTS : ET_FIELD_KIND_STRUCT))
-            return below_one(place, path, value->line, key);
+            return below_one(reading, path, value->line, key);
         int status =
-            item ? enter_item(place, field, rest + name, path, value->line, &options) : ET_OK;
+            item ? enter_item(reading, field, rest + name, path, value->line, &options) : ET_OK;
         if (status)
             return status;
         options = item ? options : et_field_member(field, options);
         table = field->nested;
         if (!rest[length])
-            return read_dict(place, table, options, value, path);
+            return read_dict(reading, table, options, value, path);
         rest += length + 1;
     }
 }
@@ -525,10 +526,10 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
                        const char *path, const et_value *value, const char *text, et_error *error)
 {
     et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
-    struct place place = { table, from->name, from->arena, from->extra, from->said, error };
+    struct reading reading = { table, from->name, from->arena, from->extra, from->said, error };
     et_value *parsed = NULL;
-    int status = text ? parse_text(&place, &parsed, path, text) : ET_OK;
-    return status ? status : set(&place, table, options, path, text ? parsed : value);
+    int status = text ? parse_text(&reading, &parsed, path, text) : ET_OK;
+    return status ? status : set(&reading, table, options, path, text ? parsed : value);
 }
 
 /* The row that selects stands before the groups, and so does its value in the echo. */

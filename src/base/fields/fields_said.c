@@ -153,7 +153,7 @@ bool et_fields_is_open(const et_fields *table, const void *options, const char *
 
 /* A file with a whole group, as of a run, says of what is off that it is off; beside a text that is
  * set, a run's file has defaults. */
-static bool is_told_off(const et_said_item *all, const et_said_item *item, const gate *found)
+static bool is_said_off(const et_said_item *all, const et_said_item *item, const gate *found)
 {
     const size_t above = found->above;
     if (found->row->kind == ET_FIELD_KIND_CHOICE && found->row->selects)
@@ -172,7 +172,7 @@ void et_fields_said_settle(et_fields_said *said, const et_fields *table, const v
     said->first = NULL;
     for (const et_said_item *item = all; item; item = item->next) {
         const gate found = find_gate(table, options, item->path);
-        if (found.row && !is_told_off(all, item, &found))
+        if (found.row && !is_said_off(all, item, &found))
             (void)push(said->arena, &said->first, item->where, item->path);
     }
 }

@@ -254,12 +254,12 @@ static const char *why_refused(const et_field *field, const char *text)
 
 /* Exactly as spelt: a choice is a name, and the nearest one is offered. A scalar of any kind is
  * compared by its text, since a choice may be called "none" or "8". */
-static int find_choice(const et_field *field, int *place, const char *text, const char *where,
+static int find_choice(const et_field *field, int *index, const char *text, const char *where,
                        et_error *error)
 {
     for (int i = 0; field->choices[i]; i++)
         if (strcmp(text, field->choices[i]) == 0) {
-            *place = i;
+            *index = i;
             return ET_OK;
         }
     /* All of them: a choice has a handful. What does not fit in memory is missing from the
@@ -292,11 +292,11 @@ static int read_text(const et_field *field, const char **out, const et_value *va
                      et_arena *arena, const char *where, et_error *error)
 {
     char number[SCALAR_MAX];
-    int place;
+    int index;
     if (is_container(value))
         return wrong_value(value, "text", where, error);
     const char *text = scalar_text(value, number);
-    if (field->choices && find_choice(field, &place, text, where, error))
+    if (field->choices && find_choice(field, &index, text, where, error))
         return ET_ECONFIG;
     /* A copy, since value may go before the options do. */
     const char *copy = et_arena_strdup(arena, text);
@@ -463,10 +463,10 @@ int et_field_read_word(const et_field *field, void *options, const char *word, c
 {
     et_value value = { .kind = ET_VALUE_STRING, .string = word, .text = word };
     et_error reason = ET_ERROR_INIT;
-    int place, status = ET_OK;
+    int index, status = ET_OK;
     if (field->kind == ET_FIELD_KIND_STRING) {
         if (field->choices)
-            status = find_choice(field, &place, word, where, &reason);
+            status = find_choice(field, &index, word, where, &reason);
         if (!status)
             *(const char **)et_field_member(field, options) = word;
     } else {

@@ -128,18 +128,18 @@ static int match_parts(const struct split *few, const struct split *many, size_t
     *covered = 0;
     for (size_t i = 0; i < few->count; i++) {
         int best = FAR;
-        size_t place = 0;
+        size_t index = 0;
         for (size_t j = 0; j < many->count; j++) {
             int cost = taken[j] ? FAR : part_cost(&few->parts[i], &many->parts[j]);
             if (cost < best) {
                 best = cost;
-                place = j;
+                index = j;
             }
         }
         if (best == FAR)
             return FAR;
-        taken[place] = true;
-        *covered += many->parts[place].length;
+        taken[index] = true;
+        *covered += many->parts[index].length;
         total += best;
     }
     return total + (int)(many->count - few->count);

@@ -123,7 +123,7 @@ static bool has_no_links(int reason)
     return reason == EPERM || reason == EOPNOTSUPP || reason == ENOSYS || reason == EMLINK;
 }
 
-static int place_at(aside *a, const char *from, const char *to, et_error *error)
+static int restore_at(aside *a, const char *from, const char *to, et_error *error)
 {
     int failed = a->links ? link(from, to) : rename(from, to);
     if (failed && a->links && has_no_links(errno))
@@ -136,10 +136,10 @@ static int place_at(aside *a, const char *from, const char *to, et_error *error)
     return ET_OK;
 }
 
-static int place(aside *a, const char *name, et_error *error)
+static int restore_name(aside *a, const char *name, et_error *error)
 {
     char *from = et_path_join(a->directory, name), *to = et_path_join(a->folder, name);
-    int status = from && to ? place_at(a, from, to, error)
+    int status = from && to ? restore_at(a, from, to, error)
                             : et_alloc_failed(error, strlen(a->directory), "a path");
     et_free(from);
     et_free(to);
@@ -175,7 +175,7 @@ static int set_aside(aside *a, et_error *error)
         return ET_OK;
     int status = choose_folder(a, error);
     for (size_t i = 0; i < a->count && !status; i++)
-        status = place(a, a->names[i], error);
+        status = restore_name(a, a->names[i], error);
     if (!status)
         status = et_directory_sync(a->folder, error);
     if (!status)
@@ -252,7 +252,7 @@ static int replace_by_part(const char *path, uint64_t length, et_error *error)
     return status;
 }
 
-int et_aside_cut(const char *path, uint64_t length, et_error *error)
+int et_aside_truncate(const char *path, uint64_t length, et_error *error)
 {
     struct stat info;
     if (stat(path, &info) || !S_ISREG(info.st_mode) || (uint64_t)info.st_size <= length)

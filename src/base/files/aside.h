@@ -24,6 +24,6 @@ int et_aside_move_path(const char *path, et_error *error);
 
 /* Cuts a regular file off at length bytes, when all of it has a second name; a shorter one stays as
  * it is. Nothing, or no regular file, there: nothing is done. */
-int et_aside_cut(const char *path, uint64_t length, et_error *error);
+int et_aside_truncate(const char *path, uint64_t length, et_error *error);
 
 #endif

@@ -204,7 +204,7 @@ static bool is_replaceable(const publication *p)
            is_empty(p->directory);
 }
 
-static int name_places(publication *p, et_error *error)
+static int name_positions(publication *p, et_error *error)
 {
     const char *base = et_path_base(p->directory);
     p->above = et_path_parent(p->directory);
@@ -217,7 +217,7 @@ static int name_places(publication *p, et_error *error)
 
 static int begin(publication *p, et_error *error)
 {
-    int status = name_places(p, error);
+    int status = name_positions(p, error);
     if (status)
         return status;
     const char *base = et_path_base(p->directory);

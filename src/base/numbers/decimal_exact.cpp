@@ -15,14 +15,14 @@ namespace
 // them.
 bool is_large(const char *at, const char *end)
 {
-    long long place = 0;
+    long long position = 0;
     bool behind = false, begun = false;
     for (; at < end && *at != 'e' && *at != 'E'; at++) {
         begun |= *at >= '1' && *at <= '9';
         if (*at == '.')
             behind = true;
         else if (begun != behind)
-            place += begun ? 1 : -1;
+            position += begun ? 1 : -1;
     }
     long long exponent = 0;
     if (at < end) {
@@ -32,7 +32,7 @@ bool is_large(const char *at, const char *end)
             return at[1] != '-'; // no text has as many digits as would make up for it
         exponent = at[1] == '-' ? -exponent : exponent;
     }
-    return place + exponent > 0;
+    return position + exponent > 0;
 }
 } // namespace
 

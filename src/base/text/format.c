@@ -44,10 +44,10 @@ static et_format scaled(double value, const char *const *suffixes, int count)
     }
     /* Below the first suffix a number may be a count, so it has no digits after the point
      * unless it is small. */
-    const int places = fabs(value) >= 99.95 || (i == 0 && value == rint(value)) ? 0
+    const int digits = fabs(value) >= 99.95 || (i == 0 && value == rint(value)) ? 0
                        : fabs(value) >= 9.995 || i > 0                          ? 1
                                                                                 : 2;
-    snprintf(out.text, sizeof out.text, "%s%s", et_format_fixed(value, places).text, suffixes[i]);
+    snprintf(out.text, sizeof out.text, "%s%s", et_format_fixed(value, digits).text, suffixes[i]);
     return out;
 }
 
@@ -103,9 +103,9 @@ et_format et_format_decimals(double value)
     return fabs(value) >= 9999.5 ? et_format_value(value) : et_format_fixed(value, 3);
 }
 
-et_format et_format_fixed(double value, int places)
+et_format et_format_fixed(double value, int digits)
 {
     et_format out = { .text = "" };
-    et_decimal_print(out.text, sizeof out.text, places, 1, value);
+    et_decimal_print(out.text, sizeof out.text, digits, 1, value);
     return out;
 }

@@ -31,7 +31,7 @@ et_format et_format_value(double value);
 et_format et_format_decimals(double value);
 
 /* With `places` digits after the point: 35.12. */
-et_format et_format_fixed(double value, int places);
+et_format et_format_fixed(double value, int digits);
 
 /* "812 B", "47 kB", "1.2 GB": decimal units. */
 et_format et_format_bytes(uint64_t bytes);

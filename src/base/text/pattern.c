@@ -35,7 +35,7 @@ struct et_patterns {
 /* Where PCRE2 stopped, in characters from 1: it counts bytes from 0, and up to the end. What
  * stands before a byte that is not UTF-8 is UTF-8, so each character has one byte that begins
  * it. */
-static void print_place(char *to, size_t size, const char *expression, size_t position)
+static void print_around(char *to, size_t size, const char *expression, size_t position)
 {
     size_t character = 1;
     for (size_t i = 0; i < position; i++)
@@ -56,13 +56,13 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
     if (!code) {
         /* PCRE2's own words for the fault, cut where they are long. */
         PCRE2_UCHAR text[128] = "unknown";
-        char place[40];
+        char around[40];
         if (fault == PCRE2_ERROR_HEAP_FAILED)
             return et_alloc_failed(error, strlen(expression), setting);
         pcre2_get_error_message(fault, text, sizeof text);
-        print_place(place, sizeof place, expression, position);
+        print_around(around, sizeof around, expression, position);
         return et_fail(error, ET_ECONFIG, "%s: '%s' is not a regular expression: %s %s", setting,
-                       expression, (const char *)text, place);
+                       expression, (const char *)text, around);
     }
     *out = code;
     return ET_OK;

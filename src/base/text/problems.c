@@ -18,7 +18,7 @@ void et_problems_add(et_problems *self, const char *format, ...)
     et_strbuf_vprintf(&self->text, format, arguments);
     va_end(arguments);
     if (before && (self->text.length > ROOM || self->shown < self->count - 1))
-        et_strbuf_cut(&self->text, before);
+        et_strbuf_truncate(&self->text, before);
     else
         self->shown++;
 }

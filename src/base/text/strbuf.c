@@ -168,7 +168,7 @@ void et_strbuf_reset(et_strbuf *buffer)
         buffer->data[0] = 0;
 }
 
-void et_strbuf_cut(et_strbuf *buffer, size_t length)
+void et_strbuf_truncate(et_strbuf *buffer, size_t length)
 {
     et_assert(buffer->failed || length <= buffer->length);
     if (buffer->failed || !buffer->data)

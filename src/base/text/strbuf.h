@@ -50,7 +50,7 @@ const char *et_strbuf_text(const et_strbuf *buffer);
 void et_strbuf_reset(et_strbuf *buffer);
 
 /* Cuts to length bytes, at most the present length; a failed buffer stays empty. */
-void et_strbuf_cut(et_strbuf *buffer, size_t length);
+void et_strbuf_truncate(et_strbuf *buffer, size_t length);
 
 /* Hands the text to the caller (free with et_free), NULL on failure; empties the buffer. */
 char *et_strbuf_detach(et_strbuf *buffer);

@@ -21,7 +21,7 @@ enum { MANY_THREADS = 64 };
 
 /* ---- fork ---- */
 
-static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+static pthread_once_t forks_counted = PTHREAD_ONCE_INIT;
 static _Thread_local bool forked; /* the thread that went through fork(), in the child */
 
 /* GNU's OpenMP still counts the parent's threads here, and would wait for them for ever. */
@@ -31,7 +31,7 @@ static void stay_alone(void)
     omp_set_num_threads(1);
 }
 
-static void watch_forks(void)
+static void count_forks(void)
 {
     /* Fails without memory alone: a child is then as OpenMP leaves it. */
     (void)!pthread_atfork(NULL, NULL, stay_alone);
@@ -98,12 +98,12 @@ int et_team_start(int threads, et_error *error)
 {
     et_assert(threads >= 1);
     threads = et_team_most(threads);
-    int status = et_thread_check_stack(error), told = 0;
+    int status = et_thread_check_stack(error), reported = 0;
     if (!status)
         status = check_threads(threads, error);
     if (status || threads == 1)
         return status;
-    pthread_once(&forks_watched, watch_forks);
+    pthread_once(&forks_counted, count_forks);
     et_error first = ET_ERROR_INIT;
 #pragma omp parallel num_threads(threads)
     {
@@ -111,7 +111,7 @@ int et_team_start(int threads, et_error *error)
         if (et_thread_check_stack(&own)) {
             int before;
 #pragma omp atomic capture
-            before = told++;
+            before = reported++;
             if (before == 0)
                 first = own;
         }

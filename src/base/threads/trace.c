@@ -99,7 +99,7 @@ struct et_trace {
     int64_t stop;  /* at its end */
     int64_t units; /* begun so far, recorded or not */
     int64_t recorded_units;
-    bool told; /* over was called */
+    bool reported; /* over was called */
 };
 
 /* Main's track: it counts units and opens and closes the window. */
@@ -137,9 +137,9 @@ static void count_unit(et_trace *trace)
     trace->recorded_units += state == OPEN;
     /* A window may have closed in take(), in the middle of a unit; the next unit's begin
      * tells. */
-    if (state != OVER || trace->told)
+    if (state != OVER || trace->reported)
         return;
-    trace->told = true;
+    trace->reported = true;
     if (trace->options.over)
         trace->options.over(trace->options.payload);
 }
@@ -150,9 +150,9 @@ static size_t take(recorder *self)
 {
     if (atomic_load_explicit(&self->trace->state, memory_order_acquire) != OPEN)
         return NOT_KEPT;
-    size_t place = atomic_load_explicit(&self->count, memory_order_relaxed);
-    if (place < self->room)
-        return place;
+    size_t index = atomic_load_explicit(&self->count, memory_order_relaxed);
+    if (index < self->room)
+        return index;
     atomic_fetch_add_explicit(&self->dropped, 1, memory_order_relaxed);
     if (leads(self))
         close_trace(self->trace);
@@ -167,14 +167,14 @@ static void recorder_begin(et_track *track, const et_activity *activity, int64_t
     et_assert(self->depth < ET_TRACE_DEPTH_MAX);
     if (leads(self) && !strcmp(activity->name, self->trace->options.unit))
         count_unit(self->trace);
-    size_t place = take(self);
-    if (place != NOT_KEPT) {
-        kept_span *span = &self->spans[place];
+    size_t index = take(self);
+    if (index != NOT_KEPT) {
+        kept_span *span = &self->spans[index];
         *span = (kept_span){ .activity = activity, .number = number, .depth = self->kept_depth++ };
         span->begin = et_clock_nanoseconds();
-        atomic_store_explicit(&self->count, place + 1, memory_order_release);
+        atomic_store_explicit(&self->count, index + 1, memory_order_release);
     }
-    self->open[self->depth++] = place;
+    self->open[self->depth++] = index;
 }
 
 /* The clock first: what this function does is no part of the span. */
@@ -183,12 +183,12 @@ static void recorder_end(et_track *track, et_cost cost)
     recorder *self = (recorder *)(void *)track;
     int64_t now = et_clock_nanoseconds();
     et_assert(self->depth > 0);
-    size_t place = self->open[--self->depth];
-    if (place == NOT_KEPT)
+    size_t index = self->open[--self->depth];
+    if (index == NOT_KEPT)
         return;
     self->kept_depth--;
-    self->spans[place].cost = cost;
-    atomic_store_explicit(&self->spans[place].end, now, memory_order_release);
+    self->spans[index].cost = cost;
+    atomic_store_explicit(&self->spans[index].end, now, memory_order_release);
 }
 
 static et_track *add(et_trace *trace, const char *name);
@@ -283,7 +283,7 @@ void et_trace_window(et_trace *trace, int64_t first, int64_t last)
 void et_trace_stop(et_trace *trace)
 {
     close_trace(trace);
-    trace->told = true;
+    trace->reported = true;
 }
 
 /* ---- reading ---- */

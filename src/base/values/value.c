@@ -397,9 +397,9 @@ int et_value_merge(et_value *base, const et_value *over, et_error *error)
             continue;
         }
         /* Emptied first, or the new children would join the old ones. */
-        et_value *place = set(base, child->key, ET_VALUE_NULL);
-        if (!place || !copy_into(place, child))
-            return et_alloc_failed(error, sizeof *place, "settings");
+        et_value *target = set(base, child->key, ET_VALUE_NULL);
+        if (!target || !copy_into(target, child))
+            return et_alloc_failed(error, sizeof *target, "settings");
     }
     return ET_OK;
 }

@@ -72,16 +72,16 @@ __attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *re
                                                          size_t column, const char *format, ...)
 {
     /* The caller's text first: et_fail takes one format, and this message has two. */
-    char place[48] = "", text[ET_ERROR_TEXT_MAX];
+    char position[48] = "", text[ET_ERROR_TEXT_MAX];
     if (!reader->word && column)
-        snprintf(place, sizeof place, ":%zu:%zu", line, column);
+        snprintf(position, sizeof position, ":%zu:%zu", line, column);
     else if (!reader->word)
-        snprintf(place, sizeof place, ":%zu", line);
+        snprintf(position, sizeof position, ":%zu", line);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, place, text);
+    return et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, position, text);
 }
 
 /* libyaml counts from 0, people from 1. */
@@ -150,7 +150,7 @@ static int copy_text(struct reader *reader, const char **out, const yaml_event_t
 
 /* Hangs a finished scalar or a new container where it belongs: under the innermost open
  * container, with the key that waits for it if that is a dict; or at the root. */
-static void place(struct reader *reader, et_value *value)
+static void position(struct reader *reader, et_value *value)
 {
     /* The first event of the document; there is no second without a second document. */
     if (reader->depth == 0) {
@@ -205,7 +205,7 @@ static int read_scalar(struct reader *reader, const yaml_event_t *event)
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !et_yaml_resolve(value, text))
         return fail_at(reader, line_of(event), 0,
                        "%s does not fit in 64 bits; quote it if it is text", text);
-    place(reader, value);
+    position(reader, value);
     return ET_OK;
 }
 
@@ -218,7 +218,7 @@ static int open_container(struct reader *reader, const yaml_event_t *event, et_v
     if (!value)
         return no_memory(reader);
     value->line = (int)line_of(event);
-    place(reader, value);
+    position(reader, value);
     et_assert(reader->depth >= 0 && reader->depth < DEPTH_MAX);
     reader->open[reader->depth++] = (struct level){ value, ET_MAP_INIT };
     return ET_OK;

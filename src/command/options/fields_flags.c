@@ -21,7 +21,7 @@ int et_fields_flags(const et_fields *table, void *options, const char *prefix, i
                      .offset = offsetof(struct whole, options),
                      .nested = table,
                      .indirect = true },
-          .way = ET_OPTION_WAY_FIELDS },
+          .form = ET_OPTION_FORM_FIELDS },
         ET_OPTION_ROW(struct whole, left, et_strings, STRINGS, PASSED, "", NULL, ""),
         ET_OPTION_END,
     };

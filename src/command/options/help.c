@@ -41,7 +41,7 @@ static void append_limits(et_strbuf *out, const et_option *row)
     et_field_range(field, &range);
     if (field->kind == ET_FIELD_KIND_CHOICE || field->kind == ET_FIELD_KIND_FLOAT ||
         (field->kind == ET_FIELD_KIND_STRING && field->default_string) ||
-        (field->kind == ET_FIELD_KIND_INT && row->way == ET_OPTION_WAY_VALUE))
+        (field->kind == ET_FIELD_KIND_INT && row->form == ET_OPTION_FORM_VALUE))
         et_field_default(field, &usual);
     const bool both = range.length && usual.length;
     if (range.length || usual.length)
@@ -77,7 +77,7 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
     et_strbuf text = ET_STRBUF_INIT;
     /* "    --model-dir DIR            where the run is kept" */
     int used = fprintf(to, "    --%s%s%s", et_option_typed(row).text,
-                       row->way == ET_OPTION_WAY_INDEXED ? ":N" : "", slot->value ? " " : "");
+                       row->form == ET_OPTION_FORM_INDEXED ? ":N" : "", slot->value ? " " : "");
     used = print_value(to, slot->value ? slot->value : "", used, width);
     /* Behind a long name the text has a line of its own. */
     fprintf(to, used > COLUMN - 1 ? "\n%*s" : "%*s", used > COLUMN - 1 ? COLUMN : COLUMN - used,

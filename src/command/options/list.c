@@ -42,12 +42,12 @@ const et_option et_option_processors[] = {
                  .help = "number of threads (default: OMP_NUM_THREADS, or all processors); results "
                          "do not depend on it" },
       .value = "N",
-      .way = ET_OPTION_WAY_THREADS },
+      .form = ET_OPTION_FORM_THREADS },
     { .field = ET_FIELD_ONLY("device", "cpu", NO_GPU), .value = "cpu" },
-    ET_OPTION_TOLD("gpu", NO_GPU),
-    ET_OPTION_TOLD("gpus", NO_GPU),
-    ET_OPTION_TOLD("num-gpus", NO_GPU),
-    ET_OPTION_TOLD("cuda", NO_GPU),
+    ET_OPTION_REFUSED("gpu", NO_GPU),
+    ET_OPTION_REFUSED("gpus", NO_GPU),
+    ET_OPTION_REFUSED("num-gpus", NO_GPU),
+    ET_OPTION_REFUSED("cuda", NO_GPU),
     ET_OPTION_END,
 };
 
@@ -108,7 +108,7 @@ static const char *value_of(const et_option *row, et_arena *arena)
     };
     const et_field_kind kind = row->field.kind;
     const char *const *choice = row->field.choices;
-    if (row->value || row->way == ET_OPTION_WAY_SETS || kind == ET_FIELD_KIND_BOOL)
+    if (row->value || row->form == ET_OPTION_FORM_SETS || kind == ET_FIELD_KIND_BOOL)
         return row->value;
     if (!choice)
         return kind < sizeof kinds / sizeof kinds[0] && !et_option_is_plain(row) ? kinds[kind]
@@ -132,7 +132,8 @@ static int weight(const et_option *row)
 static void allow(et_option_slot *slot, const et_option *row)
 {
     const bool list = row->value && strstr(row->value, ",...");
-    const bool files = row->way == ET_OPTION_WAY_FILES || (list && !strncmp(row->value, "FILE", 4));
+    const bool files =
+        row->form == ET_OPTION_FORM_FILES || (list && !strncmp(row->value, "FILE", 4));
     const int most = list && files ? WORDS_MOST : weight(row);
     slot->most = most > slot->most ? most : slot->most;
     slot->files |= files;
@@ -146,16 +147,16 @@ static void allow(et_option_slot *slot, const et_option *row)
 
 static bool has_member(const et_option *row)
 {
-    return row->way != ET_OPTION_WAY_THREADS && row->way != ET_OPTION_WAY_TOLD &&
-           row->way != ET_OPTION_WAY_SETS && row->field.kind != ET_FIELD_KIND_ONLY;
+    return row->form != ET_OPTION_FORM_THREADS && row->form != ET_OPTION_FORM_REFUSED &&
+           row->form != ET_OPTION_FORM_SETS && row->field.kind != ET_FIELD_KIND_ONLY;
 }
 
 static void reset(const et_option_slot *slot)
 {
-    switch (slot->row->way) {
-    case ET_OPTION_WAY_VALUE:
-    case ET_OPTION_WAY_FLAG:
-    case ET_OPTION_WAY_TIME:
+    switch (slot->row->form) {
+    case ET_OPTION_FORM_VALUE:
+    case ET_OPTION_FORM_FLAG:
+    case ET_OPTION_FORM_TIME:
         if (slot->row->field.kind != ET_FIELD_KIND_ONLY)
             et_field_reset(&slot->row->field, slot->base);
         break;
@@ -216,11 +217,11 @@ static int count_rows(const et_option *rows, const et_program *program)
     int count = 0;
     for (const et_option *row = rows; row && row->field.name; row++) {
         count++;
-        if (row->way == ET_OPTION_WAY_GROUP)
+        if (row->form == ET_OPTION_FORM_GROUP)
             count += count_rows(row->rows, program);
-        for (int i = 0; row->way == ET_OPTION_WAY_KINDS && i < program->count; i++)
+        for (int i = 0; row->form == ET_OPTION_FORM_KINDS && i < program->count; i++)
             count += count_rows(program->kinds[i]->options, program);
-        if (row->way == ET_OPTION_WAY_KINDS)
+        if (row->form == ET_OPTION_FORM_KINDS)
             count += count_rows(et_option_general, program);
     }
     return count;
@@ -248,9 +249,9 @@ static void add_rows(et_command_line *line, const et_option *rows, void *base)
 {
     for (const et_option *row = rows; row->field.name; row++) {
         void *member = (char *)base + row->field.offset;
-        if (row->way == ET_OPTION_WAY_GROUP)
+        if (row->form == ET_OPTION_FORM_GROUP)
             add_rows(line, row->rows, member);
-        else if (row->way == ET_OPTION_WAY_KINDS)
+        else if (row->form == ET_OPTION_FORM_KINDS)
             add_kinds(line, row, member);
         else
             add_row(line, row, base);

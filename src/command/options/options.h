@@ -84,7 +84,7 @@ extern const char *const et_option_precisions[];
 /* What computes: --threads, and --device cpu. No member. */
 #define ET_OPTION_PROCESSORS                                                                       \
     {                                                                                              \
-        .field = { .name = "", .kind = ET_FIELD_KIND_ONLY }, .way = ET_OPTION_WAY_GROUP,           \
+        .field = { .name = "", .kind = ET_FIELD_KIND_ONLY }, .form = ET_OPTION_FORM_GROUP,         \
         .rows = et_option_processors                                                               \
     }
 extern const et_option et_option_processors[];
@@ -132,7 +132,7 @@ int et_command_line_open(et_command_line *out, const et_usage *usage, void *opti
 int et_command_line_parse(et_command_line *line, et_error *error);
 
 /* The possible values of the last word of a line. The word may be unfinished. */
-typedef struct et_option_place {
+typedef struct et_option_position {
     const et_option_slot *slot;  /* the option of this value; NULL: none */
     bool more;                   /* it may also be a plain word */
     const char *text;            /* the value within the word: after "=", or the whole word */
@@ -140,10 +140,10 @@ typedef struct et_option_place {
     const et_option_slot *plain; /* the row that a plain word fills; NULL: none */
     int plain_nth;               /* number of the word in REST, from 0 */
     bool ended;                  /* it comes after "--": it is not an option */
-} et_option_place;
+} et_option_position;
 
 /* Parses the words before the last one and ignores mistakes. The call has at least one word. */
-void et_command_line_place(et_command_line *line, et_option_place *place);
+void et_command_line_position(et_command_line *line, et_option_position *position);
 
 /* NULL: no option has this name or alias. */
 et_option_slot *et_command_line_find(const et_command_line *line, const char *name, size_t length);
@@ -151,21 +151,21 @@ et_option_slot *et_command_line_find(const et_command_line *line, const char *na
 /* Whether a row is a word, not an option. */
 static inline bool et_option_is_plain(const et_option *row)
 {
-    return row->way == ET_OPTION_WAY_WORD || row->way == ET_OPTION_WAY_REST ||
-           row->way == ET_OPTION_WAY_PASSED;
+    return row->form == ET_OPTION_FORM_WORD || row->form == ET_OPTION_FORM_REST ||
+           row->form == ET_OPTION_FORM_PASSED;
 }
 
 /* Whether help shows it among the options. */
 static inline bool et_option_is_shown(const et_option *row)
 {
-    return !et_option_is_plain(row) && row->way != ET_OPTION_WAY_TOLD;
+    return !et_option_is_plain(row) && row->form != ET_OPTION_FORM_REFUSED;
 }
 
 /* Whether its member is et_option_words. */
 static inline bool et_option_takes_words(const et_option *row)
 {
-    return row->way == ET_OPTION_WAY_WORDS || row->way == ET_OPTION_WAY_FILES ||
-           (row->way == ET_OPTION_WAY_SETS && row->value);
+    return row->form == ET_OPTION_FORM_WORDS || row->form == ET_OPTION_FORM_FILES ||
+           (row->form == ET_OPTION_FORM_SETS && row->value);
 }
 
 /* Whether it refuses every value but "". */

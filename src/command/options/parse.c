@@ -224,21 +224,21 @@ static int store(const et_command_line *line, const et_option_slot *slot, const 
     const et_option *row = slot->row;
     if (!*word && row->field.kind != ET_FIELD_KIND_ONLY)
         return empty(slot, error);
-    switch (row->way) {
-    case ET_OPTION_WAY_FLAG:
+    switch (row->form) {
+    case ET_OPTION_FORM_FLAG:
         *(bool *)slot->member = true;
         return ET_OK;
-    case ET_OPTION_WAY_SETS:
+    case ET_OPTION_FORM_SETS:
         ((et_option_words *)slot->member)->times++;
         return ET_OK;
-    case ET_OPTION_WAY_TASK:
+    case ET_OPTION_FORM_TASK:
         ((et_option_task *)slot->member)->name = word;
         return ET_OK;
-    case ET_OPTION_WAY_THREADS:
+    case ET_OPTION_FORM_THREADS:
         return use_threads(line, row, word, where, error);
-    case ET_OPTION_WAY_TIME:
+    case ET_OPTION_FORM_TIME:
         return et_amount_time(slot->member, row->field.name, word, error);
-    case ET_OPTION_WAY_SIZE:
+    case ET_OPTION_FORM_SIZE:
         return et_amount_bytes(slot->member, row->field.name, word, error);
     default:
         return row->field.kind == ET_FIELD_KIND_STRINGS
@@ -329,7 +329,7 @@ static et_option_slot *find_off(const et_command_line *line, const char *word, s
     const size_t skipped = 2 + (word[2] == '-' || word[2] == '_');
     et_option_slot *slot = et_command_line_find(line, word + skipped, length - skipped);
     const bool is_switch = slot && slot->row->field.kind == ET_FIELD_KIND_BOOL &&
-                           slot->row->way == ET_OPTION_WAY_VALUE;
+                           slot->row->form == ET_OPTION_FORM_VALUE;
     return is_switch ? slot : NULL;
 }
 
@@ -344,8 +344,8 @@ static int check_taken(const et_command_line *line, const et_option *row, const 
                        size_t length, const char *value, et_error *error)
 {
     const bool flag =
-        row->way == ET_OPTION_WAY_FLAG || (row->way == ET_OPTION_WAY_SETS && !row->value);
-    if (row->way == ET_OPTION_WAY_TOLD)
+        row->form == ET_OPTION_FORM_FLAG || (row->form == ET_OPTION_FORM_SETS && !row->value);
+    if (row->form == ET_OPTION_FORM_REFUSED)
         return et_fail(error, ET_EUSAGE, "%s: no option --%s: %s", called(line), row->field.name,
                        row->field.help);
     if (row->job && !line->jobs)
@@ -396,7 +396,7 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
         status = next_value(r, slot, &text, error);
     if (status || is_left_out(row, name, length, text))
         return status;
-    if (row->way != ET_OPTION_WAY_INDEXED)
+    if (row->form != ET_OPTION_FORM_INDEXED)
         return store(r->line, slot, text, where, error);
     size_t at;
     status = read_index(&at, suffix, suffix_length, where, error);
@@ -408,7 +408,7 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
 static const et_option_slot *passed_row(const et_command_line *line)
 {
     for (int i = 0; i < line->count; i++)
-        if (line->slots[i].row->way == ET_OPTION_WAY_PASSED)
+        if (line->slots[i].row->form == ET_OPTION_FORM_PASSED)
             return &line->slots[i];
     return NULL;
 }
@@ -419,7 +419,7 @@ static const et_option_slot *find_fields(const et_command_line *line, const char
     for (int i = 0; i < line->count; i++) {
         const et_option *row = line->slots[i].row;
         const size_t length = strlen(row->field.name);
-        if (row->way == ET_OPTION_WAY_FIELDS && !strncmp(word, row->field.name, length) &&
+        if (row->form == ET_OPTION_FORM_FIELDS && !strncmp(word, row->field.name, length) &&
             (!length || word[length] == '.'))
             return &line->slots[i];
     }
@@ -485,7 +485,7 @@ static int read_option(reading *r, et_error *error)
     const char *colon = memchr(word, ':', whole);
     size_t length = colon ? (size_t)(colon - word) : whole;
     et_option_slot *slot = et_command_line_find(r->line, word, length);
-    if (colon && (!slot || slot->row->way != ET_OPTION_WAY_INDEXED))
+    if (colon && (!slot || slot->row->form != ET_OPTION_FORM_INDEXED))
         slot = et_command_line_find(r->line, word, length = whole);
     const et_option_slot *off = slot || equals ? NULL : find_off(r->line, word, length);
     const et_option_slot *fields = slot || off ? NULL : find_fields(r->line, word);
@@ -512,7 +512,7 @@ static bool has_one_dash(const char *word)
 static et_option_slot *first_word_row(const et_command_line *line)
 {
     for (int i = 0; i < line->count; i++)
-        if (line->slots[i].row->way == ET_OPTION_WAY_WORD)
+        if (line->slots[i].row->form == ET_OPTION_FORM_WORD)
             return &line->slots[i];
     return NULL;
 }
@@ -527,7 +527,7 @@ static et_option_slot *row_of_word(const et_command_line *line)
         if (!et_option_is_plain(slot->row))
             continue;
         last = slot;
-        if (slot->row->way != ET_OPTION_WAY_WORD || !*(const char **)slot->member)
+        if (slot->row->form != ET_OPTION_FORM_WORD || !*(const char **)slot->member)
             return slot;
     }
     return last;
@@ -550,10 +550,10 @@ static int read_plain(reading *r, const char *word, const et_option_slot *behind
         return et_fail(error, ET_EUSAGE,
                        "%s takes no argument, but found %s; options begin with --", called(line),
                        *word ? word : "\"\"");
-    if (!*word && slot->row->way != ET_OPTION_WAY_PASSED)
+    if (!*word && slot->row->form != ET_OPTION_FORM_PASSED)
         return et_fail(error, ET_EUSAGE, "%s: an argument is empty; give %s", called(line),
                        slot->row->field.name);
-    if (slot->row->way != ET_OPTION_WAY_WORD) {
+    if (slot->row->form != ET_OPTION_FORM_WORD) {
         r->rest_words++;
         return add(line, slot->member, word, error);
     }
@@ -574,7 +574,7 @@ static bool passes_help(const et_command_line *line)
     const et_option_slot *passed = passed_row(line);
     const et_option_slot *first = line->slots;
     return passed &&
-           (first->row->way == ET_OPTION_WAY_FIELDS || *(const char **)first->member != NULL);
+           (first->row->form == ET_OPTION_FORM_FIELDS || *(const char **)first->member != NULL);
 }
 
 /* A single - is a word; so is -1. */
@@ -611,7 +611,7 @@ static int move_word(reading *r, et_error *error)
     if (!first || !first->plain || *(const char **)first->member == first->plain)
         return ET_OK;
     const et_option_slot *next = row_of_word(r->line);
-    const bool taken = next->row->way == ET_OPTION_WAY_WORD && *(const char **)next->member;
+    const bool taken = next->row->form == ET_OPTION_FORM_WORD && *(const char **)next->member;
     if (next == first || taken)
         return two_words(r->line, first, *(const char **)first->member, first->plain,
                          r->plain_behind, error);
@@ -632,7 +632,7 @@ static int check_missing(const et_command_line *line, et_error *error)
 static const et_option_slot *task_row(const et_command_line *line)
 {
     for (int i = 0; i < line->count; i++)
-        if (line->slots[i].row->way == ET_OPTION_WAY_TASK)
+        if (line->slots[i].row->form == ET_OPTION_FORM_TASK)
             return &line->slots[i];
     return NULL;
 }
@@ -676,7 +676,7 @@ int et_command_line_parse(et_command_line *line, et_error *error)
 
 /* ---- a line that is not finished ---- */
 
-void et_command_line_place(et_command_line *line, et_option_place *artifact)
+void et_command_line_position(et_command_line *line, et_option_position *artifact)
 {
     const et_call *call = line->call;
     reading r = { .line = line, .argv = call->argv, .argc = call->argc - 1 };
@@ -689,13 +689,13 @@ void et_command_line_place(et_command_line *line, et_option_place *artifact)
         r.at += r.at == at; /* --help */
     }
     (void)move_word(&r, NULL);
-    *artifact = (et_option_place){ .text = word, .ended = r.ended };
+    *artifact = (et_option_position){ .text = word, .ended = r.ended };
     artifact->slot = r.waiting ? r.waiting : r.open;
     artifact->nth = r.open ? r.open_words : 0;
     artifact->more = !r.waiting;
     artifact->plain = row_of_word(line);
     artifact->plain_nth = r.rest_words;
-    if (artifact->plain && artifact->plain->row->way == ET_OPTION_WAY_WORD &&
+    if (artifact->plain && artifact->plain->row->form == ET_OPTION_FORM_WORD &&
         *(const char **)artifact->plain->member)
         artifact->plain = NULL;
     if (!r.waiting && !r.ended && equals && !strncmp(word, "--", 2)) {

@@ -37,27 +37,29 @@ static void add_options(et_offers *offers, const et_command_line *line, const ch
 }
 
 /* Whether the words are the line of another command, as of `launch`. words: from its name on. */
-static bool is_command_line(const et_option_place *place, const et_call *call, char *const *words)
+static bool is_command_line(const et_option_position *position, const et_call *call,
+                            char *const *words)
 {
-    return place->ended && place->plain_nth > 0 && place->plain &&
-           strstr(place->plain->row->field.name, "COMMAND") && strcmp(*words, call->command) != 0;
+    return position->ended && position->plain_nth > 0 && position->plain &&
+           strstr(position->plain->row->field.name, "COMMAND") &&
+           strcmp(*words, call->command) != 0;
 }
 
-static void add_place(et_offers *offers, const et_option_place *place, const char *word)
+static void add_position(et_offers *offers, const et_option_position *position, const char *word)
 {
     char before[4096];
-    snprintf(before, sizeof before, "%.*s", (int)(place->text - word), word);
-    if (place->slot && place->slot->row->field.kind == ET_FIELD_KIND_BOOL) {
-        et_offers_add(offers, before, place->text, "true", NULL);
-        et_offers_add(offers, before, place->text, "false", NULL);
-    } else if (place->slot) {
+    snprintf(before, sizeof before, "%.*s", (int)(position->text - word), word);
+    if (position->slot && position->slot->row->field.kind == ET_FIELD_KIND_BOOL) {
+        et_offers_add(offers, before, position->text, "true", NULL);
+        et_offers_add(offers, before, position->text, "false", NULL);
+    } else if (position->slot) {
         /* A run that is begun is a directory. */
-        const bool run = !strcmp(place->slot->row->field.name, "model-dir");
-        et_offers_add_value(offers, before, place->text, run ? "RUN" : place->slot->value,
-                            place->nth, false);
+        const bool run = !strcmp(position->slot->row->field.name, "model-dir");
+        et_offers_add_value(offers, before, position->text, run ? "RUN" : position->slot->value,
+                            position->nth, false);
     }
-    if (place->more && place->plain)
-        et_offers_add_value(offers, "", word, place->plain->row->field.name, place->plain_nth,
+    if (position->more && position->plain)
+        et_offers_add_value(offers, "", word, position->plain->row->field.name, position->plain_nth,
                             true);
 }
 
@@ -71,18 +73,18 @@ static void complete_usage(et_offers *offers, const et_command *row, const et_ca
 {
     const char *word = call->argv[call->argc - 1];
     et_command_line line;
-    et_option_place place;
+    et_option_position position;
     void *options = et_arena_alloc(arena, row->usage->size + 1);
     if (!options || et_command_line_open(&line, row->usage, options, call, arena, NULL))
         return;
-    et_command_line_place(&line, &place);
-    char **inner = call->argv + call->argc - 1 - place.plain_nth;
-    if (is_command_line(&place, call, inner))
-        complete(offers, place.plain_nth + 1, inner);
-    else if (!place.ended && *word == '-' && (!place.slot || place.more))
+    et_command_line_position(&line, &position);
+    char **inner = call->argv + call->argc - 1 - position.plain_nth;
+    if (is_command_line(&position, call, inner))
+        complete(offers, position.plain_nth + 1, inner);
+    else if (!position.ended && *word == '-' && (!position.slot || position.more))
         add_options(offers, &line, word);
     else
-        add_place(offers, &place, word);
+        add_position(offers, &position, word);
 }
 
 /* call: argv ends with the word that is completed. */

@@ -115,12 +115,13 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
     return a;
 }
 
-double et_axis_place(const et_axis *a, double value)
+double et_axis_position(const et_axis *a, double value)
 {
-    double place = a->log ? (value > 0 ? (log(value) - log(a->low)) / (log(a->high) - log(a->low))
-                                       : (double)NAN)
-                          : (value - a->low) / (a->high - a->low);
-    return place >= -1e-9 && place <= 1 + 1e-9 ? fmin(1, fmax(0, place)) : (double)NAN;
+    double position =
+        a->log
+            ? (value > 0 ? (log(value) - log(a->low)) / (log(a->high) - log(a->low)) : (double)NAN)
+            : (value - a->low) / (a->high - a->low);
+    return position >= -1e-9 && position <= 1 + 1e-9 ? fmin(1, fmax(0, position)) : (double)NAN;
 }
 
 /* As many decimals as the step has. All labels of an axis are alike: most is its largest value. */

@@ -23,7 +23,7 @@ typedef struct et_axis {
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks);
 
 /* NaN: value has no place, or none within the axis. */
-double et_axis_place(const et_axis *axis, double value);
+double et_axis_position(const et_axis *axis, double value);
 
 et_format et_axis_label(const et_axis *axis, int tick);
 

@@ -94,7 +94,8 @@ static void smooth(double *y, size_t count, double w)
     }
 }
 
-static double place(const plot *p, const et_history *h, const et_history_point *point, double epoch)
+static double position_of(const plot *p, const et_history *h, const et_history_point *point,
+                          double epoch)
 {
     return p->by == BY_TIME    ? et_history_seconds(h, point->wall)
            : p->by == BY_EPOCH ? (double)point->step / epoch
@@ -133,7 +134,7 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
     et_assert(s->count > 0);
     double epoch = et_history_steps_per_epoch(h);
     for (size_t i = 0; i < s->count; i++) {
-        x[i] = place(p, h, &s->points[i], epoch);
+        x[i] = position_of(p, h, &s->points[i], epoch);
         y[i] = s->points[i].value;
     }
     smooth(y, s->count, p->smooth);

@@ -245,14 +245,14 @@ static const struct {
 enum { ORDERS = sizeof orders / sizeof orders[0] };
 
 /* A setting by its path, or by what is behind the last dot. differs: only one that does. */
-static bool find_setting(const table *t, const char *name, bool differs, size_t *place)
+static bool find_setting(const table *t, const char *name, bool differs, size_t *index)
 {
     const et_run_settings *s = &t->settings;
     for (int leaf = 0; leaf < 2; leaf++)
-        for (*place = 0; *place < s->count; ++*place) {
-            const char *dot = strrchr(s->names[*place], '.');
-            if (!strcmp(leaf && dot ? dot + 1 : s->names[*place], name) &&
-                (s->differs[*place] || !differs))
+        for (*index = 0; *index < s->count; ++*index) {
+            const char *dot = strrchr(s->names[*index], '.');
+            if (!strcmp(leaf && dot ? dot + 1 : s->names[*index], name) &&
+                (s->differs[*index] || !differs))
                 return true;
         }
     return false;
@@ -284,10 +284,10 @@ static bool take_metric(table *t, const char *name)
     return any;
 }
 
-static void take_setting(table *t, size_t place)
+static void take_setting(table *t, size_t index)
 {
     for (size_t i = 0; i < t->histories.count; i++)
-        t->rows[i].text = et_run_settings_value(&t->settings, place, t->rows[i].run);
+        t->rows[i].text = et_run_settings_value(&t->settings, index, t->rows[i].run);
 }
 
 static void take_best(table *t)
@@ -325,7 +325,7 @@ static int unknown_order(const table *t, et_error *error)
 /* A metric goes before a setting of its name that all runs have alike. */
 static int sort(table *t, et_error *error)
 {
-    size_t place;
+    size_t index;
     int (*compare)(const void *, const void *) = NULL;
     if (!t->sort)
         return ET_OK;
@@ -333,13 +333,13 @@ static int sort(table *t, et_error *error)
     for (size_t i = 0; i < ORDERS && !compare; i++)
         if (!strcmp(orders[i].name, t->sort))
             compare = orders[i].compare;
-    if (!compare && find_setting(t, t->sort, true, &place)) {
-        take_setting(t, place);
+    if (!compare && find_setting(t, t->sort, true, &index)) {
+        take_setting(t, index);
         compare = by_text;
     } else if (!compare && take_metric(t, t->sort)) {
         compare = by_key;
-    } else if (!compare && find_setting(t, t->sort, false, &place)) {
-        take_setting(t, place);
+    } else if (!compare && find_setting(t, t->sort, false, &index)) {
+        take_setting(t, index);
         compare = by_text;
     }
     if (!compare)

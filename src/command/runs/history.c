@@ -121,16 +121,16 @@ static int add_point(line *l, double value, et_error *error)
 {
     et_history *h = l->history;
     int64_t found;
-    size_t place = 0;
+    size_t position = 0;
     int status = ET_OK;
     if (et_map_get(&h->files->index, l->name, &found))
-        place = (size_t)found;
+        position = (size_t)found;
     else
-        status = add_series(&place, h, l->name, error);
+        status = add_series(&position, h, l->name, error);
     if (status)
         return status;
-    et_assert(place < h->count);
-    et_history_series *s = &h->series[place];
+    et_assert(position < h->count);
+    et_history_series *s = &h->series[position];
     et_history_point *grown =
         et_vector_grow(s->points, &s->capacity, s->count + 1, sizeof *grown, 16);
     if (!grown)
@@ -549,6 +549,6 @@ const char *et_history_root(const et_history *h)
 
 const et_history_series *et_history_find(const et_history *h, const char *name)
 {
-    int64_t place;
-    return et_map_get(&h->files->index, name, &place) ? &h->series[place] : NULL;
+    int64_t position;
+    return et_map_get(&h->files->index, name, &position) ? &h->series[position] : NULL;
 }

@@ -43,7 +43,7 @@ static const char *leaf_of(const char *name)
 
 /* What stands before the leaf, without "time"; behind what is the same there it says nothing new.
  */
-static void append_place(et_strbuf *out, const char *name, const char *leaf)
+static void append_origin(et_strbuf *out, const char *name, const char *leaf)
 {
     const char *between = " (";
     for (const char *at = name; at < leaf;) {
@@ -67,7 +67,7 @@ char *et_history_label(const et_history_series *series)
     const char *leaf = leaf_of(series->name);
     for (const char *at = leaf; *at; at++)
         et_strbuf_append_char(&out, *at == '_' ? ' ' : *at);
-    append_place(&out, series->name, leaf);
+    append_origin(&out, series->name, leaf);
     return et_strbuf_detach(&out);
 }
 
@@ -130,13 +130,13 @@ static int64_t setting_count(const et_history *h, const char *path)
 
 /* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", as it is, or with dots for what else
  * separates. */
-static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
+static const et_history_series *metric_beside(const et_history *h, const char *name, size_t lead)
 {
     char metric[ET_HISTORY_NAME_MAX + 1];
     static const char best[] = ET_LOGGED_OF_BEST;
-    snprintf(metric, sizeof metric, "%.*s%s", (int)place, name, name + place + sizeof best - 1);
+    snprintf(metric, sizeof metric, "%.*s%s", (int)lead, name, name + lead + sizeof best - 1);
     const et_history_series *found = et_history_find(h, metric);
-    for (char *c = metric + place; *c; c++)
+    for (char *c = metric + lead; *c; c++)
         *c = is_separator(*c) ? '.' : *c;
     return found ? found : et_history_find(h, metric);
 }
@@ -162,20 +162,20 @@ static bool is_later(const et_history_point *a, const et_history_point *b)
 static void take_best(et_history_best *out, const et_history *h, const et_history_series *steps)
 {
     static const char best[] = ET_LOGGED_OF_BEST;
-    size_t place = strlen(steps->name) - strlen(ET_LOGGED_BEST_STEP);
+    size_t lead = strlen(steps->name) - strlen(ET_LOGGED_BEST_STEP);
     const et_history_point *last = NULL;
     for (size_t i = 0; i < h->count; i++) {
         const et_history_series *s = &h->series[i];
-        if (s == steps || !s->count || strncmp(s->name, steps->name, place + sizeof best - 1) != 0)
+        if (s == steps || !s->count || strncmp(s->name, steps->name, lead + sizeof best - 1) != 0)
             continue;
         const et_history_point *value = &s->points[s->count - 1], *at = in_line_of(steps, value);
-        const et_history_series *metric = metric_beside(h, s->name, place);
+        const et_history_series *metric = metric_beside(h, s->name, lead);
         bool whole = at && metric && at->value >= 0 && at->value < 9e15;
         if (!whole || (last && !is_later(value, last)))
             continue;
         last = value;
         out->series = metric;
-        out->metric = metric->name + place;
+        out->metric = metric->name + lead;
         out->step = (int64_t)at->value;
         out->value = value->value;
     }

@@ -33,12 +33,12 @@ static void sane(const et_run_settings *s)
         et_assert(et_map_get(&s->index, s->names[i], &found) && (size_t)found == i);
 }
 
-static bool add_name(et_run_settings *s, size_t *place, const char *name)
+static bool add_name(et_run_settings *s, size_t *position, const char *name)
 {
     int64_t found;
-    *place = s->count;
+    *position = s->count;
     if (et_map_get(&s->index, name, &found)) {
-        *place = (size_t)found;
+        *position = (size_t)found;
         return true;
     }
     const char **names =
@@ -60,7 +60,7 @@ static bool add_values(et_run_settings *s, size_t run, const char *path, const e
 {
     bool fine = true;
     for (const et_value *v = dict->first; v && fine; v = v->next) {
-        size_t place;
+        size_t position;
         const char *name = et_arena_printf(&s->arena, "%s%s%s", path, *path ? "." : "", v->key);
         if (!name)
             return false;
@@ -69,9 +69,9 @@ static bool add_values(et_run_settings *s, size_t run, const char *path, const e
             continue;
         }
         const char *text = text_of(s, v);
-        fine = text && add_name(s, &place, name);
+        fine = text && add_name(s, &position, name);
         if (fine)
-            s->values[place * s->runs + run] = text;
+            s->values[position * s->runs + run] = text;
     }
     return fine;
 }

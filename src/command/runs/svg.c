@@ -105,12 +105,12 @@ static void append_line(picture *p, double x, double y, double to_x, double to_y
 static void append_axes(picture *p)
 {
     for (int i = 0; i < p->y.count; i++) {
-        double y = p->bottom - et_axis_place(&p->y, p->y.ticks[i]) * (p->bottom - p->top);
+        double y = p->bottom - et_axis_position(&p->y, p->y.ticks[i]) * (p->bottom - p->top);
         append_line(p, p->left, y, p->right, y);
         append_text(p, p->left - 6, y + 4, " text-anchor=\"end\"", et_axis_label(&p->y, i).text);
     }
     for (int i = 0; i < p->x.count; i++) {
-        double x = p->left + et_axis_place(&p->x, p->x.ticks[i]) * (p->right - p->left);
+        double x = p->left + et_axis_position(&p->x, p->x.ticks[i]) * (p->right - p->left);
         append_line(p, x, p->top, x, p->bottom);
         append_text(p, x, p->bottom + 16, " text-anchor=\"middle\"", et_axis_label(&p->x, i).text);
     }
@@ -176,7 +176,8 @@ static void take_point(picture *p, bool *open, column *c, double x, double y)
 
 static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
 {
-    return !isnan(et_axis_place(&p->x, curve->x[i])) && !isnan(et_axis_place(&p->y, curve->y[i]));
+    return !isnan(et_axis_position(&p->x, curve->x[i])) &&
+           !isnan(et_axis_position(&p->y, curve->y[i]));
 }
 
 /* Where points are few all stay where they are. */
@@ -190,7 +191,7 @@ static void append_path(picture *p, const et_chart_curve *curve)
             open = false;
             continue;
         }
-        double px = et_axis_place(&p->x, curve->x[i]), py = et_axis_place(&p->y, curve->y[i]);
+        double px = et_axis_position(&p->x, curve->x[i]), py = et_axis_position(&p->y, curve->y[i]);
         double x = p->left + px * (p->right - p->left), y = p->bottom - py * (p->bottom - p->top);
         /* A point alone is drawn as a line to where it begins, which round ends make a dot. */
         bool alone = !open && (i + 1 == curve->count || !is_drawn(p, curve, i + 1));
@@ -256,8 +257,8 @@ static void append_legend(picture *p)
     double wide = (p->right - p->left) / p->across, first = p->bottom + 32 + LINE;
     size_t lines = (p->shown + (size_t)p->across - 1) / (size_t)p->across;
     for (size_t i = 0; i < p->shown; i++) {
-        size_t line = i / (size_t)p->across, place = i % (size_t)p->across;
-        double x = p->left + wide * (double)place, y = first + LINE * (double)line;
+        size_t line = i / (size_t)p->across, cell = i % (size_t)p->across;
+        double x = p->left + wide * (double)cell, y = first + LINE * (double)line;
         const char *name = p->chart->curves[i].name;
         if (!name)
             continue;

@@ -86,7 +86,7 @@ static void draw_points(canvas *c, int number)
     const et_chart_curve *curve = &c->chart->curves[number];
     int before_x = -1, before_y = -1;
     for (size_t i = 0; i < curve->count; i++) {
-        double px = et_axis_place(&c->x, curve->x[i]), py = et_axis_place(&c->y, curve->y[i]);
+        double px = et_axis_position(&c->x, curve->x[i]), py = et_axis_position(&c->y, curve->y[i]);
         if (isnan(px) || isnan(py)) {
             before_x = -1;
             continue;
@@ -150,8 +150,8 @@ static void append_cell(canvas *c, const cell *at, int *color)
 static int tick_in(const et_axis *axis, int cells, int at, bool down)
 {
     for (int i = 0; i < axis->count; i++) {
-        double place = et_axis_place(axis, axis->ticks[i]);
-        if ((int)lround((down ? 1 - place : place) * (cells - 1)) == at)
+        double position = et_axis_position(axis, axis->ticks[i]);
+        if ((int)lround((down ? 1 - position : position) * (cells - 1)) == at)
             return i;
     }
     return -1;
@@ -163,7 +163,7 @@ static void cut_blanks(et_strbuf *out)
     while (length && out->data[length - 1] == ' ')
         length--;
     if (out->length > length)
-        et_strbuf_cut(out, length);
+        et_strbuf_truncate(out, length);
 }
 
 static void append_row(canvas *c, int row)
@@ -199,7 +199,7 @@ static void append_labels(canvas *c)
     for (int i = 0; i < c->x.count; i++) {
         et_format label = et_axis_label(&c->x, i);
         int length = (int)strlen(label.text);
-        int tick = (int)lround(et_axis_place(&c->x, c->x.ticks[i]) * (c->columns - 1));
+        int tick = (int)lround(et_axis_position(&c->x, c->x.ticks[i]) * (c->columns - 1));
         int begin = c->margin + 2 + tick - length / 2;
         begin = begin + length > edge ? edge - length : begin;
         if (begin < at + (at > 0))

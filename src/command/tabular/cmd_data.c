@@ -209,14 +209,14 @@ static int write_result(result *r, const et_analysis *analysis, const data_optio
 
 /* ---- the work ---- */
 
-typedef struct watch {
+typedef struct scan_progress {
     et_progress *progress;
     double start;
-} watch;
+} scan_progress;
 
 static void show(void *payload, uint64_t done, uint64_t all)
 {
-    const watch *w = payload;
+    const scan_progress *w = payload;
     double seconds = et_clock_monotonic() - w->start;
     et_progress_state state = { .what = "MB",
                                 .step = (int64_t)(done / 1000000),
@@ -270,7 +270,7 @@ static int analyze(const data_options *args, const et_strings *paths, et_analysi
                    et_error *error)
 {
     et_schema *schema = NULL;
-    watch w = { NULL, et_clock_monotonic() };
+    scan_progress w = { NULL, et_clock_monotonic() };
     et_progress_options bar = ET_PROGRESS_OPTIONS_INIT;
     et_analyze_options how = args->options;
     bar.fd = args->quiet ? -1 : STDERR_FILENO;

@@ -24,10 +24,10 @@ typedef struct predictions {
     et_prediction_lines json, csv;
     int64_t items_max; /* of a request */
     /* of a batch that is computed together */
-    struct place {
+    struct origin {
         et_service_request *request;
         int64_t row;
-    } * place; /* [batch_size of the predictor] */
+    } * origin; /* [batch_size of the predictor] */
     int64_t count;
     et_strbuf line;
     et_unseen request; /* of the one whose rows are put */
@@ -66,7 +66,7 @@ static void close_service(et_service *self)
     et_unseen_release(&all->request);
     et_unseen_release(&all->unseen);
     pthread_mutex_destroy(&all->lock);
-    et_free(all->place);
+    et_free(all->origin);
     et_free(all);
 }
 
@@ -92,10 +92,10 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!status)
         status = et_prediction_lines_open(&all->csv, all->predictor, true, false, false, error);
     if (!status) {
-        size_t places = (size_t)all->predictor->batch_size;
-        all->place = et_alloc_zero(places, sizeof *all->place);
-        if (!all->place)
-            status = et_alloc_failed(error, places * sizeof *all->place, "a service");
+        size_t origins = (size_t)all->predictor->batch_size;
+        all->origin = et_alloc_zero(origins, sizeof *all->origin);
+        if (!all->origin)
+            status = et_alloc_failed(error, origins * sizeof *all->origin, "a service");
     }
     const et_table_model *model = status ? NULL : all->predictor->model;
     if (!status)
@@ -415,16 +415,16 @@ static void name_row(const asked *what, int64_t row, char *where)
 }
 
 /* A line of JSON ends with a line end, which in a list is a comma's place. */
-static void answer_row(predictions *all, struct place *place, int64_t at)
+static void answer_row(predictions *all, struct origin *origin, int64_t at)
 {
-    et_service_request *request = place->request;
+    et_service_request *request = origin->request;
     asked *what = request->payload;
     const char *name;
     const et_prediction_lines *lines = what->form == CSV ? &all->csv : &all->json;
     int field = et_encoder_key(encoder_of(all), 0, &name);
-    const et_cell *cells = cells_of(all, what, place->row);
+    const et_cell *cells = cells_of(all, what, origin->row);
     char where[WHERE];
-    name_row(what, place->row, where);
+    name_row(what, origin->row, where);
     request->status = et_predictor_check(all->predictor, at, where, &request->error);
     if (request->status)
         return;
@@ -447,11 +447,11 @@ static void run_batch(predictions *all)
     et_error error = ET_ERROR_INIT;
     int status = all->count ? et_predictor_run(all->predictor, all->count, &error) : ET_OK;
     for (int64_t i = 0; i < all->count; i++) {
-        et_service_request *request = all->place[i].request;
+        et_service_request *request = all->origin[i].request;
         if (request->status)
             continue;
         if (!status) {
-            answer_row(all, &all->place[i], i);
+            answer_row(all, &all->origin[i], i);
             continue;
         }
         request->status = status;
@@ -476,7 +476,7 @@ static void put_rows(predictions *all, et_service_request *request)
             return;
         }
         et_unseen_add(&all->request, cells_of(all, what, row), NULL, row + 1);
-        all->place[all->count++] = (struct place){ request, row };
+        all->origin[all->count++] = (struct origin){ request, row };
         if (all->count == all->predictor->batch_size)
             run_batch(all);
     }

@@ -123,8 +123,8 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
     if (!args->quiet)
         et_evaluation_listen(&evaluation);
     if (!status)
-        status =
-            et_session_tell_place(args->model_dir, et_evaluation_open(&evaluation, error), error);
+        status = et_session_tell_directory(args->model_dir, et_evaluation_open(&evaluation, error),
+                                           error);
     if (!status)
         status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
                                   : et_evaluation_load_best(&evaluation, error);

@@ -1,9 +1,9 @@
-/* etude train: chooses the mode. training.c has the modes that train, watching.c those that follow
+/* etude train: chooses the mode. training.c has the modes that train, following.c those that follow
  * a run, finetuning.c the mode that does both. */
 #include "command/command.h"
 #include "command/training/finetuning.h"
+#include "command/training/following.h"
 #include "command/training/processes/roles.h"
-#include "command/training/watching.h"
 
 int et_cmd_train(const et_call *call, et_error *error)
 {
@@ -14,7 +14,7 @@ int et_cmd_train(const et_call *call, et_error *error)
     switch (args->mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:
-        return et_watch_run(call, args, error);
+        return et_follow_run(call, args, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
         return et_finetune(call, args, error);
     default:

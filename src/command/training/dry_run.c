@@ -17,7 +17,7 @@
 #include "command/training/scratch.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/step/spread.h"
+#include "train/step/broadcast.h"
 
 #define FILE_MOST ((size_t)1 << 30)
 
@@ -64,7 +64,7 @@ static bool is_first(const et_dry_run *dry)
 int et_dry_run_open(et_dry_run *dry, et_error *error)
 {
     int status = is_first(dry) ? make_directory(dry, error) : ET_OK;
-    status = et_text_spread(&dry->directory, dry->comm, status, error);
+    status = et_text_broadcast(&dry->directory, dry->comm, status, error);
     if (!status && !et_file_exists(dry->directory))
         status = et_fail(error, ET_ENOTFOUND,
                          "--dry-run: this rank cannot see %s, which rank 0 made; set TMPDIR to a "

@@ -29,7 +29,7 @@
 #include "command/training/processes/ranks.h"
 #include "command/training/training.h"
 #include "formats/events/log_names.h"
-#include "train/run/lookout.h"
+#include "train/run/checkpoint_wait.h"
 #include "train/run/run_names.h"
 
 #define PREFIX "finetune-"
@@ -122,7 +122,7 @@ static int look_whether_last(finetuning *f, bool *last, et_error *error)
         f->last = last_step(f);
     }
     *last = f->last && f->readings.last >= f->last;
-    return et_lookout_decide(f->comm, ET_OK, last, error);
+    return et_checkpoint_wait_decide(f->comm, ET_OK, last, error);
 }
 
 /* Waits a little; *over: for too long, and nothing says that more is to come. */
@@ -130,13 +130,13 @@ static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
     double timeout = f->experiment.trainer.continuous_eval_timeout;
     *over = et_clock_monotonic() - f->since >= timeout;
-    int status = et_lookout_decide(f->comm, ET_OK, over, error);
+    int status = et_checkpoint_wait_decide(f->comm, ET_OK, over, error);
     if (status || !*over) {
         et_clock_sleep(status ? 0 : LOOK_EVERY);
         return status;
     }
     bool known = last_step(f) || f->readings.last < 0;
-    status = et_lookout_decide(f->comm, ET_OK, &known, error);
+    status = et_checkpoint_wait_decide(f->comm, ET_OK, &known, error);
     if (status || !known)
         return status;
     return et_fail(error, ET_ENOTFOUND,
@@ -153,7 +153,7 @@ static int wait_for_first(const finetuning *f, et_error *error)
     int64_t step = -1;
     int status = ET_OK;
     for (bool over = false; !status && !path && !over;) {
-        status = et_lookout_next(f->comm, &path, &step, f->from, -1, false, error);
+        status = et_checkpoint_wait_next(f->comm, &path, &step, f->from, -1, false, error);
         if (!status && !path)
             status = wait_more(f, &over, error);
     }
@@ -287,7 +287,7 @@ static bool was_removed(const finetuning *f, const char *path)
 {
     bool gone = !et_file_exists(path);
     et_comm_resume(f->comm);
-    return !et_lookout_decide(f->comm, ET_OK, &gone, NULL) && gone;
+    return !et_checkpoint_wait_decide(f->comm, ET_OK, &gone, NULL) && gone;
 }
 
 /* One that the other run has removed before it was read is passed over. */
@@ -338,7 +338,7 @@ static int64_t find_interrupted(const finetuning *f)
 static int go_on(finetuning *f, et_error *error)
 {
     int64_t step = is_first(f) ? find_interrupted(f) : -1;
-    int agreed = et_lookout_number(f->comm, ET_OK, &step, error);
+    int agreed = et_checkpoint_wait_number(f->comm, ET_OK, &step, error);
     if (agreed)
         return agreed;
     char *path = step < 0 ? NULL : et_checkpoint_path(f->from, step);
@@ -360,7 +360,7 @@ static int finetune_all(finetuning *f, et_error *error)
         status = look_whether_last(f, &over, error);
         if (status || over)
             break;
-        status = et_lookout_next(f->comm, &path, &step, f->from, step, false, error);
+        status = et_checkpoint_wait_next(f->comm, &path, &step, f->from, step, false, error);
         if (!status)
             status = path ? finetune(f, step, path, error) : wait_more(f, &over, error);
         et_free(path);
@@ -397,7 +397,7 @@ static int begin(finetuning *f, et_error *error)
 {
     et_train_resolve_precision(&f->experiment);
     int status = is_first(f) ? open_directory(f, error) : ET_OK;
-    return et_lookout_number(f->comm, status, &f->readings.last, error);
+    return et_checkpoint_wait_number(f->comm, status, &f->readings.last, error);
 }
 
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)

@@ -9,9 +9,9 @@
 
 int et_scratch_open(char **directory, const char *name, et_error *error)
 {
-    const char *place = getenv("TMPDIR");
+    const char *base = getenv("TMPDIR");
     et_strbuf path = ET_STRBUF_INIT;
-    et_strbuf_printf(&path, "%s/%s.XXXXXX", place && *place ? place : "/tmp", name);
+    et_strbuf_printf(&path, "%s/%s.XXXXXX", base && *base ? base : "/tmp", name);
     *directory = et_strdup(et_strbuf_text(&path));
     et_strbuf_release(&path);
     if (!*directory)

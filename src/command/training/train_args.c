@@ -101,14 +101,15 @@ static const et_option options[] = {
     ET_OPTION_NONE("tf-data-service", "ADDRESS", "each run reads its own data"),
     ET_OPTION_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
     ET_OPTION_NONE("tflex-output-uri", "URI", "a run is kept only in --model-dir"),
-    ET_OPTION_TOLD("resume", "an existing run is resumed automatically; name its RUN"),
-    ET_OPTION_TOLD("overwrite",
-                   "a run is never overwritten; name another RUN, or remove the old one"),
-    ET_OPTION_TOLD("learning-rate", "use --lr RATE"),
-    ET_OPTION_TOLD("optimizer",
-                   "use --set trainer.optimizer_config.optimizer.type=NAME, such as adamw or sgd"),
-    ET_OPTION_TOLD("num-layers", "use --layers N"),
-    ET_OPTION_TOLD(
+    ET_OPTION_REFUSED("resume", "an existing run is resumed automatically; name its RUN"),
+    ET_OPTION_REFUSED("overwrite",
+                      "a run is never overwritten; name another RUN, or remove the old one"),
+    ET_OPTION_REFUSED("learning-rate", "use --lr RATE"),
+    ET_OPTION_REFUSED(
+        "optimizer",
+        "use --set trainer.optimizer_config.optimizer.type=NAME, such as adamw or sgd"),
+    ET_OPTION_REFUSED("num-layers", "use --layers N"),
+    ET_OPTION_REFUSED(
         "num-workers",
         "one thread reads data; use --threads N to set the number of threads that compute"),
     ET_OPTION_RUN(et_train_args, model_dir),
@@ -123,15 +124,15 @@ const et_usage et_usage_train = { options, sizeof(et_train_args),
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
-    const bool watches = args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL;
-    const bool trains = !watches && args->mode != ET_MODE_CONTINUOUS_TRAIN_AND_EVAL;
+    const bool follows = args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL;
+    const bool trains = !follows && args->mode != ET_MODE_CONTINUOUS_TRAIN_AND_EVAL;
     const char *option = args->init                        ? "--init"
                          : args->dry_run                   ? "--dry-run"
                          : args->distributed               ? "--distributed"
                          : args->keys                      ? "--keys"
-                         : watches && args->ends > 0       ? "--time-limit"
-                         : watches && args->memory         ? "--memory"
-                         : watches && args->accept_changes ? "--accept-changes"
+                         : follows && args->ends > 0       ? "--time-limit"
+                         : follows && args->memory         ? "--memory"
+                         : follows && args->accept_changes ? "--accept-changes"
                                                            : NULL;
     return trains || !option ? ET_OK
                              : et_fail(error, ET_EUSAGE, "%s cannot be used with --mode %s%s",

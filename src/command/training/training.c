@@ -152,7 +152,7 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
         et_model_dir_set_up(&t->directory, et_training_counter(t), first_steps(&t->plan));
     if (!status && first)
         begin_session(t, directory);
-    et_watch_signals(et_progress_eraser(t->progress), !first);
+    et_signals_catch(et_progress_eraser(t->progress), !first);
     return status;
 }
 
@@ -172,7 +172,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
 {
     const char *run = et_train_finds_run(args) ? args->model_dir : NULL;
     et_dry_run dry = { .kind = t->experiment.kind, .run = run, .comm = t->comm };
-    et_watch_stops();
+    et_signals_catch_stops();
     int status = claim_directory(t, args->model_dir, error);
     if (!status)
         status = et_dry_run_open(&dry, error);
@@ -231,7 +231,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     sane(t);
     if (args->dry_run)
         return try_out(t, args, error);
-    status = et_session_tell_place(args->model_dir, set_up(t, args, error), error);
+    status = et_session_tell_directory(args->model_dir, set_up(t, args, error), error);
     status = et_comm_agree(t->comm, status, NULL, error);
     if (!status) {
         et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,

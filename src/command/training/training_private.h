@@ -3,7 +3,7 @@
  *   training.c         settings, the directory, signals; from begin to end
  *   training_open.c    device, task, trainer, controller
  *   training_recipe.c  settings that follow from the data and the length of the run
- *   training_told.c    lines for people */
+ *   training_messages.c lines for people */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 
@@ -110,7 +110,7 @@ typedef struct et_training_end {
     bool improving; /* the last validation was the best, and not the first */
 } et_training_end;
 
-/* training_told.c: lines above the bar; longer ones are cut. Thirteen columns for what one is
+/* training_messages.c: lines above the bar; longer ones are cut. Thirteen columns for what one is
  * about. */
 void et_training_say(et_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -171,12 +171,12 @@ static void write_head(table *t, const et_value *validation)
 static void append_number(et_strbuf *line, int width, double value)
 {
     const double size = fabs(value);
-    const int places = size < 0.9999 ? 4 : size < 9.999 ? 3 : size < 99.99 ? 2 : 1;
+    const int digits = size < 0.9999 ? 4 : size < 9.999 ? 3 : size < 99.99 ? 2 : 1;
     const bool fits = size < 9999 && (size >= 0.001 || size == 0);
     if (fits)
-        append_cell(line, width - (4 - places), et_format_fixed(value, places).text);
+        append_cell(line, width - (4 - digits), et_format_fixed(value, digits).text);
     if (fits)
-        et_strbuf_append_blanks(line, 4 - places);
+        et_strbuf_append_blanks(line, 4 - digits);
     else
         append_cell(line, width, et_format_value(value).text);
 }

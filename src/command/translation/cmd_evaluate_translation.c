@@ -241,7 +241,7 @@ static int evaluate_files(evaluate_options *args, et_error *error)
     if (!status)
         status = et_lines_read_file(&sources, args->source, args->work.options.comm, error);
     if (!status && args->pairs)
-        status = et_lines_cut_pairs(&sources, &references, args->source, error);
+        status = et_lines_split_pairs(&sources, &references, args->source, error);
     if (!status && !args->pairs)
         status = et_lines_read_file(&references, args->reference, args->work.options.comm, error);
     if (!status)

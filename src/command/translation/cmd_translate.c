@@ -367,7 +367,7 @@ static int translate(translate_options *args, et_error *error)
         status = et_lines_read_file(&args->targets, args->score_targets, comm, error);
     /* A file is whole or not there: a signal ends the work, and takes back what was begun. */
     if (!status && args->work.output)
-        et_watch_signals_and_input();
+        et_signals_catch_with_input();
     if (!status)
         status = et_line_output_open(&output, args->work.output, comm, error);
     if (!status)

@@ -359,7 +359,7 @@ void et_lines_clear(et_lines *lines)
     lines->count = 0;
 }
 
-int et_lines_cut_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
+int et_lines_split_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
 {
     et_assert(!targets->count && !targets->items);
     targets->items = et_alloc_zero(lines->count ? lines->count : 1, sizeof *targets->items);

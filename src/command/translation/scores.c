@@ -17,12 +17,12 @@
 #include "tasks/translation/translation_options.h"
 
 /* Where a score goes: a line, or its value and signature. */
-typedef struct place {
+typedef struct target {
     int width;
     et_value *values, *signatures; /* NULL: lines */
-} place;
+} target;
 
-static void put(const place *to, const char *name, double score, const char *signature)
+static void put(const target *to, const char *name, double score, const char *signature)
 {
     et_value_set_float(to->values, name, score);
     et_value_set_string(to->signatures, name, signature);
@@ -31,7 +31,7 @@ static void put(const place *to, const char *name, double score, const char *sig
 /* A score of the lines, which goes with it. signature: NULL: the score's own. */
 static int print_score(et_score *score, const char *name, const char *signature,
                        const char *const *hypotheses, const char *const *references, size_t count,
-                       const place *to, et_error *error)
+                       const target *to, et_error *error)
 {
     et_assert(count > 0);
     et_score_result result;
@@ -51,7 +51,7 @@ static int print_score(et_score *score, const char *name, const char *signature,
 
 /* Model Garden's rules are fixed, and its score has no signature: it gets a name. */
 static int print_garden(const char *const *hypotheses, const char *const *references, size_t count,
-                        const place *to, et_error *error)
+                        const target *to, et_error *error)
 {
     et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
     et_score *score;
@@ -71,7 +71,7 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
     /* sacrebleu's defaults, on top of which the options come; of chrF2 only case is a choice. */
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
     et_chrf_options chrf = { .lowercase = options->lowercase };
-    place to = { .width = options->width };
+    target to = { .width = options->width };
     if (options->tokenize >= 0)
         bleu.tokens = (et_bleu_tokens)options->tokenize;
     bleu.lowercase = options->lowercase;

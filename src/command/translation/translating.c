@@ -49,7 +49,7 @@ static int open_profile(et_translating *work, bool bar, et_error *error)
     if (!profiling->path)
         return ET_OK;
     profiling->progress = bar || work->quiet ? work->progress : NULL;
-    et_watch_signals_and_input();
+    et_signals_catch_with_input();
     int status = et_profiling_open(profiling, et_translator_device(work->translator),
                                    ET_DECODER_STEP_SPAN, error);
     return status ? status : et_profiling_begin(profiling, 0, error);

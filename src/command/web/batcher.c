@@ -62,13 +62,13 @@ static void append(list *l, et_job *job)
 }
 
 /* The job that *place points to. */
-static et_job *unlink_at(list *l, et_job **place)
+static et_job *unlink_at(list *l, et_job **link)
 {
-    et_job *job = *place;
+    et_job *job = *link;
     et_assert(job);
-    *place = job->next;
-    if (!*place)
-        l->end = place;
+    *link = job->next;
+    if (!*link)
+        l->end = link;
     l->items -= job->request.items;
     return job;
 }
@@ -123,15 +123,15 @@ static void take_batch(et_batcher *b)
     const uint64_t group = b->queue.first->request.group;
     clear(&b->taken);
     b->count = 0;
-    for (et_job **place = &b->queue.first; *place;) {
-        const et_service_request *r = &(*place)->request;
+    for (et_job **link = &b->queue.first; *link;) {
+        const et_service_request *r = &(*link)->request;
         if (r->group != group || (b->count && b->taken.items + r->items > most)) {
-            place = &(*place)->next;
+            link = &(*link)->next;
             continue;
         }
-        if (!keep(b, *place))
+        if (!keep(b, *link))
             break;
-        append(&b->taken, unlink_at(&b->queue, place));
+        append(&b->taken, unlink_at(&b->queue, link));
     }
     b->counts.answering = b->taken.items;
 }
@@ -335,12 +335,12 @@ bool et_batcher_withdraw(et_batcher *b, et_job *job)
 {
     pthread_mutex_lock(&b->lock);
     sane(b);
-    et_job **place = &b->queue.first;
-    while (*place && *place != job)
-        place = &(*place)->next;
-    bool waits = *place != NULL;
+    et_job **link = &b->queue.first;
+    while (*link && *link != job)
+        link = &(*link)->next;
+    bool waits = *link != NULL;
     if (waits)
-        unlink_at(&b->queue, place);
+        unlink_at(&b->queue, link);
     else
         atomic_store(&job->ended, true);
     pthread_mutex_unlock(&b->lock);

@@ -28,7 +28,7 @@ typedef struct et_job {
     void *asker;
     char *body; /* owned: the request's text */
     double deadline;
-    struct et_job *later, **place;
+    struct et_job *later, **link;
 } et_job;
 
 typedef struct et_batcher_options {

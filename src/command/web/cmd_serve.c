@@ -124,8 +124,9 @@ static void tell_end(const et_serving *serving, int left, const char *items)
 static int run(et_serving *serving, const et_service_class *class, const et_web *web,
                et_error *error)
 {
-    et_watch_stops_of_server("stopping     answering accepted requests; Ctrl-C or SIGTERM again "
-                             "(after a second) quits at once");
+    et_signals_catch_stops_of_server(
+        "stopping     answering accepted requests; Ctrl-C or SIGTERM again "
+        "(after a second) quits at once");
     int status = et_web_tell(web, class->name, error);
     if (status)
         return status;

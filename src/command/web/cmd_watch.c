@@ -196,7 +196,7 @@ static int watch(const watch_options *args, const et_call *call, et_error *error
     if (!status)
         status = et_http_open(&http, &web.listener, &how, error);
     if (!status) {
-        et_watch_stops_of_server("");
+        et_signals_catch_stops_of_server("");
         status = tell(&web, board, error);
     }
     if (!status)

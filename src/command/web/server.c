@@ -81,7 +81,7 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 #define LOOK_INTERVAL 0.5
 
 typedef struct connection {
-    struct connection *next, **place; /* in the server's list */
+    struct connection *next, **link; /* in the server's list */
     int fd;
     double since;             /* when its time began */
     et_http_request *request; /* NULL: none has begun */
@@ -612,9 +612,9 @@ static void on_connection(void *payload, struct MHD_Connection *from, void **con
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (!c)
             return;
-        *c->place = c->next;
+        *c->link = c->next;
         if (c->next)
-            c->next->place = c->place;
+            c->next->link = c->link;
         http->connected--;
         et_free(c);
         *context = NULL;
@@ -627,9 +627,9 @@ static void on_connection(void *payload, struct MHD_Connection *from, void **con
     c->fd = mhd.get_connection_info(from, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     c->since = et_clock_monotonic();
     c->next = http->connections;
-    c->place = &http->connections;
+    c->link = &http->connections;
     if (c->next)
-        c->next->place = &c->next;
+        c->next->link = &c->next;
     http->connections = c;
     http->connected++;
     http->arrived++;

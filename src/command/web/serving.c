@@ -58,35 +58,35 @@ static void free_job(et_job *job)
 static void sane(const et_serving *s)
 {
     double before = -INFINITY;
-    et_job *const *place = &s->waiting;
+    et_job *const *link = &s->waiting;
     et_assert(s->http && s->batcher && s->class);
     et_assert(s->metrics.counts.items >= 0);
-    for (; *place; place = &(*place)->later) {
-        const et_job *job = *place;
-        et_assert(job->place == place);
+    for (; *link; link = &(*link)->later) {
+        const et_job *job = *link;
+        et_assert(job->link == link);
         et_assert(job->asker && !atomic_load(&job->ended));
         et_assert(job->deadline >= before);
         et_assert(job->request.items > 0);
         before = job->deadline;
     }
-    et_assert(s->end == place);
+    et_assert(s->end == link);
 }
 
 static void enlist(et_serving *s, et_job *job)
 {
     job->later = NULL;
-    job->place = s->end;
+    job->link = s->end;
     *s->end = job;
     s->end = &job->later;
 }
 
 static void strike_off(et_serving *s, et_job *job)
 {
-    *job->place = job->later;
+    *job->link = job->later;
     if (job->later)
-        job->later->place = job->place;
+        job->later->link = job->link;
     else
-        s->end = job->place;
+        s->end = job->link;
 }
 
 void et_service_answer(et_service_request *request, const char *bytes, size_t length)

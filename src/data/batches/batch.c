@@ -34,7 +34,7 @@ static size_t array_bytes(const et_layout *layout)
 int et_batch_new(et_batch **out, const et_layout *layout, et_error *error)
 {
     *out = NULL;
-    int status = et_layout_check_room(layout, error);
+    int status = et_layout_check_size(layout, error);
     if (status)
         return status;
     size_t head = head_bytes(layout), bytes = head + array_bytes(layout);

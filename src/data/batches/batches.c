@@ -134,13 +134,13 @@ static void make_keys(batches *self, int64_t count)
 static void sort_pool(batches *self, int64_t count)
 {
     const int32_t *key = self->size[0];
-    uint32_t places[SIZES + 1] = { 0 };
+    uint32_t first[SIZES + 1] = { 0 };
     for (int64_t i = 0; i < count; i++)
-        places[key[i] + 1]++;
+        first[key[i] + 1]++;
     for (int64_t size = 0; size < SIZES; size++)
-        places[size + 1] += places[size];
+        first[size + 1] += first[size];
     for (int64_t i = 0; i < count; i++)
-        self->sorted[places[key[i]]++] = (uint32_t)i;
+        self->sorted[first[key[i]]++] = (uint32_t)i;
 }
 
 /* Cuts the sorted pool into batches, each as long as it fits (greedy, from the front). A sample
@@ -402,10 +402,11 @@ static int check_sizes(batches *self, et_error *error)
             fits &= self->samples->largest[k] <= layout->capacity[k];
             if (fits || size_of(self, (uint32_t)i, k) <= layout->capacity[k])
                 continue;
-            char place[512];
-            self->samples->class->describe(self->samples, (uint32_t)i, k, place, sizeof place);
+            char sample_text[512];
+            self->samples->class->describe(self->samples, (uint32_t)i, k, sample_text,
+                                           sizeof sample_text);
             return et_fail(error, ET_ECONFIG, "%s: %s %ss do not fit %s = %s: raise this limit%s%s",
-                           place, et_format_count(size_of(self, (uint32_t)i, k)).text,
+                           sample_text, et_format_count(size_of(self, (uint32_t)i, k)).text,
                            layout->kind[k], o->setting ? o->setting : "the batch's capacity",
                            et_format_count(layout->capacity[k]).text, o->cure ? ", or " : "",
                            o->cure ? o->cure : "");

@@ -15,15 +15,15 @@
 #include "engine/tensor/layout.h"
 
 /* Where the parts of a layout lie in the one that is made of them. */
-typedef struct places {
+typedef struct offsets {
     et_layout layout;
     et_layout_field *field; /* [layout.fields], owned */
     int *at;                /* [parts][fields of the part]: which field, one part behind another */
     int *first;             /* [parts]: in at */
     int *kind;              /* [parts]: what kind 1 of the part is */
-} places;
+} offsets;
 
-static void release_places(places *p)
+static void release_offsets(offsets *p)
 {
     et_free(p->field);
     et_free(p->at);
@@ -33,16 +33,16 @@ static void release_places(places *p)
 
 static int no_room(int count, et_error *error)
 {
-    return et_alloc_failed(error, (size_t)count * sizeof(places), "a gathering of data");
+    return et_alloc_failed(error, (size_t)count * sizeof(offsets), "a gathering of data");
 }
 
 /* Which one a part's kind is. */
-static int kind_at(const places *p, int part, int kind)
+static int kind_at(const offsets *p, int part, int kind)
 {
     return kind ? p->kind[part] + kind - 1 : 0;
 }
 
-static int add_kinds(places *p, const et_layout *part, int i, et_error *error)
+static int add_kinds(offsets *p, const et_layout *part, int i, et_error *error)
 {
     et_layout *all = &p->layout;
     p->kind[i] = all->kinds;
@@ -57,7 +57,7 @@ static int add_kinds(places *p, const et_layout *part, int i, et_error *error)
 }
 
 /* row: as many as all parts have together. */
-static int add_fields(places *p, const et_layout *part, int i, et_layout_field *row,
+static int add_fields(offsets *p, const et_layout *part, int i, et_layout_field *row,
                       et_error *error)
 {
     et_layout *all = &p->layout;
@@ -80,8 +80,8 @@ static int add_fields(places *p, const et_layout *part, int i, et_layout_field *
     return ET_OK;
 }
 
-static int fill_places(places *p, const et_layout *const *part, int count, et_layout_field *row,
-                       et_error *error)
+static int fill_offsets(offsets *p, const et_layout *const *part, int count, et_layout_field *row,
+                        et_error *error)
 {
     int status = ET_OK;
     et_assert(count >= 1);
@@ -101,7 +101,7 @@ static int fill_places(places *p, const et_layout *const *part, int count, et_la
     return status;
 }
 
-static int make_places(places *p, const et_layout *const *part, int count, et_error *error)
+static int make_offsets(offsets *p, const et_layout *const *part, int count, et_error *error)
 {
     size_t fields = 0, parts = (size_t)count;
     p->first = et_alloc(parts, sizeof *p->first);
@@ -112,10 +112,10 @@ static int make_places(places *p, const et_layout *const *part, int count, et_er
     }
     p->at = p->first ? et_alloc(fields, sizeof *p->at) : NULL;
     et_layout_field *row = p->at ? et_alloc(fields, sizeof *row) : NULL;
-    int status = row && p->kind ? fill_places(p, part, count, row, error) : no_room(count, error);
+    int status = row && p->kind ? fill_offsets(p, part, count, row, error) : no_room(count, error);
     et_free(row);
     if (status)
-        release_places(p);
+        release_offsets(p);
     return status;
 }
 
@@ -132,7 +132,7 @@ typedef struct gather {
     et_samples samples;
     et_samples **parts; /* [count], owned */
     int count;
-    places places;
+    offsets offsets;
     void **data; /* [fields of the largest part]: a part's fields in a batch */
 } gather;
 
@@ -143,7 +143,7 @@ static void gather_sizes(const et_samples *samples, et_pick pick, int32_t *const
     for (int i = 0; i < self->count; i++) {
         const et_samples *part = self->parts[i];
         for (int k = 1; k < part->layout.kinds; k++)
-            at[k] = sizes[kind_at(&self->places, i, k)];
+            at[k] = sizes[kind_at(&self->offsets, i, k)];
         if (part->layout.kinds > 1)
             part->class->sizes(part, pick, at);
     }
@@ -152,7 +152,7 @@ static void gather_sizes(const et_samples *samples, et_pick pick, int32_t *const
 static int fill_part(gather *self, int i, et_pick pick, et_batch *batch, et_error *error)
 {
     et_samples *part = self->parts[i];
-    const places *p = &self->places;
+    const offsets *p = &self->offsets;
     et_layout layout = part->layout;
     for (int f = 0; f < layout.fields; f++)
         self->data[f] = batch->data[p->at[p->first[i] + f]];
@@ -186,15 +186,15 @@ static void gather_describe(const et_samples *samples, uint32_t which, int kind,
 {
     const gather *self = (const gather *)samples;
     int i = self->count - 1;
-    while (i > 0 && (kind == 0 || self->places.kind[i] > kind))
+    while (i > 0 && (kind == 0 || self->offsets.kind[i] > kind))
         i--;
     self->parts[i]->class->describe(self->parts[i], which,
-                                    kind ? kind - self->places.kind[i] + 1 : 0, text, size);
+                                    kind ? kind - self->offsets.kind[i] + 1 : 0, text, size);
 }
 
 static void release_gather(gather *self)
 {
-    release_places(&self->places);
+    release_offsets(&self->offsets);
     et_free(self->parts);
     et_free(self->data);
     et_free(self);
@@ -239,8 +239,8 @@ static void measure(gather *self)
     for (int i = 0; i < self->count; i++) {
         const et_samples *part = self->parts[i];
         for (int k = 1; k < part->layout.kinds; k++) {
-            s->total[kind_at(&self->places, i, k)] = part->total[k];
-            s->largest[kind_at(&self->places, i, k)] = part->largest[k];
+            s->total[kind_at(&self->offsets, i, k)] = part->total[k];
+            s->largest[kind_at(&self->offsets, i, k)] = part->largest[k];
         }
         uint64_t facts[] = { print, part->fingerprint };
         print = et_checksum(facts, sizeof facts);
@@ -265,15 +265,15 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
     self->data = et_alloc(fields, sizeof *self->data);
     status = self->parts && self->data ? ET_OK : no_room(count, error);
     if (!status)
-        status = make_places(&self->places, layout, count, error);
+        status = make_offsets(&self->offsets, layout, count, error);
     if (status) {
-        self->places = (places){ .field = NULL };
+        self->offsets = (offsets){ .field = NULL };
         release_gather(self);
         return status;
     }
     memcpy(self->parts, parts, (size_t)count * sizeof(et_samples *));
     self->samples.class = &gather_class;
-    self->samples.layout = self->places.layout;
+    self->samples.layout = self->offsets.layout;
     measure(self);
     *out = &self->samples;
     return ET_OK;
@@ -295,7 +295,7 @@ typedef struct sources {
     et_source source;
     gathered *parts; /* [count] */
     int count;
-    places places;
+    offsets offsets;
     char number[ET_POSITION_MAX][NUMBER_MAX]; /* names of a position's, in order */
 } sources;
 
@@ -333,7 +333,7 @@ static int check_parts(sources *self, et_error *error)
 
 static void copy_part(const sources *self, int i, et_batch *batch)
 {
-    const places *p = &self->places;
+    const offsets *p = &self->offsets;
     const et_batch *from = self->parts[i].batch;
     for (int k = 1; k < from->layout->kinds; k++)
         batch->filled[kind_at(p, i, k)] = from->filled[k];
@@ -421,7 +421,7 @@ static void release_sources(sources *self)
     for (int i = 0; self->parts && i < self->count; i++)
         et_batch_free(self->parts[i].batch);
     et_free(self->parts);
-    release_places(&self->places);
+    release_offsets(&self->offsets);
     et_free(self);
 }
 
@@ -505,9 +505,9 @@ static int fill_sources(sources *self, et_source *const *parts, int count, et_er
     if (!status)
         status = name_numbers(self, error);
     if (!status) {
-        status = make_places(&self->places, layout, count, error);
+        status = make_offsets(&self->offsets, layout, count, error);
         if (status)
-            self->places = (places){ .field = NULL };
+            self->offsets = (offsets){ .field = NULL };
     }
     return status;
 }
@@ -523,7 +523,7 @@ int et_gather_sources_open(et_source **out, et_source *const *parts, int count, 
         release_sources(self);
         return status;
     }
-    self->source = (et_source){ &sources_class, self->places.layout };
+    self->source = (et_source){ &sources_class, self->offsets.layout };
     *out = &self->source;
     return ET_OK;
 }

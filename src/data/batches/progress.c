@@ -1,8 +1,8 @@
-/* Decorators that see each batch: `watch` reports it to a trace, `map` changes it. Every other
+/* Decorators that see each batch: `trace` reports it to a trace, `map` changes it. Every other
  * method calls the inner source's. Spans count batches from 1 as this source makes them; if
  * something reads ahead, the count is ahead of the training:
  *
- *   batches -> watch -> prefetch:   spans on the thread that fills, batch by batch */
+ *   batches -> trace -> prefetch:   spans on the thread that fills, batch by batch */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/batches/source.h"
@@ -10,7 +10,7 @@
 typedef struct around {
     et_source source;
     et_source *inner; /* owned */
-    et_track *track;  /* watch: borrowed; of the thread that calls next */
+    et_track *track;  /* trace: borrowed; of the thread that calls next */
     int64_t batches;  /* made since it was opened; a seek does not change it */
     et_map_fn *change;
     void *payload;
@@ -19,7 +19,7 @@ typedef struct around {
 static const et_activity fill_activity = { .name = "fill batch", .kind = "filling batches" };
 
 /* The span ends also when the source within fails, so that tracks stay balanced. */
-static int watch_next(et_source *source, et_batch *batch, et_error *error)
+static int trace_next(et_source *source, et_batch *batch, et_error *error)
 {
     around *self = (around *)source;
     et_track_begin(self->track, &fill_activity, ++self->batches);
@@ -77,8 +77,8 @@ static uint64_t around_content(const et_source *source)
     return et_source_content(((const around *)source)->inner);
 }
 
-static const et_source_class watch_class = {
-    "watch",         watch_next,   around_position, around_seek,
+static const et_source_class trace_class = {
+    "watch",         trace_next,   around_position, around_seek,
     around_describe, around_close, around_batches,  around_content,
 };
 
@@ -98,10 +98,10 @@ static int around_open(et_source **out, const around *made, et_error *error)
     return ET_OK;
 }
 
-int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error)
+int et_traced_source_open(et_source **out, et_source *inner, et_track *track, et_error *error)
 {
     et_assert(inner && track);
-    around made = { .source.class = &watch_class, .inner = inner, .track = track };
+    around made = { .source.class = &trace_class, .inner = inner, .track = track };
     return around_open(out, &made, error);
 }
 

@@ -32,7 +32,7 @@ int et_position_check(const et_position *position, int64_t fingerprint, et_error
 int et_position_save(const et_position *position, et_value *dict, et_error *error);
 
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
-int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
+int et_traced_source_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 
 void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
 

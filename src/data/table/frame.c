@@ -40,12 +40,12 @@ static int by_number(const void *left, const void *right)
 /* Linear between the two that a place lies between, as numpy. */
 static double quantile(const double *sorted, int64_t count, int i)
 {
-    double place = (double)i * (double)(count - 1) / (QUANTILES - 1);
-    int64_t low = (int64_t)place;
+    double position = (double)i * (double)(count - 1) / (QUANTILES - 1);
+    int64_t low = (int64_t)position;
     if (low >= count - 1)
         return sorted[count - 1];
     /* Not from + (to - from) * part, which overflows where they are far apart. */
-    const double from = sorted[low], to = sorted[low + 1], part = place - (double)low;
+    const double from = sorted[low], to = sorted[low + 1], part = position - (double)low;
     const double value = from * (1 - part) + to * part;
     return value < from ? from : value > to ? to : value;
 }

@@ -2,7 +2,7 @@
 #ifndef ETUDE_DATA_TABLE_FRAME_H
 #define ETUDE_DATA_TABLE_FRAME_H
 
-#include <etude/dataset.h>
+#include <etude/table_set.h>
 
 #include "data/table/features/encoder.h"
 

@@ -60,14 +60,14 @@ static int walk(et_record_files *self, const file *f, et_error *error)
 {
     size_t size, length, before = self->record_count;
     const void *bytes = bytes_of(f, &size), *data;
-    et_record_place place = { f->path, f->gzip, 1, 0 };
+    et_record_position position = { f->path, f->gzip, 1, 0 };
     int status = ET_OK;
-    while (!status && place.offset < size) {
-        status = et_record_at(&place, bytes, size, &data, &length, error);
+    while (!status && position.offset < size) {
+        status = et_record_at(&position, bytes, size, &data, &length, error);
         if (!status)
             status = add_record(self, data, length, error);
-        place.offset += length + ET_RECORD_OVERHEAD;
-        place.number++;
+        position.offset += length + ET_RECORD_OVERHEAD;
+        position.number++;
     }
     if (status)
         self->record_count = before;
@@ -208,7 +208,7 @@ static int find_kind(file *f, et_error *error)
     int status = et_record_reader_open(&reader, f->path, error);
     if (status)
         return status;
-    f->gzip = et_record_reader_place(reader).gzip;
+    f->gzip = et_record_reader_position(reader).gzip;
     et_record_reader_close(reader);
     return ET_OK;
 }
@@ -276,7 +276,7 @@ et_record_bytes et_record_files_get(const et_record_files *files, int64_t record
     return files->records[record];
 }
 
-et_record_place et_record_files_place(const et_record_files *files, int64_t record)
+et_record_position et_record_files_position(const et_record_files *files, int64_t record)
 {
     size_t low = 0, high = files->count - 1, size;
     while (low < high) {
@@ -288,6 +288,6 @@ et_record_place et_record_files_place(const et_record_files *files, int64_t reco
     }
     const file *f = &files->files[low];
     const char *data = files->records[record].data, *bytes = bytes_of(f, &size);
-    return (et_record_place){ f->path, f->gzip, record - f->first + 1,
-                              (uint64_t)(data - bytes) - ET_RECORD_HEAD };
+    return (et_record_position){ f->path, f->gzip, record - f->first + 1,
+                                 (uint64_t)(data - bytes) - ET_RECORD_HEAD };
 }

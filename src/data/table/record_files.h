@@ -27,6 +27,6 @@ int64_t et_record_files_count(const et_record_files *files); /* of records */
 et_record_bytes et_record_files_get(const et_record_files *files, int64_t record);
 
 /* File, number in the file from 1, and offset. */
-et_record_place et_record_files_place(const et_record_files *files, int64_t record);
+et_record_position et_record_files_position(const et_record_files *files, int64_t record);
 
 #endif

@@ -160,8 +160,8 @@ static void records_sizes(const et_samples *samples, et_pick pick, int32_t *cons
 /* File, number and byte before what is recorded. */
 static int blame(const records *self, int64_t record, int status, et_error *error)
 {
-    et_record_place place = et_record_files_place(self->files, record);
-    return et_record_blame(&place, status, error);
+    et_record_position position = et_record_files_position(self->files, record);
+    return et_record_blame(&position, status, error);
 }
 
 static int add_column(const records *self, const column *c, const et_example *example,
@@ -191,7 +191,7 @@ static int records_fill(et_samples *samples, et_pick pick, et_batch *batch, et_e
     int status = ET_OK;
     for (int64_t i = 0; !status && i < pick.count; i++) {
         et_record_bytes record = et_record_files_get(self->files, pick.which[i]);
-        et_example_room room = { .block = self->block, .capacity = self->block_size };
+        et_example_memory room = { .block = self->block, .capacity = self->block_size };
         et_example example;
         status = et_example_read(&example, &room, record.data, record.length, error);
         for (int k = 0; !status && k < self->count; k++)
@@ -207,8 +207,9 @@ static void records_describe(const et_samples *samples, uint32_t which, int kind
                              size_t size)
 {
     (void)kind;
-    et_record_place place = et_record_files_place(((const records *)samples)->files, which);
-    snprintf(text, size, "%s:%lld", place.path, (long long)place.number);
+    et_record_position position =
+        et_record_files_position(((const records *)samples)->files, which);
+    snprintf(text, size, "%s:%lld", position.path, (long long)position.number);
 }
 
 static void records_close(et_samples *samples)
@@ -335,7 +336,7 @@ static int look_at(records *self, int64_t i, et_checksum_stream *stream, et_erro
 {
     et_samples *s = &self->samples;
     et_arena arena = ET_ARENA_INIT;
-    et_example_room room = { .arena = &arena };
+    et_example_memory room = { .arena = &arena };
     et_record_bytes record = et_record_files_get(self->files, i);
     uint64_t length = record.length;
     et_example example;

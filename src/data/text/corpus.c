@@ -307,7 +307,7 @@ static int read_pair(et_corpus *corpus, const void *bytes, size_t length, et_cor
                      et_error *error)
 {
     const et_corpus_paths *paths = corpus->paths;
-    et_example_room room = { .arena = &corpus->arena };
+    et_example_memory room = { .arena = &corpus->arena };
     et_example example;
     et_bytes source = { 0 }, target = { 0 };
     et_arena_release(&corpus->arena);
@@ -325,15 +325,15 @@ static int read_pair(et_corpus *corpus, const void *bytes, size_t length, et_cor
 
 static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
-    et_record_place place;
+    et_record_position position;
     const void *bytes;
     size_t length;
-    int status = et_record_list_next(&corpus->records, &place, &bytes, &length, error);
+    int status = et_record_list_next(&corpus->records, &position, &bytes, &length, error);
     if (status || !bytes)
         return status;
     corpus->lines[0][corpus->records.file]++;
     status = read_pair(corpus, bytes, length, pair, error);
-    return status ? et_record_blame(&place, status, error) : ET_OK;
+    return status ? et_record_blame(&position, status, error) : ET_OK;
 }
 
 /* ---- the next pair ---- */
@@ -378,8 +378,8 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
 
 /* Walks the files of a side, as many as there are: for messages only. An index behind the last
  * line falls into the last file. */
-void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
-                     const char **path, int64_t *line)
+void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool target,
+                      int64_t index, const char **path, int64_t *line)
 {
     const et_strings *files = et_corpus_files(paths, target);
     size_t file = 0;

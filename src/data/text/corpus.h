@@ -52,8 +52,8 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
 /* The position of a pair: path and line (or record) of its source (or target) side. lines[i] is the
  * number of lines of file i of that side, as et_corpus_lines has it. path is borrowed from
  * paths. */
-void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
-                     const char **path, int64_t *line);
+void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool target,
+                      int64_t index, const char **path, int64_t *line);
 
 /* Files of one side (the same for both sides of a tsv and of records), and lines of file i read so
  * far. */

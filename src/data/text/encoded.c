@@ -314,12 +314,12 @@ void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair)
 }
 
 /* Ids of two bytes are widened; EOS is added here and is in no file. */
-int64_t et_encoded_cut_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
-                           int32_t *ids)
+int64_t et_encoded_truncated_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
+                                 int32_t *ids)
 {
     et_assert(pair >= 0 && pair < encoded->pairs);
     uint64_t begin = encoded->offsets[2 * pair + target];
-    size_t count = (size_t)et_encoded_cut_length(encoded, pair, target, most) - 1;
+    size_t count = (size_t)et_encoded_truncated_length(encoded, pair, target, most) - 1;
     const uint16_t *narrow = (const uint16_t *)encoded->tokens + begin;
     if (encoded->width == 4)
         memcpy(ids, (const uint32_t *)encoded->tokens + begin, count * sizeof *ids);
@@ -332,16 +332,16 @@ int64_t et_encoded_cut_ids(const et_encoded *encoded, int64_t pair, bool target,
 
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids)
 {
-    et_encoded_cut_ids(encoded, pair, target, 0, ids);
+    et_encoded_truncated_ids(encoded, pair, target, 0, ids);
 }
 
 /* lines[pair] is the pair's index among all that were read, so the place is right although pairs
  * before it were left out. */
-void et_encoded_place(const et_encoded *encoded, int64_t pair, bool target, const char **path,
-                      int64_t *line)
+void et_encoded_locate(const et_encoded *encoded, int64_t pair, bool target, const char **path,
+                       int64_t *line)
 {
     et_assert(pair >= 0 && pair < encoded->pairs);
     const whole *self = (const whole *)encoded;
-    et_corpus_place(&self->paths, self->parts.file_lines[target], target, encoded->lines[pair],
-                    path, line);
+    et_corpus_locate(&self->paths, self->parts.file_lines[target], target, encoded->lines[pair],
+                     path, line);
 }

@@ -77,8 +77,8 @@ static inline int64_t et_encoded_target_length(const et_encoded *encoded, int64_
 }
 
 /* That, of a side which ends at most tokens (0: any). */
-static inline int64_t et_encoded_cut_length(const et_encoded *encoded, int64_t pair, bool target,
-                                            int64_t most)
+static inline int64_t et_encoded_truncated_length(const et_encoded *encoded, int64_t pair,
+                                                  bool target, int64_t most)
 {
     const int64_t length =
         target ? et_encoded_target_length(encoded, pair) : et_encoded_source_length(encoded, pair);
@@ -94,11 +94,11 @@ void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair);
 /* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
 /* The same of a side that ends at most tokens, EOS counted (0: any). Returns how many there are. */
-int64_t et_encoded_cut_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
-                           int32_t *ids);
+int64_t et_encoded_truncated_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
+                                 int32_t *ids);
 
 /* File and line of one side of a pair, for messages. path is borrowed from open's paths. */
-void et_encoded_place(const et_encoded *encoded, int64_t pair, bool target, const char **path,
-                      int64_t *line);
+void et_encoded_locate(const et_encoded *encoded, int64_t pair, bool target, const char **path,
+                       int64_t *line);
 
 #endif

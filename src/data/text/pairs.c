@@ -56,7 +56,7 @@ static int64_t draw(const pairs *self, uint32_t pair, bool target, int64_t epoch
                                .step = (uint64_t)epoch << 32 | pair,
                                .site =
                                    et_random_site(target ? "subwords/target" : "subwords/source") };
-    int64_t length = et_encoded_cut_ids(self->encoded, pair, target, 0, self->as_encoded);
+    int64_t length = et_encoded_truncated_ids(self->encoded, pair, target, 0, self->as_encoded);
     size_t drawn =
         et_subwords_draw(subwords_of(self, target), random, self->as_encoded, (size_t)length - 1,
                          self->drawn, (size_t)self->drawing.most - 1);
@@ -85,7 +85,7 @@ static void pairs_sizes(const et_samples *samples, et_pick pick, int32_t *const 
             et_encoded_lengths_soon(encoded, pick.which[i + AHEAD]);
         for (int side = 0; side < 2; side++)
             sizes[side ? ET_PAIR_TARGET : ET_PAIR_SOURCE][i] =
-                (int32_t)et_encoded_cut_length(encoded, pick.which[i], side, self->most);
+                (int32_t)et_encoded_truncated_length(encoded, pick.which[i], side, self->most);
     }
     if (self->drawing.source)
         drawn_sizes(self, pick, false, sizes[ET_PAIR_SOURCE]);
@@ -97,7 +97,7 @@ static void pairs_sizes(const et_samples *samples, et_pick pick, int32_t *const 
 static int64_t write_ids(const pairs *self, uint32_t pair, bool target, int64_t epoch, int32_t *ids)
 {
     if (!subwords_of(self, target))
-        return et_encoded_cut_ids(self->encoded, pair, target, self->most, ids);
+        return et_encoded_truncated_ids(self->encoded, pair, target, self->most, ids);
     int64_t length = draw(self, pair, target, epoch);
     memcpy(ids, self->drawn, (size_t)length * sizeof *ids);
     return length;
@@ -154,8 +154,8 @@ static void pairs_describe(const et_samples *samples, uint32_t which, int kind, 
 {
     const char *path;
     int64_t line;
-    et_encoded_place(((const pairs *)samples)->encoded, which, kind == ET_PAIR_TARGET, &path,
-                     &line);
+    et_encoded_locate(((const pairs *)samples)->encoded, which, kind == ET_PAIR_TARGET, &path,
+                      &line);
     snprintf(text, size, "%s:%lld", path, (long long)line);
 }
 
@@ -240,12 +240,12 @@ int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
 
 int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
 {
-    return et_cut_pairs_open(out, encoded, 0, error);
+    return et_truncated_pairs_open(out, encoded, 0, error);
 }
 
 /* ---- shortened pairs ---- */
 
-int64_t et_pairs_cut(const et_encoded *encoded, int64_t most)
+int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most)
 {
     int64_t count = 0;
     for (int64_t i = 0; most && i < encoded->pairs; i++)
@@ -265,17 +265,18 @@ static void cut(pairs *self, int64_t most)
         const int kind = side ? ET_PAIR_TARGET : ET_PAIR_SOURCE;
         s->total[kind] = 0;
         for (int64_t i = 0; i < self->encoded->pairs; i++)
-            s->total[kind] += et_encoded_cut_length(self->encoded, i, side, most);
+            s->total[kind] += et_encoded_truncated_length(self->encoded, i, side, most);
         s->largest[kind] = s->largest[kind] > most ? most : s->largest[kind];
     }
 }
 
-int et_cut_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most, et_error *error)
+int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most,
+                            et_error *error)
 {
     pairs *self = new_pairs(encoded, error);
     if (!self)
         return ET_ENOMEM;
-    if (et_pairs_cut(encoded, most))
+    if (et_pairs_truncated(encoded, most))
         cut(self, most);
     *out = &self->samples;
     return ET_OK;

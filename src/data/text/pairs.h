@@ -32,9 +32,10 @@ extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
 int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error);
 
 /* As et_pairs_open, with sides that end at most tokens, EOS as their last (0: any). */
-int et_cut_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most, et_error *error);
+int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most,
+                            et_error *error);
 /* Pairs of which that shortens a side. */
-int64_t et_pairs_cut(const et_encoded *encoded, int64_t most);
+int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most);
 
 /* Sub-words of each pass's own. A sentence that would be longer than most stays as it is encoded.
  */

@@ -56,7 +56,8 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
         (*out)->bfloat16_gradients = options->bfloat16_gradients;
         (*out)->sharded_optimizer = options->sharded_optimizer && (*out)->size > 1;
     }
-    if (!status && (status = et_comm_watch(*out, timeout > 0 ? timeout : PEER_TIMEOUT, error))) {
+    if (!status &&
+        (status = et_comm_start_heartbeat(*out, timeout > 0 ? timeout : PEER_TIMEOUT, error))) {
         et_comm_close(*out);
         *out = NULL;
     }
@@ -76,15 +77,15 @@ void et_comm_close(et_comm *comm)
     if (!comm)
         return;
     leave_together(comm);
-    et_comm_unwatch(comm);
+    et_comm_stop_heartbeat(comm);
     et_free(comm->scratch);
     comm->class->close(comm);
 }
 
-static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+static int exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                     et_error *error)
 {
-    const et_comm_piece none = { -1, NULL, 0 };
+    const et_comm_chunk none = { -1, NULL, 0 };
     int self = et_comm_rank(comm);
     bool sends = send.rank >= 0 && send.rank != self && send.size;
     bool receives = receive.rank >= 0 && receive.rank != self && receive.size;
@@ -98,7 +99,7 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, si
                                : ET_OK;
 }
 
-int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, et_error *error)
 {
     return exchange(comm, send, receive, NULL, error);
 }
@@ -120,8 +121,8 @@ int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *er
     int rank = et_comm_rank(comm), ranks = et_comm_size(comm), status = ET_OK;
     for (int there = 1; !status && there < ranks; there *= 2) {
         size_t more = (size_t)(there < ranks - there ? there : ranks - there) * size;
-        et_comm_piece send = { (rank - there + ranks) % ranks, blocks, more };
-        et_comm_piece receive = { (rank + there) % ranks, (char *)blocks + (size_t)there * size,
+        et_comm_chunk send = { (rank - there + ranks) % ranks, blocks, more };
+        et_comm_chunk receive = { (rank + there) % ranks, (char *)blocks + (size_t)there * size,
                                   more };
         status = et_comm_exchange(comm, send, receive, error);
     }
@@ -151,18 +152,18 @@ int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_e
 
 int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error)
 {
-    const et_comm_piece none = { -1, NULL, 0 };
-    int ranks = et_comm_size(comm), place = (et_comm_rank(comm) - root + ranks) % ranks;
+    const et_comm_chunk none = { -1, NULL, 0 };
+    int ranks = et_comm_size(comm), index = (et_comm_rank(comm) - root + ranks) % ranks;
     int status = ET_OK, bit = 1;
-    while (bit < ranks && !(place & bit))
+    while (bit < ranks && !(index & bit))
         bit *= 2;
-    if (place)
+    if (index)
         status = et_comm_exchange(
-            comm, none, (et_comm_piece){ (place - bit + root) % ranks, bytes, size }, error);
+            comm, none, (et_comm_chunk){ (index - bit + root) % ranks, bytes, size }, error);
     for (bit /= 2; !status && bit; bit /= 2)
-        if (place + bit < ranks)
+        if (index + bit < ranks)
             status = et_comm_exchange(
-                comm, (et_comm_piece){ (place + bit + root) % ranks, bytes, size }, none, error);
+                comm, (et_comm_chunk){ (index + bit + root) % ranks, bytes, size }, none, error);
     return status;
 }
 
@@ -240,19 +241,19 @@ int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_e
 /* The text of the rank that failed, to those that did not. */
 static int share_text(et_comm *comm, int from, int status, et_error *error)
 {
-    et_error told = ET_ERROR_INIT;
+    et_error reported = ET_ERROR_INIT;
     if (comm->rank == from && error) {
         if (from)
-            et_fail(&told, status, "on rank %d: %s", from, error->text);
+            et_fail(&reported, status, "on rank %d: %s", from, error->text);
         else
-            told = *error;
+            reported = *error;
     }
-    int sent = et_comm_broadcast(comm, from, told.text, sizeof told.text, error);
+    int sent = et_comm_broadcast(comm, from, reported.text, sizeof reported.text, error);
     if (sent)
         return sent;
-    told.text[sizeof told.text - 1] = 0;
-    comm->told = true;
-    return et_fail(error, status, "%s", told.text);
+    reported.text[sizeof reported.text - 1] = 0;
+    comm->reported = true;
+    return et_fail(error, status, "%s", reported.text);
 }
 
 et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags)
@@ -284,8 +285,8 @@ int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, siz
     et_comm_word other;
     et_assert(out_size >= sizeof *word && out_size <= ET_COMM_SHORT && in_size <= ET_COMM_SHORT);
     memcpy(out, word, sizeof *word);
-    int status = exchange(comm, (et_comm_piece){ to, out, size },
-                          (et_comm_piece){ from, in, ET_COMM_SHORT }, &came, error);
+    int status = exchange(comm, (et_comm_chunk){ to, out, size },
+                          (et_comm_chunk){ from, in, ET_COMM_SHORT }, &came, error);
     if (status)
         return status;
     memcpy(&other, in, sizeof other);
@@ -313,8 +314,8 @@ int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
 {
     int ranks = et_comm_size(comm);
-    if (ranks == 1 || comm->told || comm->broken.status)
-        return status || ranks == 1 || comm->told
+    if (ranks == 1 || comm->reported || comm->broken.status)
+        return status || ranks == 1 || comm->reported
                    ? status
                    : et_fail(error, comm->broken.status, "%s", comm->broken.text);
     et_comm_word mine = et_comm_say(comm, status, flags ? *flags : 0), out;
@@ -328,14 +329,14 @@ int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
 }
 
 /* Of a rank that is lost rank 0 tells, and who has found it silent: that may end rank 0 too. */
-bool et_comm_told_elsewhere(const et_comm *comm)
+bool et_comm_reported_elsewhere(const et_comm *comm)
 {
     bool lost = et_comm_rank(comm) && comm->broken.status;
-    return et_comm_rank(comm) && (comm->told || (lost && comm->gone && et_comm_lost(comm) < 0));
+    return et_comm_rank(comm) && (comm->reported || (lost && comm->gone && et_comm_lost(comm) < 0));
 }
 
 void et_comm_resume(et_comm *comm)
 {
     if (comm)
-        comm->told = false;
+        comm->reported = false;
 }

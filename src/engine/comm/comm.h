@@ -22,18 +22,18 @@
 #include <etude/comm.h>
 
 /* Bytes to or from a rank; rank -1: none. */
-typedef struct et_comm_piece {
+typedef struct et_comm_chunk {
     int rank;
     void *bytes; /* [size]; only read when sent */
     size_t size;
-} et_comm_piece;
+} et_comm_chunk;
 
 typedef struct et_comm_class {
     const char *name; /* for people */
     /* Sends one piece while it receives the other. Returns ET_EIO also after et_comm_lost. came
      * NULL: the whole piece is received; else at most that, ET_COMM_SHORT at most, and *came is the
      * number of bytes. */
-    int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, size_t *came,
+    int (*exchange)(et_comm *self, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                     et_error *error);
     bool any_thread; /* that may be called by another thread than open, while no other one does */
     /* By a thread of comm's own: tells the next rank that this process lives, and reads the
@@ -43,7 +43,7 @@ typedef struct et_comm_class {
     void (*close)(et_comm *self); /* et_comm_lost: without the others */
 } et_comm_class;
 
-struct et_watch;
+struct et_heartbeat;
 
 struct et_comm {
     const et_comm_class *class;
@@ -51,11 +51,11 @@ struct et_comm {
     bool bfloat16_gradients; /* as asked for, as */
     bool sharded_optimizer;
     bool beside;            /* the caller's other threads compute meanwhile: waits rest soon */
-    bool told;              /* the last agreement was on a failure, and all have its text */
+    bool reported;          /* the last agreement was on a failure, and all have its text */
     int gone;               /* the lost rank, if broken; -1: unknown */
     struct et_error broken; /* status not 0: what every call gives from now on */
-    struct et_watch *watch; /* owned; NULL: none */
-    unsigned char *scratch; /* [scratch_size], owned */
+    struct et_heartbeat *heartbeat; /* owned; NULL: none */
+    unsigned char *scratch;         /* [scratch_size], owned */
     size_t scratch_size;
 };
 
@@ -91,7 +91,7 @@ int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, siz
 int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error);
 
 /* Whether another rank reports the failure that has ended the work: exactly one rank does. */
-bool et_comm_told_elsewhere(const et_comm *comm);
+bool et_comm_reported_elsewhere(const et_comm *comm);
 
 /* After a failure that all have agreed on, what comes next is together again. */
 void et_comm_resume(et_comm *comm);
@@ -119,14 +119,14 @@ int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_erro
 int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
 
 /* One exchange; a piece of or for this rank itself is none. */
-int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error);
+int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, et_error *error);
 
 /* ---- for transports ---- */
 
 /* heartbeat.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost,
  * unless this process itself was stopped for long. */
-int et_comm_watch(et_comm *comm, double timeout, et_error *error);
-void et_comm_unwatch(et_comm *comm);
+int et_comm_start_heartbeat(et_comm *comm, double timeout, et_error *error);
+void et_comm_stop_heartbeat(et_comm *comm);
 
 /* The rank that is silent; -1: none. From any thread. */
 int et_comm_lost(const et_comm *comm);

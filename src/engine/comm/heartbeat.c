@@ -14,7 +14,7 @@
 #define BEATS        5   /* in a timeout, */
 #define BEAT_LONGEST 1.0 /* and at least one in so many seconds */
 
-typedef struct et_watch {
+typedef struct et_heartbeat {
     et_comm *comm;
     double timeout;
     _Atomic int lost;
@@ -22,10 +22,10 @@ typedef struct et_watch {
     pthread_mutex_t mutex; /* of ends */
     pthread_cond_t ended;
     bool ends;
-} et_watch;
+} et_heartbeat;
 
 /* Until the next beat; false: it is over. */
-static bool rest(et_watch *w, double seconds)
+static bool rest(et_heartbeat *w, double seconds)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -40,9 +40,9 @@ static bool rest(et_watch *w, double seconds)
     return goes_on;
 }
 
-static void *watch(void *payload)
+static void *heartbeat(void *payload)
 {
-    et_watch *w = payload;
+    et_heartbeat *w = payload;
     double every = w->timeout / BEATS < BEAT_LONGEST ? w->timeout / BEATS : BEAT_LONGEST;
     double heard = et_clock_monotonic(), last = heard;
     do {
@@ -61,11 +61,11 @@ static void *watch(void *payload)
     return NULL;
 }
 
-int et_comm_watch(et_comm *comm, double timeout, et_error *error)
+int et_comm_start_heartbeat(et_comm *comm, double timeout, et_error *error)
 {
     if (comm->size == 1 || !comm->class->beat)
         return ET_OK;
-    et_watch *w = et_alloc_zero(1, sizeof *w);
+    et_heartbeat *w = et_alloc_zero(1, sizeof *w);
     if (!w)
         return et_alloc_failed(error, sizeof *w, "a rank");
     pthread_condattr_t clock;
@@ -77,17 +77,17 @@ int et_comm_watch(et_comm *comm, double timeout, et_error *error)
     w->comm = comm;
     w->timeout = timeout;
     atomic_init(&w->lost, -1);
-    int status = et_thread_start(&w->thread, watch, w, error);
+    int status = et_thread_start(&w->thread, heartbeat, w, error);
     if (status)
         et_free(w);
     else
-        comm->watch = w;
+        comm->heartbeat = w;
     return status;
 }
 
-void et_comm_unwatch(et_comm *comm)
+void et_comm_stop_heartbeat(et_comm *comm)
 {
-    et_watch *w = comm->watch;
+    et_heartbeat *w = comm->heartbeat;
     if (!w)
         return;
     pthread_mutex_lock(&w->mutex);
@@ -98,12 +98,12 @@ void et_comm_unwatch(et_comm *comm)
     pthread_cond_destroy(&w->ended);
     pthread_mutex_destroy(&w->mutex);
     et_free(w);
-    comm->watch = NULL;
+    comm->heartbeat = NULL;
 }
 
 int et_comm_lost(const et_comm *comm)
 {
-    return comm->watch ? atomic_load(&comm->watch->lost) : -1;
+    return comm->heartbeat ? atomic_load(&comm->heartbeat->lost) : -1;
 }
 
 int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAG_PIECE   1
+#define TAG_CHUNK   1
 #define TAG_BEAT    2
 #define WINDOW      4                 /* messages of a piece that are under way at a time */
 #define CHUNK       ((size_t)1 << 30) /* bytes of one message: MPI counts in int */
@@ -119,28 +119,28 @@ static int wait_for(const et_mpi_wait *w, MPI_Request *requests, int count, MPI_
 }
 
 /* Bytes of one message of a piece. */
-static size_t message_of(const et_mpi_piece *piece)
+static size_t message_of(const et_mpi_chunk *chunk)
 {
-    return piece->size <= (size_t)WINDOW * AT_ONCE ? AT_ONCE : CHUNK;
+    return chunk->size <= (size_t)WINDOW * AT_ONCE ? AT_ONCE : CHUNK;
 }
 
-static size_t left_of(const et_mpi_piece *piece, size_t at)
+static size_t left_of(const et_mpi_chunk *chunk, size_t at)
 {
-    return piece->rank < 0 || at >= piece->size ? 0 : piece->size - at;
+    return chunk->rank < 0 || at >= chunk->size ? 0 : chunk->size - at;
 }
 
 /* Up to WINDOW messages of it from *at on, each with the next one's request. */
-static int post(et_mpi_piece piece, bool sends, size_t *at, MPI_Request *requests, int *count)
+static int post(et_mpi_chunk chunk, bool sends, size_t *at, MPI_Request *requests, int *count)
 {
-    const size_t each = message_of(&piece);
+    const size_t each = message_of(&chunk);
     int code = 0;
-    for (int i = 0; !code && i < WINDOW && left_of(&piece, *at); i++) {
-        size_t left = left_of(&piece, *at), size = left < each ? left : each;
-        char *bytes = (char *)piece.bytes + *at;
+    for (int i = 0; !code && i < WINDOW && left_of(&chunk, *at); i++) {
+        size_t left = left_of(&chunk, *at), size = left < each ? left : each;
+        char *bytes = (char *)chunk.bytes + *at;
         MPI_Request *request = &requests[(*count)++];
-        code = sends ? MPI_Isend(bytes, (int)size, MPI_BYTE, piece.rank, TAG_PIECE, MPI_COMM_WORLD,
+        code = sends ? MPI_Isend(bytes, (int)size, MPI_BYTE, chunk.rank, TAG_CHUNK, MPI_COMM_WORLD,
                                  request)
-                     : MPI_Irecv(bytes, (int)size, MPI_BYTE, piece.rank, TAG_PIECE, MPI_COMM_WORLD,
+                     : MPI_Irecv(bytes, (int)size, MPI_BYTE, chunk.rank, TAG_CHUNK, MPI_COMM_WORLD,
                                  request);
         *at += size;
     }
@@ -148,7 +148,7 @@ static int post(et_mpi_piece piece, bool sends, size_t *at, MPI_Request *request
 }
 
 /* What is taken as it comes is one message. */
-static int exchange(et_mpi_piece send, et_mpi_piece receive, size_t *came, bool beside,
+static int exchange(et_mpi_chunk send, et_mpi_chunk receive, size_t *came, bool beside,
                     bool (*gives_up)(void *payload), void *payload, char *text, size_t size)
 {
     const et_mpi_wait w = { gives_up, payload, beside, text, size };

@@ -62,13 +62,13 @@ static bool gives_up(void *comm)
     return et_comm_lost(comm) >= 0;
 }
 
-static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+static int exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                     et_error *error)
 {
     mpi *self = (mpi *)comm;
     char text[512] = "";
-    et_mpi_piece out = { send.rank, send.bytes, send.size };
-    et_mpi_piece in = { receive.rank, receive.bytes, receive.size };
+    et_mpi_chunk out = { send.rank, send.bytes, send.size };
+    et_mpi_chunk in = { receive.rank, receive.bytes, receive.size };
     if (!self->module->exchange(out, in, came, comm->beside, gives_up, comm, text, sizeof text))
         return ET_OK;
     int silent = et_comm_lost(comm);

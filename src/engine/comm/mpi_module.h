@@ -12,11 +12,11 @@
 #define ET_MPI_VERSION 3              /* of this struct */
 #define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
 
-typedef struct et_mpi_piece {
+typedef struct et_mpi_chunk {
     int rank; /* -1: none */
     void *bytes;
     size_t size;
-} et_mpi_piece;
+} et_mpi_chunk;
 
 /* Which threads may speak. */
 typedef enum et_mpi_threads {
@@ -32,7 +32,7 @@ typedef struct et_mpi {
     int (*begin)(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size);
     /* Waits for both pieces, or until gives_up(payload). came: see et_comm_class; beside: see
      * et_comm. */
-    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, size_t *came, bool beside,
+    int (*exchange)(et_mpi_chunk send, et_mpi_chunk receive, size_t *came, bool beside,
                     bool (*gives_up)(void *payload), void *payload, char *text, size_t size);
     int (*beat)(int next, int previous); /* 1: something was heard, 0: nothing */
     void (*end)(bool broken);            /* broken: ends every rank, and does not return */

@@ -48,7 +48,7 @@ typedef struct sockets {
 
 /* One direction of an exchange. */
 typedef struct flow {
-    et_comm_piece piece; /* its size: what is expected, at most where any size does */
+    et_comm_chunk chunk; /* its size: what is expected, at most where any size does */
     frame head;
     size_t done; /* of head and piece together */
     bool any;
@@ -56,7 +56,7 @@ typedef struct flow {
 
 static bool is_over(const flow *f)
 {
-    return f->piece.rank < 0 || f->done == sizeof f->head + f->piece.size;
+    return f->chunk.rank < 0 || f->done == sizeof f->head + f->chunk.size;
 }
 
 /* What of it goes next, the head or the piece. */
@@ -65,8 +65,8 @@ static struct iovec rest_of(flow *f)
     const size_t head = sizeof f->head;
     if (f->done < head)
         return (struct iovec){ (char *)&f->head + f->done, head - f->done };
-    return (struct iovec){ (char *)f->piece.bytes + (f->done - head),
-                           f->piece.size - (f->done - head) };
+    return (struct iovec){ (char *)f->chunk.bytes + (f->done - head),
+                           f->chunk.size - (f->done - head) };
 }
 
 static int check_head(const sockets *self, flow *f, uint32_t number, et_error *error)
@@ -74,15 +74,15 @@ static int check_head(const sockets *self, flow *f, uint32_t number, et_error *e
     const frame *h = &f->head;
     if (f->done != sizeof *h)
         return ET_OK;
-    if (f->any && h->size <= f->piece.size)
-        f->piece.size = h->size;
-    if (h->mark == MARK && h->number == number && h->size == f->piece.size)
+    if (f->any && h->size <= f->chunk.size)
+        f->chunk.size = h->size;
+    if (h->mark == MARK && h->number == number && h->size == f->chunk.size)
         return ET_OK;
     return et_fail(error, ET_EFAIL,
                    "rank %d and rank %d are out of step: message %lu of %llu bytes was expected, "
                    "number %lu of %llu came",
-                   self->comm.rank, f->piece.rank, (unsigned long)number,
-                   (unsigned long long)f->piece.size, (unsigned long)h->number,
+                   self->comm.rank, f->chunk.rank, (unsigned long)number,
+                   (unsigned long long)f->chunk.size, (unsigned long)h->number,
                    (unsigned long long)h->size);
 }
 
@@ -91,13 +91,13 @@ static int push(sockets *self, flow *f, et_error *error)
 {
     while (!is_over(f)) {
         struct iovec rest = rest_of(f);
-        ssize_t count = send(self->peer[f->piece.rank], rest.iov_base, rest.iov_len, MSG_NOSIGNAL);
+        ssize_t count = send(self->peer[f->chunk.rank], rest.iov_base, rest.iov_len, MSG_NOSIGNAL);
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return ET_OK;
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)
-            return et_comm_fail_lost(&self->comm, f->piece.rank, HAS_ENDED, error);
+            return et_comm_fail_lost(&self->comm, f->chunk.rank, HAS_ENDED, error);
         f->done += (size_t)count;
     }
     return ET_OK;
@@ -107,15 +107,15 @@ static int pull(sockets *self, flow *f, et_error *error)
 {
     while (!is_over(f)) {
         struct iovec rest = rest_of(f);
-        ssize_t count = recv(self->peer[f->piece.rank], rest.iov_base, rest.iov_len, 0);
+        ssize_t count = recv(self->peer[f->chunk.rank], rest.iov_base, rest.iov_len, 0);
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return ET_OK;
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
-            return et_comm_fail_lost(&self->comm, f->piece.rank, HAS_ENDED, error);
+            return et_comm_fail_lost(&self->comm, f->chunk.rank, HAS_ENDED, error);
         f->done += (size_t)count;
-        int status = check_head(self, f, self->received[f->piece.rank], error);
+        int status = check_head(self, f, self->received[f->chunk.rank], error);
         if (status)
             return status;
     }
@@ -147,11 +147,11 @@ static int wait_for(sockets *self, const flow *out, const flow *in, et_error *er
     for (int i = 0; i < self->comm.size; i++)
         fds[i] = (struct pollfd){ .fd = self->ended[i] ? -1 : self->peer[i] };
     if (!is_over(out))
-        fds[out->piece.rank] =
-            (struct pollfd){ .fd = self->peer[out->piece.rank], .events = POLLOUT };
+        fds[out->chunk.rank] =
+            (struct pollfd){ .fd = self->peer[out->chunk.rank], .events = POLLOUT };
     if (!is_over(in)) {
-        fds[in->piece.rank].fd = self->peer[in->piece.rank];
-        fds[in->piece.rank].events |= POLLIN;
+        fds[in->chunk.rank].fd = self->peer[in->chunk.rank];
+        fds[in->chunk.rank].events |= POLLIN;
     }
     if (poll(fds, (nfds_t)self->comm.size, LOOKS) <= 0)
         return ET_OK;
@@ -161,11 +161,11 @@ static int wait_for(sockets *self, const flow *out, const flow *in, et_error *er
     return ET_OK;
 }
 
-static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+static int exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                     et_error *error)
 {
     sockets *self = (sockets *)comm;
-    flow out = { .piece = send }, in = { .piece = receive, .any = came };
+    flow out = { .chunk = send }, in = { .chunk = receive, .any = came };
     if (send.rank >= 0)
         out.head = (frame){ MARK, self->sent[send.rank], send.size };
     int status = ET_OK;
@@ -185,7 +185,7 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, si
     if (!status && receive.rank >= 0)
         self->received[receive.rank]++;
     if (came)
-        *came = in.piece.size;
+        *came = in.chunk.size;
     return status;
 }
 

@@ -19,14 +19,14 @@
 #include "engine/exec/cpu/ops.h"
 
 /* One block: the struct and, behind it, a track for each thread. */
-static int make_watch(et_device *device, et_error *error)
+static int make_tracing(et_device *device, et_error *error)
 {
-    size_t size = sizeof *device->watch + (size_t)device->threads * sizeof(et_track *);
-    device->watch = et_alloc_zero(1, size);
-    if (!device->watch)
+    size_t size = sizeof *device->tracing + (size_t)device->threads * sizeof(et_track *);
+    device->tracing = et_alloc_zero(1, size);
+    if (!device->tracing)
         return et_alloc_failed(error, size, "a device");
     for (int i = 0; i < device->threads; i++)
-        device->watch->track[i] = et_track_off();
+        device->tracing->track[i] = et_track_off();
     return ET_OK;
 }
 
@@ -52,7 +52,7 @@ int et_device_open(et_device **out, et_error *error)
     device->overlaps = et_cpu_overlaps;
     device->kernels = et_kernels_best();
     device->threads = threads;
-    status = make_watch(device, error);
+    status = make_tracing(device, error);
     if (!status)
         status = et_gemm_cache_open(&device->gemms, device->threads, error);
     if (status) {
@@ -68,7 +68,7 @@ void et_device_close(et_device *device)
     if (!device)
         return;
     et_gemm_cache_close(device->gemms);
-    et_free(device->watch);
+    et_free(device->tracing);
     et_free(device);
 }
 
@@ -76,17 +76,17 @@ void et_device_close(et_device *device)
  * their own beside it. Products tell of each tile, so their cache knows the tracks too. */
 void et_device_record(et_device *device, et_trace *trace)
 {
-    et_device_watch *watch = device->watch;
-    et_assert(!watch->trace);
-    watch->trace = trace;
-    watch->track[0] = et_trace_main(trace);
+    et_device_tracing *tracing = device->tracing;
+    et_assert(!tracing->trace);
+    tracing->trace = trace;
+    tracing->track[0] = et_trace_main(trace);
     for (int i = 1; i < device->threads; i++) {
         char name[32];
         snprintf(name, sizeof name, "worker %d", i);
-        watch->track[i] = et_track_beside(watch->track[0], name);
+        tracing->track[i] = et_track_beside(tracing->track[0], name);
     }
     for (int i = 0; i < device->threads; i++)
-        et_gemm_cache_watch(device->gemms, i, watch->track[i]);
+        et_gemm_cache_trace(device->gemms, i, tracing->track[i]);
 }
 
 int et_device_threads(const et_device *device)

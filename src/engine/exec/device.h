@@ -21,34 +21,34 @@ typedef struct et_op_functions {
 } et_op_functions;
 
 /* How a call may use an input's memory for an output, if no other call needs it. */
-typedef enum et_overlap_way {
+typedef enum et_overlap_mode {
     ET_OVERLAP_NONE,
     ET_OVERLAP_OVERWRITES, /* an element is read before its place, and no other, is written */
     ET_OVERLAP_ADDS,       /* the input is a summand: the sum replaces it */
     ET_OVERLAP_VIEWS,      /* the output is the input, of another shape */
-} et_overlap_way;
+} et_overlap_mode;
 
 typedef struct et_overlap {
     et_op op;
     int out, in;
-    et_overlap_way way;
+    et_overlap_mode mode;
 } et_overlap;
 
 /* The receivers of a device's events. */
-typedef struct et_device_watch {
+typedef struct et_device_tracing {
     et_trace *trace;   /* NULL: none */
     et_track *track[]; /* [threads of the device], never NULL */
-} et_device_watch;
+} et_device_tracing;
 
-/* ops and kernels are static; gemms and watch are owned by the device that was opened. */
+/* ops and kernels are static; gemms and tracing are owned by the device that was opened. */
 struct et_device {
     const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no call, have none */
     const et_overlap *overlaps; /* what kernels allow beside element-wise ones, which overwrite any
                                    input; static, ended by ET_OVERLAP_NONE */
     const et_kernels *kernels;
     et_gemm_cache *gemms;
-    int threads;            /* the most that a kernel may use */
-    et_device_watch *watch; /* copies of the device share it */
+    int threads;                /* the most that a kernel may use */
+    et_device_tracing *tracing; /* copies of the device share it */
 };
 
 /* More are not taken from a command line. */

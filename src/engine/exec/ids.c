@@ -11,7 +11,7 @@
 /* A number of an input or a constant; leaf NULL: of neither. */
 typedef struct source {
     const et_node *leaf;
-    int64_t place;
+    int64_t position;
 } source;
 
 static int64_t size_of(const et_node *node, int axis)
@@ -28,41 +28,43 @@ static int64_t inner_of(const et_node *node, int axis)
     return inner;
 }
 
-static source before_slice(const et_node *slice, int64_t place)
+static source before_slice(const et_node *slice, int64_t position)
 {
-    const et_piece *piece = &slice->attributes.piece;
+    const et_axis_range *along = &slice->attributes.along;
     const et_node *whole = slice->input[0];
-    const int64_t inner = inner_of(slice, piece->axis), part = piece->count * inner;
-    return (source){ whole, place / part * size_of(whole, piece->axis) * inner +
-                                piece->first * inner + place % part };
+    const int64_t inner = inner_of(slice, along->axis), part = along->count * inner;
+    return (source){ whole, position / part * size_of(whole, along->axis) * inner +
+                                along->first * inner + position % part };
 }
 
-static source before_concatenate(const et_node *node, int64_t place)
+static source before_concatenate(const et_node *node, int64_t position)
 {
-    const int axis = node->attributes.piece.axis;
+    const int axis = node->attributes.along.axis;
     const int64_t inner = inner_of(node, axis), whole = size_of(node, axis) * inner;
-    int64_t rest = place % whole;
+    int64_t rest = position % whole;
     int i = 0;
     while (rest >= size_of(node->input[i], axis) * inner)
         rest -= size_of(node->input[i++], axis) * inner;
-    return (source){ node->input[i], place / whole * size_of(node->input[i], axis) * inner + rest };
+    return (source){ node->input[i],
+                     position / whole * size_of(node->input[i], axis) * inner + rest };
 }
 
-static int64_t number_of(const et_ids *ids, const et_node *node, int64_t place,
+static int64_t number_of(const et_ids *ids, const et_node *node, int64_t position,
                          const et_batch *batch);
 
 /* Its own rows have been compared before: its place in the list is. */
-static source before_gather(const et_ids *ids, const et_node *node, int64_t place,
+static source before_gather(const et_ids *ids, const et_node *node, int64_t position,
                             const et_batch *batch)
 {
     const int64_t width = size_of(node, 1);
-    const int64_t row = number_of(ids, node->input[1], place / width, batch);
-    return row < 0 ? (source){ NULL, 0 } : (source){ node->input[0], row * width + place % width };
+    const int64_t row = number_of(ids, node->input[1], position / width, batch);
+    return row < 0 ? (source){ NULL, 0 }
+                   : (source){ node->input[0], row * width + position % width };
 }
 
-static source find(const et_ids *ids, const et_node *node, int64_t place, const et_batch *batch)
+static source find(const et_ids *ids, const et_node *node, int64_t position, const et_batch *batch)
 {
-    source at = { node, place };
+    source at = { node, position };
     while (at.leaf) {
         switch (at.leaf->op) {
         case ET_OP_INPUT:
@@ -72,13 +74,13 @@ static source find(const et_ids *ids, const et_node *node, int64_t place, const 
             at.leaf = at.leaf->input[0];
             break;
         case ET_OP_SLICE:
-            at = before_slice(at.leaf, at.place);
+            at = before_slice(at.leaf, at.position);
             break;
         case ET_OP_CONCATENATE:
-            at = before_concatenate(at.leaf, at.place);
+            at = before_concatenate(at.leaf, at.position);
             break;
         case ET_OP_GATHER:
-            at = before_gather(ids, at.leaf, at.place, batch);
+            at = before_gather(ids, at.leaf, at.position, batch);
             break;
         default:
             at.leaf = NULL;
@@ -94,16 +96,16 @@ static int64_t number_at(const et_ids *ids, source at, const et_batch *batch)
         return UNKNOWN;
     if (at.leaf->op == ET_OP_INTEGERS) {
         const et_progression *of = &at.leaf->attributes.progression;
-        return of->first + of->step * at.place;
+        return of->first + of->step * at.position;
     }
     const int field = ids->field[at.leaf->id];
-    return batch && field >= 0 ? ((const int32_t *)batch->data[field])[at.place] : UNKNOWN;
+    return batch && field >= 0 ? ((const int32_t *)batch->data[field])[at.position] : UNKNOWN;
 }
 
-static int64_t number_of(const et_ids *ids, const et_node *node, int64_t place,
+static int64_t number_of(const et_ids *ids, const et_node *node, int64_t position,
                          const et_batch *batch)
 {
-    return number_at(ids, find(ids, node, place, batch), batch);
+    return number_at(ids, find(ids, node, position, batch), batch);
 }
 
 static bool reads_batch(const et_ids *ids, const et_node *node)
@@ -236,12 +238,12 @@ static int refuse(const et_ids_range *range, source at, int64_t number, const et
     if (!batch)
         return et_fail(error, ET_EGRAPH,
                        "%s: number %lld of %s is %lld, but must be less than %lld",
-                       range->reader->name, (long long)at.place + 1, at.leaf->name,
+                       range->reader->name, (long long)at.position + 1, at.leaf->name,
                        (long long)number, (long long)range->below);
     return et_fail(error, ET_EDATA,
                    "number %lld of \"%s\" in a batch is %lld, but the model has %lld (0 to %lld): "
                    "correct the data, or build the model for more",
-                   (long long)at.place + 1, at.leaf->name, (long long)number,
+                   (long long)at.position + 1, at.leaf->name, (long long)number,
                    (long long)range->below, (long long)range->below - 1);
 }
 
@@ -251,8 +253,9 @@ static int refuse_offset(const et_ids_range *range, source at, int64_t before, i
     return et_fail(error, batch ? ET_EDATA : ET_EGRAPH,
                    "%s: offset %lld of \"%s\" is %lld after %lld: offsets must not decrease, must "
                    "be at most %lld apart (longest_key) and at most %lld (the rows)",
-                   range->reader->name, (long long)at.place + 1, at.leaf->name, (long long)number,
-                   (long long)before, (long long)range->longest, (long long)range->below - 1);
+                   range->reader->name, (long long)at.position + 1, at.leaf->name,
+                   (long long)number, (long long)before, (long long)range->longest,
+                   (long long)range->below - 1);
 }
 
 static int check_offsets(const et_ids *ids, const et_ids_range *range, const et_batch *batch,

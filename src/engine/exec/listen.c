@@ -44,7 +44,7 @@ static void find_news(et_plan *plan, const et_plan_listener *listener, const int
         plan->news[i] = (struct et_plan_news){ NEVER_WRITTEN, i };
     for (int i = 0; i < graph->gradient_count; i++) {
         int value = et_plan_value_of(plan, graph->gradients[i].node);
-        bool copied = plan->values[value].place != PLACE_GRADIENT;
+        bool copied = plan->values[value].storage != VALUE_IN_GRADIENTS;
         note(plan, listener, graph->gradients[i].param, copied ? plan->call_count : writer[value]);
     }
     for (int i = 0; i < plan->copy_count; i++)
@@ -80,9 +80,9 @@ int et_plan_heard(const et_plan *plan, int i)
     return plan->news[i].range;
 }
 
-int et_plan_tell(const et_plan *plan, int call, int told)
+int et_plan_tell(const et_plan *plan, int call, int reported)
 {
-    for (; told < plan->news_count && plan->news[told].call <= call; told++)
-        plan->listener->final(plan->listener->self, plan->news[told].range);
-    return told;
+    for (; reported < plan->news_count && plan->news[reported].call <= call; reported++)
+        plan->listener->final(plan->listener->self, plan->news[reported].range);
+    return reported;
 }

@@ -1,6 +1,6 @@
 /* Memory of values. The live range of a value is from the call that writes it to the last that
  * reads it; of a call's scratch that call; of a group of packed weights its first call to its last.
- * All of these are tenants of one arena; rooms.c finds their offsets.
+ * All of these are tenants of one arena; arena_layout.c finds their offsets.
  *
  * The store's gradient array is used too: nothing needs a parameter's gradient before the call that
  * writes it, and most are written late, when most values are dead. So offsets count from the start
@@ -16,8 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "engine/exec/arena_layout.h"
 #include "engine/exec/plan_private.h"
-#include "engine/exec/rooms.h"
 #include "engine/tensor/params.h"
 
 /* A value with others' memory hangs on the one that owns it. */
@@ -55,15 +55,15 @@ static void drop_unread(et_plan *plan)
         et_plan_value *value = &plan->values[i];
         bool first = i == plan->first_value[value->node->id];
         bool unread = !first && value->last_read == value->written;
-        if (value->place == PLACE_ARENA && (value->written < 0 || unread))
-            value->place = PLACE_NONE;
+        if (value->storage == VALUE_IN_ARENA && (value->written < 0 || unread))
+            value->storage = VALUE_UNUSED;
     }
 }
 
 /* A parameter's gradient is computed where the store wants it. Where two parameters have the
  * same node as gradient, or the node is not a call's own result, it is copied after the run.
  * What is not in the arena, or is no call's to write, has its place already and cannot move. */
-static int place_gradients(et_plan *plan, et_error *error)
+static int lay_out_gradients(et_plan *plan, et_error *error)
 {
     const et_graph *graph = plan->graph;
     size_t count = (size_t)graph->gradient_count;
@@ -75,8 +75,8 @@ static int place_gradients(et_plan *plan, et_error *error)
         et_plan_value *value = &plan->values[index];
         int param = graph->gradients[i].param;
         value->last_read = INT_MAX;
-        if (value->place == PLACE_ARENA && value->written >= 0) {
-            value->place = PLACE_GRADIENT;
+        if (value->storage == VALUE_IN_ARENA && value->written >= 0) {
+            value->storage = VALUE_IN_GRADIENTS;
             value->tensor.data =
                 et_params_gradients(graph->params) + et_params_offset(graph->params, param);
         } else {
@@ -88,18 +88,18 @@ static int place_gradients(et_plan *plan, et_error *error)
 }
 
 /* Whether an overlap is one of a call's, which may leave outputs and inputs out at the end. */
-static bool is_allowed(const et_plan_call *call, const et_overlap *o, et_overlap_way way)
+static bool is_allowed(const et_plan_call *call, const et_overlap *o, et_overlap_mode mode)
 {
-    return o->op == call->node->op && o->way == way && o->out < call->out_count &&
+    return o->op == call->node->op && o->mode == mode && o->out < call->out_count &&
            o->in < call->in_count;
 }
 
 /* The one of that way; NULL: there is none. */
 static const et_overlap *find_overlap(const et_plan *plan, const et_plan_call *call,
-                                      et_overlap_way way)
+                                      et_overlap_mode mode)
 {
-    for (const et_overlap *o = plan->device->overlaps; o->way; o++)
-        if (is_allowed(call, o, way))
+    for (const et_overlap *o = plan->device->overlaps; o->mode; o++)
+        if (is_allowed(call, o, mode))
             return o;
     return NULL;
 }
@@ -125,10 +125,10 @@ static void alias_bases(et_plan *plan)
         if (!adds)
             continue;
         et_plan_value *base = &plan->values[call->in[adds->in]];
-        if (base->place == PLACE_ARENA && base->last_read == s &&
+        if (base->storage == VALUE_IN_ARENA && base->last_read == s &&
             !is_read_twice(plan, call, adds)) {
             base->alias = call->out[adds->out];
-            base->place = plan->values[owner(plan, base->alias)].place;
+            base->storage = plan->values[owner(plan, base->alias)].storage;
         }
     }
 }
@@ -151,14 +151,14 @@ static void alias_views(et_plan *plan)
             continue;
         const int in = call->in[views->in], out = call->out[views->out];
         et_plan_value *from = &plan->values[in], *view = &plan->values[out];
-        if (from->place != PLACE_ARENA || !is_own(from) || view->alias >= 0)
+        if (from->storage != VALUE_IN_ARENA || !is_own(from) || view->alias >= 0)
             continue;
-        if (view->place == PLACE_ARENA) {
+        if (view->storage == VALUE_IN_ARENA) {
             view->alias = in;
             view->views = true;
-        } else if (view->place == PLACE_GRADIENT && from->alias < 0 && from->last_read == s) {
+        } else if (view->storage == VALUE_IN_GRADIENTS && from->alias < 0 && from->last_read == s) {
             from->alias = out;
-            from->place = PLACE_GRADIENT;
+            from->storage = VALUE_IN_GRADIENTS;
         }
     }
 }
@@ -191,9 +191,9 @@ static bool can_overwrite(const et_plan *plan, int s, int out, int in)
 {
     const et_plan_value *to = &plan->values[out], *from = &plan->values[in];
     const et_plan_value *root = &plan->values[owner(plan, in)];
-    return to->place == PLACE_ARENA && to->alias < 0 && to->written == s && to->last_read > s &&
-           root->place == PLACE_ARENA && root->written < s && root->last_read == s &&
-           from->tensor.dtype == to->tensor.dtype &&
+    return to->storage == VALUE_IN_ARENA && to->alias < 0 && to->written == s &&
+           to->last_read > s && root->storage == VALUE_IN_ARENA && root->written < s &&
+           root->last_read == s && from->tensor.dtype == to->tensor.dtype &&
            et_shape_equal(from->tensor.shape, to->tensor.shape);
 }
 
@@ -217,7 +217,7 @@ static void work_in_place(et_plan *plan)
         for (int k = 0; k < call->out_count && et_op_is_elementwise(call->node->op); k++)
             for (int i = 0; i < call->in_count; i++)
                 overwrite(plan, s, call->out[k], call->in[i]);
-        for (const et_overlap *o = plan->device->overlaps; o->way; o++)
+        for (const et_overlap *o = plan->device->overlaps; o->mode; o++)
             if (is_allowed(call, o, ET_OVERLAP_OVERWRITES))
                 overwrite(plan, s, call->out[o->out], call->in[o->in]);
     }
@@ -241,7 +241,7 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
     int count = 0;
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
-        if (value->place == PLACE_ARENA && value->alias < 0)
+        if (value->storage == VALUE_IN_ARENA && value->alias < 0)
             add_tenant(tenants, &count, et_tensor_bytes(value->tensor), value->written,
                        value->last_read, &value->offset);
     }
@@ -258,58 +258,62 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
 
 /* ---- the gradient array as room ---- */
 
-/* written[parameter]: the call that writes all bytes of the parameter's gradient; ET_ROOM_ALWAYS
- * where none does. A gradient whose bytes are no multiple of ET_ROOM_ALIGN has padding behind
- * it, which belongs to the same room and must stay zero: such a room is not lent. */
+/* written[parameter]: the call that writes all bytes of the parameter's gradient;
+ * ET_ARENA_LAYOUT_ALWAYS where none does. A gradient whose bytes are no multiple of
+ * ET_ARENA_LAYOUT_ALIGN has padding behind it, which belongs to the same room and must stay zero:
+ * such a room is not lent. */
 static void find_gradient_writers(const et_plan *plan, int *written, int params)
 {
     const et_graph *graph = plan->graph;
     for (int p = 0; p < params; p++)
-        written[p] = ET_ROOM_ALWAYS;
+        written[p] = ET_ARENA_LAYOUT_ALWAYS;
     for (int i = 0; i < graph->gradient_count; i++) {
         const et_plan_value *value =
             &plan->values[et_plan_value_of(plan, graph->gradients[i].node)];
-        if (value->place == PLACE_GRADIENT && et_tensor_bytes(value->tensor) % ET_ROOM_ALIGN == 0)
+        if (value->storage == VALUE_IN_GRADIENTS &&
+            et_tensor_bytes(value->tensor) % ET_ARENA_LAYOUT_ALIGN == 0)
             written[graph->gradients[i].param] = value->written;
     }
 }
 
 /* Neighbours in the array are written at about the same time: they are one room until it has
  * this share of the array, so that no room is lent that only splinters would fit in. */
-#define GRADIENT_ROOMS 256
+#define GRADIENT_SPANS 256
 
 /* The gradients and the wall, in the order of the array; variables have none. A room is taken from
- * the first call that writes a part of it: ET_ROOM_ALWAYS is before all. Example: rooms of 4 KiB
- * where the array has 1 MiB. A room's first call is the earliest of its gradients', since from then
- * on a part of it must not be overwritten. What lies before that call is free for values that are
- * dead by then. */
-static int take_gradients(const et_plan *plan, et_rooms *rooms, const int *written, et_error *error)
+ * the first call that writes a part of it: ET_ARENA_LAYOUT_ALWAYS is before all. Example: layout of
+ * 4 KiB where the array has 1 MiB. A room's first call is the earliest of its gradients', since
+ * from then on a part of it must not be overwritten. What lies before that call is free for values
+ * that are dead by then. */
+static int take_gradients(const et_plan *plan, et_arena_layout *layout, const int *written,
+                          et_error *error)
 {
     const et_params *params = plan->graph->params;
     size_t whole = plan->gradient_bytes, begin = 0;
     int from = INT_MAX, status = ET_OK;
-    for (int place = 0; !status && begin < whole; place++) {
-        const int p = et_params_placed(params, place), next = et_params_placed(params, place + 1);
+    for (int nth = 0; !status && begin < whole; nth++) {
+        const int p = et_params_in_order(params, nth), next = et_params_in_order(params, nth + 1);
         const bool last = next < 0 || !et_params_is_trained(params, next);
         size_t end = last ? whole : (size_t)et_params_offset(params, next) * sizeof(float);
         from = written[p] < from ? written[p] : from;
-        if (end < whole && end - begin < whole / GRADIENT_ROOMS)
+        if (end < whole && end - begin < whole / GRADIENT_SPANS)
             continue;
-        status = et_rooms_take(rooms, begin, end - begin, from, error);
+        status = et_arena_layout_reserve(layout, begin, end - begin, from, error);
         begin = end;
         from = INT_MAX;
     }
-    return status ? status : et_rooms_take(rooms, whole, 0, ET_ROOM_ALWAYS, error);
+    return status ? status
+                  : et_arena_layout_reserve(layout, whole, 0, ET_ARENA_LAYOUT_ALWAYS, error);
 }
 
 /* Values may lie in the array only where the plan writes it: others' gradients stay. Without
  * reuse no room is lent: each value then has its own, which helps to find a value that is used
  * after its death. */
-static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
+static int open_layout(et_plan *plan, et_arena_layout *layout, et_error *error)
 {
     const et_params *params = plan->graph->params;
     int count = et_params_count(params);
-    int status = et_rooms_init(rooms, plan->call_count, error);
+    int status = et_arena_layout_init(layout, plan->call_count, error);
     if (status || plan->graph->gradient_count == 0 || !plan->options.reuse)
         return status;
     int *written = et_alloc((size_t)count, sizeof *written);
@@ -317,7 +321,7 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
         return et_alloc_failed(error, (size_t)count * sizeof *written, "a plan");
     plan->gradient_bytes = (size_t)et_params_trained_size(params) * sizeof(float);
     find_gradient_writers(plan, written, count);
-    status = take_gradients(plan, rooms, written, error);
+    status = take_gradients(plan, layout, written, error);
     et_free(written);
     return status;
 }
@@ -325,8 +329,8 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
 /* activations is what lies behind the wall. */
 static int assign_offsets(et_plan *plan, et_error *error)
 {
-    et_rooms rooms;
-    int status = open_rooms(plan, &rooms, error);
+    et_arena_layout layout;
+    int status = open_layout(plan, &layout, error);
     size_t most =
         (size_t)plan->value_count + (size_t)plan->call_count + (size_t)plan->pack_group_count;
     et_tenant *tenants = status ? NULL : et_alloc(most, sizeof *tenants);
@@ -334,12 +338,12 @@ static int assign_offsets(et_plan *plan, et_error *error)
         status = et_alloc_failed(error, most * sizeof *tenants, "a plan");
     if (!status) {
         int count = find_tenants(plan, tenants);
-        status = et_rooms_place(&rooms, tenants, count, plan->options.reuse, error);
+        status = et_arena_layout_assign(&layout, tenants, count, plan->options.reuse, error);
     }
-    if (!status && rooms.end > plan->gradient_bytes)
-        plan->memory.activations = rooms.end - plan->gradient_bytes;
+    if (!status && layout.end > plan->gradient_bytes)
+        plan->memory.activations = layout.end - plan->gradient_bytes;
     et_free(tenants);
-    et_rooms_release(&rooms);
+    et_arena_layout_release(&layout);
     return status;
 }
 
@@ -357,7 +361,7 @@ static void resolve(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
-        if (value->place == PLACE_ARENA && value->alias < 0)
+        if (value->storage == VALUE_IN_ARENA && value->alias < 0)
             value->tensor.data = et_plan_at(plan, value->offset);
     }
     for (int i = 0; i < plan->value_count; i++)
@@ -372,10 +376,10 @@ static void resolve(et_plan *plan)
 /* The order matters: gradients leave the arena before the unread ones are dropped; aliases of
  * bases, then views, before lives are joined; work in place last, as it asks for the lives of all
  * that share memory. */
-int et_plan_place(et_plan *plan, et_error *error)
+int et_plan_lay_out(et_plan *plan, et_error *error)
 {
     find_lives(plan);
-    int status = place_gradients(plan, error);
+    int status = lay_out_gradients(plan, error);
     if (status)
         return status;
     drop_unread(plan);

@@ -247,7 +247,7 @@ void et_plan_begin_call(et_plan *plan, int i)
     const et_plan_call *call = &plan->calls[i];
     for (int k = 0; k < call->in_count; k++) {
         const et_plan_value *value = &plan->values[call->in[k]];
-        et_assert(value->place != PLACE_INPUT || value->tensor.data); /* bound */
+        et_assert(value->storage != VALUE_IS_INPUT || value->tensor.data); /* bound */
     }
     plan->scratch = et_plan_at(plan, call->scratch_offset);
     if (call->pack_group < 0)

@@ -26,16 +26,16 @@
 #define MUCH_MEMORY ((size_t)1 << 30)
 
 /* An element of an output of the plan, or a constant. */
-typedef struct place {
+typedef struct output_element {
     int output;              /* -1: a constant */
     const et_tensor *tensor; /* the output, once there is a plan */
     int element;
     double constant;
-} place;
+} output_element;
 
 typedef struct mark {
     const et_mark *mark; /* of the variant's graph */
-    place value, weight;
+    output_element value, weight;
 } mark;
 
 typedef struct variant {
@@ -132,14 +132,14 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
 }
 
 /* Adds a node to what the plan keeps, unless it is there. */
-static place keep(et_node **outputs, int *count, et_node *node, int element)
+static output_element keep(et_node **outputs, int *count, et_node *node, int element)
 {
     int i = 0;
     while (i < *count && outputs[i] != node)
         i++;
     if (i == *count)
         outputs[(*count)++] = node;
-    return (place){ .output = i, .element = element };
+    return (output_element){ .output = i, .element = element };
 }
 
 static int count_marks(const et_graph *graph)
@@ -182,7 +182,7 @@ static int take_marks(variant *v, bool (*taken)(const et_mark *))
 }
 
 /* outputs has room for two of each mark. Returns how many it has. */
-static int place_marks(variant *v, et_node **outputs)
+static int find_marks(variant *v, et_node **outputs)
 {
     int count = 0;
     v->mark_count = 0;
@@ -195,7 +195,7 @@ static int place_marks(variant *v, et_node **outputs)
         const et_mark *m = to->mark;
         to->value = keep(outputs, &count, m->node, m->element);
         to->weight = m->weight ? keep(outputs, &count, m->weight, m->weight_element)
-                               : (place){ .output = -1, .constant = m->constant };
+                               : (output_element){ .output = -1, .constant = m->constant };
     }
     return count;
 }
@@ -203,7 +203,7 @@ static int place_marks(variant *v, et_node **outputs)
 static void find_tensors(variant *v)
 {
     for (int i = 0; i < v->mark_count; i++) {
-        place *of[] = { &v->marks[i].value, &v->marks[i].weight };
+        output_element *of[] = { &v->marks[i].value, &v->marks[i].weight };
         for (int k = 0; k < 2; k++)
             if (of[k]->output >= 0)
                 of[k]->tensor = et_plan_output_at(v->plan, of[k]->output);
@@ -226,7 +226,7 @@ static int make_plan(const et_pass *pass, variant *v, et_error *error)
     options.name = pass->options.name;
     options.keep_packed = !pass->options.training;
     if (!status)
-        status = et_plan_new(&v->plan, v->graph, pass->device, outputs, place_marks(v, outputs),
+        status = et_plan_new(&v->plan, v->graph, pass->device, outputs, find_marks(v, outputs),
                              &options, error);
     et_free(outputs);
     if (!status)
@@ -288,7 +288,7 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
             *found = i;
             return ET_OK;
         }
-    int status = et_layout_check_room(layout, error);
+    int status = et_layout_check_size(layout, error);
     if (status)
         return status;
     variant *v =
@@ -460,7 +460,7 @@ void et_pass_set_scale(et_pass *pass, float scale)
 
 /* ---- what a run gave ---- */
 
-static double read(const place *at)
+static double read(const output_element *at)
 {
     return at->tensor ? ((const float *)at->tensor->data)[at->element] : at->constant;
 }

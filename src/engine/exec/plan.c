@@ -37,20 +37,20 @@
 
 /* Before lives are known: what computes is put into the arena, gradients and what nobody reads
  * leave it later (memory.c). */
-static value_place place_of(const et_node *node)
+static value_storage storage_of(const et_node *node)
 {
     switch (node->op) {
     case ET_OP_INPUT:
-        return PLACE_INPUT;
+        return VALUE_IS_INPUT;
     case ET_OP_PARAM:
-        return PLACE_PARAM;
+        return VALUE_IN_PARAMS;
     case ET_OP_POSITIONS:
     case ET_OP_INTEGERS:
-        return PLACE_CONSTANT;
+        return VALUE_IS_CONSTANT;
     case ET_OP_RESULT:
-        return PLACE_NONE;
+        return VALUE_UNUSED;
     default:
-        return PLACE_ARENA;
+        return VALUE_IN_ARENA;
     }
 }
 
@@ -78,7 +78,7 @@ static int make_values(et_plan *plan, const bool *reached, et_error *error)
         for (int k = 0; k < node->results; k++) {
             et_plan_value *value = &plan->values[plan->first_value[i] + k];
             value->node = node;
-            value->place = reached[i] ? place_of(node) : PLACE_NONE;
+            value->storage = reached[i] ? storage_of(node) : VALUE_UNUSED;
             value->written = value->last_read = value->alias = -1;
             value->tensor.dtype = node->type[k].dtype;
             value->tensor.shape = node->type[k].shape;
@@ -111,7 +111,7 @@ static int make_constants(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
-        if (value->place != PLACE_CONSTANT)
+        if (value->storage != VALUE_IS_CONSTANT)
             continue;
         size_t bytes = et_tensor_bytes(value->tensor);
         value->tensor.data = et_alloc_aligned(bytes, 64);
@@ -146,7 +146,7 @@ static int prepare_calls(et_plan *plan, et_error *error)
 static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
 {
     static int (*const stages[])(et_plan *, et_error *) = { make_constants, prepare_calls,
-                                                            et_plan_place, et_plan_choose_run };
+                                                            et_plan_lay_out, et_plan_choose_run };
     const et_graph *graph = plan->graph;
     for (int i = 0; i < count; i++)
         reached[outputs[i]->id] = true;
@@ -201,7 +201,7 @@ void et_plan_free(et_plan *plan)
     if (!plan)
         return;
     for (int i = 0; i < plan->value_count; i++)
-        if (plan->values[i].place == PLACE_CONSTANT)
+        if (plan->values[i].storage == VALUE_IS_CONSTANT)
             et_free(plan->values[i].tensor.data);
     for (int i = 0; i < plan->call_count; i++)
         et_conv_free(plan->calls[i].conv);
@@ -224,23 +224,23 @@ void et_plan_free(et_plan *plan)
 int et_plan_input(const et_plan *plan, const char *input)
 {
     for (int i = 0; i < plan->value_count; i++)
-        if (plan->values[i].place == PLACE_INPUT && !strcmp(plan->values[i].node->name, input))
+        if (plan->values[i].storage == VALUE_IS_INPUT && !strcmp(plan->values[i].node->name, input))
             return i;
     return -1;
 }
 
 /* Calls read the value's pointer when they run, so binding costs no planning. */
-void et_plan_bind_at(et_plan *plan, int place, const void *data)
+void et_plan_bind_at(et_plan *plan, int index, const void *data)
 {
-    if (place >= 0)
-        plan->values[place].tensor.data = (void *)(uintptr_t)data;
+    if (index >= 0)
+        plan->values[index].tensor.data = (void *)(uintptr_t)data;
 }
 
 bool et_plan_bind(et_plan *plan, const char *input, const void *data)
 {
-    int place = et_plan_input(plan, input);
-    et_plan_bind_at(plan, place, data);
-    return place >= 0;
+    int index = et_plan_input(plan, input);
+    et_plan_bind_at(plan, index, data);
+    return index >= 0;
 }
 
 /* Offsets stay those of the full batch, so any number of rows fits. The node's type still has
@@ -251,7 +251,7 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
         et_shape shape = value->node->type[i - plan->first_value[value->node->id]].shape;
-        if (value->place == PLACE_ARENA && shape.rank == 2 && shape.size[0] == planned)
+        if (value->storage == VALUE_IN_ARENA && shape.rank == 2 && shape.size[0] == planned)
             value->tensor.shape.size[0] = rows;
     }
 }
@@ -260,7 +260,7 @@ ET_APART void point_at_params(et_plan *plan, float *weights)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
-        if (value->place == PLACE_PARAM)
+        if (value->storage == VALUE_IN_PARAMS)
             value->tensor.data =
                 weights + et_params_offset(plan->graph->params, value->node->attributes.param);
     }
@@ -312,16 +312,16 @@ void et_plan_run(et_plan *plan, et_random random)
     et_track_begin(track, plan->activity, ++plan->runs);
     et_plan_refresh(plan);
     plan->random = random;
-    int told = 0;
+    int reported = 0;
     for (int i = 0; i < plan->call_count; i++) {
         et_plan_begin_call(plan, i);
         plan->run_call(plan, i);
-        if (told < plan->news_count)
-            told = et_plan_tell(plan, i, told);
+        if (reported < plan->news_count)
+            reported = et_plan_tell(plan, i, reported);
     }
     copy_gradients(plan);
-    if (told < plan->news_count)
-        et_plan_tell(plan, plan->call_count, told);
+    if (reported < plan->news_count)
+        et_plan_tell(plan, plan->call_count, reported);
     et_track_end(track);
     if (threads > most)
         omp_set_num_threads(threads);
@@ -359,7 +359,7 @@ static bool is_finite(const et_tensor *tensor)
 static const char *find_param(const et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++)
-        if (plan->values[i].place == PLACE_PARAM && !is_finite(&plan->values[i].tensor))
+        if (plan->values[i].storage == VALUE_IN_PARAMS && !is_finite(&plan->values[i].tensor))
             return plan->values[i].node->name;
     return NULL;
 }
@@ -402,7 +402,7 @@ static size_t live_at(const et_plan *plan, int i)
     size_t live = plan->calls[i].scratch;
     for (int k = 0; k < plan->value_count; k++) {
         const et_plan_value *value = &plan->values[k];
-        if (value->place == PLACE_ARENA && value->alias < 0 && value->written <= i &&
+        if (value->storage == VALUE_IN_ARENA && value->alias < 0 && value->written <= i &&
             value->last_read >= i)
             live += et_tensor_bytes(value->tensor);
     }

@@ -68,7 +68,7 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data);
 
 /* The same without a search: the place of an input, -1: the plan reads none of that name. */
 int et_plan_input(const et_plan *plan, const char *input);
-void et_plan_bind_at(et_plan *plan, int place, const void *data);
+void et_plan_bind_at(et_plan *plan, int index, const void *data);
 
 /* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
  * that is not full costs only its rows. For plans without derivatives; inputs stay as they are. */

@@ -3,7 +3,7 @@
  *   fuse.c     from nodes to calls: which element-wise chains become one
  *   values.c   the value of a node, and its memory
  *   pack.c     weights in the layout of products
- *   memory.c   live ranges and places of values (rooms.c: the search)
+ *   memory.c   live ranges and places of values (arena_layout.c: the search)
  *   ops.c, op_*.c   per op: needs at planning (prepare), kernels (run)
  *   listen.c   when gradients are final
  *   trace.c    calls as spans of a trace
@@ -19,14 +19,14 @@
 
 /* The owner of a value's memory, which decides how long an address is valid: the plan for the arena
  * and constants, the caller for bound inputs, the store for all others. */
-typedef enum value_place {
-    PLACE_NONE, /* never read: data is NULL */
-    PLACE_ARENA,
-    PLACE_INPUT,    /* bound */
-    PLACE_PARAM,    /* in the store; moves with et_params_use */
-    PLACE_GRADIENT, /* in the store's flat gradients */
-    PLACE_CONSTANT, /* owned by the plan */
-} value_place;
+typedef enum value_storage {
+    VALUE_UNUSED, /* never read: data is NULL */
+    VALUE_IN_ARENA,
+    VALUE_IS_INPUT,     /* bound */
+    VALUE_IN_PARAMS,    /* in the store; moves with et_params_use */
+    VALUE_IN_GRADIENTS, /* in the store's flat gradients */
+    VALUE_IS_CONSTANT,  /* owned by the plan */
+} value_storage;
 
 /* One result of one node. tensor.shape is that of this run (et_plan_set_rows), the node's type
  * has the planned one; tensor.data is NULL until the value is placed or bound. written and
@@ -34,12 +34,12 @@ typedef enum value_place {
 typedef struct et_plan_value {
     et_tensor tensor;
     const et_node *node;
-    value_place place;
+    value_storage storage;
     int written;   /* call that writes it, -1: a leaf */
     int last_read; /* call after which it is dead; INT_MAX: kept to the end */
     int alias;     /* value that shares its memory with this one; -1: none */
     bool views;    /* that is the input that it is a view of */
-    size_t offset; /* PLACE_ARENA: for et_plan_at */
+    size_t offset; /* VALUE_IN_ARENA: for et_plan_at */
 } et_plan_value;
 
 /* A weight in a product's layout. Owned by the plan that packs, in `packed` or in the arena;
@@ -179,11 +179,11 @@ void et_plan_run_packs(const et_plan *plan, int first, int count);
 void et_plan_begin_call(et_plan *plan, int i);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
-int et_plan_place(et_plan *plan, et_error *error);
+int et_plan_lay_out(et_plan *plan, et_error *error);
 
 /* listen.c: reports the gradients that are final after call i, from news number `told` on; returns
  * the new number. */
-int et_plan_tell(const et_plan *plan, int call, int told);
+int et_plan_tell(const et_plan *plan, int call, int reported);
 
 /* trace.c: sets plan->run_call and activities, depending on whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);

@@ -52,9 +52,9 @@ static void add_span(et_profile *profile, const et_span *span, et_profile_row *a
         around->seconds -= seconds;
     row->cost.flops += span->cost.flops;
     row->cost.bytes += span->cost.bytes;
-    row->roof += et_peak_seconds(&profile->peak, span->cost);
+    row->peak_seconds += et_peak_seconds(&profile->peak, span->cost);
     if (span->activity->product)
-        profile->product_roof += span->cost.flops / profile->peak.flops;
+        profile->product_peak_seconds += span->cost.flops / profile->peak.flops;
 }
 
 /* Equal times by name, so that tables of the same trace are the same. */
@@ -128,8 +128,8 @@ static void print_row(const et_profile *profile, const et_profile_row *row, et_s
                      1e3 * row->seconds, 100 * row->seconds / profile->seconds);
     print_rate(out, row->cost.flops, row->seconds);
     print_rate(out, row->cost.bytes, row->seconds);
-    if (row->roof > 0 && row->seconds > 0)
-        et_strbuf_printf(out, " %6.1f%%", 100 * row->roof / row->seconds);
+    if (row->peak_seconds > 0 && row->seconds > 0)
+        et_strbuf_printf(out, " %6.1f%%", 100 * row->peak_seconds / row->seconds);
     et_strbuf_append_char(out, '\n');
 }
 
@@ -145,7 +145,7 @@ void et_profile_print(const et_profile *profile, et_strbuf *out)
         all.cost.flops += row->cost.flops;
         all.cost.bytes += row->cost.bytes;
     }
-    all.roof = profile->product_roof;
+    all.peak_seconds = profile->product_peak_seconds;
     print_row(profile, &all, out);
     et_strbuf_printf(out,
                      "roof: %.0f GFLOP/s (%s, a matrix product of %d x %d x %d) and %.1f GB/s of "

@@ -13,7 +13,7 @@ typedef struct et_profile_row {
     int64_t calls;
     double seconds; /* without what spans of other kinds within took */
     et_cost cost;
-    double roof; /* seconds that the cost takes at the peak's rates; 0: no cost is known */
+    double peak_seconds; /* seconds that the cost takes at the peak's rates; 0: no cost is known */
 } et_profile_row;
 
 #define ET_PROFILE_ROWS_MAX 64
@@ -21,8 +21,8 @@ typedef struct et_profile_row {
 typedef struct et_profile {
     et_profile_row rows[ET_PROFILE_ROWS_MAX]; /* longest first */
     int count;
-    double seconds;      /* of the recording */
-    double product_roof; /* seconds of matrix products alone at the peak's rates */
+    double seconds;              /* of the recording */
+    double product_peak_seconds; /* seconds of matrix products alone at the peak's rates */
     et_peak peak;
 } et_profile;
 

@@ -74,7 +74,7 @@ static char *keep(et_trace *trace, et_strbuf *text)
 static bool describe(const et_plan *plan, const et_plan_call *call, et_activity *activity,
                      et_strbuf *text)
 {
-    et_trace *trace = plan->device->watch->trace;
+    et_trace *trace = plan->device->tracing->trace;
     et_strbuf_append(text, call->node->name);
     activity->name = keep(trace, text);
     print_kernel(plan, call, text);
@@ -92,7 +92,7 @@ static bool describe(const et_plan *plan, const et_plan_call *call, et_activity 
 
 /* The cost is found before the span begins, so it takes none of the call's time; it depends on
  * lengths that are bound for this run. */
-static void run_watched(const et_plan *plan, int i)
+static void run_traced(const et_plan *plan, int i)
 {
     const et_plan_call *call = &plan->calls[i];
     et_track *track = et_device_track(plan->device);
@@ -113,7 +113,7 @@ static void run_alone(const et_plan *plan, int i)
 static const et_activity *describe_all(const et_plan *plan, size_t size)
 {
     et_strbuf text = ET_STRBUF_INIT;
-    et_activity *activities = et_trace_alloc(plan->device->watch->trace, size);
+    et_activity *activities = et_trace_alloc(plan->device->tracing->trace, size);
     bool made = activities != NULL;
     for (int i = 0; i < plan->call_count && made; i++)
         made = describe(plan, &plan->calls[i], &activities[i], &text);
@@ -132,10 +132,10 @@ int et_plan_choose_run(et_plan *plan, et_error *error)
     static const et_activity unheard = { .name = "run", .kind = RUN_KIND };
     plan->run_call = run_alone;
     plan->activity = &unheard;
-    if (!plan->device->watch->trace)
+    if (!plan->device->tracing->trace)
         return ET_OK;
     size_t size = ((size_t)plan->call_count + 1) * sizeof *plan->activities;
-    plan->run_call = run_watched;
+    plan->run_call = run_traced;
     plan->activities = describe_all(plan, size);
     if (!plan->activities)
         return et_alloc_failed(error, size, "the activities of a plan");
@@ -146,6 +146,6 @@ int et_plan_choose_run(et_plan *plan, et_error *error)
 /* Outside a team, and without a trace, it is the first track. */
 et_track *et_device_track(const et_device *device)
 {
-    const et_device_watch *watch = device->watch;
-    return watch->track[watch->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
+    const et_device_tracing *tracing = device->tracing;
+    return tracing->track[tracing->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
 }

@@ -16,7 +16,7 @@ int et_plan_value_of(const et_plan *plan, const et_node *node)
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
 {
     const et_plan_value *v = &plan->values[value];
-    if (v->place == PLACE_PARAM && dtype == ET_BF16) {
+    if (v->storage == VALUE_IN_PARAMS && dtype == ET_BF16) {
         et_params *params = plan->graph->params;
         return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
     }

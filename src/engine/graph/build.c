@@ -96,7 +96,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
 /* Where the graph keeps its node of a parameter, NULL before there is one. One node for each
  * parameter: its derivative is then one sum, and a table that is used three times is read as one
  * array. Without memory: NULL, and the error is the graph's. */
-static et_node **param_place(et_graph *graph, int index)
+static et_node **shared_param(et_graph *graph, int index)
 {
     size_t known = graph->param_capacity;
     et_node **params = et_vector_grow(graph->param_nodes, &graph->param_capacity, (size_t)index + 1,
@@ -133,16 +133,16 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
         graph->error = error;
     if (status)
         return et_graph_poison(graph, "%s", error.text);
-    et_node **place = param_place(graph, attributes.param);
-    if (!place)
+    et_node **shared = shared_param(graph, attributes.param);
+    if (!shared)
         return &graph->poison;
-    if (!*place) {
+    if (!*shared) {
         et_node *made = et_node_add(graph, ET_OP_PARAM, full, NULL, 0, &attributes);
         if (et_node_is_poison(made))
             return made;
-        *place = made;
+        *shared = made;
     }
-    return *place;
+    return *shared;
 }
 
 et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init)

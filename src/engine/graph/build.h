@@ -55,7 +55,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
  * over candidates an unbiased estimate of that over all classes, if any others are drawn: count is
  * more than d. count: at least T, or classes. */
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
-                       int64_t count, et_node **places, et_node **offsets);
+                       int64_t count, et_node **targets, et_node **offsets);
 
 /* x in another type, or repeated to another shape as above; x itself if it has both. */
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);

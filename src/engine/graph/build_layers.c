@@ -20,7 +20,7 @@ et_node *et_reshape(et_node *x, et_shape shape)
  * copies every element once more, and so on. */
 static et_node *concatenate(et_node *const *nodes, int count, int axis)
 {
-    et_attributes attributes = { .piece = { .axis = axis } };
+    et_attributes attributes = { .along = { .axis = axis } };
     et_node *parts[ET_NODE_INPUTS_MAX];
     et_assert(count >= 1);
     if (count == 1)
@@ -53,7 +53,7 @@ et_node *et_concatenate_rows(et_node *const *nodes, int count)
 
 static et_node *slice(et_node *x, int axis, int64_t first, int64_t count)
 {
-    et_attributes attributes = { .piece = { axis, first, count } };
+    et_attributes attributes = { .along = { axis, first, count } };
     return et_node_add(x->graph, ET_OP_SLICE, NULL, &x, 1, &attributes);
 }
 

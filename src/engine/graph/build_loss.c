@@ -127,10 +127,10 @@ et_node *et_weighted_sum(et_node *rows, et_node *weights)
  * ---- */
 
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
-                       int64_t count, et_node **places, et_node **offsets)
+                       int64_t count, et_node **positions, et_node **offsets)
 {
     et_node *poison = &scope->graph->poison;
-    *places = *offsets = poison;
+    *positions = *offsets = poison;
     if (!et_has_name(scope, name) ||
         !et_in_range(scope->graph, ET_OP_CANDIDATES, "count", (double)count, 1, INT_MAX) ||
         !et_in_range(scope->graph, ET_OP_CANDIDATES, "classes", (double)classes, 1, INT_MAX))
@@ -141,7 +141,7 @@ et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64
                                  .classes = classes };
     et_node *candidates =
         et_node_add(scope->graph, ET_OP_CANDIDATES, full, &labels, 1, &attributes);
-    *places = et_node_result(candidates, 1);
+    *positions = et_node_result(candidates, 1);
     *offsets = et_node_result(candidates, 2);
     return candidates;
 }
@@ -160,10 +160,10 @@ et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *l
         return &graph->poison;
     if (!graph->options.training || count == words)
         return et_vocabulary_loss(h, table, labels, smoothing);
-    et_node *places, *offsets;
+    et_node *positions, *offsets;
     et_node *candidates =
-        et_candidates(scope, "candidates", labels, words, count, &places, &offsets);
-    et_node *inputs[] = { h, et_gather_rows(table, candidates), places, offsets };
+        et_candidates(scope, "candidates", labels, words, count, &positions, &offsets);
+    et_node *inputs[] = { h, et_gather_rows(table, candidates), positions, offsets };
     et_attributes attributes = { .x = smoothing, .offset = true };
     return et_node_add(graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }

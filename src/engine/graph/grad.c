@@ -123,7 +123,7 @@ static bool needs_few_columns(const gradients *g, const et_node *node)
 {
     const et_node *a = node->input[0], *b = node->input[1];
     int64_t needed = 0;
-    if (a->op != ET_OP_CONCATENATE || a->attributes.piece.axis != 1 ||
+    if (a->op != ET_OP_CONCATENATE || a->attributes.along.axis != 1 ||
         node->attributes.matmul.transpose_a || a->type[0].dtype != b->type[0].dtype)
         return false;
     for (int i = 0; i < a->inputs; i++)

@@ -69,12 +69,12 @@ void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
 }
 
 /* dy goes to where the largest was, or is shared out; windows that overlap add up. */
-static void grad_pool(gradients *g, et_node *node, et_node *dy, et_node *place)
+static void grad_pool(gradients *g, et_node *node, et_node *dy, et_node *largest_at)
 {
-    et_node *inputs[] = { dy, place };
+    et_node *inputs[] = { dy, largest_at };
     et_attributes attributes = { .pool = node->attributes.pool, .leaf = node->input[0]->type[0] };
     give(g, node->input[0],
-         et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, place ? 2 : 1, &attributes));
+         et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, largest_at ? 2 : 1, &attributes));
 }
 
 void et_grad_MAX_POOL(gradients *g, et_node *node, et_node *dy)

@@ -10,13 +10,13 @@ void et_grad_RESHAPE(gradients *g, et_node *node, et_node *dy)
 /* Each input gets the piece of dy that it was. */
 void et_grad_CONCATENATE(gradients *g, et_node *node, et_node *dy)
 {
-    et_attributes attributes = { .piece = { .axis = node->attributes.piece.axis } };
-    et_piece *piece = &attributes.piece;
+    et_attributes attributes = { .along = { .axis = node->attributes.along.axis } };
+    et_axis_range *along = &attributes.along;
     for (int i = 0; i < node->inputs; i++) {
         et_node *input = node->input[i];
-        piece->first += piece->count;
-        piece->count = input->type[0].shape.size[piece->axis];
-        if (is_needed(g, input) && piece->count)
+        along->first += along->count;
+        along->count = input->type[0].shape.size[along->axis];
+        if (is_needed(g, input) && along->count)
             give(g, input, et_node_add(g->graph, ET_OP_SLICE, NULL, &dy, 1, &attributes));
     }
 }

@@ -71,10 +71,10 @@ typedef struct et_progression {
 } et_progression;
 
 /* Part of the sizes along one dimension: from first on, count of them. */
-typedef struct et_piece {
+typedef struct et_axis_range {
     int axis;
     int64_t first, count;
-} et_piece;
+} et_axis_range;
 
 /* Attributes of an op in addition to its inputs; the op decides which member counts. */
 typedef struct et_attributes {
@@ -92,7 +92,7 @@ typedef struct et_attributes {
         et_convolution_options convolution; /* and its derivatives; relu: of the op alone */
         et_pool_options pool;               /* and its derivative */
         et_progression progression;         /* INTEGERS */
-        et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
+        et_axis_range along;                /* CONCATENATE, SLICE, SLICE_GRAD */
         const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
     };
     float agreement; /* VOCABULARY_LOSS of two draws: the weight of their divergence */

@@ -20,7 +20,7 @@ bool et_shape_RESHAPE(et_node *node)
 bool et_shape_CONCATENATE(et_node *node)
 {
     et_shape whole = shape(node, 0);
-    int axis = node->attributes.piece.axis;
+    int axis = node->attributes.along.axis;
     if (axis < 0 || axis >= whole.rank)
         return refuse(node, "a scalar has no rows or columns", 0, 0);
     for (int i = 1; i < node->inputs; i++) {
@@ -37,19 +37,19 @@ bool et_shape_CONCATENATE(et_node *node)
 bool et_shape_SLICE(et_node *node)
 {
     et_shape part = shape(node, 0);
-    const et_piece *piece = &node->attributes.piece;
-    if (piece->axis < 0 || piece->axis >= part.rank)
+    const et_axis_range *along = &node->attributes.along;
+    if (along->axis < 0 || along->axis >= part.rank)
         return refuse(node, "a scalar has no rows or columns", 0, 0);
-    if (piece->first < 0 || piece->count < 1 || piece->first > part.size[piece->axis] ||
-        piece->count > part.size[piece->axis] - piece->first) {
+    if (along->first < 0 || along->count < 1 || along->first > part.size[along->axis] ||
+        along->count > part.size[along->axis] - along->first) {
         char text[ET_SHAPE_TEXT_MAX];
         et_graph_poison(node->graph, "%s (%s): %s %s does not have %lld of its %s from %lld on",
                         node->name, et_op_name(node->op), node->input[0]->name,
-                        et_shape_print(part, text), (long long)piece->count,
-                        piece->axis ? "columns" : "rows", (long long)piece->first);
+                        et_shape_print(part, text), (long long)along->count,
+                        along->axis ? "columns" : "rows", (long long)along->first);
         return false;
     }
-    part.size[piece->axis] = piece->count;
+    part.size[along->axis] = along->count;
     return set(node, dtype(node, 0), part);
 }
 

@@ -1,5 +1,5 @@
-/* The scratch of best_tokens.inc.c, with one layout for all tables. et_best_room_at cuts it, and
- * et_best_scratch calls et_best_room_at for its size, so the two cannot disagree. */
+/* The scratch of best_tokens.inc.c, with one layout for all tables. et_best_buffers_at cuts it, and
+ * et_best_scratch calls et_best_buffers_at for its size, so the two cannot disagree. */
 #include "engine/kernel/best_tokens.h"
 
 #include "base/assert.h"
@@ -14,9 +14,9 @@ static void *take(char *memory, size_t *used, size_t bytes)
 }
 
 /* One thread's room; every part begins at a line of cache. */
-et_best_room et_best_room_at(void *scratch, const et_row_weight *weight)
+et_best_buffers et_best_buffers_at(void *scratch, const et_row_weight *weight)
 {
-    et_best_room room = { 0 };
+    et_best_buffers room = { 0 };
     size_t rows = ET_BEST_ROWS, width = (size_t)weight->k;
     room.columns = (weight->n + weight->panel - 1) / weight->panel * weight->panel;
     room.logits = take(scratch, &room.size, rows * (size_t)room.columns * sizeof(float));
@@ -34,5 +34,5 @@ size_t et_best_scratch(const et_row_weight *weight)
 {
     et_assert(weight->kind == ET_ROW_INT8);
     char nothing[1];
-    return et_best_room_at(nothing, weight).size;
+    return et_best_buffers_at(nothing, weight).size;
 }

@@ -45,7 +45,7 @@ typedef struct et_best_tokens {
 } et_best_tokens;
 
 /* A thread's scratch: a view of it, and its size. */
-typedef struct et_best_room {
+typedef struct et_best_buffers {
     float *logits;  /* [ET_BEST_ROWS, columns] as bytes say them */
     float *x;       /* [ET_BEST_ROWS, width] */
     uint8_t *bytes; /* [ET_BEST_ROWS, et_row_stride(width)] */
@@ -56,9 +56,9 @@ typedef struct et_best_room {
     int32_t *open_token; /* [ET_BEST_OPEN] */
     int64_t columns;     /* tokens in whole panels */
     size_t size;
-} et_best_room;
+} et_best_buffers;
 
-et_best_room et_best_room_at(void *scratch, const et_row_weight *weight);
+et_best_buffers et_best_buffers_at(void *scratch, const et_row_weight *weight);
 size_t et_best_scratch(const et_row_weight *weight);
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/kernel/conv_onednn.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 
 /* Blocks of a batch that threads share out, and pieces of it whose sums are kept apart. Part of a
  * weight gradient's bits. */
@@ -263,7 +263,7 @@ static void run_items(const run *r)
     {
         omp_set_num_threads(1);
         et_turn turn = et_turn_own(&turns);
-        for (et_share now; et_turns_take(&turns, &turn, &now);)
+        for (et_items now; et_turns_take(&turns, &turn, &now);)
             run_item(r, now.begin, omp_get_thread_num());
     }
 }
@@ -303,6 +303,6 @@ void et_conv_run(const et_conv *conv, void *scratch, void *out, const void *a, c
     }
     run_items(&r);
     const int64_t count = (int64_t)(et_conv_block_weight_size(conv->block) / sizeof(float));
-    ET_SHARE(conv->pieces * count >= ET_GRAIN, count, 16, add_part, &r);
+    ET_PARALLEL(conv->pieces * count >= ET_GRAIN, count, 16, add_part, &r);
     reorder(&r, out, r.copies);
 }

@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 
 static void blocks_part(const et_blocks *b, int64_t begin, int64_t end)
 {
@@ -15,7 +15,7 @@ static void blocks_part(const et_blocks *b, int64_t begin, int64_t end)
 void et_copy_blocks(const et_blocks *b)
 {
     const bool much = b->blocks * (int64_t)b->bytes >= 4 * ET_GRAIN;
-    ET_SHARE(much, b->blocks, 1, blocks_part, b);
+    ET_PARALLEL(much, b->blocks, 1, blocks_part, b);
 }
 
 static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, int64_t begin,
@@ -31,7 +31,7 @@ static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, 
 void et_copy_rows(void *y, const void *x, const int32_t *row, int64_t rows, size_t bytes)
 {
     const bool much = rows * (int64_t)bytes >= 4 * ET_GRAIN;
-    ET_SHARE(much, rows, 1, rows_part, y, x, row, bytes);
+    ET_PARALLEL(much, rows, 1, rows_part, y, x, row, bytes);
 }
 
 static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dtype, int64_t begin,
@@ -52,5 +52,5 @@ static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dt
 void et_write_one_hot(void *y, const int32_t *ids, int64_t rows, int64_t depth, et_dtype dtype)
 {
     et_assert(dtype != ET_I32);
-    ET_SHARE(rows * depth >= ET_GRAIN, rows, 1, one_hot_part, y, ids, depth, dtype);
+    ET_PARALLEL(rows * depth >= ET_GRAIN, rows, 1, one_hot_part, y, ids, depth, dtype);
 }

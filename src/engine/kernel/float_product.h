@@ -38,7 +38,7 @@ typedef struct et_float_product {
     const float *bias;
     bool relu;
     bool ahead; /* what follows along k in A and B is wanted next: it is brought nearer */
-    /* et_float_product_room bytes aligned to 64, for an A of a_row 1; NULL: it is read as it
+    /* et_float_product_scratch bytes aligned to 64, for an A of a_row 1; NULL: it is read as it
      * lies. */
     void *room;
 } et_float_product;
@@ -51,7 +51,7 @@ static inline int64_t et_float_product_depth(et_dtype ab)
 
 /* For any table: panels are at most 16 rows wide. Units of k are of four bytes, a float32 or two
  * bfloat16. */
-static inline size_t et_float_product_room(int64_t m, int64_t k, et_dtype ab)
+static inline size_t et_float_product_scratch(int64_t m, int64_t k, et_dtype ab)
 {
     const int64_t units = ab == ET_BF16 ? (k + 1) / 2 : k;
     return (size_t)((m + 15) / 16 * 16 * units) * sizeof(float);

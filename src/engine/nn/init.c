@@ -54,14 +54,14 @@ static void draw(const et_kernels *kernels, const et_params *params, int index, 
 }
 
 /* The last one, by place, that begins at or before an element of the flat arrays. */
-static int place_of(const et_params *params, int64_t at)
+static int nth_of(const et_params *params, int64_t at)
 {
     /* Invariant: the one at low begins at or before `at`, the one at high after it (or does not
      * exist). Offset 0 belongs to place 0, so low = 0 is true from the start. */
     int low = 0, high = et_params_count(params);
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (et_params_offset(params, et_params_placed(params, middle)) <= at)
+        if (et_params_offset(params, et_params_in_order(params, middle)) <= at)
             low = middle;
         else
             high = middle;
@@ -75,8 +75,8 @@ static void draw_piece(const et_kernels *kernels, et_params *params, int64_t beg
                        uint64_t seed)
 {
     float *values = et_params_values(params);
-    for (int place = place_of(params, begin); place < et_params_count(params); place++) {
-        int i = et_params_placed(params, place);
+    for (int nth = nth_of(params, begin); nth < et_params_count(params); nth++) {
+        int i = et_params_in_order(params, nth);
         int64_t offset = et_params_offset(params, i);
         int64_t from = offset > begin ? offset : begin;
         int64_t to = offset + et_shape_count(et_params_shape(params, i));

@@ -21,20 +21,21 @@ typedef struct side {
 } side;
 
 /* Offsets are an input, whose binding says how it is, or steps of one length. */
-static bool find_side(et_onnx_way *way, const et_node *node, const et_node *offsets, side *of)
+static bool find_side(et_onnx_exporter *exporter, const et_node *node, const et_node *offsets,
+                      side *of)
 {
     const et_onnx_binding *bound =
-        offsets->op == ET_OP_INPUT ? et_onnx_bound(way, offsets->name) : NULL;
+        offsets->op == ET_OP_INPUT ? et_onnx_bound(exporter, offsets->name) : NULL;
     if (bound && bound->count) {
         *of = (side){ bound->count, bound->mask, -1 };
         return true;
     }
     const et_progression steps = offsets->attributes.progression;
     if (offsets->op != ET_OP_INTEGERS || steps.first || steps.step < 1) {
-        et_onnx_refuse(way, node, "its offsets are neither bound nor equally spaced");
+        et_onnx_refuse(exporter, node, "its offsets are neither bound nor equally spaced");
         return false;
     }
-    *of = (side){ et_onnx_size(way, offsets->type[0].shape.size[0] - 1), NULL, steps.step };
+    *of = (side){ et_onnx_size(exporter, offsets->type[0].shape.size[0] - 1), NULL, steps.step };
     return true;
 }
 
@@ -75,15 +76,15 @@ static const char *behind(et_onnx *model, const char *past, const char *own)
 }
 
 /* Keys and values of all positions. kv: rows; NULL: only past ones. first: k's column in them. */
-static et_onnx_cache find_keys(et_onnx_way *way, const et_node *node, const char *kv, int64_t first,
-                               side of)
+static et_onnx_cache find_keys(et_onnx_exporter *exporter, const et_node *node, const char *kv,
+                               int64_t first, side of)
 {
-    et_onnx *m = way->model;
+    et_onnx *m = exporter->model;
     const int heads = node->attributes.attention.heads;
     const int64_t width = node->type[0].shape.size[1], head = width / heads;
-    const int which = way->attentions++;
-    et_assert(!way->from->caches || which < way->from->cache_count);
-    et_onnx_cache *kept = way->from->caches ? &way->from->caches[which] : NULL;
+    const int which = exporter->attentions++;
+    et_assert(!exporter->from->caches || which < exporter->from->cache_count);
+    et_onnx_cache *kept = exporter->from->caches ? &exporter->from->caches[which] : NULL;
     et_onnx_cache all = kept ? *kept : (et_onnx_cache){ .key = NULL };
     const char *k = kv ? split(m, columns(m, kv, first, width), of, heads, head) : NULL;
     const char *v = kv ? split(m, columns(m, kv, first + width, width), of, heads, head) : NULL;
@@ -113,22 +114,22 @@ static const char *masked(et_onnx *model, const char *scores, const char *mask)
     return et_onnx_call(model, "Where", mask, scores, et_onnx_float(model, -FLT_MAX));
 }
 
-const char *et_onnx_attention(et_onnx_way *way, const et_node *node)
+const char *et_onnx_attention(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *model = way->model;
+    et_onnx *model = exporter->model;
     const et_attributes *a = &node->attributes;
     const int heads = a->attention.heads;
     const int64_t width = node->type[0].shape.size[1], head = width / heads;
     side query, key;
-    if (!find_side(way, node, node->input[2], &query) ||
-        !find_side(way, node, node->input[3], &key))
+    if (!find_side(exporter, node, node->input[2], &query) ||
+        !find_side(exporter, node, node->input[3], &key))
         return NULL;
-    const char *q = et_onnx_in(way, node, 0), *kv = et_onnx_in(way, node, 1);
+    const char *q = et_onnx_in(exporter, node, 0), *kv = et_onnx_in(exporter, node, 1);
     if (a->self)
         q = columns(model, q, 0, width);
-    const et_onnx_cache all = find_keys(way, node, kv, a->self ? width : 0, key);
+    const et_onnx_cache all = find_keys(exporter, node, kv, a->self ? width : 0, key);
     if (!all.key && node->input[1]->op == ET_OP_INPUT)
-        return et_onnx_refuse(way, node, "its keys and values are not bound");
+        return et_onnx_refuse(exporter, node, "its keys and values are not bound");
     const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head),
                                       swap(model, all.key, 2, 3));
     scores = et_onnx_call(model, "Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));

@@ -20,17 +20,17 @@ int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const
 {
     et_node *const *nodes = graph->graph->nodes;
     const int all = graph->graph->count;
-    et_onnx_way way = { .model = model, .from = graph, .error = error };
+    et_onnx_exporter exporter = { .model = model, .from = graph, .error = error };
     bool *needed = et_onnx_needed(graph->graph, outputs, count);
-    way.values = et_alloc_zero((size_t)all, sizeof *way.values);
-    if (!needed || !way.values)
-        way.status = et_alloc_failed(error, (size_t)all, "a model to export");
-    for (int i = 0; i < all && !way.status; i++)
+    exporter.values = et_alloc_zero((size_t)all, sizeof *exporter.values);
+    if (!needed || !exporter.values)
+        exporter.status = et_alloc_failed(error, (size_t)all, "a model to export");
+    for (int i = 0; i < all && !exporter.status; i++)
         if (needed[i])
-            way.values[i] = et_onnx_convert(&way, nodes[i]);
-    for (int i = 0; i < count && !way.status; i++)
-        values[i] = way.values[outputs[i]->id];
-    et_free(way.values);
+            exporter.values[i] = et_onnx_convert(&exporter, nodes[i]);
+    for (int i = 0; i < count && !exporter.status; i++)
+        values[i] = exporter.values[outputs[i]->id];
+    et_free(exporter.values);
     et_free(needed);
-    return way.status;
+    return exporter.status;
 }

@@ -212,7 +212,7 @@ const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, 
                         (size_t)et_shape_count(shape) * sizeof *data, shape.size, shape.rank);
 }
 
-float *et_onnx_room(et_onnx *model, int64_t count)
+float *et_onnx_reserve_floats(et_onnx *model, int64_t count)
 {
     return take(model, (size_t)count * sizeof(float));
 }

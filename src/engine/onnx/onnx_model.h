@@ -44,7 +44,7 @@ void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx
 /* Constants: a named array of float32, borrowed until the file is written; a scalar; doubles and
  * int64 [count], copied; one int64 as a scalar. */
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape);
-float *et_onnx_room(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
+float *et_onnx_reserve_floats(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
 const char *et_onnx_float(et_onnx *model, float x);
 const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count);
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count);

@@ -8,59 +8,59 @@
 #include "base/assert.h"
 #include "engine/kernel/positions.h"
 
-static const char *in(const et_onnx_way *way, const et_node *node, int i)
+static const char *in(const et_onnx_exporter *exporter, const et_node *node, int i)
 {
-    return et_onnx_in(way, node, i);
+    return et_onnx_in(exporter, node, i);
 }
 
 /* ---- leaves ---- */
 
-static const char *onnx_INPUT(et_onnx_way *way, const et_node *node)
+static const char *onnx_INPUT(et_onnx_exporter *exporter, const et_node *node)
 {
-    const et_onnx_binding *bound = et_onnx_bound(way, node->name);
-    return bound ? bound->value : et_onnx_refuse(way, node, "this input is not bound");
+    const et_onnx_binding *bound = et_onnx_bound(exporter, node->name);
+    return bound ? bound->value : et_onnx_refuse(exporter, node, "this input is not bound");
 }
 
-static const char *onnx_PARAM(et_onnx_way *way, const et_node *node)
+static const char *onnx_PARAM(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_params *params = way->from->graph->params;
+    et_params *params = exporter->from->graph->params;
     const int i = node->attributes.param;
-    return et_onnx_floats(way->model, node->name,
+    return et_onnx_floats(exporter->model, node->name,
                           et_params_values(params) + et_params_offset(params, i),
                           et_params_shape(params, i));
 }
 
-static const char *onnx_POSITIONS(et_onnx_way *way, const et_node *node)
+static const char *onnx_POSITIONS(et_onnx_exporter *exporter, const et_node *node)
 {
     const et_shape shape = node->type[0].shape;
-    float *table = et_onnx_room(way->model, et_shape_count(shape));
+    float *table = et_onnx_reserve_floats(exporter->model, et_shape_count(shape));
     if (table)
         et_positions_fill(table, shape.size[0], shape.size[1]);
-    return table ? et_onnx_floats(way->model, node->name, table, shape) : NULL;
+    return table ? et_onnx_floats(exporter->model, node->name, table, shape) : NULL;
 }
 
 /* Offsets are looked at by attention alone, which reads the node itself. */
-static const char *onnx_INTEGERS(et_onnx_way *way, const et_node *node)
+static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node)
 {
     const int64_t count = node->type[0].shape.size[0];
     const et_progression steps = node->attributes.progression;
-    if (et_onnx_is_symbolic(way, count - 1))
+    if (et_onnx_is_symbolic(exporter, count - 1))
         return NULL;
     const int64_t none = 0;
-    const char *size = et_onnx_call(way->model, "Squeeze", et_onnx_size(way, count),
-                                    et_onnx_ints(way->model, &none, 1));
-    const char *each = et_onnx_call(way->model, "Range", et_onnx_int(way->model, 0), size,
-                                    et_onnx_int(way->model, 1));
-    each = et_onnx_call(way->model, "Mul", each, et_onnx_int(way->model, steps.step));
-    return et_onnx_call(way->model, "Add", each, et_onnx_int(way->model, steps.first));
+    const char *size = et_onnx_call(exporter->model, "Squeeze", et_onnx_size(exporter, count),
+                                    et_onnx_ints(exporter->model, &none, 1));
+    const char *each = et_onnx_call(exporter->model, "Range", et_onnx_int(exporter->model, 0), size,
+                                    et_onnx_int(exporter->model, 1));
+    each = et_onnx_call(exporter->model, "Mul", each, et_onnx_int(exporter->model, steps.step));
+    return et_onnx_call(exporter->model, "Add", each, et_onnx_int(exporter->model, steps.first));
 }
 
 /* ---- element by element ---- */
 
 #define BINARY(id, op)                                                                             \
-    static const char *onnx_##id(et_onnx_way *way, const et_node *node)                            \
+    static const char *onnx_##id(et_onnx_exporter *exporter, const et_node *node)                  \
     {                                                                                              \
-        return et_onnx_call(way->model, op, in(way, node, 0), in(way, node, 1));                   \
+        return et_onnx_call(exporter->model, op, in(exporter, node, 0), in(exporter, node, 1));    \
     }
 BINARY(ADD, "Add")
 BINARY(SUB, "Sub")
@@ -68,9 +68,9 @@ BINARY(MUL, "Mul")
 BINARY(DIV, "Div")
 
 #define UNARY(id, op)                                                                              \
-    static const char *onnx_##id(et_onnx_way *way, const et_node *node)                            \
+    static const char *onnx_##id(et_onnx_exporter *exporter, const et_node *node)                  \
     {                                                                                              \
-        return et_onnx_call(way->model, op, in(way, node, 0));                                     \
+        return et_onnx_call(exporter->model, op, in(exporter, node, 0));                           \
     }
 UNARY(RELU, "Relu")
 UNARY(TANH, "Tanh")
@@ -84,10 +84,10 @@ UNARY(ABS, "Abs")
 
 /* With the op's constant. */
 #define CONSTANT(id, op)                                                                           \
-    static const char *onnx_##id(et_onnx_way *way, const et_node *node)                            \
+    static const char *onnx_##id(et_onnx_exporter *exporter, const et_node *node)                  \
     {                                                                                              \
-        return et_onnx_call(way->model, op, in(way, node, 0),                                      \
-                            et_onnx_float(way->model, node->attributes.x));                        \
+        return et_onnx_call(exporter->model, op, in(exporter, node, 0),                            \
+                            et_onnx_float(exporter->model, node->attributes.x));                   \
     }
 CONSTANT(SCALE, "Mul")
 CONSTANT(OFFSET, "Add")
@@ -95,134 +95,136 @@ CONSTANT(POWER, "Pow")
 CONSTANT(AT_LEAST, "Max")
 CONSTANT(AT_MOST, "Min")
 
-static const char *onnx_COPY(et_onnx_way *way, const et_node *node)
+static const char *onnx_COPY(et_onnx_exporter *exporter, const et_node *node)
 {
     if (et_shape_equal(node->type[0].shape, node->input[0]->type[0].shape))
-        return in(way, node, 0);
-    return et_onnx_call(way->model, "Expand", in(way, node, 0),
-                        et_onnx_shape(way, node->type[0].shape));
+        return in(exporter, node, 0);
+    return et_onnx_call(exporter->model, "Expand", in(exporter, node, 0),
+                        et_onnx_shape(exporter, node->type[0].shape));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 */
-static const char *onnx_GELU(et_onnx_way *way, const et_node *node)
+static const char *onnx_GELU(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = way->model;
-    const char *x = in(way, node, 0);
+    et_onnx *m = exporter->model;
+    const char *x = in(exporter, node, 0);
     const char *erf =
         et_onnx_call(m, "Erf", et_onnx_call(m, "Mul", x, et_onnx_float(m, (float)(1 / sqrt(2.0)))));
     const char *half = et_onnx_call(m, "Mul", x, et_onnx_float(m, 0.5f));
     return et_onnx_call(m, "Mul", half, et_onnx_call(m, "Add", erf, et_onnx_float(m, 1)));
 }
 
-static const char *onnx_SWISH(et_onnx_way *way, const et_node *node)
+static const char *onnx_SWISH(et_onnx_exporter *exporter, const et_node *node)
 {
-    const char *x = in(way, node, 0);
-    return et_onnx_call(way->model, "Mul", x, et_onnx_call(way->model, "Sigmoid", x));
+    const char *x = in(exporter, node, 0);
+    return et_onnx_call(exporter->model, "Mul", x, et_onnx_call(exporter->model, "Sigmoid", x));
 }
 
-static const char *onnx_SQUARE(et_onnx_way *way, const et_node *node)
+static const char *onnx_SQUARE(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_call(way->model, "Mul", in(way, node, 0), in(way, node, 0));
+    return et_onnx_call(exporter->model, "Mul", in(exporter, node, 0), in(exporter, node, 0));
 }
 
 /* ---- sums and rows ---- */
 
-static const char *reduce(et_onnx_way *way, const et_node *node, int64_t axis, int keep)
+static const char *reduce(et_onnx_exporter *exporter, const et_node *node, int64_t axis, int keep)
 {
-    et_onnx *m = way->model;
-    const char *y = axis < 0
-                        ? et_onnx_call(m, "ReduceSum", in(way, node, 0))
-                        : et_onnx_call(m, "ReduceSum", in(way, node, 0), et_onnx_ints(m, &axis, 1));
+    et_onnx *m = exporter->model;
+    const char *y =
+        axis < 0 ? et_onnx_call(m, "ReduceSum", in(exporter, node, 0))
+                 : et_onnx_call(m, "ReduceSum", in(exporter, node, 0), et_onnx_ints(m, &axis, 1));
     et_onnx_set_int(m, "keepdims", keep);
     return y;
 }
 
-static const char *onnx_SUM(et_onnx_way *way, const et_node *node)
+static const char *onnx_SUM(et_onnx_exporter *exporter, const et_node *node)
 {
-    return reduce(way, node, -1, 0);
+    return reduce(exporter, node, -1, 0);
 }
 
-static const char *onnx_COLUMN_SUM(et_onnx_way *way, const et_node *node)
+static const char *onnx_COLUMN_SUM(et_onnx_exporter *exporter, const et_node *node)
 {
-    return reduce(way, node, 0, 0);
+    return reduce(exporter, node, 0, 0);
 }
 
-static const char *onnx_ROW_SUM(et_onnx_way *way, const et_node *node)
+static const char *onnx_ROW_SUM(et_onnx_exporter *exporter, const et_node *node)
 {
-    return reduce(way, node, 1, 1);
+    return reduce(exporter, node, 1, 1);
 }
 
-static const char *onnx_FILL(et_onnx_way *way, const et_node *node)
+static const char *onnx_FILL(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_call(way->model, "Expand", in(way, node, 0),
-                        et_onnx_call(way->model, "Shape", in(way, node, 1)));
+    return et_onnx_call(exporter->model, "Expand", in(exporter, node, 0),
+                        et_onnx_call(exporter->model, "Shape", in(exporter, node, 1)));
 }
 
-static const char *over_columns(et_onnx_way *way, const et_node *node, const char *op)
+static const char *over_columns(et_onnx_exporter *exporter, const et_node *node, const char *op)
 {
-    const char *y = et_onnx_call(way->model, op, in(way, node, 0));
-    et_onnx_set_int(way->model, "axis", -1);
+    const char *y = et_onnx_call(exporter->model, op, in(exporter, node, 0));
+    et_onnx_set_int(exporter->model, "axis", -1);
     return y;
 }
 
-static const char *onnx_SOFTMAX(et_onnx_way *way, const et_node *node)
+static const char *onnx_SOFTMAX(et_onnx_exporter *exporter, const et_node *node)
 {
-    return over_columns(way, node, "Softmax");
+    return over_columns(exporter, node, "Softmax");
 }
 
-static const char *onnx_LOG_SOFTMAX(et_onnx_way *way, const et_node *node)
+static const char *onnx_LOG_SOFTMAX(et_onnx_exporter *exporter, const et_node *node)
 {
-    return over_columns(way, node, "LogSoftmax");
+    return over_columns(exporter, node, "LogSoftmax");
 }
 
 /* ---- products and norms ---- */
 
-static const char *onnx_MATMUL(et_onnx_way *way, const et_node *node)
+static const char *onnx_MATMUL(et_onnx_exporter *exporter, const et_node *node)
 {
     const et_matmul_options *o = &node->attributes.matmul;
-    et_onnx *m = way->model;
-    const char *y = node->inputs == 3 ? et_onnx_call(m, "Gemm", in(way, node, 0), in(way, node, 1),
-                                                     in(way, node, 2))
-                                      : et_onnx_call(m, "Gemm", in(way, node, 0), in(way, node, 1));
+    et_onnx *m = exporter->model;
+    const char *y = node->inputs == 3
+                        ? et_onnx_call(m, "Gemm", in(exporter, node, 0), in(exporter, node, 1),
+                                       in(exporter, node, 2))
+                        : et_onnx_call(m, "Gemm", in(exporter, node, 0), in(exporter, node, 1));
     et_onnx_set_int(m, "transA", o->transpose_a);
     et_onnx_set_int(m, "transB", o->transpose_b);
     return o->relu ? et_onnx_call(m, "Relu", y) : y;
 }
 
-static const char *onnx_LAYER_NORM(et_onnx_way *way, const et_node *node)
+static const char *onnx_LAYER_NORM(et_onnx_exporter *exporter, const et_node *node)
 {
-    const char *y = et_onnx_call(way->model, "LayerNormalization", in(way, node, 0),
-                                 in(way, node, 1), in(way, node, 2));
-    et_onnx_set_int(way->model, "axis", -1);
-    et_onnx_set_float(way->model, "epsilon", node->attributes.x);
+    const char *y = et_onnx_call(exporter->model, "LayerNormalization", in(exporter, node, 0),
+                                 in(exporter, node, 1), in(exporter, node, 2));
+    et_onnx_set_int(exporter->model, "axis", -1);
+    et_onnx_set_float(exporter->model, "epsilon", node->attributes.x);
     return y;
 }
 
 /* x gamma / sqrt(mean(x x) + epsilon) */
-static const char *onnx_RMS_NORM(et_onnx_way *way, const et_node *node)
+static const char *onnx_RMS_NORM(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = way->model;
+    et_onnx *m = exporter->model;
     const int64_t last = -1;
-    const char *x = in(way, node, 0);
+    const char *x = in(exporter, node, 0);
     const char *mean = et_onnx_call(m, "ReduceMean", et_onnx_call(m, "Mul", x, x));
     et_onnx_set_ints(m, "axes", &last, 1);
     mean = et_onnx_call(m, "Add", mean, et_onnx_float(m, node->attributes.x));
     const char *y = et_onnx_call(m, "Div", x, et_onnx_call(m, "Sqrt", mean));
-    return et_onnx_call(m, "Mul", y, in(way, node, 1));
+    return et_onnx_call(m, "Mul", y, in(exporter, node, 1));
 }
 
 /* Channels are last, so all of it is repeated by rows. */
-static const char *onnx_BATCH_NORM(et_onnx_way *way, const et_node *node)
+static const char *onnx_BATCH_NORM(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = way->model;
+    et_onnx *m = exporter->model;
     if (node->inputs < 5)
-        return et_onnx_refuse(way, node, "it normalizes by its own batch: build it for inference");
+        return et_onnx_refuse(exporter, node,
+                              "it normalizes by its own batch: build it for inference");
     const char *variance =
-        et_onnx_call(m, "Add", in(way, node, 4), et_onnx_float(m, node->attributes.x));
+        et_onnx_call(m, "Add", in(exporter, node, 4), et_onnx_float(m, node->attributes.x));
     const char *factor =
-        et_onnx_call(m, "Div", in(way, node, 1), et_onnx_call(m, "Sqrt", variance));
-    const char *y = et_onnx_call(m, "Sub", in(way, node, 0), in(way, node, 3));
-    return et_onnx_call(m, "Add", et_onnx_call(m, "Mul", y, factor), in(way, node, 2));
+        et_onnx_call(m, "Div", in(exporter, node, 1), et_onnx_call(m, "Sqrt", variance));
+    const char *y = et_onnx_call(m, "Sub", in(exporter, node, 0), in(exporter, node, 3));
+    return et_onnx_call(m, "Add", et_onnx_call(m, "Mul", y, factor), in(exporter, node, 2));
 }
 
 /* ---- look-ups ---- */
@@ -239,16 +241,17 @@ static const char *look_up(et_onnx *m, const char *table, const char *ids)
 }
 
 /* A negative id gives a zero row, whatever its position. */
-static const char *onnx_EMBEDDING(et_onnx_way *way, const et_node *node)
+static const char *onnx_EMBEDDING(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = way->model;
+    et_onnx *m = exporter->model;
     const int64_t down = 1;
-    const char *ids = in(way, node, 0);
-    const char *y = look_up(m, in(way, node, 1), ids);
+    const char *ids = in(exporter, node, 0);
+    const char *y = look_up(m, in(exporter, node, 1), ids);
     y = et_onnx_call(m, "Mul", y, et_onnx_float(m, node->attributes.x));
     if (node->inputs == 2)
         return y;
-    y = et_onnx_call(m, "Add", y, et_onnx_call(m, "Gather", in(way, node, 3), in(way, node, 2)));
+    y = et_onnx_call(m, "Add", y,
+                     et_onnx_call(m, "Gather", in(exporter, node, 3), in(exporter, node, 2)));
     const char *there = et_onnx_call(m, "GreaterOrEqual", ids, et_onnx_int(m, 0));
     there = et_onnx_call(m, "Unsqueeze", there, et_onnx_ints(m, &down, 1));
     return et_onnx_call(m, "Where", there, y, et_onnx_float(m, 0));
@@ -260,9 +263,9 @@ static const char *part(et_onnx *m, const char *x, const char *first, const char
 }
 
 /* A table for each column, one behind another in one array. */
-static const char *onnx_EMBED_COLUMNS(et_onnx_way *way, const et_node *node)
+static const char *onnx_EMBED_COLUMNS(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = way->model;
+    et_onnx *m = exporter->model;
     const et_attributes *a = &node->attributes;
     const char *all = NULL;
     int64_t at = 0;
@@ -270,9 +273,9 @@ static const char *onnx_EMBED_COLUMNS(et_onnx_way *way, const et_node *node)
         const int64_t rows = a->columns[c].rows, width = a->columns[c].width;
         const int64_t end = at + rows * width, shape[] = { rows, width };
         const char *table =
-            part(m, in(way, node, 1), et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1), 0);
+            part(m, in(exporter, node, 1), et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1), 0);
         table = et_onnx_call(m, "Reshape", table, et_onnx_ints(m, shape, 2));
-        const char *ids = et_onnx_call(m, "Gather", in(way, node, 0), et_onnx_int(m, c));
+        const char *ids = et_onnx_call(m, "Gather", in(exporter, node, 0), et_onnx_int(m, c));
         et_onnx_set_int(m, "axis", 1);
         const char *one = look_up(m, table, ids);
         all = c ? et_onnx_call(m, "Concat", all, one) : one;
@@ -283,16 +286,16 @@ static const char *onnx_EMBED_COLUMNS(et_onnx_way *way, const et_node *node)
     return all;
 }
 
-static const char *onnx_GATHER(et_onnx_way *way, const et_node *node)
+static const char *onnx_GATHER(et_onnx_exporter *exporter, const et_node *node)
 {
-    return look_up(way->model, in(way, node, 0), in(way, node, 1));
+    return look_up(exporter->model, in(exporter, node, 0), in(exporter, node, 1));
 }
 
 /* In ONNX a negative id counts from the end, one beyond the depth gives zeros. */
-static const char *onnx_ONE_HOT(et_onnx_way *way, const et_node *node)
+static const char *onnx_ONE_HOT(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = way->model;
-    const char *depth = et_onnx_int(m, node->attributes.count), *ids = in(way, node, 0);
+    et_onnx *m = exporter->model;
+    const char *depth = et_onnx_int(m, node->attributes.count), *ids = in(exporter, node, 0);
     ids = et_onnx_call(m, "Where", et_onnx_call(m, "Less", ids, et_onnx_int(m, 0)), depth, ids);
     const int64_t off_on[] = { 0, 1 };
     const char *both = et_onnx_call(m, "Cast", et_onnx_ints(m, off_on, 2));
@@ -302,27 +305,27 @@ static const char *onnx_ONE_HOT(et_onnx_way *way, const et_node *node)
 
 /* ---- layout ---- */
 
-static const char *onnx_RESHAPE(et_onnx_way *way, const et_node *node)
+static const char *onnx_RESHAPE(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_call(way->model, "Reshape", in(way, node, 0),
-                        et_onnx_open_shape(way, node->type[0].shape));
+    return et_onnx_call(exporter->model, "Reshape", in(exporter, node, 0),
+                        et_onnx_open_shape(exporter, node->type[0].shape));
 }
 
-static const char *onnx_CONCATENATE(et_onnx_way *way, const et_node *node)
+static const char *onnx_CONCATENATE(et_onnx_exporter *exporter, const et_node *node)
 {
     const char *parts[ET_NODE_INPUTS_MAX];
     for (int i = 0; i < node->inputs; i++)
-        parts[i] = in(way, node, i);
-    const char *y = et_onnx_node(way->model, "Concat", parts, node->inputs);
-    et_onnx_set_int(way->model, "axis", node->attributes.piece.axis);
+        parts[i] = in(exporter, node, i);
+    const char *y = et_onnx_node(exporter->model, "Concat", parts, node->inputs);
+    et_onnx_set_int(exporter->model, "axis", node->attributes.along.axis);
     return y;
 }
 
-static const char *onnx_SLICE(et_onnx_way *way, const et_node *node)
+static const char *onnx_SLICE(et_onnx_exporter *exporter, const et_node *node)
 {
-    const et_piece piece = node->attributes.piece;
-    return part(way->model, in(way, node, 0), et_onnx_size(way, piece.first),
-                et_onnx_size(way, piece.first + piece.count), piece.axis);
+    const et_axis_range along = node->attributes.along;
+    return part(exporter->model, in(exporter, node, 0), et_onnx_size(exporter, along.first),
+                et_onnx_size(exporter, along.first + along.count), along.axis);
 }
 
 /* ---- images ---- */
@@ -356,15 +359,15 @@ static void set_padding(et_onnx *m, bool same)
     et_onnx_set_text(m, "auto_pad", same ? "SAME_UPPER" : "VALID");
 }
 
-static const char *onnx_CONVOLUTION(et_onnx_way *way, const et_node *node)
+static const char *onnx_CONVOLUTION(et_onnx_exporter *exporter, const et_node *node)
 {
     static const int64_t weight_order[] = { 3, 2, 0, 1 }, ones[] = { 1, 1 };
     const et_convolution_options *o = &node->attributes.convolution;
-    et_onnx *m = way->model;
-    const char *x = channels_first(m, in(way, node, 0));
-    const char *weight = et_onnx_call(m, "Transpose", in(way, node, 1));
+    et_onnx *m = exporter->model;
+    const char *x = channels_first(m, in(exporter, node, 0));
+    const char *weight = et_onnx_call(m, "Transpose", in(exporter, node, 1));
     et_onnx_set_ints(m, "perm", weight_order, 4);
-    const char *y = node->inputs == 3 ? et_onnx_call(m, "Conv", x, weight, in(way, node, 2))
+    const char *y = node->inputs == 3 ? et_onnx_call(m, "Conv", x, weight, in(exporter, node, 2))
                                       : et_onnx_call(m, "Conv", x, weight);
     set_pair(m, "strides", o->stride, ones);
     set_pair(m, "dilations", o->dilation, ones);
@@ -374,35 +377,36 @@ static const char *onnx_CONVOLUTION(et_onnx_way *way, const et_node *node)
     return channels_last(m, y);
 }
 
-static const char *pool(et_onnx_way *way, const et_node *node, const char *op)
+static const char *pool(et_onnx_exporter *exporter, const et_node *node, const char *op)
 {
     const et_pool_options *o = &node->attributes.pool;
     const int64_t *image = node->input[0]->type[0].shape.size + 1;
     const int64_t window[] = { o->window[0] ? o->window[0] : image[0],
                                o->window[1] ? o->window[1] : image[1] };
-    const char *y = et_onnx_call(way->model, op, channels_first(way->model, in(way, node, 0)));
-    et_onnx_set_ints(way->model, "kernel_shape", window, 2);
-    set_pair(way->model, "strides", o->stride, window);
-    set_padding(way->model, o->same);
-    return channels_last(way->model, y);
+    const char *y =
+        et_onnx_call(exporter->model, op, channels_first(exporter->model, in(exporter, node, 0)));
+    et_onnx_set_ints(exporter->model, "kernel_shape", window, 2);
+    set_pair(exporter->model, "strides", o->stride, window);
+    set_padding(exporter->model, o->same);
+    return channels_last(exporter->model, y);
 }
 
-static const char *onnx_MAX_POOL(et_onnx_way *way, const et_node *node)
+static const char *onnx_MAX_POOL(et_onnx_exporter *exporter, const et_node *node)
 {
-    return pool(way, node, "MaxPool");
+    return pool(exporter, node, "MaxPool");
 }
 
-static const char *onnx_MEAN_POOL(et_onnx_way *way, const et_node *node)
+static const char *onnx_MEAN_POOL(et_onnx_exporter *exporter, const et_node *node)
 {
-    return pool(way, node, "AveragePool");
+    return pool(exporter, node, "AveragePool");
 }
 
 /* ---- the table ---- */
 
 /* Ops of training, of decoding with caches, and draws. */
-static const char *none(et_onnx_way *way, const et_node *node)
+static const char *none(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_refuse(way, node, "ONNX export does not support this op");
+    return et_onnx_refuse(exporter, node, "ONNX export does not support this op");
 }
 #define onnx_RESULT                  none
 #define onnx_DROPOUT                 none
@@ -442,8 +446,8 @@ static et_onnx_rule *const rules[ET_OP_COUNT] = {
 #undef X
 };
 
-const char *et_onnx_convert(et_onnx_way *way, const et_node *node)
+const char *et_onnx_convert(et_onnx_exporter *exporter, const et_node *node)
 {
     et_assert(rules[node->op]);
-    return rules[node->op](way, node);
+    return rules[node->op](exporter, node);
 }

@@ -40,8 +40,8 @@ static void add_variables(et_optim_average *average, const et_optim_layout *layo
                           const et_params *params)
 {
     bool all = has_all(layout, params);
-    for (int place = 0; place < et_params_count(params); place++) {
-        int index = et_params_placed(params, place);
+    for (int nth = 0; nth < et_params_count(params); nth++) {
+        int index = et_params_in_order(params, nth);
         int64_t begin = et_params_offset(params, index);
         int64_t size = et_shape_count(et_params_shape(params, index));
         if (et_params_is_trained(params, index) || size == 0)

@@ -125,7 +125,7 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
     if (!status)
-        status = et_optim_layout_cut(&o->layout, o->rule->cut, o->by_tensor, error);
+        status = et_optim_layout_divide(&o->layout, o->rule->cut, o->by_tensor, error);
     if (status)
         return status;
     size_t tensors = o->layout.tensor_count + 1;
@@ -146,7 +146,7 @@ static int make_own(et_optimizer *optimizer, et_comm *comm, et_error *error)
     return status ? status : et_optimizer_make_slots(optimizer, error);
 }
 
-int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error)
+int et_optimizer_shard(et_optimizer *optimizer, et_comm *comm, et_error *error)
 {
     if (optimizer->held || optimizer->iterations)
         return et_fail(error, ET_EUSAGE,

@@ -45,7 +45,7 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
                      const et_kernels *kernels, const et_optimization_options *options,
                      et_error *error);
 
-/* The ranks of a shared optimizer (et_optimizer_share_out); NULL: not shared. Every update of a
+/* The ranks of a shared optimizer (et_optimizer_shard); NULL: not shared. Every update of a
  * shared one is an update of all ranks, with the same gradients, after they have agreed on it. */
 et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
 

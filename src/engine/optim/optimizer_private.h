@@ -12,10 +12,10 @@
 #include "engine/optim/team.h"
 
 /* The parts of a slot for a rule: the beginning of each tensor's part. */
-typedef struct et_slot_place {
+typedef struct et_slot_offsets {
     int64_t *at; /* [tensors], owned; -1: it has none, here; NULL: as the tensor lies in the group,
                     from this rank's part on */
-} et_slot_place;
+} et_slot_offsets;
 
 struct et_optimizer {
     const et_rule_class *rule;    /* a row of `rules`, or of whoever made it */
@@ -41,7 +41,7 @@ struct et_optimizer {
     et_optim_team team;  /* of a rule with scratch */
     int rule_slots, slot_count;
     et_slot slots[ET_RULE_SLOTS_MAX + 1]; /* the rule's, then the average */
-    et_slot_place places[ET_RULE_SLOTS_MAX];
+    et_slot_offsets offsets[ET_RULE_SLOTS_MAX];
     et_slot_part *parts; /* [part_count], owned */
     int part_count;
     int64_t *cuts; /* [most parts x (ranks + 1)], owned: where parts point; NULL: one rank */

@@ -28,7 +28,7 @@ static int64_t nearest_tensor(const et_optim_layout *layout, int64_t at)
     return nearest;
 }
 
-static void cut_all(et_optim_owners *owners, const et_optim_layout *layout, et_rule_cut how)
+static void cut_all(et_optim_owners *owners, const et_optim_layout *layout, et_rule_granularity how)
 {
     for (int r = 0; r <= owners->ranks; r++) {
         int64_t at = even_cut(layout, r, owners->ranks);
@@ -41,7 +41,7 @@ static void cut_all(et_optim_owners *owners, const et_optim_layout *layout, et_r
 }
 
 int et_optim_owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
-                         et_rule_cut how, et_error *error)
+                         et_rule_granularity how, et_error *error)
 {
     *owners = (et_optim_owners){ .comm = comm,
                                  .rank = et_comm_rank(comm),
@@ -66,11 +66,11 @@ static et_range part_of(const et_optim_owners *owners, int rank)
     return (et_range){ owners->cut[rank], owners->cut[rank + 1] };
 }
 
-et_optim_piece et_optim_cut_piece(const et_optim_piece *piece, et_range range)
+et_optim_section et_optim_section_within(const et_optim_section *section, et_range range)
 {
-    et_optim_piece in = *piece;
-    int64_t before = range.begin > piece->packed ? range.begin - piece->packed : 0;
-    int64_t after = piece->packed + piece->count - range.end;
+    et_optim_section in = *section;
+    int64_t before = range.begin > section->packed ? range.begin - section->packed : 0;
+    int64_t after = section->packed + section->count - range.end;
     in.begin += before;
     in.packed += before;
     in.count -= before + (after > 0 ? after : 0);
@@ -78,25 +78,25 @@ et_optim_piece et_optim_cut_piece(const et_optim_piece *piece, et_range range)
     return in;
 }
 
-static et_comm_piece weights_of(const et_optim_owners *owners, int rank, const et_optim_piece *run,
-                                float *values)
+static et_comm_chunk weights_of(const et_optim_owners *owners, int rank,
+                                const et_optim_section *run, float *values)
 {
-    et_optim_piece part = et_optim_piece_in(run, part_of(owners, rank));
-    return (et_comm_piece){ rank, part.count ? values + part.begin : NULL,
+    et_optim_section part = et_optim_section_in(run, part_of(owners, rank));
+    return (et_comm_chunk){ rank, part.count ? values + part.begin : NULL,
                             (size_t)part.count * sizeof *values };
 }
 
-void et_optim_owners_spread(et_optim_owners *owners, const et_optim_layout *layout, float *values)
+void et_optim_owners_gather(et_optim_owners *owners, const et_optim_layout *layout, float *values)
 {
     int rank = owners->rank, ranks = owners->ranks, status = ET_OK;
     for (int k = 1; k < ranks; k++) {
         int to = (rank + k) % ranks, from = (rank - k + ranks) % ranks;
-        et_optim_piece run = { .packed = 0 };
+        et_optim_section run = { .packed = 0 };
         for (int i = 0; !status && i < layout->range_count; i++) {
             run.begin = layout->ranges[i].begin;
             run.count = layout->ranges[i].end - run.begin;
-            et_comm_piece mine = weights_of(owners, rank, &run, values);
-            et_comm_piece theirs = weights_of(owners, from, &run, values);
+            et_comm_chunk mine = weights_of(owners, rank, &run, values);
+            et_comm_chunk theirs = weights_of(owners, from, &run, values);
             mine.rank = to;
             status = et_comm_exchange(owners->comm, mine, theirs, &owners->failure);
             run.packed += run.count;

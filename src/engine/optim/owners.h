@@ -17,7 +17,7 @@ typedef struct et_optim_owners {
 } et_optim_owners;
 
 int et_optim_owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
-                         et_rule_cut how, et_error *error);
+                         et_rule_granularity how, et_error *error);
 void et_optim_owners_release(et_optim_owners *owners);
 
 /* This rank's elements of arrays over the group. */
@@ -27,15 +27,15 @@ static inline et_range et_optim_own(const et_optim_owners *owners)
 }
 
 /* The part of a piece in a range of such arrays; its count is 0 if it has none. */
-et_optim_piece et_optim_cut_piece(const et_optim_piece *piece, et_range range);
-static inline et_optim_piece et_optim_piece_in(const et_optim_piece *piece, et_range range)
+et_optim_section et_optim_section_within(const et_optim_section *section, et_range range);
+static inline et_optim_section et_optim_section_in(const et_optim_section *section, et_range range)
 {
-    bool whole = piece->packed >= range.begin && piece->packed + piece->count <= range.end;
-    return whole ? *piece : et_optim_cut_piece(piece, range);
+    bool whole = section->packed >= range.begin && section->packed + section->count <= range.end;
+    return whole ? *section : et_optim_section_within(section, range);
 }
 
 /* Copies each rank's part of values, an array in the store's order, to all ranks. This is not a
  * separate step: all call it after they have agreed, and the next question reports a failure. */
-void et_optim_owners_spread(et_optim_owners *owners, const et_optim_layout *layout, float *values);
+void et_optim_owners_gather(et_optim_owners *owners, const et_optim_layout *layout, float *values);
 
 #endif

@@ -64,10 +64,10 @@ bool et_schedule_read(const char *text, double *number, bool *epochs)
 static int read_numbers(double *to, et_strings texts, const double *epoch, const char *type,
                         const char *name, et_error *error)
 {
-    if (texts.count > ET_SCHEDULE_PIECES_MAX)
+    if (texts.count > ET_SCHEDULE_VALUES_MAX)
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.learning_rate.%s.%s: %zu numbers; give at most %d",
-                       type, name, texts.count, ET_SCHEDULE_PIECES_MAX);
+                       type, name, texts.count, ET_SCHEDULE_VALUES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
         bool epochs;
         if (!et_schedule_read(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
@@ -83,7 +83,7 @@ static int read_numbers(double *to, et_strings texts, const double *epoch, const
 
 /* Both lists; boundaries ascend strictly, or a value would have no step. What is in epochs of which
  * the steps are not known is compared later. */
-static int read_pieces(et_schedule *self, const char *type, et_strings boundaries,
+static int read_values(et_schedule *self, const char *type, et_strings boundaries,
                        et_strings values, et_error *error)
 {
     const double epoch = self->options.run.epoch_steps > 0 ? self->options.run.epoch_steps : NAN;
@@ -109,7 +109,7 @@ static int stepwise_init(et_schedule *self, et_error *error)
                        "trainer.optimizer_config.learning_rate.stepwise: %zu boundaries and %zu "
                        "values; give one more value than boundaries",
                        o->boundaries.count, o->values.count);
-    return read_pieces(self, "stepwise", o->boundaries, o->values, error);
+    return read_values(self, "stepwise", o->boundaries, o->values, error);
 }
 
 /* v[0] up to and at b[0], v[i] on (b[i-1], b[i]], the last value after the last boundary. */
@@ -282,7 +282,7 @@ static int step_cosine_init(et_schedule *self, et_error *error)
                        "trainer.optimizer_config.learning_rate.step_cosine_with_offset: %zu "
                        "boundaries and %zu values; give equal numbers of both",
                        o->boundaries.count, o->values.count);
-    return read_pieces(self, "step_cosine_with_offset", o->boundaries, o->values, error);
+    return read_values(self, "step_cosine_with_offset", o->boundaries, o->values, error);
 }
 
 /* On [b[i], b[i+1]]: (v[i] - v[i+1]) (1 + cos(pi (s - b[i]) / (b[i+1] - b[i]))) / 2 + v[i+1].

@@ -12,7 +12,7 @@
 
 #include "engine/optim/options.h"
 
-#define ET_SCHEDULE_PIECES_MAX 64 /* values of a schedule in steps */
+#define ET_SCHEDULE_VALUES_MAX 64 /* values of a schedule in steps */
 
 typedef struct et_schedule et_schedule;
 
@@ -30,7 +30,7 @@ struct et_schedule {
     et_rate_options options; /* its lists are not used after init */
     et_warmup_options warmup;
     int pieces; /* stepwise, step_cosine_with_offset: number of values */
-    double boundaries[ET_SCHEDULE_PIECES_MAX], values[ET_SCHEDULE_PIECES_MAX];
+    double boundaries[ET_SCHEDULE_VALUES_MAX], values[ET_SCHEDULE_VALUES_MAX];
 };
 
 /* A number of a list: "0.1", or, with *epochs, "2ep". False: it is none that is finite and from 0.

@@ -78,12 +78,12 @@ void et_optim_layout_release(et_optim_layout *layout)
 }
 
 /* Cuts a run from `begin` on, not at multiples of the store's: it starts with a whole piece. */
-static void cut(et_optim_piece *pieces, size_t *count, et_optim_piece run, int64_t size)
+static void cut(et_optim_section *sections, size_t *count, et_optim_section run, int64_t size)
 {
     for (int64_t at = 0; at < run.count; at += size)
-        pieces[(*count)++] =
-            (et_optim_piece){ run.begin + at, run.packed + at,
-                              run.count - at < size ? run.count - at : size, run.tensor };
+        sections[(*count)++] =
+            (et_optim_section){ run.begin + at, run.packed + at,
+                                run.count - at < size ? run.count - at : size, run.tensor };
 }
 
 static bool continues(const et_optim_layout *layout, size_t i, bool alike)
@@ -95,7 +95,7 @@ static bool continues(const et_optim_layout *layout, size_t i, bool alike)
 }
 
 /* Runs of tensors that follow each other, and, if asked, are alike. */
-static void cut_runs(const et_optim_layout *layout, et_optim_piece *pieces, size_t *count,
+static void cut_runs(const et_optim_layout *layout, et_optim_section *sections, size_t *count,
                      bool alike)
 {
     size_t first = 0;
@@ -103,25 +103,26 @@ static void cut_runs(const et_optim_layout *layout, et_optim_piece *pieces, size
         if (i + 1 < layout->tensor_count && continues(layout, i, alike))
             continue;
         const et_optim_tensor *tensor = &layout->tensors[first];
-        et_optim_piece run = { tensor->begin, tensor->packed, padded_end(layout, i) - tensor->begin,
-                               (int)first };
-        cut(pieces, count, run, ET_OPTIM_CHUNK);
+        et_optim_section run = { tensor->begin, tensor->packed,
+                                 padded_end(layout, i) - tensor->begin, (int)first };
+        cut(sections, count, run, ET_OPTIM_CHUNK);
         first = i + 1;
     }
 }
 
-static void cut_tensors(const et_optim_layout *layout, et_optim_piece *pieces, size_t *count,
+static void cut_tensors(const et_optim_layout *layout, et_optim_section *sections, size_t *count,
                         bool by_rule)
 {
     for (size_t i = 0; i < layout->tensor_count; i++) {
         const et_optim_tensor *tensor = &layout->tensors[i];
-        et_optim_piece run = { tensor->begin, tensor->packed, tensor->size, (int)i };
-        cut(pieces, count, run, by_rule && tensor->whole ? INT64_MAX : ET_OPTIM_CHUNK);
+        et_optim_section run = { tensor->begin, tensor->packed, tensor->size, (int)i };
+        cut(sections, count, run, by_rule && tensor->whole ? INT64_MAX : ET_OPTIM_CHUNK);
     }
 }
 
 /* At most a piece for each full one, and one more for each tensor. */
-int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor, et_error *error)
+int et_optim_layout_divide(et_optim_layout *layout, et_rule_granularity how, bool by_tensor,
+                           et_error *error)
 {
     size_t most = (size_t)(layout->size / ET_OPTIM_CHUNK) + layout->tensor_count + 1;
     layout->chunks = et_alloc(most, sizeof *layout->chunks);

@@ -22,15 +22,15 @@ typedef struct et_optim_tensor {
 } et_optim_tensor;
 
 /* Part of a range of the group. tensor: the one it lies in, or the first of several. */
-typedef struct et_optim_piece {
+typedef struct et_optim_section {
     int64_t begin, packed, count;
     int tensor;
-} et_optim_piece;
+} et_optim_section;
 
 typedef struct et_optim_layout {
     et_optim_tensor *tensors; /* [tensor_count], owned, by place */
-    et_optim_piece *chunks;   /* [chunk_count], owned, ascending; all of the group once */
-    et_optim_piece *blocks;   /* [block_count], owned, ascending */
+    et_optim_section *chunks; /* [chunk_count], owned, ascending; all of the group once */
+    et_optim_section *blocks; /* [block_count], owned, ascending */
     size_t tensor_count, chunk_count, block_count;
     et_range *ranges; /* [range_count], owned: the group's */
     int range_count;
@@ -42,6 +42,7 @@ int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_erro
 void et_optim_layout_release(et_optim_layout *layout);
 
 /* Chunks, by what tensors say now; and blocks, of whole tensors if by_tensor. Once. */
-int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor, et_error *error);
+int et_optim_layout_divide(et_optim_layout *layout, et_rule_granularity how, bool by_tensor,
+                           et_error *error);
 
 #endif

@@ -42,8 +42,8 @@ static bool slot_shape(const et_rule_slot *slot, const et_optim_tensor *tensor, 
 }
 
 /* Where a tensor's part of a slot of another shape begins. */
-static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t **at,
-                      int64_t *size, et_error *error)
+static int lay_out_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t **at,
+                        int64_t *size, et_error *error)
 {
     size_t count = optimizer->layout.tensor_count;
     et_assert(optimizer->rule->cut == ET_RULE_WHOLE);
@@ -155,10 +155,10 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     status = make_parts(optimizer, most, error);
     const et_range own = et_optim_own(&optimizer->owners);
     for (int i = 0; !status && i < count; i++) {
-        int64_t **at = &optimizer->places[i].at, size = own.end - own.begin;
+        int64_t **at = &optimizer->offsets[i].at, size = own.end - own.begin;
         optimizer->initial[i] = slots[i].initial;
         if (slots[i].shape)
-            status = place_slot(optimizer, &slots[i], at, &size, error);
+            status = lay_out_slot(optimizer, &slots[i], at, &size, error);
         if (!status)
             status = add_slot(optimizer, slots[i].name, size, error);
         if (!status)
@@ -174,8 +174,8 @@ void et_optimizer_free_slots(et_optimizer *optimizer)
     for (int i = 0; i < optimizer->slot_count; i++)
         et_free_array(optimizer->slots[i].data);
     for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
-        et_free(optimizer->places[i].at);
-        optimizer->places[i].at = NULL;
+        et_free(optimizer->offsets[i].at);
+        optimizer->offsets[i].at = NULL;
     }
     et_optim_team_release(&optimizer->team);
     et_free(optimizer->parts);

@@ -15,7 +15,7 @@
 /* Descending. */
 static int by_count(const void *left, const void *right)
 {
-    const et_optim_piece *a = left, *b = right;
+    const et_optim_section *a = left, *b = right;
     if (a->count != b->count)
         return a->count < b->count ? 1 : -1;
     return a->begin < b->begin ? -1 : a->begin > b->begin;
@@ -27,7 +27,7 @@ static int64_t count_whole(const et_optim_layout *layout, et_range own)
     int64_t sum = 0;
     for (size_t i = 0; i < layout->chunk_count; i++)
         if (layout->tensors[layout->chunks[i].tensor].whole)
-            sum += et_optim_piece_in(&layout->chunks[i], own).count;
+            sum += et_optim_section_in(&layout->chunks[i], own).count;
     return sum;
 }
 
@@ -40,16 +40,16 @@ static size_t append(et_optim_team *team, const et_optim_layout *layout, et_rang
     const size_t first = team->count;
     size_t most = 0;
     for (size_t i = 0; i < layout->chunk_count; i++) {
-        const et_optim_piece piece = et_optim_piece_in(&layout->chunks[i], own);
-        const et_optim_tensor *tensor = &layout->tensors[piece.tensor];
+        const et_optim_section section = et_optim_section_in(&layout->chunks[i], own);
+        const et_optim_tensor *tensor = &layout->tensors[section.tensor];
         const bool large =
-            tensor->scratch > OWN_MOST || (tensor->whole && piece.count * team->threads > whole);
-        if (!piece.count || large != together)
+            tensor->scratch > OWN_MOST || (tensor->whole && section.count * team->threads > whole);
+        if (!section.count || large != together)
             continue;
-        team->pieces[team->count++] = piece;
+        team->sections[team->count++] = section;
         most = tensor->scratch > most ? tensor->scratch : most;
     }
-    qsort(team->pieces + first, team->count - first, sizeof *team->pieces, by_count);
+    qsort(team->sections + first, team->count - first, sizeof *team->sections, by_count);
     return (most + 15) / 16 * 16;
 }
 
@@ -57,9 +57,9 @@ int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_ra
                        et_error *error)
 {
     *team = (et_optim_team){ .threads = et_team_threads() };
-    team->pieces = et_alloc(layout->chunk_count + 1, sizeof *team->pieces);
-    if (!team->pieces)
-        return et_alloc_failed(error, layout->chunk_count * sizeof *team->pieces, "an optimizer");
+    team->sections = et_alloc(layout->chunk_count + 1, sizeof *team->sections);
+    if (!team->sections)
+        return et_alloc_failed(error, layout->chunk_count * sizeof *team->sections, "an optimizer");
     size_t floats = append(team, layout, own, true);
     team->together = team->count;
     team->each = append(team, layout, own, false);
@@ -81,7 +81,7 @@ int et_optim_team_now(const et_optim_team *team)
 
 void et_optim_team_release(et_optim_team *team)
 {
-    et_free(team->pieces);
+    et_free(team->sections);
     et_free_array(team->scratch);
-    *team = (et_optim_team){ .pieces = NULL };
+    *team = (et_optim_team){ .sections = NULL };
 }

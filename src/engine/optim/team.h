@@ -8,7 +8,8 @@
 #include "engine/optim/slot_layout.h"
 
 typedef struct et_optim_team {
-    et_optim_piece *pieces; /* [count], owned: the chunks of a rank, each part the longest first */
+    et_optim_section
+        *sections;          /* [count], owned: the chunks of a rank, each part the longest first */
     size_t count, together; /* the first `together` are done so */
     int threads;            /* threads with their own scratch: at most one per chunk */
     float *scratch;         /* [threads][each], owned, or more for what is done together */

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/optim/optimizer_private.h"
 #include "engine/tensor/params.h"
 
@@ -41,7 +41,7 @@ static void square_part(const et_optimizer *optimizer, const float *gradients, i
                         int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
-        const et_optim_piece *block = &optimizer->layout.blocks[i];
+        const et_optim_section *block = &optimizer->layout.blocks[i];
         optimizer->partial[i] =
             optimizer->kernels->sum_of_squares(gradients + block->begin, block->count);
     }
@@ -55,8 +55,8 @@ static double gradient_norm(const update *u)
 {
     et_optimizer *o = u->optimizer;
     const et_optim_layout *layout = &o->layout;
-    ET_SHARE(layout->size > ET_OPTIM_CHUNK, (int64_t)layout->block_count, 1, square_part, o,
-             u->gradients);
+    ET_PARALLEL(layout->size > ET_OPTIM_CHUNK, (int64_t)layout->block_count, 1, square_part, o,
+                u->gradients);
     double sum = 0;
     for (size_t i = 0; o->by_tensor && i < layout->tensor_count; i++)
         o->squares[i] = 0;
@@ -84,7 +84,7 @@ static void clamp_part(const update *u, const et_clip *clip, int64_t begin, int6
 {
     float limit = (float)(clip->limit / fabs(u->scale));
     for (int64_t i = begin; i < end; i++) {
-        const et_optim_piece *block = &u->optimizer->layout.blocks[i];
+        const et_optim_section *block = &u->optimizer->layout.blocks[i];
         clip->class->values(u->gradients + block->begin, block->count, limit);
     }
 }
@@ -107,8 +107,8 @@ static void clip_all(update *u, double norm)
     for (int i = 0; i < o->clip_count; i++) {
         const et_clip *clip = &o->clips[i];
         if (clip->class->scope == ET_CLIP_VALUES && u->scale != 0) {
-            ET_SHARE(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.block_count, 1, clamp_part,
-                     u, clip);
+            ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.block_count, 1,
+                        clamp_part, u, clip);
             norm = gradient_norm(u);
         } else if (clip->class->scope == ET_CLIP_TENSORS) {
             clip_tensors(u, clip);
@@ -123,7 +123,7 @@ static void clip_all(update *u, double norm)
 
 /* Pointers moved to where a chunk begins. Of an average that is to be a copy there is none: the
  * formula with decay 0 rounds, a copy does not. */
-static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chunk *chunk)
+static void fill_chunk(const update *u, const et_optim_section *part, et_rule_chunk *chunk)
 {
     const et_optimizer *o = u->optimizer;
     const et_optim_tensor *tensor = &o->layout.tensors[part->tensor];
@@ -144,18 +144,18 @@ static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chun
     chunk->first = begin - tensor->begin;
     chunk->sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor];
     for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
-        const int64_t *at = o->places[i].at;
+        const int64_t *at = o->offsets[i].at;
         int64_t packed = part->packed - u->own.begin;
         bool none = i >= o->rule_slots || (at && at[part->tensor] < 0);
-        int64_t place = none ? 0 : at ? at[part->tensor] + chunk->first : packed;
-        chunk->slot[i] = none ? NULL : o->slots[i].data + place;
+        int64_t position = none ? 0 : at ? at[part->tensor] + chunk->first : packed;
+        chunk->slot[i] = none ? NULL : o->slots[i].data + position;
     }
 }
 
 /* The part of a piece before *at, and behind it what is left of it: both may be empty. */
-static et_optim_piece cut_off(et_optim_piece *rest, int64_t at)
+static et_optim_section cut_off(et_optim_section *rest, int64_t at)
 {
-    et_optim_piece head = *rest;
+    et_optim_section head = *rest;
     const int64_t most = rest->count > 0 ? rest->count : 0;
     head.count = at - rest->begin < 0 ? 0 : at - rest->begin < most ? at - rest->begin : most;
     rest->begin += head.count;
@@ -165,33 +165,33 @@ static et_optim_piece cut_off(et_optim_piece *rest, int64_t at)
 }
 
 /* sums: of the chunk that the piece is of. */
-typedef void piece_fn(const update *u, const et_optim_piece *piece, double *sums);
+typedef void section_fn(const update *u, const et_optim_section *section, double *sums);
 
 /* What of a piece changes, and what stays (et_optimizer_limit), in order. */
-static void split(const update *u, et_optim_piece piece, double *sums, piece_fn *change,
-                  piece_fn *stay)
+static void split(const update *u, et_optim_section section, double *sums, section_fn *change,
+                  section_fn *stay)
 {
     const et_range *ranges;
     const int count = et_group_ranges(u->optimizer->limit, &ranges);
-    for (int i = 0; i < count && piece.count; i++) {
-        const et_optim_piece before = cut_off(&piece, ranges[i].begin);
-        const et_optim_piece within = cut_off(&piece, ranges[i].end);
+    for (int i = 0; i < count && section.count; i++) {
+        const et_optim_section before = cut_off(&section, ranges[i].begin);
+        const et_optim_section within = cut_off(&section, ranges[i].end);
         if (before.count && stay)
             stay(u, &before, sums);
         if (within.count)
             change(u, &within, sums);
     }
-    if (piece.count && stay)
-        stay(u, &piece, sums);
+    if (section.count && stay)
+        stay(u, &section, sums);
 }
 
 /* Sums of a rule that asks for them are of tensors, and so are its chunks: one changes or stays as
  * a whole. */
-static void sum_piece(const update *u, const et_optim_piece *piece, double *sums)
+static void sum_section(const update *u, const et_optim_section *section, double *sums)
 {
     const et_optimizer *o = u->optimizer;
     et_rule_chunk chunk;
-    fill_chunk(u, piece, &chunk);
+    fill_chunk(u, section, &chunk);
     o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
 }
 
@@ -200,13 +200,13 @@ static void sum_part(const update *u, int64_t begin, int64_t end)
 {
     const et_optimizer *o = u->optimizer;
     for (int64_t i = begin; i < end; i++) {
-        et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
+        et_optim_section own = et_optim_section_in(&o->layout.chunks[i], u->own);
         double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
         memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
         if (own.count && o->limit)
-            split(u, own, sums, sum_piece, NULL);
+            split(u, own, sums, sum_section, NULL);
         else if (own.count)
-            sum_piece(u, &own, sums);
+            sum_section(u, &own, sums);
     }
 }
 
@@ -241,67 +241,67 @@ static void follow_with_average(const update *u, int64_t begin, int64_t count)
 }
 
 /* What follows weights that no rule has moved here: others have, or nobody has. */
-static void follow_piece(const update *u, const et_optim_piece *piece)
+static void follow_section(const update *u, const et_optim_section *section)
 {
     const et_optimizer *o = u->optimizer;
-    const float *weight = o->weights + piece->begin;
+    const float *weight = o->weights + section->begin;
     if (u->shadow)
-        o->kernels->to_bf16(u->shadow + piece->begin, weight, piece->count);
+        o->kernels->to_bf16(u->shadow + section->begin, weight, section->count);
     if (o->average.data && u->step.average_decay == 0)
-        memcpy(o->average.data + piece->begin, weight, (size_t)piece->count * sizeof *weight);
+        memcpy(o->average.data + section->begin, weight, (size_t)section->count * sizeof *weight);
     else if (o->average.data)
-        follow_with_average(u, piece->begin, piece->count);
+        follow_with_average(u, section->begin, section->count);
 }
 
-static void follow_range(const update *u, const et_optim_piece *chunk, et_range range)
+static void follow_range(const update *u, const et_optim_section *chunk, et_range range)
 {
-    const et_optim_piece part = et_optim_piece_in(chunk, range);
+    const et_optim_section part = et_optim_section_in(chunk, range);
     if (part.count)
-        follow_piece(u, &part);
+        follow_section(u, &part);
 }
 
-static void update_piece(const update *u, const et_optim_piece *piece, double *sums)
+static void update_section(const update *u, const et_optim_section *section, double *sums)
 {
     const et_optimizer *o = u->optimizer;
     et_rule_chunk chunk;
     (void)sums;
-    fill_chunk(u, piece, &chunk);
+    fill_chunk(u, section, &chunk);
     o->rule->update(o->kernels, &o->options, &u->step, &chunk);
     if (o->rule->writes)
         memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
     if (o->average.data && !chunk.average)
-        memcpy(o->average.data + piece->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
+        memcpy(o->average.data + section->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
 }
 
-static void stay_piece(const update *u, const et_optim_piece *piece, double *sums)
+static void stay_section(const update *u, const et_optim_section *section, double *sums)
 {
     (void)sums;
-    follow_piece(u, piece);
+    follow_section(u, section);
 }
 
-static void update_chunk(const update *u, et_optim_piece own)
+static void update_chunk(const update *u, et_optim_section own)
 {
     if (own.count && u->optimizer->limit)
-        split(u, own, NULL, update_piece, stay_piece);
+        split(u, own, NULL, update_section, stay_section);
     else if (own.count)
-        update_piece(u, &own, NULL);
+        update_section(u, &own, NULL);
 }
 
 static void update_part(const update *u, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++)
-        update_chunk(u, et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own));
+        update_chunk(u, et_optim_section_in(&u->optimizer->layout.chunks[i], u->own));
 }
 
 /* Of a rule with scratch, whose chunks take unequal time. */
 static void update_by_team(const update *u, bool much)
 {
     const et_optim_team *team = &u->optimizer->team;
-    const bool share = et_share_wanted(much) && team->threads > 1;
+    const bool share = et_parallel_wanted(much) && team->threads > 1;
     update own = *u;
     own.scratch = team->scratch;
     for (size_t i = 0; i < (share ? team->together : team->count); i++)
-        update_chunk(&own, team->pieces[i]);
+        update_chunk(&own, team->sections[i]);
     if (!share)
         return;
 #pragma omp parallel firstprivate(own) num_threads(et_optim_team_now(team))
@@ -309,7 +309,7 @@ static void update_by_team(const update *u, bool much)
         own.scratch += (size_t)omp_get_thread_num() * team->each;
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t i = team->together; i < team->count; i++)
-            update_chunk(&own, team->pieces[i]);
+            update_chunk(&own, team->sections[i]);
     }
 }
 
@@ -328,10 +328,10 @@ static void exchange_weights(const update *u)
     et_optimizer *o = u->optimizer;
     if (o->owners.ranks == 1)
         return;
-    et_optim_owners_spread(&o->owners, &o->layout, o->weights);
+    et_optim_owners_gather(&o->owners, &o->layout, o->weights);
     if (u->shadow || o->average.data)
-        ET_SHARE(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
-                 u);
+        ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
+                    u);
 }
 
 /* Chunks are independent, so which thread takes which changes nothing. */
@@ -343,13 +343,13 @@ static void update_all(const update *u)
     if (o->iterations == 0)
         et_optimizer_start(o);
     if (o->rule->before) {
-        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
+        ET_PARALLEL(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
         add_up(o);
     }
     if (o->rule->scratch)
         update_by_team(u, much);
     else
-        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+        ET_PARALLEL(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
     exchange_weights(u);
 }
 

@@ -19,19 +19,19 @@ struct et_group {
 };
 
 /* Where the parameter at a place ends, its padding included. */
-static int64_t end_of(const et_params *params, int place)
+static int64_t end_of(const et_params *params, int nth)
 {
-    int next = place + 1;
+    int next = nth + 1;
     if (next < et_params_count(params) &&
-        et_params_is_trained(params, et_params_placed(params, next)))
-        return et_params_offset(params, et_params_placed(params, next));
+        et_params_is_trained(params, et_params_in_order(params, next)))
+        return et_params_offset(params, et_params_in_order(params, next));
     return et_params_trained_size(params);
 }
 
-static void add(et_group *group, int place)
+static void add(et_group *group, int nth)
 {
-    int index = et_params_placed(group->params, place);
-    int64_t begin = et_params_offset(group->params, index), end = end_of(group->params, place);
+    int index = et_params_in_order(group->params, nth);
+    int64_t begin = et_params_offset(group->params, index), end = end_of(group->params, nth);
     group->items[group->count++] = index;
     group->size += end - begin;
     if (group->range_count && group->ranges[group->range_count - 1].end == begin)
@@ -56,10 +56,10 @@ int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void
         *out = NULL;
         return et_alloc_failed(error, count * sizeof *group->ranges, "a group");
     }
-    for (int place = 0; place < (int)count; place++) {
-        int index = et_params_placed(params, place);
+    for (int nth = 0; nth < (int)count; nth++) {
+        int index = et_params_in_order(params, nth);
         if (et_params_is_trained(params, index) && chosen(params, index, payload))
-            add(group, place);
+            add(group, nth);
     }
     return ET_OK;
 }
@@ -72,7 +72,7 @@ static int check_any(et_group **group, const char *how, const char *text, et_err
     if ((*group)->count || !*text)
         return ET_OK;
     const char *first = et_params_trained_size(params)
-                            ? et_params_name(params, et_params_placed(params, 0))
+                            ? et_params_name(params, et_params_in_order(params, 0))
                             : "there are none";
     et_group_free(*group);
     *group = NULL;

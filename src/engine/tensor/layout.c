@@ -164,7 +164,7 @@ static int check_sizes(const et_layout *layout, et_error *error)
     return ET_OK;
 }
 
-int et_layout_check_room(const et_layout *layout, et_error *error)
+int et_layout_check_size(const et_layout *layout, et_error *error)
 {
     int status = check(layout, shapeless, error);
     for (int k = 0; !status && k < layout->kinds; k++)

@@ -21,7 +21,7 @@ int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count,
 int et_layout_check(const et_layout *layout, et_error *error);
 
 /* Checks that a batch is possible: the same checks except types, and capacities of at least 1. */
-int et_layout_check_room(const et_layout *layout, et_error *error);
+int et_layout_check_size(const et_layout *layout, et_error *error);
 
 /* Whether one batch can hold samples of both. */
 bool et_layout_same(const et_layout *left, const et_layout *right);

@@ -269,20 +269,20 @@ int et_params_declare_variable(et_params *params, const char *name, et_shape sha
 }
 
 /* What is trained in order, then variables, which begin behind it. */
-static int place_all(et_params *params, et_error *error)
+static int lay_out(et_params *params, et_error *error)
 {
     size_t count = (size_t)params->count;
     params->placed = et_alloc(count ? count : 1, sizeof *params->placed);
     if (!params->placed)
         return et_alloc_failed(error, count * sizeof *params->placed, "parameters");
-    int place = 0;
+    int nth = 0;
     for (int i = 0; i < params->count; i++)
         if (params->items[i].trained)
-            params->placed[place++] = i;
+            params->placed[nth++] = i;
     for (int i = 0; i < params->count; i++)
         if (!params->items[i].trained) {
             params->items[i].offset += params->trained_size;
-            params->placed[place++] = i;
+            params->placed[nth++] = i;
         }
     return ET_OK;
 }
@@ -295,7 +295,7 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
     if (params->values)
         return et_fail(error, ET_EGRAPH, "the parameters already have memory");
     size_t size = (size_t)et_params_flat_size(params);
-    if (place_all(params, error))
+    if (lay_out(params, error))
         return ET_ENOMEM;
     params->values = et_alloc_array(size * sizeof(float));
     params->gradients = et_alloc_array((size_t)params->trained_size * sizeof(float));
@@ -373,10 +373,10 @@ bool et_params_is_trained(const et_params *params, int index)
     return has(params, index) && params->items[index].trained;
 }
 
-int et_params_placed(const et_params *params, int place)
+int et_params_in_order(const et_params *params, int nth)
 {
     params = whole(params);
-    return has(params, place) && params->placed ? params->placed[place] : -1;
+    return has(params, nth) && params->placed ? params->placed[nth] : -1;
 }
 
 /* Hashed, for restoring by name; graphs keep the index that declare gave them. */

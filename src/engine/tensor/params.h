@@ -15,7 +15,7 @@ int64_t et_params_trained_size(const et_params *params);
 /* By index. Borrowed; a scalar, zeros of an index that is no parameter's. */
 et_init et_params_init(const et_params *params, int index); /* as first declared */
 /* The index of the place-th parameter in the flat arrays, from 0; call once they are made. */
-int et_params_placed(const et_params *params, int place);
+int et_params_in_order(const et_params *params, int nth);
 /* The bfloat16 copy of the values, [et_params_flat_size]; NULL: not kept. */
 et_bf16 *et_params_shadow(et_params *params);
 

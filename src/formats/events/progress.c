@@ -361,10 +361,10 @@ ET_APART void take_state(et_progress *progress, const et_progress_state *state)
     const double interval =
         progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
     const bool end = state->step == state->steps;
-    const bool told = end && progress->rows && progress->mode == ET_PROGRESS_PLAIN;
+    const bool reported = end && progress->rows && progress->mode == ET_PROGRESS_PLAIN;
     /* 100 % is shown although the line before it was a moment ago. */
     const bool last = end && progress->drawn_step != state->step;
-    if (!told && (last || is_due(progress, progress->state.time, interval)))
+    if (!reported && (last || is_due(progress, progress->state.time, interval)))
         draw(progress);
     pthread_mutex_unlock(&progress->lock);
 }

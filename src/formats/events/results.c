@@ -53,7 +53,7 @@ static int read_values(et_results *results, et_error *error)
     return status || results->values ? status : et_alloc_failed(error, 0, "results");
 }
 
-static bool is_given_a_place(void)
+static bool is_given_a_path(void)
 {
     const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID");
     return experiment && *experiment;
@@ -67,9 +67,9 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
     et_results *results = et_alloc_zero(1, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sizeof *results, "results");
-    results->directory = directory            ? et_strdup(directory)
-                         : is_given_a_place() ? et_strdup(".")
-                                              : et_path_join("results", name);
+    results->directory = directory           ? et_strdup(directory)
+                         : is_given_a_path() ? et_strdup(".")
+                                             : et_path_join("results", name);
     results->arena = et_arena_new();
     int status =
         results->directory && results->arena ? ET_OK : et_alloc_failed(error, 0, "results");

@@ -17,6 +17,6 @@ et_sink_care et_sink_care_of(const et_value *positions, const char *kind)
 
 int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_error *error)
 {
-    return care.keeps || et_file_written(path) < care.since ? et_aside_cut(path, offset, error)
+    return care.keeps || et_file_written(path) < care.since ? et_aside_truncate(path, offset, error)
                                                             : ET_OK;
 }

@@ -57,7 +57,7 @@ static void print_name(printer *p, const char *what, int thread, const char *nam
 }
 
 /* Without it viewers sort tracks by name or by thread number, each as it likes. */
-static void print_place(printer *p, int thread)
+static void print_position(printer *p, int thread)
 {
     begin_event(p);
     et_strbuf_printf(&p->text,
@@ -143,7 +143,7 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
     size_t spans;
     int status = ET_OK, thread = track + 1;
     print_name(p, "thread_name", thread, et_trace_track(trace, track, &spans));
-    print_place(p, thread);
+    print_position(p, thread);
     for (size_t i = 0; i < spans && !status; i++) {
         et_span span = et_trace_span(trace, track, i);
         print_span(p, thread, &span);

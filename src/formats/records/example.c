@@ -39,7 +39,7 @@ const char *et_feature_kind_name(et_feature_kind kind)
 /* Of a room; in units of 16, so that every piece is aligned. */
 static void *take(void *payload, size_t size)
 {
-    et_example_room *room = payload;
+    et_example_memory *room = payload;
     size_t rounded = (size / 16 + 1) * 16;
     if (room->refused || rounded < size || rounded > room->capacity - room->used) {
         room->refused = true;
@@ -57,7 +57,7 @@ static void leave(void *payload, void *memory)
 }
 
 static bool show_strings(et_feature *out, const Etude__Example__BytesList *list,
-                         et_example_room *room)
+                         et_example_memory *room)
 {
     et_bytes *bytes = take(room, list->n_value * sizeof *bytes);
     for (size_t i = 0; bytes && i < list->n_value; i++)
@@ -68,7 +68,7 @@ static bool show_strings(et_feature *out, const Etude__Example__BytesList *list,
 }
 
 /* false: no memory. A key is copied for its 0; one that holds a 0 is found by no name. */
-static bool show_feature(et_feature *out, const entry_message *entry, et_example_room *room)
+static bool show_feature(et_feature *out, const entry_message *entry, et_example_memory *room)
 {
     char *key = take(room, entry->key.len + 1);
     if (!key)
@@ -98,7 +98,7 @@ static bool show_feature(et_feature *out, const entry_message *entry, et_example
     return true;
 }
 
-static int read_failed(const et_example_room *room, size_t length, et_error *error)
+static int read_failed(const et_example_memory *room, size_t length, et_error *error)
 {
     if (room->refused)
         return et_fail(
@@ -111,7 +111,7 @@ static int read_failed(const et_example_room *room, size_t length, et_error *err
                    "not a tf.Example: name a file of tf.Example records, or write the file again");
 }
 
-int et_example_read(et_example *out, et_example_room *room, const void *bytes, size_t length,
+int et_example_read(et_example *out, et_example_memory *room, const void *bytes, size_t length,
                     et_error *error)
 {
     ProtobufCAllocator allocator = { take, leave, room };
@@ -188,7 +188,7 @@ int et_example_parse(et_example **out, const void *bytes, size_t length, et_erro
     parsed *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a tf.Example");
-    et_example_room room = { .arena = &self->arena };
+    et_example_memory room = { .arena = &self->arena };
     int status = et_example_read(&self->shown, &room, bytes, length, error);
     if (!status)
         status = sort_features(&self->shown, error);
@@ -302,7 +302,7 @@ static bool copy_values(et_arena *arena, et_feature *to, const et_feature *from)
 }
 
 /* Where a key is, or would be. */
-static size_t place_of(const et_example_builder *builder, const char *key, bool *there)
+static size_t position_of(const et_example_builder *builder, const char *key, bool *there)
 {
     size_t low = 0, high = builder->shown.count;
     *there = false;
@@ -318,7 +318,7 @@ static size_t place_of(const et_example_builder *builder, const char *key, bool 
     return *there ? high : low;
 }
 
-static bool make_place(et_example_builder *builder, size_t at)
+static bool make_room(et_example_builder *builder, size_t at)
 {
     et_feature *features = et_vector_grow(builder->features, &builder->capacity,
                                           builder->shown.count + 1, sizeof *features, 8);
@@ -336,8 +336,8 @@ static bool put(et_example_builder *builder, const char *key, const et_feature *
     et_feature made = { .key = et_arena_strdup(&builder->arena, key) };
     if (!made.key || !copy_values(&builder->arena, &made, feature))
         return false;
-    size_t at = place_of(builder, key, &there);
-    if (!there && !make_place(builder, at))
+    size_t at = position_of(builder, key, &there);
+    if (!there && !make_room(builder, at))
         return false;
     builder->features[at] = made;
     return true;

@@ -1,9 +1,9 @@
 /* tf.Example, for the library, beyond <etude/example.h>: parsing into the caller's memory, so that
  * a batch can be filled without allocating.
  *
- *     et_example_room room = { .arena = &arena };
+ *     et_example_memory room = { .arena = &arena };
  *     status = et_example_read(&example, &room, bytes, length, &error);
- *     et_example_room again = { .block = block, .capacity = room.used };
+ *     et_example_memory again = { .block = block, .capacity = room.used };
  */
 #ifndef ETUDE_FORMATS_RECORDS_EXAMPLE_H
 #define ETUDE_FORMATS_RECORDS_EXAMPLE_H
@@ -14,17 +14,17 @@
 
 /* Memory for parsing: an arena, or a block (aligned to 16) that is at least as large as the memory
  * the same bytes needed in an arena. For one parse each; used: the bytes of that parse. */
-typedef struct et_example_room {
+typedef struct et_example_memory {
     et_arena *arena;
     unsigned char *block;
     size_t capacity; /* of block */
     size_t used;
     bool refused; /* more was asked for than may be */
-} et_example_room;
+} et_example_memory;
 
 /* Features in the order of the message; of equal keys, all. out is valid as long as the room's
  * memory. ET_EFORMAT: no tf.Example; the message has no place. */
-int et_example_read(et_example *out, et_example_room *room, const void *bytes, size_t length,
+int et_example_read(et_example *out, et_example_memory *room, const void *bytes, size_t length,
                     et_error *error);
 
 /* The last feature with that key, which is the valid one; NULL: none. */

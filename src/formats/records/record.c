@@ -83,16 +83,16 @@ static fault check(const unsigned char *record, uint64_t left, uint64_t most, ui
 
 /* ---- records of data sets ---- */
 
-int et_record_blame(const et_record_place *place, int status, et_error *error)
+int et_record_blame(const et_record_position *position, int status, et_error *error)
 {
-    return et_fail_while(error, status, "%s: record %s at byte %s%s", place->path,
-                         et_format_count(place->number).text,
-                         et_format_count((int64_t)place->offset).text,
-                         place->gzip ? " of its unpacked data" : "");
+    return et_fail_while(error, status, "%s: record %s at byte %s%s", position->path,
+                         et_format_count(position->number).text,
+                         et_format_count((int64_t)position->offset).text,
+                         position->gzip ? " of its unpacked data" : "");
 }
 
 /* place's record has that fault. */
-static int refuse(const et_record_place *place, fault found, et_error *error)
+static int refuse(const et_record_position *position, fault found, et_error *error)
 {
     static const char *const texts[] = {
         [BAD_LENGTH] = "the checksum of its length does not match: the file is damaged or not a "
@@ -101,19 +101,19 @@ static int refuse(const et_record_place *place, fault found, et_error *error)
         [CUT] = "the file ends within the record: copy the file again",
         [BAD_DATA] = "the checksum of its data does not match: the file is damaged; copy it again",
     };
-    return et_record_blame(place, et_fail(error, ET_EFORMAT, "%s", texts[found]), error);
+    return et_record_blame(position, et_fail(error, ET_EFORMAT, "%s", texts[found]), error);
 }
 
-int et_record_at(const et_record_place *place, const void *bytes, size_t size, const void **data,
-                 size_t *length, et_error *error)
+int et_record_at(const et_record_position *position, const void *bytes, size_t size,
+                 const void **data, size_t *length, et_error *error)
 {
-    et_assert(place->offset < size);
-    const unsigned char *record = (const unsigned char *)bytes + place->offset;
+    et_assert(position->offset < size);
+    const unsigned char *record = (const unsigned char *)bytes + position->offset;
     uint64_t count;
-    const fault found = check(record, size - place->offset, ET_RECORD_DATA_MAX, &count);
+    const fault found = check(record, size - position->offset, ET_RECORD_DATA_MAX, &count);
     *data = record + ET_RECORD_HEAD;
     *length = (size_t)count;
-    return found == SOUND ? ET_OK : refuse(place, found, error);
+    return found == SOUND ? ET_OK : refuse(position, found, error);
 }
 
 /* ---- data sets, written ---- */
@@ -240,8 +240,8 @@ int et_records_write(const char *path, const char *file_type, et_example_builder
 
 struct et_record_reader {
     et_packed_reader *file;
-    et_record_place place; /* of the next record; path owned */
-    unsigned char *buffer; /* of the record given last, its head and its tail */
+    et_record_position position; /* of the next record; path owned */
+    unsigned char *buffer;       /* of the record given last, its head and its tail */
     size_t capacity;
 };
 
@@ -262,7 +262,7 @@ int et_record_reader_open(et_record_reader **out, const char *path, et_error *er
     et_record_reader *reader = et_alloc_zero(1, sizeof *reader);
     char *name = et_strdup(path);
     if (reader)
-        reader->place = (et_record_place){ .path = name, .number = 1 };
+        reader->position = (et_record_position){ .path = name, .number = 1 };
     status = reader && name ? et_file_open(&fd, path, error)
                             : et_alloc_failed(error, sizeof *reader, "a record file");
     if (!status)
@@ -272,7 +272,7 @@ int et_record_reader_open(et_record_reader **out, const char *path, et_error *er
         et_free(reader);
         return status;
     }
-    reader->place.gzip = et_packed_reader_is_gzip(reader->file);
+    reader->position.gzip = et_packed_reader_is_gzip(reader->file);
     *out = reader;
     return ET_OK;
 }
@@ -301,7 +301,7 @@ static int read_up_to(et_record_reader *reader, size_t want, size_t *have, et_er
         status = et_packed_read(reader->file, reader->buffer + *have, room - *have, &got, error);
         *have += got;
     }
-    return status == ET_EFORMAT ? et_record_blame(&reader->place, status, error) : status;
+    return status == ET_EFORMAT ? et_record_blame(&reader->position, status, error) : status;
 }
 
 int et_record_read(et_record_reader *reader, const void **bytes, size_t *length, et_error *error)
@@ -322,17 +322,17 @@ int et_record_read(et_record_reader *reader, const void **bytes, size_t *length,
         found = check(reader->buffer, have, ET_RECORD_DATA_MAX, &size);
     }
     if (found != SOUND)
-        return refuse(&reader->place, found, error);
-    reader->place.offset += whole;
-    reader->place.number++;
+        return refuse(&reader->position, found, error);
+    reader->position.offset += whole;
+    reader->position.number++;
     *bytes = reader->buffer + ET_RECORD_HEAD;
     *length = (size_t)size;
     return ET_OK;
 }
 
-et_record_place et_record_reader_place(const et_record_reader *reader)
+et_record_position et_record_reader_position(const et_record_reader *reader)
 {
-    return reader->place;
+    return reader->position;
 }
 
 void et_record_reader_close(et_record_reader *reader)
@@ -340,12 +340,12 @@ void et_record_reader_close(et_record_reader *reader)
     if (!reader)
         return;
     et_packed_reader_close(reader->file);
-    et_free((char *)(uintptr_t)reader->place.path);
+    et_free((char *)(uintptr_t)reader->position.path);
     et_free(reader->buffer);
     et_free(reader);
 }
 
-int et_record_list_next(et_record_list *list, et_record_place *place, const void **bytes,
+int et_record_list_next(et_record_list *list, et_record_position *position, const void **bytes,
                         size_t *length, et_error *error)
 {
     *bytes = NULL;
@@ -355,7 +355,7 @@ int et_record_list_next(et_record_list *list, et_record_place *place, const void
                                                           list->paths.items[list->file], error);
         if (status)
             return status;
-        *place = et_record_reader_place(list->reader);
+        *position = et_record_reader_position(list->reader);
         status = et_record_read(list->reader, bytes, length, error);
         if (status || *bytes)
             return status;

@@ -35,23 +35,23 @@ typedef struct et_record_frame {
 
 et_record_frame et_record_frame_of(const void *data, size_t length);
 
-typedef struct et_record_place {
+typedef struct et_record_position {
     const char *path;
     bool gzip;       /* the byte is one of the unpacked data */
     int64_t number;  /* of the record, from 1 */
     uint64_t offset; /* where it begins */
-} et_record_place;
+} et_record_position;
 
 /* Puts "FILE: record 3 at byte 57" before the message that error has. Returns status. */
-int et_record_blame(const et_record_place *place, int status, et_error *error);
+int et_record_blame(const et_record_position *position, int status, et_error *error);
 
 /* The record of a data set at place->offset of bytes that are in memory. ET_EFORMAT: damage, with
  * its place. */
-int et_record_at(const et_record_place *place, const void *bytes, size_t size, const void **data,
-                 size_t *length, et_error *error);
+int et_record_at(const et_record_position *position, const void *bytes, size_t size,
+                 const void **data, size_t *length, et_error *error);
 
 /* Where the next record is, and whether the file is gzip. The path is borrowed from the reader. */
-et_record_place et_record_reader_place(const et_record_reader *reader);
+et_record_position et_record_reader_position(const et_record_reader *reader);
 
 /* The records of several files, one file after another: { .paths = paths } is before the first
  * record, and paths are borrowed. */
@@ -63,7 +63,7 @@ typedef struct et_record_list {
 
 /* The next record and its place; *bytes is NULL at the end of the last file, else valid until the
  * next call. After a failure only close is allowed. */
-int et_record_list_next(et_record_list *list, et_record_place *place, const void **bytes,
+int et_record_list_next(et_record_list *list, et_record_position *position, const void **bytes,
                         size_t *length, et_error *error);
 void et_record_list_close(et_record_list *list);
 

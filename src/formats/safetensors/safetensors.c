@@ -271,7 +271,7 @@ static int by_position(const void *left, const void *right)
 
 /*   (7) and (8) No hole, no overlap, nothing behind: every byte of the file belongs to one
  *       thing. */
-static int place_tensors(et_safetensors *file, et_error *error)
+static int locate_tensors(et_safetensors *file, et_error *error)
 {
     /* Where the next tensor has to begin, relative to the data. */
     uint64_t expected = 0;
@@ -360,7 +360,7 @@ static int check_unsealed(const et_safetensors *file, bool foreign, et_error *er
 static int read_file(et_safetensors *file, bool foreign, et_error *error)
 {
     static int (*const rules[])(et_safetensors *, et_error *) = { read_length, check_seal,
-                                                                  read_header, place_tensors,
+                                                                  read_header, locate_tensors,
                                                                   index_names };
     int status = ET_OK;
     ET_STAGES_RUN(status, rules, file, error);

@@ -1,7 +1,8 @@
 /* Messages between the tasks of a cluster: a header of fixed size, then the bytes of the body. A
  * transport (et_link) carries messages and may lose, delay, repeat or damage them. A task asks
  * again (et_asking) until there is an answer, and every answer can be given again. So the protocols
- * (chief, worker, keeper) only need a transport that tries, and a simulation can replace it.
+ * (master, worker, parameter server) only need a transport that tries, and a simulation can replace
+ * it.
  *
  * A header has the sender (a task's number: 0 the master, then servers, then workers), its run and
  * session, and the sequence number of the question; an answer has that of its question. A message

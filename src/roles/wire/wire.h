@@ -3,12 +3,12 @@
  * their address in the cluster; workers do not listen.
  *
  * A connection without the key of a role that may speak here is refused before a message of it is
- * read. Messages are sent in pieces of at most 32 KiB (piece.h), one frame each. A longer frame
+ * read. Messages are sent in chunks of at most 32 KiB (chunk.h), one frame each. A longer frame
  * closes its connection before memory is allocated, so a refused process gets no memory. A message
- * of more than `largest` bytes is dropped, as is one with missing pieces. Messages that cannot be
+ * of more than `largest` bytes is dropped, as is one with missing chunks. Messages that cannot be
  * sent at once are dropped; the sender of a question asks again.
  *
- * A process with a key does not get more than its role needs either (visitors.h). Its connection is
+ * A process with a key does not get more than its role needs either (sessions.h). Its connection is
  * shut if it sends something that no task sends (several frames in a message, a wrong length or
  * checksum, another task's name), endless frames, or more than all its messages may have. This also
  * works while the task computes. So a message has at most `largest` bytes, or `asked` for one that

@@ -9,8 +9,8 @@
 #include "roles/wire/zmq_private.h"
 
 #define ID_MAX     7    /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
-#define TURNS      1024 /* pieces that are taken in one look for a message */
-#define SEAL_BYTES 33   /* what encryption adds to a piece */
+#define TURNS      1024 /* chunks that are taken in one look for a message */
+#define SEAL_BYTES 33   /* what encryption adds to a chunk */
 
 /* ---- a wire's life ---- */
 
@@ -91,7 +91,7 @@ void et_wire_close(et_wire *wire)
         et_wire_line *l = &wire->peer[i / ET_WIRE_LINES].line[i % ET_WIRE_LINES];
         close_socket(l->socket, l->monitor);
     }
-    close_socket(wire->router, wire->guarded ? NULL : wire->door);
+    close_socket(wire->router, wire->guarded ? NULL : wire->entrance);
     if (wire->context)
         et_zmq.ctx_shutdown(wire->context);
     if (wire->guarded)
@@ -101,7 +101,7 @@ void et_wire_close(et_wire *wire)
     if (wire->context)
         et_zmq.ctx_term(wire->context);
     say_how_many(wire);
-    et_visitors_close(wire->visitors);
+    et_sessions_close(wire->sessions);
     et_free(wire->peer);
     et_free(wire->via);
     et_free(wire->items);
@@ -135,13 +135,13 @@ static bool send_id(void *socket, uint64_t via)
     return et_zmq.send(socket, id, length, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
 }
 
-/* The next piece; via: 0 in a dealer. False: what is left of the message is dropped. */
-static bool send_piece(void *socket, uint64_t via, et_cutting *cutting)
+/* The next chunk; via: 0 in a dealer. False: what is left of the message is dropped. */
+static bool send_chunk(void *socket, uint64_t via, et_chunking *cutting)
 {
     zmq_msg_t out;
-    if (et_zmq.msg_init_size(&out, et_cutting_next(cutting)))
+    if (et_zmq.msg_init_size(&out, et_chunking_next(cutting)))
         return false;
-    et_cutting_write(cutting, et_zmq.msg_data(&out));
+    et_chunking_write(cutting, et_zmq.msg_data(&out));
     if ((!via || send_id(socket, via)) && et_zmq.msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
         return true;
     et_zmq.msg_close(&out);
@@ -154,13 +154,13 @@ static void send_on(et_link *self, int to, const et_message *message)
     bool dealt = to <= wire->servers && wire->peer[to].line[ET_WIRE_TALK].socket;
     uint64_t via = dealt ? 0 : message->via ? message->via : wire->via[to];
     void *socket = dealt ? wire->peer[to].line[ET_WIRE_TALK].socket : wire->router;
-    et_cutting cutting;
+    et_chunking cutting;
     if (!socket || !(dealt || via))
         return;
     if (dealt)
-        wire->peer[to].line[ET_WIRE_TALK].pieces_at_send = wire->peer[to].line[ET_WIRE_TALK].pieces;
-    et_cutting_begin(&cutting, message, ++wire->number);
-    while (et_cutting_next(&cutting) && send_piece(socket, via, &cutting)) {
+        wire->peer[to].line[ET_WIRE_TALK].chunks_at_send = wire->peer[to].line[ET_WIRE_TALK].chunks;
+    et_chunking_begin(&cutting, message, ++wire->number);
+    while (et_chunking_next(&cutting) && send_chunk(socket, via, &cutting)) {
     }
 }
 
@@ -181,11 +181,11 @@ static bool is_who_it_says(const et_wire *wire, const et_message *message, et_jo
            (message->from > wire->servers && role == ET_JOB_WORKER);
 }
 
-typedef enum taken { NOTHING, PIECE, MESSAGE } taken;
+typedef enum taken { NOTHING, CHUNK, MESSAGE } taken;
 
-/* The next piece of a socket, into wire->message; bytes: as it was sent; 0: there is none. *alone:
+/* The next chunk of a socket, into wire->message; bytes: as it was sent; 0: there is none. *alone:
  * as all are that the cluster sends; others are dropped. */
-static size_t take_piece(et_wire *wire, void *socket, bool *alone)
+static size_t take_chunk(et_wire *wire, void *socket, bool *alone)
 {
     size_t bytes = 0;
     *alone = true;
@@ -199,16 +199,16 @@ static size_t take_piece(et_wire *wire, void *socket, bool *alone)
     return bytes;
 }
 
-/* What wire->message is: a piece of a message of its connection; WRONG: nothing that a task sends.
+/* What wire->message is: a chunk of a message of its connection; WRONG: nothing that a task sends.
  */
-static et_piece completes(et_wire *wire, et_assembly *assembly, uint64_t connection,
-                          et_message *out)
+static et_chunk_state completes(et_wire *wire, et_assembly *assembly, uint64_t connection,
+                                et_message *out)
 {
     const unsigned char *data;
     size_t size;
-    et_piece what = et_assembly_take(assembly, connection, et_zmq.msg_data(&wire->message),
-                                     et_zmq.msg_size(&wire->message), &data, &size);
-    return what == ET_PIECE_LAST && !et_message_read(out, data, size) ? ET_PIECE_WRONG : what;
+    et_chunk_state what = et_assembly_take(assembly, connection, et_zmq.msg_data(&wire->message),
+                                           et_zmq.msg_size(&wire->message), &data, &size);
+    return what == ET_CHUNK_LAST && !et_message_read(out, data, size) ? ET_CHUNK_WRONG : what;
 }
 
 /* From a connection that this task has made; from: whose it is. */
@@ -216,17 +216,18 @@ static taken take_dealt(et_wire *wire, int from, et_message *out)
 {
     bool alone;
     et_wire_line *l = &wire->peer[from].line[ET_WIRE_TALK];
-    if (!take_piece(wire, l->socket, &alone))
+    if (!take_chunk(wire, l->socket, &alone))
         return NOTHING;
-    l->pieces++;
-    et_piece what = alone ? completes(wire, &wire->answers, (uint64_t)from, out) : ET_PIECE_WRONG;
-    if (what == ET_PIECE_LAST && out->from == from)
+    l->chunks++;
+    et_chunk_state what =
+        alone ? completes(wire, &wire->answers, (uint64_t)from, out) : ET_CHUNK_WRONG;
+    if (what == ET_CHUNK_LAST && out->from == from)
         return MESSAGE;
-    if (what == ET_PIECE_WRONG) {
+    if (what == ET_CHUNK_WRONG) {
         wire->damaged++;
         et_wire_make_again(&wire->peer[from], l);
     }
-    return PIECE;
+    return CHUNK;
 }
 
 static taken take_routed(et_wire *wire, et_message *out)
@@ -234,22 +235,22 @@ static taken take_routed(et_wire *wire, et_message *out)
     unsigned char id[ID_MAX];
     bool alone;
     int length = et_zmq.recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
-    size_t bytes = length < 0 ? 0 : take_piece(wire, wire->router, &alone);
+    size_t bytes = length < 0 ? 0 : take_chunk(wire, wire->router, &alone);
     if (!bytes)
         return NOTHING;
     et_job_role role = role_of(wire);
     int descriptor = et_zmq.msg_get(&wire->message, ZMQ_SRCFD);
     if (length < 1 || length > ID_MAX || role == ET_JOB_ROLES)
-        return PIECE;
-    et_visitors_took(wire->visitors, descriptor, role, bytes);
+        return CHUNK;
+    et_sessions_took(wire->sessions, descriptor, role, bytes);
     uint64_t via = via_of(id, length);
-    et_piece what = alone ? completes(wire, &wire->questions, via, out) : ET_PIECE_WRONG;
-    if (what == ET_PIECE_LAST && !is_who_it_says(wire, out, role))
-        what = ET_PIECE_WRONG;
-    if (what == ET_PIECE_WRONG)
-        et_visitors_refuse(wire->visitors, descriptor, "sent a message that no task sends");
-    if (what != ET_PIECE_LAST)
-        return PIECE;
+    et_chunk_state what = alone ? completes(wire, &wire->questions, via, out) : ET_CHUNK_WRONG;
+    if (what == ET_CHUNK_LAST && !is_who_it_says(wire, out, role))
+        what = ET_CHUNK_WRONG;
+    if (what == ET_CHUNK_WRONG)
+        et_sessions_refuse(wire->sessions, descriptor, "sent a message that no task sends");
+    if (what != ET_CHUNK_LAST)
+        return CHUNK;
     out->via = wire->via[out->from] = via;
     return MESSAGE;
 }
@@ -269,8 +270,8 @@ static taken take_any(et_wire *wire, et_message *out)
 /* Of what is there; what makes no message is dropped. */
 static bool take_message(et_wire *wire, et_message *out)
 {
-    taken what = PIECE;
-    for (int i = 0; what == PIECE && i < TURNS; i++)
+    taken what = CHUNK;
+    for (int i = 0; what == CHUNK && i < TURNS; i++)
         what = take_any(wire, out);
     return what == MESSAGE;
 }
@@ -308,8 +309,8 @@ int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, e
 double et_wire_alone(const et_wire *wire, int task)
 {
     double talk = wire->peer[task].line[ET_WIRE_TALK].alone,
-           watch = wire->peer[task].line[ET_WIRE_WATCH].alone;
-    double since = talk && watch ? fmin(talk, watch) : talk + watch;
+           heartbeat = wire->peer[task].line[ET_WIRE_HEARTBEAT].alone;
+    double since = talk && heartbeat ? fmin(talk, heartbeat) : talk + heartbeat;
     return since ? et_clock_monotonic() - since : 0;
 }
 

@@ -1,8 +1,8 @@
 /* The transport over ZeroMQ, for its own files:
  *
- *   zmq.c         lifecycle, and messages as pieces
- *   zmq_door.c    incoming connections: the router, its guard, its visitors
- *   zmq_lines.c   outgoing connections of this task
+ *   zmq.c         lifecycle, and messages as chunks
+ *   zmq_listener.c incoming connections: the router, its guard, its sessions
+ *   zmq_peers.c   outgoing connections of this task
  *   zmq_socket.c  ZeroMQ's calls, and options of every socket; uses none of the others */
 #ifndef ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
 #define ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
@@ -13,8 +13,8 @@
 #include <zmq.h>
 
 #include "base/files/library.h"
-#include "roles/visitors.h"
-#include "roles/wire/piece.h"
+#include "roles/sessions.h"
+#include "roles/wire/chunk.h"
 #include "roles/wire/wire.h"
 
 /* zmq_bind is et_zmq.bind, and so on: loaded by the first call that opens a wire or makes keys. */
@@ -65,8 +65,8 @@ typedef struct et_wire_line {
     double alone;           /* since when; 0: connected */
     double again;           /* when ZeroMQ has probably given it up; 0: not yet */
     double pause;           /* how long after it was lost that was, the last time */
-    int64_t pieces;         /* that have come over it */
-    int64_t pieces_at_send; /* pieces when something was last sent */
+    int64_t chunks;         /* that have come over it */
+    int64_t chunks_at_send; /* chunks when something was last sent */
     double tried;           /* when its TCP connection was made */
     bool known;             /* a handshake has succeeded: its keys are right */
     double heard;           /* when something last happened to the connection */
@@ -82,8 +82,8 @@ typedef struct et_wire_line {
  * It ends the process as well (`Resource temporarily unavailable`, session_base.cpp's clean_pipes)
  * where a connection breaks in the middle of a message of several frames and its socket is being
  * closed or disconnected: from the end of what it may linger until the socket's own thread calls
- * ZeroMQ, which here computes for seconds. So no message has several frames: each piece is one. */
-enum { ET_WIRE_TALK, ET_WIRE_WATCH, ET_WIRE_LINES };
+ * ZeroMQ, which here computes for seconds. So no message has several frames: each chunk is one. */
+enum { ET_WIRE_TALK, ET_WIRE_HEARTBEAT, ET_WIRE_LINES };
 
 typedef struct et_wire_peer {
     et_wire_line line[ET_WIRE_LINES];
@@ -96,17 +96,17 @@ struct et_wire {
     et_job_role role;
     int servers;
     void *context, *router;
-    void *zap, *door; /* the guard's: requests for admission, events of connections */
+    void *zap, *entrance; /* the guard's: requests for admission, events of connections */
     pthread_t guard;
     bool guarded;
-    et_visitors *visitors;
+    et_sessions *sessions;
     _Atomic int64_t refused; /* connections that were not let in */
     int64_t damaged;         /* connections of ours that were made again for what came over them */
     char bound[300];         /* host:port that it listens at */
     et_wire_peer *peer;      /* [1 + servers] */
     uint64_t *via;           /* [ET_TASKS_MAX]: last connection of each task; 0: none */
     zmq_pollitem_t *items;   /* [2 + servers] */
-    zmq_msg_t message;       /* the piece that was received last */
+    zmq_msg_t message;       /* the chunk that was received last */
     bool holds;              /* message is in use */
     et_assembly answers;     /* of connections that this task makes */
     et_assembly questions;   /* of connections to this task */
@@ -126,9 +126,9 @@ int et_wire_fail(et_error *error, const char *what);
 
 /* An option that is an int. */
 bool et_wire_set(void *socket, int option, int value);
-/* Those of every socket that carries messages or watches; in, out: pieces that wait at most. */
+/* Those of every socket that carries messages or watches; in, out: chunks that wait at most. */
 bool et_wire_set_common(void *socket, const et_wire *wire, int in, int out);
-/* Most waiting pieces of a connection whose messages have at most `largest` bytes. */
+/* Most waiting chunks of a connection whose messages have at most `largest` bytes. */
 int et_wire_queue(size_t largest);
 /* host:port as ZeroMQ takes it to bind: numbers. */
 int et_wire_resolve(char *endpoint, size_t space, const char *address, et_error *error);
@@ -143,11 +143,11 @@ int et_wire_next_event(void *monitor, uint32_t *value);
  * ET_WIRE_PART bytes. */
 int et_wire_read_part(void *socket, unsigned char *part, bool *more);
 
-/* ---- zmq_door.c ---- */
+/* ---- zmq_listener.c ---- */
 
 int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error);
 
-/* ---- zmq_lines.c ---- */
+/* ---- zmq_peers.c ---- */
 
 /* A server answers tasks that connect to it; it connects to the master to see that the master
  * lives. */

@@ -16,7 +16,7 @@ static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof et_zmq 
 
 #define KEEPALIVE 10    /* seconds */
 #define UNHEARD   60000 /* milliseconds without a word from TCP's other side */
-#define QUEUE     16    /* pieces that wait in a connection beside two messages of the largest */
+#define QUEUE     16    /* chunks that wait in a connection beside two messages of the largest */
 #define QUEUE_MAX (1 << 30)
 
 int et_zmq_load(et_error *error)
@@ -36,7 +36,7 @@ bool et_wire_set(void *socket, int option, int value)
 
 bool et_wire_set_common(void *socket, const et_wire *wire, int in, int out)
 {
-    const int64_t most = ET_PIECE + ET_WIRE_CURVE_BYTES;
+    const int64_t most = ET_CHUNK + ET_WIRE_CURVE_BYTES;
     return et_zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
            et_wire_set(socket, ZMQ_LINGER, 1000) && et_wire_set(socket, ZMQ_SNDHWM, out) &&
            et_wire_set(socket, ZMQ_HANDSHAKE_IVL, ET_WIRE_HANDSHAKE) &&
@@ -65,8 +65,8 @@ int et_wire_resolve(char *endpoint, size_t space, const char *address, et_error 
 
 int et_wire_queue(size_t largest)
 {
-    int64_t pieces = et_piece_count(largest);
-    return pieces < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * pieces) : QUEUE_MAX;
+    int64_t chunks = et_chunk_count(largest);
+    return chunks < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * chunks) : QUEUE_MAX;
 }
 
 /* What is told is not limited: at the limit ZeroMQ's thread would wait for its reader, and all

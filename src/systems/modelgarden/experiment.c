@@ -132,7 +132,7 @@ static int check_kind(const et_program *program, int number, et_error *error)
             return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both called %s", i + 1,
                            number + 1, kind->name);
     for (const et_option *row = kind->options; row && row->field.name; row++)
-        if (row->way != ET_OPTION_WAY_SETS || !row->sets || !row->field.help)
+        if (row->form != ET_OPTION_FORM_SETS || !row->sets || !row->field.help)
             return et_fail(error, ET_EUSAGE,
                            "kind of task %d, %s: option %s: it needs settings and a help "
                            "(ET_OPTION_SETS)",

@@ -78,11 +78,11 @@ static int descend_list(walk *w, const et_field *field, const et_value *list)
     et_strbuf_append(&w->path, "[]");
     w->change = ET_CHANGE_MODEL;
     status = w->path.failed ? et_alloc_failed(w->error, length, "settings") : w->visit(w, &count);
-    et_strbuf_cut(&w->path, length);
+    et_strbuf_truncate(&w->path, length);
     for (const et_value *item = list->first; item && !status; item = item->next) {
         et_strbuf_printf(&w->path, "[%d]", i++);
         status = descend(w, field->nested, item, ET_CHANGE_FREE);
-        et_strbuf_cut(&w->path, length);
+        et_strbuf_truncate(&w->path, length);
     }
     return status;
 }
@@ -110,7 +110,7 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
             status = w->visit(w, value);
         else if (field->kind == ET_FIELD_KIND_STRUCTS)
             status = descend_list(w, field, value);
-        et_strbuf_cut(&w->path, length);
+        et_strbuf_truncate(&w->path, length);
     }
     return status;
 }

@@ -548,7 +548,7 @@ static void choose_evaluation(et_multitask *m)
 {
     bool shared = true;
     for (int i = 0; i < m->count; i++)
-        shared &= et_validation_is_shared(m->parts[i].trainer);
+        shared &= et_validation_is_sharded(m->parts[i].trainer);
     m->evaluator.comm = shared ? m->options.comm : NULL;
     m->evaluator.data = content(m);
     for (int i = 0; i < m->count; i++)

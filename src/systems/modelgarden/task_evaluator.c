@@ -12,7 +12,7 @@
  * are stored under its name; the exporter gets the values of all sets.
  *
  * Each of several ranks evaluates some batches of a set; the results are joined before the set's
- * values are computed (share.h).
+ * values are computed (eval_shard.h).
  *
  * The plan is made at the first evaluation, because a short run may not need it. A step's logs are
  * made only if they are wanted; otherwise a step allocates nothing. */
@@ -130,15 +130,15 @@ void et_validation_release(et_validation *v)
     et_metrics_free(v->metrics);
     et_metrics_free(v->own);
     et_metrics_free(v->loss);
-    et_free(v->place);
+    et_free(v->index);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
-    et_share_release(&v->share);
+    et_eval_shard_release(&v->shard);
     et_pass_close(v->pass);
 }
 
 /* What a task of its own methods keeps between them is known of only where it says so. */
-bool et_validation_is_shared(const et_task_trainer *t)
+bool et_validation_is_sharded(const et_task_trainer *t)
 {
     const et_task_class *class = t->task->class;
     bool own = class->process_metrics || class->process_compiled_metrics ||
@@ -163,7 +163,7 @@ static int define_metrics(et_task_trainer *t, et_error *error)
     int status = et_metrics_new(&v->metrics, error);
     if (!status)
         status =
-            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->place, error);
+            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->index, error);
     if (!status)
         status = et_metrics_new(&v->loss, error);
     if (!status)
@@ -181,12 +181,12 @@ static int prepare(et_task_trainer *t, et_error *error)
     size_t measures = (size_t)et_pass_measures(v->pass);
     et_metrics_free(v->metrics);
     et_metrics_free(v->loss);
-    et_free(v->place);
+    et_free(v->index);
     v->metrics = v->loss = NULL;
-    v->place = et_alloc(measures + 1, sizeof *v->place);
-    status = v->place ? define_metrics(t, error)
-                      : et_alloc_failed(error, measures * sizeof *v->place, "validation");
-    v->inside = (et_task_inside){ NULL, v->metrics, v->place, false };
+    v->index = et_alloc(measures + 1, sizeof *v->index);
+    status = v->index ? define_metrics(t, error)
+                      : et_alloc_failed(error, measures * sizeof *v->index, "validation");
+    v->inside = (et_task_inside){ NULL, v->metrics, v->index, false };
     v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .inside = &v->inside };
     return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
 }
@@ -253,13 +253,13 @@ static void share_set(et_task_trainer *t, et_comm *comm)
     v->joined[0] = v->metrics;
     v->joined[1] = v->own;
     v->joined[2] = v->loss;
-    v->share.options = (et_share_options){ .comm = comm,
-                                           .metrics = v->joined,
-                                           .sets = 3,
-                                           .kept = class->kept ? kept : NULL,
-                                           .output = aggregates(t) ? aggregate : NULL,
-                                           .self = t };
-    et_share_begin(&v->share);
+    v->shard.options = (et_eval_shard_options){ .comm = comm,
+                                                .metrics = v->joined,
+                                                .sets = 3,
+                                                .kept = class->kept ? kept : NULL,
+                                                .output = aggregates(t) ? aggregate : NULL,
+                                                .self = t };
+    et_eval_shard_begin(&v->shard);
 }
 
 static void reset(et_validation *v)
@@ -422,7 +422,7 @@ static int validate_and_reduce(et_task_trainer *t, et_error *error)
     v->inside.reduces = looks && !t->given.eval_reduce && !t->given.eval_end;
     int status = validate(t, outputs, error);
     v->inside.reduces = false;
-    return status || !looks ? status : et_share_keep(&v->share, outputs, error);
+    return status || !looks ? status : et_eval_shard_keep(&v->shard, outputs, error);
 }
 
 /* A batch as the evaluator's class has it; what is another rank's is passed over. */
@@ -433,7 +433,7 @@ static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, 
     int status = take(t, iterator, error);
     *more = !status && has_batch(v);
     if (*more)
-        status = et_share_take(&v->share, v->batch, &mine, error);
+        status = et_eval_shard_next(&v->shard, v->batch, &mine, error);
     v->taken = v->taken && mine;
     return status || !mine ? status : validate_and_reduce(t, error);
 }
@@ -442,9 +442,9 @@ static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, 
 static int join(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
-    v->share.flags = v->reported;
-    int status = et_share_join(&v->share, ET_OK, error);
-    v->reported = v->share.flags;
+    v->shard.flags = v->reported;
+    int status = et_eval_shard_join(&v->shard, ET_OK, error);
+    v->reported = v->shard.flags;
     return status;
 }
 
@@ -454,7 +454,7 @@ static void tell_no_loss(const et_task_trainer *t)
     const char *name = et_task_name(t->task);
     if (t->task->class->validation_step)
         et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
-    else if (et_metrics_place(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
+    else if (et_metrics_index(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
         et_log(ET_LOG_WARNING,
                "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " is meaningless",
                name);
@@ -496,7 +496,7 @@ static int next_set(et_task_trainer *t, et_error *error)
 {
     const et_validation *v = &t->validation;
     int status = end_set(t, NULL, NULL, error);
-    return status ? status : begin_set(t, v->share.options.comm, v->at + 1, error);
+    return status ? status : begin_set(t, v->shard.options.comm, v->at + 1, error);
 }
 
 static bool has_next_set(const et_validation *v)

@@ -375,7 +375,7 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
         status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives no optimizer",
                          et_task_name(t->task));
     if (!status && shards_optimizer(&t->options))
-        status = et_optimizer_share_out(t->optimizer, t->options.comm, error);
+        status = et_optimizer_shard(t->optimizer, t->options.comm, error);
     return status;
 }
 
@@ -543,7 +543,7 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     if (t->privacy.wanted)
         t->privacy.options = *o->dp_config;
     t->options.dp_config = NULL;
-    t->evaluator.comm = et_validation_is_shared(t) ? o->comm : NULL;
+    t->evaluator.comm = et_validation_is_sharded(t) ? o->comm : NULL;
     choose_overflow(t);
     status = open_passes(t, error);
     if (status)

@@ -121,8 +121,10 @@ static int check_fields(const et_layout *own, const et_layout *other, et_error *
     return ET_OK;
 }
 
-int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, void *payload,
-                                       et_source **out, et_error *error)
+int et_task_trainer_distribute_dataset(et_task_trainer *t,
+                                       int (*open)(void *payload, const et_input_context *context,
+                                                   et_source **out, et_error *error),
+                                       void *payload, et_source **out, et_error *error)
 {
     const et_input_context context = { .input_pipelines = 1 };
     (void)t;

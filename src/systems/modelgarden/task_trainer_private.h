@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "engine/optim/options.h"
 #include "systems/modelgarden/task_trainer.h"
-#include "train/step/share.h"
+#include "train/step/eval_shard.h"
 #include "train/task/task_private.h"
 
 typedef struct et_validation_set {
@@ -33,14 +33,14 @@ typedef struct et_validation {
     et_metrics *metrics;   /* the model's measures */
     et_metrics *own;       /* of build_metrics */
     et_metrics *loss;      /* the loss that a task's own validation step logs */
-    int *place;            /* [measures] */
+    int *index;            /* [measures] */
     bool reported;         /* it has logged one */
     bool stateless;        /* outputs of steps are dropped */
     int64_t step;          /* that is validated */
     bool taken;            /* the batch of the next eval_step was read */
     et_arena step_arena;   /* until the next batch */
     et_value *extra;       /* what goes past the model; NULL: nothing may */
-    et_share share;        /* assigns the batches of a set to ranks */
+    et_eval_shard shard;   /* assigns the batches of a set to ranks */
     et_metrics *joined[3]; /* of the set: those above */
     et_arena arena;        /* until the next evaluation */
     et_value *state;
@@ -166,7 +166,7 @@ int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
 int et_validation_open(et_task_trainer *trainer, et_error *error);
 void et_validation_release(et_validation *validation);
 /* Whether ranks may share it. */
-bool et_validation_is_shared(const et_task_trainer *trainer);
+bool et_validation_is_sharded(const et_task_trainer *trainer);
 /* The sources, last. */
 void et_validation_close_source(et_validation *validation);
 

@@ -21,7 +21,7 @@
 #include "systems/orbit/controller_private.h"
 #include "train/run/run.h"
 #include "train/run/run_names.h"
-#include "train/step/share.h"
+#include "train/step/eval_shard.h"
 
 /* Multiples of an interval, not distances from where the run began, so that a resumed run acts at
  * the same steps. */

@@ -150,7 +150,7 @@ bool et_controller_improving(const et_controller *c)
 
 bool et_controller_stopped_early(const et_controller *c)
 {
-    return c->loop.place.stopper == c->own_row[ET_OWN_VALIDATE];
+    return c->loop.position.stopper == c->own_row[ET_OWN_VALIDATE];
 }
 
 /* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
@@ -158,8 +158,8 @@ static bool has_finished(const et_controller *c)
 {
     const et_inner_loop *loop = &c->loop;
     int64_t left = c->options.train_steps - loop->trainer->step;
-    bool ended = left == 0 || loop->place.stopper < loop->count;
-    return left < 0 || (ended && loop->place.next == loop->count);
+    bool ended = left == 0 || loop->position.stopper < loop->count;
+    return left < 0 || (ended && loop->position.next == loop->count);
 }
 
 /* Opening the logs cuts them off, which must not happen before a checkpoint has been read, nor
@@ -176,7 +176,8 @@ static int restore(et_controller *c, et_error *error)
         et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
                            c->model_dir, (long long)step);
     if (et_controller_stopped_early(c) && !et_controller_has_enough(c))
-        c->loop.place.stopper = c->loop.count; /* more patience, or a better target, than it had */
+        c->loop.position.stopper =
+            c->loop.count; /* more patience, or a better target, than it had */
     c->finished = !status && !called && step >= 0 && has_finished(c);
     if (status || c->finished)
         return status;

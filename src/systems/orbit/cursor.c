@@ -15,7 +15,7 @@ typedef struct leaf {
 } leaf;
 
 struct et_cursor {
-    const et_dataset *dataset;
+    const et_source_tree *dataset;
     leaf *leaves; /* [count] */
     int count;
     bool lives, marked_alive;
@@ -40,7 +40,8 @@ static const leaf *find_path(const et_cursor *cursor, const char *path)
 }
 
 /* Reading two places of one source by turns would be neither. */
-static int add_leaf(et_cursor *cursor, const et_dataset *dataset, const char *path, et_error *error)
+static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char *path,
+                    et_error *error)
 {
     et_source *source = dataset->source;
     if (find_path(cursor, path))
@@ -55,26 +56,26 @@ static int add_leaf(et_cursor *cursor, const et_dataset *dataset, const char *pa
 }
 
 /* The path is put together on the way down and cut on the way up. */
-static int add_leaves(et_cursor *cursor, const et_dataset *dataset, et_strbuf *path,
+static int add_leaves(et_cursor *cursor, const et_source_tree *dataset, et_strbuf *path,
                       et_error *error)
 {
     if (dataset->source)
         return add_leaf(cursor, dataset, et_strbuf_text(path), error);
     int status = ET_OK;
     for (int i = 0; !status && i < dataset->count; i++) {
-        const et_dataset *part = &dataset->parts[i];
+        const et_source_tree *part = &dataset->parts[i];
         size_t length = path->length;
         if (!part->name || !*part->name || strchr(part->name, '/'))
             return et_fail(error, ET_EUSAGE, "a part of a data set needs a name without '/'");
         et_strbuf_printf(path, "%s%s", length ? "/" : "", part->name);
         status = path->failed ? et_alloc_failed(error, 0, "a data set")
                               : add_leaves(cursor, part, path, error);
-        et_strbuf_cut(path, length);
+        et_strbuf_truncate(path, length);
     }
     return status;
 }
 
-static int64_t count_leaves(const et_dataset *dataset)
+static int64_t count_leaves(const et_source_tree *dataset)
 {
     int64_t count = dataset->source != NULL;
     for (int i = 0; !dataset->source && i < dataset->count; i++)
@@ -82,7 +83,7 @@ static int64_t count_leaves(const et_dataset *dataset)
     return count;
 }
 
-int et_cursor_new(et_cursor **out, const et_dataset *dataset, et_error *error)
+int et_cursor_new(et_cursor **out, const et_source_tree *dataset, et_error *error)
 {
     *out = NULL;
     int64_t count = dataset ? count_leaves(dataset) : 0;
@@ -118,7 +119,7 @@ void et_cursor_free(et_cursor *cursor)
     et_free(cursor);
 }
 
-const et_dataset *et_cursor_dataset(const et_cursor *cursor)
+const et_source_tree *et_cursor_tree(const et_cursor *cursor)
 {
     return cursor->dataset;
 }

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/values/value.h"
 #include "systems/orbit/controller_private.h"
-#include "train/run/lookout.h"
+#include "train/run/checkpoint_wait.h"
 #include "train/run/run.h"
 #include "train/run/run_names.h"
 
@@ -247,24 +247,24 @@ static int take_checkpoint(et_controller *c, const char *path, bool *found, et_e
     return ET_OK;
 }
 
-typedef struct watch {
+typedef struct following {
     int64_t eval_steps, last; /* last: the step that was looked at last, -1: none */
     double timeout, since;
     et_done_fn *done;
     void *payload;
     bool ended;
-} watch;
+} following;
 
 /* Of several ranks rank 0 is asked. */
-static int ask_whether_done(et_controller *c, watch *w, et_error *error)
+static int ask_whether_done(et_controller *c, following *w, et_error *error)
 {
     et_comm *comm = c->options.run.comm;
     if (!w->ended && w->done && !et_comm_rank(comm))
         w->ended = w->done(w->payload, w->last);
-    return et_lookout_decide(comm, ET_OK, &w->ended, error);
+    return et_checkpoint_wait_decide(comm, ET_OK, &w->ended, error);
 }
 
-static int evaluate_next(et_controller *c, watch *w, const char *path, et_error *error)
+static int evaluate_next(et_controller *c, following *w, const char *path, et_error *error)
 {
     bool found;
     int status = take_checkpoint(c, path, &found, error);
@@ -279,7 +279,7 @@ static int evaluate_next(et_controller *c, watch *w, const char *path, et_error 
     return ask_whether_done(c, w, error);
 }
 
-static int wait_for_more(et_controller *c, watch *w, et_error *error)
+static int wait_for_more(et_controller *c, following *w, et_error *error)
 {
     int status = et_run_meet(c->run, error);
     if (!status && et_run_asked_to_stop(c->run))
@@ -288,7 +288,7 @@ static int wait_for_more(et_controller *c, watch *w, et_error *error)
     double now = et_clock_monotonic();
     bool late = w->timeout >= 0 && now - w->since >= w->timeout;
     if (!status)
-        status = et_lookout_decide(c->options.run.comm, ET_OK, &late, error);
+        status = et_checkpoint_wait_decide(c->options.run.comm, ET_OK, &late, error);
     if (!status && !late)
         et_clock_sleep(LOOK_EVERY);
     if (status || !late)
@@ -298,7 +298,7 @@ static int wait_for_more(et_controller *c, watch *w, et_error *error)
     return ask_whether_done(c, w, error);
 }
 
-static int need_for_watching(const et_controller *c, et_error *error)
+static int need_for_following(const et_controller *c, et_error *error)
 {
     static const char name[] = "et_controller_evaluate_continuously";
     int status = need(c, c->options.evaluator, "evaluator", name, error);
@@ -316,15 +316,15 @@ int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, do
                                         et_done_fn *done, void *payload, et_value *logs,
                                         et_error *error)
 {
-    watch w = { eval_steps, -1, timeout, et_clock_monotonic(), done, payload, false };
-    int status = need_for_watching(c, error);
+    following w = { eval_steps, -1, timeout, et_clock_monotonic(), done, payload, false };
+    int status = need_for_following(c, error);
     if (!status)
         status = check_eval_steps(eval_steps, error);
     c->loop.last = NULL;
     while (!status && !w.ended) {
         char *path;
-        status =
-            et_lookout_next(c->options.run.comm, &path, &w.last, c->model_dir, w.last, true, error);
+        status = et_checkpoint_wait_next(c->options.run.comm, &path, &w.last, c->model_dir, w.last,
+                                         true, error);
         if (!status)
             status = path ? evaluate_next(c, &w, path, error) : wait_for_more(c, &w, error);
         et_free(path);

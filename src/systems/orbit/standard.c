@@ -24,7 +24,7 @@ struct et_standard_data {
 };
 
 /* What fails leaves nothing. */
-static int data_new(struct et_standard_data **out, const char *name, const et_dataset *dataset,
+static int data_new(struct et_standard_data **out, const char *name, const et_source_tree *dataset,
                     et_error *error)
 {
     struct et_standard_data *data = et_alloc_zero(1, sizeof *data);
@@ -52,7 +52,8 @@ static void data_free(struct et_standard_data *data)
     et_free(data);
 }
 
-static int replace_cursor(struct et_standard_data *data, const et_dataset *dataset, et_error *error)
+static int replace_cursor(struct et_standard_data *data, const et_source_tree *dataset,
+                          et_error *error)
 {
     et_cursor *cursor;
     et_cursor_mark(data->cursor);
@@ -169,7 +170,7 @@ static int check_trainer(const et_standard_trainer_class *class,
 }
 
 int et_standard_trainer_init(et_standard_trainer *self, const et_standard_trainer_class *class,
-                             const et_dataset *train_dataset,
+                             const et_source_tree *train_dataset,
                              const et_standard_trainer_options *options, et_error *error)
 {
     self->trainer = (et_trainer){ .class = &trainer_class };
@@ -190,7 +191,7 @@ void et_standard_trainer_release(et_standard_trainer *self)
     self->trainer.module = NULL;
 }
 
-int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_dataset *train_dataset,
+int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_source_tree *train_dataset,
                                     et_error *error)
 {
     return replace_cursor(self->data, train_dataset, error);
@@ -290,7 +291,7 @@ static int check_evaluator(const et_standard_evaluator_class *class,
 
 int et_standard_evaluator_init(et_standard_evaluator *self,
                                const et_standard_evaluator_class *class,
-                               const et_dataset *eval_dataset,
+                               const et_source_tree *eval_dataset,
                                const et_standard_evaluator_options *options, et_error *error)
 {
     static const et_standard_evaluator_options defaults = { 0 };
@@ -317,8 +318,8 @@ void et_standard_evaluator_release(et_standard_evaluator *self)
     self->evaluator = (et_evaluator){ 0 };
 }
 
-int et_standard_evaluator_set_dataset(et_standard_evaluator *self, const et_dataset *eval_dataset,
-                                      et_error *error)
+int et_standard_evaluator_set_dataset(et_standard_evaluator *self,
+                                      const et_source_tree *eval_dataset, et_error *error)
 {
     return replace_cursor(self->data, eval_dataset, error);
 }

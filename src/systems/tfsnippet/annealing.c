@@ -111,14 +111,14 @@ int et_scheduled_variable_init(et_scheduled_variable *variable, et_params *param
     return status;
 }
 
-static float *place(const et_scheduled_variable *variable)
+static float *value_of(const et_scheduled_variable *variable)
 {
     return et_params_values(variable->params) + et_params_offset(variable->params, variable->index);
 }
 
 double et_scheduled_variable_get(const et_scheduled_variable *variable)
 {
-    return (double)*place(variable);
+    return (double)*value_of(variable);
 }
 
 /* The shadow's one element is written here: a refresh would write all of it. */
@@ -127,7 +127,7 @@ void et_scheduled_variable_set(et_scheduled_variable *variable, double value)
     et_params *params = variable->params;
     et_bf16 *shadow = et_params_shadow(params);
     et_params_begin_change(params);
-    *place(variable) = (float)value;
+    *value_of(variable) = (float)value;
     if (shadow)
         shadow[et_params_offset(params, variable->index)] = et_bf16_from_float((float)value);
     et_params_changed(params, false);

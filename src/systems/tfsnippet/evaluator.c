@@ -1,7 +1,7 @@
 /* An evaluator. A run goes from the first position of the source to the end of its pass and adds
  * weight times value, batch by batch. Doubles are added in the order of batches, so every run has
  * the same bits, for any number of ranks: the row of a batch is the weight and the value of each
- * metric, and rows come in that order (share.h). */
+ * metric, and rows come in that order (eval_shard.h). */
 #include <etude/loop_evaluator.h>
 
 #include <math.h>
@@ -15,19 +15,19 @@
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
-#include "train/step/share.h"
+#include "train/step/eval_shard.h"
 
 struct et_loop_evaluator {
     et_loop *loop; /* borrowed */
     et_loop_evaluator_options options;
     char *time_metric; /* owned; "": none */
-    et_event_source *events;
+    et_event_hub *events;
     et_measures measures;
     et_bound_values bound;
     et_batch_cursor cursor;
     double *row; /* [2, metrics], of a batch: what each metric weighs, 0: it has none; its value */
     double *sums, *weights;
-    et_share share;        /* who evaluates which batch */
+    et_eval_shard shard;   /* who evaluates which batch */
     et_bound_values *more; /* of the run */
     et_loop_metric *last;  /* [metrics]: those that had values in the last run come first */
     int last_count;
@@ -71,9 +71,9 @@ static int add(void *self, const void *row, size_t size, et_error *error)
 static void open_share(et_loop_evaluator *e)
 {
     bool together = e->options.pass || e->options.run_batch_by_ranks;
-    e->share.options =
-        (et_share_options){ .comm = together ? e->loop->options.comm : NULL, .self = e };
-    e->share.row = add;
+    e->shard.options =
+        (et_eval_shard_options){ .comm = together ? e->loop->options.comm : NULL, .self = e };
+    e->shard.row = add;
 }
 
 static int open_parts(et_loop_evaluator *e, et_error *error)
@@ -86,7 +86,7 @@ static int open_parts(et_loop_evaluator *e, et_error *error)
     e->time_metric = et_strdup(time);
     int status = e->time_metric ? ET_OK : et_alloc_failed(error, strlen(time), "an evaluator");
     if (!status)
-        status = et_event_source_new(&e->events, allowed, 2, error);
+        status = et_event_hub_new(&e->events, allowed, 2, error);
     if (!status && o->pass)
         status = et_pass_prepare(o->pass, &o->source->layout, error);
     if (!status)
@@ -136,11 +136,11 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
 {
     if (!e)
         return;
-    et_event_source_free(e->events);
+    et_event_hub_free(e->events);
     et_measures_release(&e->measures);
     et_bound_values_release(&e->bound);
     et_batch_cursor_release(&e->cursor);
-    et_share_release(&e->share);
+    et_eval_shard_release(&e->shard);
     et_free(e->row);
     et_free(e->sums);
     et_free(e->weights);
@@ -179,7 +179,7 @@ static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
         bool counted = o->pass ? et_measures_value(&e->measures, i, &values[i]) : !isnan(values[i]);
         e->row[i] = counted ? weight : 0;
     }
-    return et_share_keep_row(&e->share, e->row, 2 * (size_t)metrics * sizeof *e->row, error);
+    return et_eval_shard_keep_row(&e->shard, e->row, 2 * (size_t)metrics * sizeof *e->row, error);
 }
 
 /* What is bound is asked for in every batch, whoever evaluates it. */
@@ -207,11 +207,11 @@ static int run_batches(et_loop_evaluator *e, et_error *error)
     size_t bytes = (size_t)e->measures.count * sizeof(double);
     memset(e->sums, 0, bytes);
     memset(e->weights, 0, bytes);
-    et_share_begin(&e->share);
+    et_eval_shard_begin(&e->shard);
     int status = et_batch_cursor_rewind(&e->cursor, error);
     if (!status)
-        status = et_share_batches(&e->share, &e->cursor, take_batch, error);
-    return et_share_join(&e->share, status, error);
+        status = et_eval_shard_batches(&e->shard, &e->cursor, take_batch, error);
+    return et_eval_shard_join(&e->shard, status, error);
 }
 
 static int collect(et_loop_evaluator *e, et_error *error)
@@ -291,7 +291,7 @@ int et_loop_evaluator_last_metrics(const et_loop_evaluator *e, const et_loop_met
     return e->last_count;
 }
 
-et_event_source *et_loop_evaluator_events(et_loop_evaluator *e)
+et_event_hub *et_loop_evaluator_events(et_loop_evaluator *e)
 {
     return e->events;
 }

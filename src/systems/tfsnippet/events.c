@@ -21,52 +21,50 @@ typedef struct event {
     size_t count, handlers_capacity; /* in order of hanging on */
 } event;
 
-struct et_event_source {
+struct et_event_hub {
     event *events; /* [count], owned */
     size_t count, capacity;
     const char **allowed; /* [count], names of events, for messages; NULL: any event */
     int firing;           /* how many firings are under way, in each other */
 };
 
-static event *find(et_event_source *source, const char *name)
+static event *find(et_event_hub *hub, const char *name)
 {
-    for (size_t i = 0; name && i < source->count; i++)
-        if (!strcmp(source->events[i].name, name))
-            return &source->events[i];
+    for (size_t i = 0; name && i < hub->count; i++)
+        if (!strcmp(hub->events[i].name, name))
+            return &hub->events[i];
     return NULL;
 }
 
-static int add_event(et_event_source *source, const char *name, et_error *error)
+static int add_event(et_event_hub *hub, const char *name, et_error *error)
 {
-    event *events =
-        et_vector_grow(source->events, &source->capacity, source->count + 1, sizeof *events, 16);
+    event *events = et_vector_grow(hub->events, &hub->capacity, hub->count + 1, sizeof *events, 16);
     char *copy = events ? et_strdup(name) : NULL;
     if (events)
-        source->events = events;
+        hub->events = events;
     if (!copy)
         return et_alloc_failed(error, strlen(name) + sizeof *events, "an event");
-    source->events[source->count++] = (event){ .name = copy };
+    hub->events[hub->count++] = (event){ .name = copy };
     return ET_OK;
 }
 
-static int allow(et_event_source *source, const char *const *allowed, int count, et_error *error)
+static int allow(et_event_hub *hub, const char *const *allowed, int count, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < count; i++)
-        status = add_event(source, allowed[i], error);
+        status = add_event(hub, allowed[i], error);
     if (status)
         return status;
-    source->allowed = et_alloc((size_t)count + 1, sizeof *source->allowed);
-    if (!source->allowed)
-        return et_alloc_failed(error, (size_t)count * sizeof *source->allowed, "events");
+    hub->allowed = et_alloc((size_t)count + 1, sizeof *hub->allowed);
+    if (!hub->allowed)
+        return et_alloc_failed(error, (size_t)count * sizeof *hub->allowed, "events");
     for (int i = 0; i < count; i++)
-        source->allowed[i] = source->events[i].name;
-    source->allowed[count] = NULL;
+        hub->allowed[i] = hub->events[i].name;
+    hub->allowed[count] = NULL;
     return ET_OK;
 }
 
-int et_event_source_new(et_event_source **out, const char *const *allowed, int count,
-                        et_error *error)
+int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count, et_error *error)
 {
     *out = NULL;
     if (allowed && count < 0)
@@ -75,52 +73,52 @@ int et_event_source_new(et_event_source **out, const char *const *allowed, int c
     for (int i = 0; allowed && i < count; i++)
         if (!allowed[i])
             return et_fail(error, ET_EUSAGE, "allowed event %d has no name", i);
-    et_event_source *source = et_alloc_zero(1, sizeof *source);
-    if (!source)
-        return et_alloc_failed(error, sizeof *source, "events");
-    int status = allowed ? allow(source, allowed, count, error) : ET_OK;
+    et_event_hub *hub = et_alloc_zero(1, sizeof *hub);
+    if (!hub)
+        return et_alloc_failed(error, sizeof *hub, "events");
+    int status = allowed ? allow(hub, allowed, count, error) : ET_OK;
     if (status)
-        et_event_source_free(source);
+        et_event_hub_free(hub);
     else
-        *out = source;
+        *out = hub;
     return status;
 }
 
-void et_event_source_free(et_event_source *source)
+void et_event_hub_free(et_event_hub *hub)
 {
-    if (!source)
+    if (!hub)
         return;
-    et_assert(!source->firing);
-    for (size_t i = 0; i < source->count; i++) {
-        et_free(source->events[i].name);
-        et_free(source->events[i].handlers);
+    et_assert(!hub->firing);
+    for (size_t i = 0; i < hub->count; i++) {
+        et_free(hub->events[i].name);
+        et_free(hub->events[i].handlers);
     }
-    et_free(source->events);
-    et_free(source->allowed);
-    et_free(source);
+    et_free(hub->events);
+    et_free(hub->allowed);
+    et_free(hub);
 }
 
 /* *out NULL: an event that nobody has asked for yet, where all are allowed. */
-static int look_up(event **out, et_event_source *source, const char *name, et_error *error)
+static int look_up(event **out, et_event_hub *hub, const char *name, et_error *error)
 {
-    *out = find(source, name);
-    if (*out || (name && !source->allowed))
+    *out = find(hub, name);
+    if (*out || (name && !hub->allowed))
         return ET_OK;
     if (!name)
         return et_fail(error, ET_ECONFIG, "an event has no name");
     return et_fail(error, ET_ECONFIG, "there is no event %s%s", name,
-                   et_nearest_hint(name, source->allowed, "").text);
+                   et_nearest_hint(name, hub->allowed, "").text);
 }
 
-int et_event_source_on(et_event_source *source, const char *name, et_event_fn *call, void *payload,
-                       et_error *error)
+int et_event_hub_on(et_event_hub *hub, const char *name, et_event_fn *call, void *payload,
+                    et_error *error)
 {
     event *one;
     et_assert(call);
-    int status = look_up(&one, source, name, error);
+    int status = look_up(&one, hub, name, error);
     if (!status && !one) {
-        status = add_event(source, name, error);
-        one = &source->events[source->count - !status];
+        status = add_event(hub, name, error);
+        one = &hub->events[hub->count - !status];
     }
     if (status)
         return status;
@@ -133,10 +131,10 @@ int et_event_source_on(et_event_source *source, const char *name, et_event_fn *c
     return ET_OK;
 }
 
-static void close_holes(et_event_source *source)
+static void close_holes(et_event_hub *hub)
 {
-    for (size_t i = 0; !source->firing && i < source->count; i++) {
-        event *one = &source->events[i];
+    for (size_t i = 0; !hub->firing && i < hub->count; i++) {
+        event *one = &hub->events[i];
         size_t left = 0;
         for (size_t k = 0; k < one->count; k++)
             if (one->handlers[k].call)
@@ -145,15 +143,15 @@ static void close_holes(et_event_source *source)
     }
 }
 
-int et_event_source_off(et_event_source *source, const char *name, et_event_fn *call, void *payload,
-                        et_error *error)
+int et_event_hub_off(et_event_hub *hub, const char *name, et_event_fn *call, void *payload,
+                     et_error *error)
 {
     event *one;
-    int status = look_up(&one, source, name, error);
+    int status = look_up(&one, hub, name, error);
     for (size_t i = 0; !status && one && i < one->count; i++)
         if (one->handlers[i].call == call && one->handlers[i].payload == payload) {
             one->handlers[i].call = NULL;
-            close_holes(source);
+            close_holes(hub);
             return ET_OK;
         }
     return status ? status
@@ -161,46 +159,45 @@ int et_event_source_off(et_event_source *source, const char *name, et_event_fn *
 }
 
 /* By place and by number, as handlers may hang on more and move both lists. */
-static int fire(et_event_source *source, const char *name, bool reverse, const void *what,
+static int fire(et_event_hub *hub, const char *name, bool reverse, const void *what,
                 et_error *error)
 {
     event *one;
-    int status = look_up(&one, source, name, error);
+    int status = look_up(&one, hub, name, error);
     if (status || !one)
         return status;
-    size_t number = (size_t)(one - source->events), count = one->count;
-    source->firing++;
+    size_t number = (size_t)(one - hub->events), count = one->count;
+    hub->firing++;
     for (size_t i = 0; !status && i < count; i++) {
-        handler h = source->events[number].handlers[reverse ? count - 1 - i : i];
+        handler h = hub->events[number].handlers[reverse ? count - 1 - i : i];
         if (h.call)
-            status = h.call(h.payload, source->events[number].name, what, error);
+            status = h.call(h.payload, hub->events[number].name, what, error);
     }
-    if (--source->firing == 0)
-        close_holes(source);
+    if (--hub->firing == 0)
+        close_holes(hub);
     return status;
 }
 
-int et_event_source_fire(et_event_source *source, const char *name, const void *what,
-                         et_error *error)
+int et_event_hub_fire(et_event_hub *hub, const char *name, const void *what, et_error *error)
 {
-    return fire(source, name, false, what, error);
+    return fire(hub, name, false, what, error);
 }
 
-int et_event_source_reverse_fire(et_event_source *source, const char *name, const void *what,
-                                 et_error *error)
+int et_event_hub_reverse_fire(et_event_hub *hub, const char *name, const void *what,
+                              et_error *error)
 {
-    return fire(source, name, true, what, error);
+    return fire(hub, name, true, what, error);
 }
 
-int et_event_source_clear(et_event_source *source, const char *name, et_error *error)
+int et_event_hub_clear(et_event_hub *hub, const char *name, et_error *error)
 {
     event *one = NULL;
-    int status = name ? look_up(&one, source, name, error) : ET_OK;
-    et_assert(source->events || !source->count);
-    for (size_t i = 0; !status && i < source->count; i++)
-        if (!name || one == &source->events[i])
-            for (size_t k = 0; k < source->events[i].count; k++)
-                source->events[i].handlers[k].call = NULL;
-    close_holes(source);
+    int status = name ? look_up(&one, hub, name, error) : ET_OK;
+    et_assert(hub->events || !hub->count);
+    for (size_t i = 0; !status && i < hub->count; i++)
+        if (!name || one == &hub->events[i])
+            for (size_t k = 0; k < hub->events[i].count; k++)
+                hub->events[i].handlers[k].call = NULL;
+    close_holes(hub);
     return status;
 }

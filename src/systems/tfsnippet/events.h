@@ -6,15 +6,13 @@
 
 /* allowed: the only events that there are (copied); NULL: any. ET_EUSAGE: count is negative, one is
  * NULL. */
-int et_event_source_new(et_event_source **out, const char *const *allowed, int count,
-                        et_error *error);
-void et_event_source_free(et_event_source *source); /* NULL allowed; not while it fires */
+int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count, et_error *error);
+void et_event_hub_free(et_event_hub *hub); /* NULL allowed; not while it fires */
 
 /* Calls the handlers in the order of adding, or in reverse. The first failure is returned, and
  * later handlers are not called. */
-int et_event_source_fire(et_event_source *source, const char *event, const void *what,
-                         et_error *error);
-int et_event_source_reverse_fire(et_event_source *source, const char *event, const void *what,
-                                 et_error *error);
+int et_event_hub_fire(et_event_hub *hub, const char *event, const void *what, et_error *error);
+int et_event_hub_reverse_fire(et_event_hub *hub, const char *event, const void *what,
+                              et_error *error);
 
 #endif

@@ -190,8 +190,8 @@ static int open_parts(et_loop *loop, const et_loop_options *options, et_error *e
     if (!status)
         status = choose_group(loop, error);
     if (!status)
-        status = et_event_source_new(&loop->events, event_names,
-                                     sizeof event_names / sizeof *event_names, error);
+        status = et_event_hub_new(&loop->events, event_names,
+                                  sizeof event_names / sizeof *event_names, error);
     if (!status)
         status = et_state_new(&loop->state, error);
     if (!status)
@@ -250,7 +250,7 @@ void et_loop_close(et_loop *loop)
     et_strbuf_release(&loop->out.line);
     et_strbuf_release(&loop->out.plain);
     et_state_free(loop->state);
-    et_event_source_free(loop->events);
+    et_event_hub_free(loop->events);
     et_group_free(loop->group);
     et_patterns_free(loop->skip);
     et_arena_release(&loop->arena);
@@ -511,7 +511,7 @@ et_state *et_loop_state(et_loop *loop)
     return loop->state;
 }
 
-et_event_source *et_loop_events(et_loop *loop)
+et_event_hub *et_loop_events(et_loop *loop)
 {
     return loop->events;
 }

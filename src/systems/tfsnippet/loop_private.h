@@ -86,7 +86,7 @@ struct et_loop {
     et_params *params;
     et_group *group; /* the trained parameters of the given ones */
     et_state *state;
-    et_event_source *events;
+    et_event_hub *events;
     et_run *run;       /* from begin to end; otherwise NULL */
     et_sink *writer;   /* of the run or borrowed; NULL: none */
     et_patterns *skip; /* names that are not written; NULL: none */
@@ -110,7 +110,7 @@ struct et_loop {
     et_loop_best best;
 };
 
-/* ---- doors.c ---- */
+/* ---- guards.c ---- */
 
 /* Whether a call may continue: between begin and end, without an earlier failure. */
 int et_loop_ready(et_loop *loop);
@@ -124,7 +124,7 @@ int et_loop_refuse_in_handler(et_loop *loop);
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
 /* The same of a trainer's or an evaluator's own events: the loop is neither left nor advanced in
  * their handlers either. */
-int et_loop_fire_of(et_loop *loop, et_event_source *events, const char *name, const void *event,
+int et_loop_fire_of(et_loop *loop, et_event_hub *events, const char *name, const void *event,
                     bool reverse, et_error *error);
 /* A failure that came without a text gets the loop's, if it has failed. Returns status. */
 int et_loop_explain(const et_loop *loop, int status, et_error *error);

@@ -8,15 +8,15 @@
 
 #define LOSSES (-1)
 
-static int find(int *place, const et_pass *pass, const char *measure, et_error *error)
+static int find(int *index, const et_pass *pass, const char *measure, et_error *error)
 {
-    *place = LOSSES;
+    *index = LOSSES;
     if (!measure || !pass)
         return ET_OK;
     int count = et_pass_measures(pass);
     for (int i = 0; i < count; i++)
         if (!strcmp(et_pass_measured(pass, i).name, measure)) {
-            *place = i;
+            *index = i;
             return ET_OK;
         }
     return et_fail(error, ET_ECONFIG, "the pass has no measure %s; it has %s%s", measure,
@@ -32,7 +32,7 @@ static int add(et_measures *measures, const et_loop_measure *one, const char *un
     if (!name || !*name)
         return et_fail(error, ET_ECONFIG,
                        "metric %d has no name, and the loop has no valid_metric_name", i);
-    int status = find(&measures->place[i], measures->pass, one->measure, error);
+    int status = find(&measures->index[i], measures->pass, one->measure, error);
     char *copy = status ? NULL : et_strdup(name);
     if (!copy)
         return status ? status : et_alloc_failed(error, strlen(name), "a metric");
@@ -50,8 +50,8 @@ int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure
         return ET_OK;
     measures->metrics = et_alloc_zero((size_t)count, sizeof *measures->metrics);
     measures->given = et_alloc_zero((size_t)count, sizeof *measures->given);
-    measures->place = et_alloc_zero((size_t)count, sizeof *measures->place);
-    int status = measures->metrics && measures->given && measures->place
+    measures->index = et_alloc_zero((size_t)count, sizeof *measures->index);
+    int status = measures->metrics && measures->given && measures->index
                      ? ET_OK
                      : et_alloc_failed(error, (size_t)count * sizeof *measures->metrics, "metrics");
     for (int i = 0; !status && i < count; i++)
@@ -67,7 +67,7 @@ void et_measures_release(et_measures *measures)
         et_free((char *)measures->metrics[i].name);
     et_free(measures->metrics);
     et_free(measures->given);
-    et_free(measures->place);
+    et_free(measures->index);
     *measures = (et_measures){ .pass = NULL };
 }
 
@@ -75,7 +75,7 @@ bool et_measures_value(const et_measures *measures, int i, double *value)
 {
     et_assert(measures->pass && i >= 0 && i < measures->count);
     const et_shards *shards = measures->shards;
-    int at = measures->place[i];
+    int at = measures->index[i];
     et_assert(at == LOSSES || (at >= 0 && at < et_pass_measures(measures->pass)));
     et_measured one = { NULL, 0, 0 };
     if (at != LOSSES)

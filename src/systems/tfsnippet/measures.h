@@ -10,7 +10,7 @@ typedef struct et_measures {
     const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
     et_loop_metric *metrics; /* [count]; names owned */
     et_loop_metric *given;   /* [count]: the measures with a value, from et_measures_read */
-    int *place;              /* [count]: in the pass; -1: the sum of its losses */
+    int *index;              /* [count]: in the pass; -1: the sum of its losses */
     int count;
 } et_measures;
 

@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "base/vector.h"
 #include "data/batches/cursor.h"
-#include "train/step/share.h"
+#include "train/step/eval_shard.h"
 
 typedef struct output {
     char *name; /* owned */
@@ -57,7 +57,7 @@ et_tensor et_outputs_tensor(const et_outputs *outputs, const char *name)
 typedef struct job {
     et_pass *pass; /* borrowed */
     uint64_t seed;
-    et_share share;
+    et_eval_shard share;
     et_strbuf row; /* of a batch: its number of rows, and what pack appends */
     /* At the first batch, on all ranks: what the outputs are; NULL: that is known. */
     int (*look)(struct job *self, const et_batch *batch, et_error *error);
@@ -85,7 +85,7 @@ static int run_batch(void *self, const et_batch *batch, int64_t number, bool min
     status = j->pack(j, batch, error);
     if (!status && j->row.failed)
         status = et_alloc_failed(error, j->row.length, "outputs");
-    return status ? status : et_share_keep_row(&j->share, j->row.data, j->row.length, error);
+    return status ? status : et_eval_shard_keep_row(&j->share, j->row.data, j->row.length, error);
 }
 
 /* Runs the pass on all that is left of the source's pass; a batch of the next one is given back. */
@@ -96,7 +96,7 @@ static int run_pass(job *j, et_source *source, et_error *error)
     if (!status)
         status = et_batch_cursor_open(&cursor, source, error);
     if (!status)
-        status = et_share_batches(&j->share, &cursor, run_batch, error);
+        status = et_eval_shard_batches(&j->share, &cursor, run_batch, error);
     if (!status)
         status = et_batch_cursor_give_back(&cursor, error);
     et_batch_cursor_release(&cursor);
@@ -105,12 +105,13 @@ static int run_pass(job *j, et_source *source, et_error *error)
 }
 
 /* All ranks, whatever has become of a rank before. row: what is done with a batch's. */
-static int run_job(job *j, et_comm *comm, et_source *source, et_share_row_fn *row, et_error *error)
+static int run_job(job *j, et_comm *comm, et_source *source, et_eval_shard_row_fn *row,
+                   et_error *error)
 {
-    j->share = (et_share){ .options = { .comm = comm, .self = j }, .row = row };
-    et_share_begin(&j->share);
-    int status = et_share_join(&j->share, run_pass(j, source, error), error);
-    et_share_release(&j->share);
+    j->share = (et_eval_shard){ .options = { .comm = comm, .self = j }, .row = row };
+    et_eval_shard_begin(&j->share);
+    int status = et_eval_shard_join(&j->share, run_pass(j, source, error), error);
+    et_eval_shard_release(&j->share);
     et_strbuf_release(&j->row);
     return status;
 }
@@ -187,11 +188,11 @@ static int look_at_outputs(job *j, const et_batch *batch, et_error *error)
 /* Rows first. */
 static void pack_output(et_strbuf *row, const output *o, et_tensor tensor, const et_batch *batch)
 {
-    size_t count = (size_t)batch->filled[0], places = (size_t)batch->layout->capacity[0];
-    et_assert(tensor.dtype == o->dtype && count <= places);
+    size_t count = (size_t)batch->filled[0], rows_most = (size_t)batch->layout->capacity[0];
+    et_assert(tensor.dtype == o->dtype && count <= rows_most);
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < o->outer; k++)
-            et_strbuf_append_bytes(row, (const char *)tensor.data + (k * places + i) * o->inner,
+            et_strbuf_append_bytes(row, (const char *)tensor.data + (k * rows_most + i) * o->inner,
                                    o->inner);
 }
 

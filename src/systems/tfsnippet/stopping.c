@@ -188,7 +188,7 @@ int et_loop_take_best(et_loop *loop, et_error *error)
         return ET_OK;
     }
     /* A save of the best may have failed since it was noted. */
-    int status = et_run_spread_best(loop->run, ET_OK, error);
+    int status = et_run_broadcast_best(loop->run, ET_OK, error);
     et_loop_read_best(loop);
     if (status)
         return status;

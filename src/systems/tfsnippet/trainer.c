@@ -27,7 +27,7 @@ typedef struct hook {
 struct et_loop_trainer {
     et_loop *loop; /* borrowed */
     et_loop_trainer_options options;
-    et_event_source *events;
+    et_event_hub *events;
     et_measures measures;
     et_shards *shards; /* NULL: batches are not cut */
     et_bound_values bound;
@@ -108,7 +108,7 @@ static int open_parts(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
     int status =
-        et_event_source_new(&t->events, all_events, sizeof all_events / sizeof *all_events, error);
+        et_event_hub_new(&t->events, all_events, sizeof all_events / sizeof *all_events, error);
     if (!status && o->pass && o->source)
         status = et_pass_prepare(o->pass, &o->source->layout, error);
     if (!status)
@@ -153,7 +153,7 @@ void et_loop_trainer_close(et_loop_trainer *t)
         return;
     if (t->noted)
         et_loop_forget_optimizer(t->loop, t->options.optimizer);
-    et_event_source_free(t->events);
+    et_event_hub_free(t->events);
     et_measures_release(&t->measures);
     et_shards_close(t->shards);
     et_bound_values_release(&t->bound);
@@ -164,7 +164,7 @@ void et_loop_trainer_close(et_loop_trainer *t)
     et_free(t);
 }
 
-et_event_source *et_loop_trainer_events(et_loop_trainer *t)
+et_event_hub *et_loop_trainer_events(et_loop_trainer *t)
 {
     return t->events;
 }
@@ -182,7 +182,7 @@ static int fire_reversed(et_loop_trainer *t, const char *event, et_error *error)
 }
 
 /* What a call of the loop's has returned; its text is the loop's. */
-static int told(const et_loop_trainer *t, int status, et_error *error)
+static int reported(const et_loop_trainer *t, int status, et_error *error)
 {
     return status ? et_fail(error, status, "%s", t->loop->error.text) : ET_OK;
 }
@@ -190,7 +190,7 @@ static int told(const et_loop_trainer *t, int status, et_error *error)
 static int collect(et_loop_trainer *t, et_error *error)
 {
     int given = et_measures_read(&t->measures);
-    return given ? told(t, et_loop_collect_metrics(t->loop, t->measures.given, given), error)
+    return given ? reported(t, et_loop_collect_metrics(t->loop, t->measures.given, given), error)
                  : ET_OK;
 }
 
@@ -206,7 +206,7 @@ static int add_summaries(et_loop_trainer *t, et_error *error)
                            child->key);
         child->real = (double)*(const float *)tensor.data;
     }
-    return told(t, et_loop_add_summary(t->loop, t->summaries), error);
+    return reported(t, et_loop_add_summary(t->loop, t->summaries), error);
 }
 
 static int update(et_loop_trainer *t, et_error *error)
@@ -252,7 +252,7 @@ static int epoch_events(et_loop_trainer *t, bool resumes, et_error *error)
     while (!status && et_loop_next_step(t->loop, t->options.source))
         status = step_events(t, error);
     if (!status)
-        status = told(t, t->loop->error.status, error);
+        status = reported(t, t->loop->error.status, error);
     if (!status)
         status = fire(t, ET_EVENT_EPOCH_EVALUATION, error);
     if (!status)
@@ -278,12 +278,12 @@ static int run(et_loop_trainer *t, et_error *error)
     sane(t);
     int status = fire(t, ET_EVENT_BEFORE_EXECUTION, error);
     if (!status)
-        status = told(t, et_loop_print_training_summary(t->loop), error);
+        status = reported(t, et_loop_print_training_summary(t->loop), error);
     for (bool resumes = t->loop->at.resumes; !status && et_loop_next_epoch(t->loop);
          resumes = false)
         status = epoch_events(t, resumes, error);
     if (!status)
-        status = told(t, t->loop->error.status, error);
+        status = reported(t, t->loop->error.status, error);
     return status ? status : fire_reversed(t, ET_EVENT_AFTER_EXECUTION, error);
 }
 
@@ -342,7 +342,7 @@ int et_loop_trainer_call_after(et_loop_trainer *t, int kind, et_hook_fn *call, v
     if (!h)
         return et_alloc_failed(error, sizeof *h, "a hook");
     *h = (hook){ t, kind, every, call, payload, false };
-    status = et_event_source_on(t->events, hook_events[kind][every.steps > 0], run_hook, h, error);
+    status = et_event_hub_on(t->events, hook_events[kind][every.steps > 0], run_hook, h, error);
     if (status) {
         et_free(h);
         return status;
@@ -358,7 +358,7 @@ int et_loop_trainer_remove_hooks(et_loop_trainer *t, int kind)
         hook *h = t->hooks[i];
         if (h->kind != kind || h->removed)
             continue;
-        et_event_source_off(t->events, hook_events[kind][h->every.steps > 0], run_hook, h, NULL);
+        et_event_hub_off(t->events, hook_events[kind][h->every.steps > 0], run_hook, h, NULL);
         h->removed = true;
         removed++;
     }
@@ -368,7 +368,7 @@ int et_loop_trainer_remove_hooks(et_loop_trainer *t, int kind)
 static int print_logs(void *payload, et_error *error)
 {
     const et_loop_trainer *t = payload;
-    return told(t, et_loop_print_logs(t->loop), error);
+    return reported(t, et_loop_print_logs(t->loop), error);
 }
 
 static int evaluate(void *payload, et_error *error)

@@ -235,7 +235,7 @@ static int check_type(const et_tabular_task *task, et_error *error)
                    name, target->entry_count ? target->entries[0] : "");
 }
 
-#define TOLD_MAX 8
+#define REPORTED_MAX 8
 
 /* Columns of which a model learns little as they are taken: texts that look like numbers or dates,
  * numbers that look like codes, labels that look like one. Of columns whose types are given the
@@ -245,15 +245,15 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
     static const char *const kinds[] = { "labels", "comma", "separator", "minus",    "unit", "date",
                                          "mixed",  "large", "number",    "exponent", "id" };
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 1;
-    int told = 0, more = 0;
+    int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
         bool tells = false;
         for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
-        if (tells && told == TOLD_MAX)
+        if (tells && reported == REPORTED_MAX)
             more++;
-        else if (tells && ++told)
+        else if (tells && ++reported)
             et_log(ET_LOG_WARNING, "column %s: %s", et_value_get(v, "column")->string,
                    et_value_get(v, "text")->string);
     }

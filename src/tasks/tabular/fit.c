@@ -51,7 +51,7 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
     return status;
 }
 
-static int place_of(const et_encoded_field *field, const char *label, size_t length)
+static int position_of(const et_encoded_field *field, const char *label, size_t length)
 {
     for (int i = 0; i < field->classes; i++)
         if (strlen(field->label[i]) == length && !memcmp(field->label[i], label, length))
@@ -74,13 +74,13 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
                        "task.class_weights: \"%s\" is not of the form \"label: weight\", with a "
                        "weight from 0 to 1e6",
                        text);
-    int place = place_of(field, text, (size_t)(end - text));
-    if (place < 0)
+    int position = position_of(field, text, (size_t)(end - text));
+    if (position < 0)
         return et_fail(
             error, ET_ECONFIG, "task.class_weights: %.*s is not a class of %s (%s, %s%s)",
             (int)(end - text), text, task->target.field, field->label[0],
             field->classes > 1 ? field->label[1] : "", field->classes > 2 ? ", ..." : "");
-    weight[place] = (float)number;
+    weight[position] = (float)number;
     return ET_OK;
 }
 
@@ -153,10 +153,10 @@ static int fit_value(const et_tabular_task *task, const moments *m, int64_t k, f
     const double middle = m->sum[k] / (double)m->rows;
     const double variance = m->squares[k] / (double)m->rows - middle * middle;
     const double center = (m->base[k] - unit.offset + middle) / unit.scale;
-    const double spread = sqrt(fmax(0, variance)) / unit.scale;
+    const double fitted = sqrt(fmax(0, variance)) / unit.scale;
     *mean = (float)center;
-    *deviation = (float)spread > 0 && isfinite((float)spread) ? (float)spread : 1;
-    return check_steps(task, k, center, spread, error);
+    *deviation = (float)fitted > 0 && isfinite((float)fitted) ? (float)fitted : 1;
+    return check_steps(task, k, center, fitted, error);
 }
 
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)

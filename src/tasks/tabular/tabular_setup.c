@@ -20,7 +20,7 @@
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error)
 {
-    const int place = et_encoder_target(encoder), loss = options->loss;
+    const int index = et_encoder_target(encoder), loss = options->loss;
     const char *key[2];
     int targets = 0;
     if (et_encoder_key(encoder, 0, &key[0]) >= 0 && et_encoder_key(encoder, 1, &key[1]) >= 0)
@@ -29,9 +29,9 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     for (int f = 0; f < et_encoder_fields(encoder); f++)
         targets += et_encoder_field(encoder, f)->kind == ET_ENCODED_CLASS ||
                    et_encoder_field(encoder, f)->kind == ET_ENCODED_VALUES;
-    if (place < 0 || targets != 1)
+    if (index < 0 || targets != 1)
         return et_fail(error, ET_ECONFIG, "the features have %d targets; keep one", targets);
-    const et_encoded_field *field = et_encoder_field(encoder, place);
+    const et_encoded_field *field = et_encoder_field(encoder, index);
     const bool classes = field->kind == ET_ENCODED_CLASS;
     *target = (et_tabular_target){ field->name, classes ? field->classes : 0,
                                    classes ? 0 : field->width };
@@ -395,8 +395,8 @@ static int read_ahead(const et_tabular_task *task, et_source **out, et_error *er
 {
     et_track *track = et_device_track(task->context.device);
     int status = ET_OK;
-    if (task->context.device->watch->trace)
-        status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (task->context.device->tracing->trace)
+        status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error);
     if (!status)
         status = et_prefetch_open(out, *out, task->context.prefetch, error);
     if (status) {

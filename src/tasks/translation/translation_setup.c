@@ -1,7 +1,7 @@
 /* Opens the task's data: stages that translation_task.c runs in order, with the vocabularies in
  * between (setup_vocabulary.c).
  *
- *   training     encoded pairs (cache) -> batches -> [watch] -> [prefetch]
+ *   training     encoded pairs (cache) -> batches -> [trace] -> [prefetch]
  *   validation   encoded pairs (cache, all of them, complete), and the raw lines for scores;
  *                batches for the loss have them cut to max_seq_length */
 #include <stdio.h>
@@ -215,7 +215,7 @@ static int training_batches(const et_translation_task *task, const et_translatio
     return status ? status : et_translation_batches(out, samples, data, &options, true, error);
 }
 
-/* Each decorator adopts the source within. The watch is inside the prefetch, on that
+/* Each decorator adopts the source within. The trace is inside the prefetch, on that
  * thread's own track, so that a trace shows when batches are made and not when they are taken. */
 int et_translation_training(const et_translation_task *task, const et_translation_input *input,
                             const et_translation_data *data, const et_input_context *part,
@@ -227,8 +227,8 @@ int et_translation_training(const et_translation_task *task, const et_translatio
     int status = training_batches(task, input, data, part, out, error);
     if (status || !depth)
         return status;
-    if (task->context.device->watch->trace)
-        status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (task->context.device->tracing->trace)
+        status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error);
     if (!status)
         status = et_prefetch_open(out, *out, depth, error);
     if (status) {
@@ -309,7 +309,7 @@ static void tell_validation(const et_translation_task *task, const et_scored *sc
     const int64_t long_sources = sources_above(scored->encoded, ET_TRANSLATION_SOURCE_MAX);
     et_corpus_counts counts = scored->encoded->counts;
     et_strbuf text = ET_STRBUF_INIT;
-    counts.cut = et_pairs_cut(scored->encoded, most);
+    counts.cut = et_pairs_truncated(scored->encoded, most);
     et_corpus_counts_print(&counts, &text);
     if (counts.cut)
         et_strbuf_printf(&text,
@@ -330,7 +330,7 @@ void et_translation_describe_validation(const et_translation_task *task, bool cu
     const int64_t most = task->options.validation_data.max_seq_length;
     for (int i = 0; i < task->validation.count; i++) {
         const et_scored *scored = &task->validation.scored[i];
-        if (!cut_alone || et_pairs_cut(scored->encoded, most) ||
+        if (!cut_alone || et_pairs_truncated(scored->encoded, most) ||
             sources_above(scored->encoded, ET_TRANSLATION_SOURCE_MAX))
             tell_validation(task, scored);
     }
@@ -378,7 +378,7 @@ int et_translation_validation(const et_translation_task *task, const et_scored *
     *out = NULL;
     int status = part_of(part, "validation_data", false, &share, error);
     if (!status)
-        status = et_cut_pairs_open(&samples, scored->encoded, data->max_seq_length, error);
+        status = et_truncated_pairs_open(&samples, scored->encoded, data->max_seq_length, error);
     if (!status)
         status = take_part(&samples, part, error);
     if (status)

@@ -16,7 +16,7 @@ typedef struct et_scored {
     const et_encoded *encoded; /* of the input */
     char **references;         /* [pairs] raw target lines; owned */
     uint32_t first;
-    int64_t told; /* how many of them people know that a validation has; 0: all, or none yet */
+    int64_t reported; /* how many of them people know that a validation has; 0: all, or none yet */
 } et_scored;
 
 /* Data that were opened by other settings than the task's. */

@@ -190,10 +190,10 @@ static void tell_share(et_translation_task *task, const et_scored *scored, int64
 {
     for (int n = 0; n < task->validation.count; n++) {
         et_scored *own = &task->validation.scored[n];
-        if (own == scored && own->told == count)
+        if (own == scored && own->reported == count)
             return;
         if (own == scored)
-            own->told = count;
+            own->reported = count;
     }
     et_task_tell(&task->context, "validation   %s of %s pairs", et_format_count(count).text,
                  et_format_count(scored->encoded->pairs).text);

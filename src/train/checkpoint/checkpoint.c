@@ -474,7 +474,7 @@ void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)
 }
 
 /* The arrays alone: head and state tree are small beside them. */
-int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error)
+int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *error)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < checkpoints->item_count; i++)

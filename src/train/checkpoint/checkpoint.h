@@ -24,7 +24,8 @@ typedef struct et_inside {
     bool waits;      /* a save returns when it is durable or has failed; the next call reports a
                         failure, as always */
     double (*clock)(void); /* seconds since 1970; NULL: of the machine */
-    bool asks; /* other ranks give their parts of the state while a save is asked for (parts.h) */
+    bool asks;             /* other ranks give their parts of the state while a save is asked for
+                              (tensor_shards.h) */
 } et_inside;
 
 /* For a program that writes more into model_dir than checkpoints, and before they are opened:
@@ -79,7 +80,7 @@ bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step);
 
 /* Whether the disk, and the limit on the size of a file, have room for one more checkpoint now, so
  * that a run which could never save does not begin: ET_ENOSPACE. A save checks the disk again. */
-int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error);
+int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *error);
 
 /* Which weights of a file are loaded. */
 typedef struct et_weights_choice {

@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/checkpoint/parts.h"
+#include "train/checkpoint/tensor_shards.h"
 #include "train/run/run_names.h"
 
 /* ---- writing, in the thread ---- */
@@ -88,7 +88,7 @@ static void stop_reading(et_checkpoints *self)
 static int read_parts(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
                       et_error *error)
 {
-    return et_parts_read(((et_checkpoints *)self)->state, item, take, payload, error);
+    return et_tensor_shards_read(((et_checkpoints *)self)->state, item, take, payload, error);
 }
 
 int et_checkpoints_draft(et_checkpoints *self, et_error *error)

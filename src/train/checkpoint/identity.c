@@ -90,7 +90,7 @@ static int compare(const et_identity *a, const et_identity *b, const et_value *x
             et_strbuf_printf(path, "%s%s", length ? "." : "", child->key);
             if (other)
                 status = compare(a, b, child, other, path, error);
-            et_strbuf_cut(path, length);
+            et_strbuf_truncate(path, length);
         }
         return status;
     }

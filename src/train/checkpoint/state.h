@@ -30,7 +30,7 @@ typedef struct et_state_tensor {
 } et_state_tensor;
 
 /* The ranks that have tensors in parts (all the same); NULL: all tensors are whole. A save must ask
- * for the other ranks' parts (parts.h). */
+ * for the other ranks' parts (tensor_shards.h). */
 et_comm *et_state_ranks(const et_state *state);
 
 /* The store that was attached; NULL: none. */
@@ -68,7 +68,7 @@ size_t et_state_tensor_count(const et_state *state);
 const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index);
 
 /* Copies a tensor's values, NULL: there are none, it is missing. Of one in parts only its own; the
- * others' are looked for there (et_state_spread) until et_state_end_restore. */
+ * others' are looked for there (et_state_broadcast) until et_state_end_restore. */
 void et_state_tensor_fill(et_state *state, size_t index, const float *values);
 void et_state_end_restore(et_state *state);
 

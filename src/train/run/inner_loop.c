@@ -37,7 +37,7 @@ void et_inner_loop_list(et_inner_loop *loop, et_listed_action one)
 {
     et_assert(!one.needs || one.sees);
     loop->actions[loop->count++] = one;
-    loop->place.next = loop->place.stopper = loop->count;
+    loop->position.next = loop->position.stopper = loop->count;
 }
 
 const char *et_inner_loop_name(const et_inner_loop *loop, int action)
@@ -47,12 +47,12 @@ const char *et_inner_loop_name(const et_inner_loop *loop, int action)
 
 void et_inner_loop_sane(const et_inner_loop *loop)
 {
-    const et_place *place = &loop->place;
+    const et_loop_position *position = &loop->position;
     et_assert(loop->trainer && loop->run && loop->track && loop->actions);
-    et_assert(place->next >= 0 && place->next <= loop->count);
-    et_assert(place->stopper >= 0 && place->stopper <= loop->count);
-    et_assert(place->next == loop->count || place->at_boundary);
-    et_assert(loop->trainer->step >= 0 && place->began >= 0);
+    et_assert(position->next >= 0 && position->next <= loop->count);
+    et_assert(position->stopper >= 0 && position->stopper <= loop->count);
+    et_assert(position->next == loop->count || position->at_boundary);
+    et_assert(loop->trainer->step >= 0 && position->began >= 0);
     et_assert(loop->meter.window_steps >= 0);
     for (int i = 0; i < loop->count; i++)
         et_assert(loop->actions[i].action && loop->actions[i].sees);
@@ -65,7 +65,7 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
     if (status || *step >= 0)
         return status;
     trainer->step = 0;
-    loop->place = (et_place){ .next = loop->count, .stopper = loop->count };
+    loop->position = (et_loop_position){ .next = loop->count, .stopper = loop->count };
     if (trainer->class->start)
         status = trainer->class->start(trainer, error);
     if (!status && trainer->class->loop_begin)
@@ -175,7 +175,7 @@ static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
     int counted = et_inner_loop_check_count(loop, error);
     if (counted)
         return counted;
-    loop->place.at_boundary = false;
+    loop->position.at_boundary = false;
     loop->meter.step_start = et_clock_monotonic();
     while (trainer->step < until) {
         const int64_t before = trainer->step;
@@ -187,7 +187,7 @@ static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
         et_run_touch(loop->run);
         show(loop, trainer->step - before);
     }
-    loop->place.at_boundary = true;
+    loop->position.at_boundary = true;
     return ET_OK;
 }
 
@@ -214,9 +214,9 @@ static int64_t next_due(const et_listed_action *listed, int64_t step)
  * next step. */
 static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *error)
 {
-    const int64_t from = loop->place.began, step = loop->trainer->step;
+    const int64_t from = loop->position.began, step = loop->trainer->step;
     int64_t steps;
-    et_assert(step < loop->goal.target && loop->place.next == loop->count);
+    et_assert(step < loop->goal.target && loop->position.next == loop->count);
     int status = et_inner_loop_steps(loop, from, &steps, error);
     if (status)
         return status;
@@ -239,7 +239,7 @@ static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *er
  * no longer known, exactly here. */
 static bool was_due(const et_inner_loop *loop, const et_listed_action *listed)
 {
-    const int64_t step = loop->trainer->step, began = loop->place.began;
+    const int64_t step = loop->trainer->step, began = loop->position.began;
     const int64_t since = began < step ? began : step - 1;
     return !listed->asked || (since >= 0 && next_due(listed, since) <= step);
 }
@@ -251,7 +251,7 @@ static bool has_ended(const et_inner_loop *loop)
 
 static bool is_stopped(const et_inner_loop *loop)
 {
-    return loop->place.stopper < loop->count;
+    return loop->position.stopper < loop->count;
 }
 
 /* Where an action has ended the run those before it that were not due act too, as at any end; what
@@ -260,10 +260,10 @@ static bool acts(const et_inner_loop *loop, int i)
 {
     const et_listed_action *listed = &loop->actions[i];
     const unsigned when = listed->acts;
-    if (!when || i == loop->place.stopper || (listed->needs && !listed->sees->values))
+    if (!when || i == loop->position.stopper || (listed->needs && !listed->sees->values))
         return false;
     if (is_stopped(loop))
-        return i > loop->place.stopper || !was_due(loop, listed);
+        return i > loop->position.stopper || !was_due(loop, listed);
     return (when & ET_ACTS_EACH_LOOP) || (when & ET_ACTS_WHEN_DUE && was_due(loop, listed)) ||
            (when & ET_ACTS_WHEN_EVALUATED && loop->evaluation.values) ||
            (when & ET_ACTS_AT_END && has_ended(loop));
@@ -281,7 +281,7 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
                             .stop = stops,
                             .rank = et_comm_rank(et_run_comm(loop->run)) };
     et_run_touch(loop->run);
-    et_assert(loop->place.at_boundary && !loop->miscounted.status);
+    et_assert(loop->position.at_boundary && !loop->miscounted.status);
     et_track_begin(loop->track, listed->activity, step);
     int status = et_run_check(loop->run, error);
     if (!status && loop->trainer->class->gather)
@@ -295,39 +295,39 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
 
 static void note_stop(et_inner_loop *loop, int stopper)
 {
-    et_place *place = &loop->place;
-    place->stopper = stopper;
-    place->stopped_target = loop->goal.call ? loop->goal.target : -1;
-    place->stop_restored = false;
-    place->next = 0;
+    et_loop_position *position = &loop->position;
+    position->stopper = stopper;
+    position->stopped_target = loop->goal.call ? loop->goal.target : -1;
+    position->stop_restored = false;
+    position->next = 0;
 }
 
 /* Lets this step's actions act, from `next` on; none writes where another process works by now.
  * That one counts as done while it acts: what the save saves has nothing left to do. */
 static int act(et_inner_loop *loop, et_error *error)
 {
-    et_place *place = &loop->place;
-    while (place->next < loop->count) {
-        int i = place->next++;
+    et_loop_position *position = &loop->position;
+    while (position->next < loop->count) {
+        int i = position->next++;
         bool stops = false;
         int status = acts(loop, i) ? act_one(loop, &loop->actions[i], &stops, error) : ET_OK;
         if (status) {
-            place->next = i;
+            position->next = i;
             return status;
         }
         if (stops)
             note_stop(loop, i);
     }
-    if (place->at_boundary)
-        place->began = loop->trainer->step;
+    if (position->at_boundary)
+        position->began = loop->trainer->step;
     loop->steps.values = NULL;
     return ET_OK;
 }
 
 static void begin_boundary(et_inner_loop *loop)
 {
-    et_assert(loop->place.at_boundary && loop->place.next == loop->count);
-    loop->place.next = 0;
+    et_assert(loop->position.at_boundary && loop->position.next == loop->count);
+    loop->position.next = 0;
     loop->evaluation.values = NULL;
 }
 
@@ -368,11 +368,11 @@ static int go_back(et_inner_loop *loop, et_error *error)
  * same ones. */
 static void begin_call(et_inner_loop *loop)
 {
-    et_place *place = &loop->place;
-    bool same = place->stop_restored && place->stopped_target == loop->goal.target;
-    place->stop_restored = false;
+    et_loop_position *position = &loop->position;
+    bool same = position->stop_restored && position->stopped_target == loop->goal.target;
+    position->stop_restored = false;
     if (loop->goal.call && !same)
-        place->stopper = loop->count;
+        position->stopper = loop->count;
 }
 
 /* Up to the end, or where an action has ended the run. */
@@ -380,16 +380,16 @@ static int run_loops(et_inner_loop *loop, et_error *error)
 {
     const bool stopped = is_stopped(loop);
     int status = act(loop, error); /* what the last interruption cut short */
-    bool told = !loop->goal.call;
+    bool reported = !loop->goal.call;
     if (!status && stopped)
         begin_call(loop);
     while (!status && !is_stopped(loop) && !has_ended(loop)) {
         int64_t until;
         status = next_boundary(loop, &until, error);
-        if (!status && !told)
+        if (!status && !reported)
             et_run_tell(loop->run, "train | step: %6lld | training until step %lld...",
                         (long long)loop->trainer->step, (long long)loop->goal.target);
-        told = true;
+        reported = true;
         if (!status)
             status = run_steps(loop, until, error);
         if (status == ET_EDIVERGED)
@@ -408,7 +408,7 @@ int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error)
     et_inner_loop_sane(loop);
     et_assert(goal->target >= 0);
     loop->goal = *goal;
-    loop->last = loop->place.next < loop->count ? loop->evaluation.values : NULL;
+    loop->last = loop->position.next < loop->count ? loop->evaluation.values : NULL;
     et_meter_start_window(&loop->meter);
     bool past = loop->trainer->step > goal->target;
     int status = past ? ET_OK : et_run_agree(loop->run, run_loops(loop, error), error);

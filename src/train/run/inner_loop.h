@@ -74,14 +74,14 @@ typedef struct et_goal {
 } et_goal;
 
 /* Where a loop is: with the trainer's step, the part "progress" of the state. */
-typedef struct et_place {
+typedef struct et_loop_position {
     int64_t began;          /* the step at which the loop of steps began */
     bool at_boundary;       /* that one has ended and the next has not begun */
     int next;               /* of this step's actions; count: all that were to act have acted */
     int stopper;            /* which action has ended the run at this step; count: none */
     int64_t stopped_target; /* of the call that it has ended; -1: it has ended the run */
     bool stop_restored;     /* that call may be the next one: it was of another process */
-} et_place;
+} et_loop_position;
 
 /* Rates and recent values, for people and logs. */
 typedef struct et_meter {
@@ -100,7 +100,7 @@ typedef struct et_inner_loop {
     et_listed_action *actions; /* [count]: in the order in which they act; owned */
     int count;
     et_goal goal;
-    et_place place;
+    et_loop_position position;
     et_logged evaluation; /* of this step */
     et_logged steps;      /* what the loop that ended here was like, until the next log */
     const et_value *last; /* the last evaluation since the goal was set; NULL: none */

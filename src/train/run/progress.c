@@ -108,9 +108,9 @@ static bool asks_for_begin(const et_inner_loop *loop)
 /* A loop that has nothing left to do is over. */
 static bool is_within_loop(const et_inner_loop *loop)
 {
-    const et_place *place = &loop->place;
-    return place->began < loop->trainer->step &&
-           !(place->at_boundary && place->next >= loop->count);
+    const et_loop_position *position = &loop->position;
+    return position->began < loop->trainer->step &&
+           !(position->at_boundary && position->next >= loop->count);
 }
 
 /* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}; within a
@@ -119,15 +119,15 @@ static bool is_within_loop(const et_inner_loop *loop)
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_inner_loop *loop = self;
-    const et_place *place = &loop->place;
-    const bool pending = place->next < loop->count;
+    const et_loop_position *position = &loop->position;
+    const bool pending = position->next < loop->count;
     et_value_set_int(dict, "step", loop->trainer->step);
-    et_value_set_string(dict, "next", et_inner_loop_name(loop, place->next));
-    et_value_set_string(dict, "stopped_by", et_inner_loop_name(loop, place->stopper));
+    et_value_set_string(dict, "next", et_inner_loop_name(loop, position->next));
+    et_value_set_string(dict, "stopped_by", et_inner_loop_name(loop, position->stopper));
     if (asks_for_begin(loop) && is_within_loop(loop))
-        et_value_set_int(dict, "loop", place->began);
-    if (place->stopper < loop->count && place->stopped_target >= 0)
-        et_value_set_int(dict, "stopped_target", place->stopped_target);
+        et_value_set_int(dict, "loop", position->began);
+    if (position->stopper < loop->count && position->stopped_target >= 0)
+        et_value_set_int(dict, "stopped_target", position->stopped_target);
     if (pending && loop->evaluation.values)
         save_values(et_value_set_dict(dict, "evaluation"), loop->evaluation.values);
     if (pending && loop->steps.values)
@@ -169,32 +169,32 @@ static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *er
         status = et_fail(error, ET_EFORMAT, "loop: began at step %lld, but the step is %lld",
                          (long long)began, (long long)step);
     loop->trainer->step = step;
-    loop->place.began = began;
+    loop->position.began = began;
     return status;
 }
 
 static int restore_progress(void *self, const et_value *dict, et_error *error)
 {
     et_inner_loop *loop = self;
-    et_place *place = &loop->place;
+    et_loop_position *position = &loop->position;
     int status = restore_steps(loop, dict, error);
     if (!status)
         status = et_part_read_real(dict, "recent_loss", &loop->meter.loss.sum, error);
     if (!status)
         status = et_part_read_real(dict, "recent_weight", &loop->meter.loss.weight, error);
     if (!status)
-        status = restore_action(loop, dict, "next", &place->next, error);
+        status = restore_action(loop, dict, "next", &position->next, error);
     if (!status)
-        status = restore_action(loop, dict, "stopped_by", &place->stopper, error);
-    place->stopped_target = -1;
+        status = restore_action(loop, dict, "stopped_by", &position->stopper, error);
+    position->stopped_target = -1;
     if (!status && et_value_get(dict, "stopped_target"))
-        status = et_value_read_int(dict, "stopped_target", &place->stopped_target, error);
-    place->stop_restored = true;
+        status = et_value_read_int(dict, "stopped_target", &position->stopped_target, error);
+    position->stop_restored = true;
     if (!status)
         status = restore_logs(&loop->evaluation, dict, "evaluation", error);
     if (!status)
         status = restore_logs(&loop->steps, dict, "inner_loop", error);
-    place->at_boundary = place->next < loop->count;
+    position->at_boundary = position->next < loop->count;
     loop->last = NULL;
     return status;
 }

@@ -22,7 +22,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"
-#include "train/step/spread.h"
+#include "train/step/broadcast.h"
 
 #define FILE_MOST   (1 << 20)
 #define TRIALS_MOST INT32_MAX
@@ -108,7 +108,7 @@ static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_err
 }
 
 /* What rank 0 has read or decided, to all. */
-static int spread(et_recovery *r, et_run *run, et_error *error)
+static int broadcast(et_recovery *r, et_run *run, et_error *error)
 {
     et_comm *comm = run->options.comm;
     int64_t numbers[] = { r->trials, r->all, r->step, r->failed, r->memory != NULL };
@@ -116,7 +116,7 @@ static int spread(et_recovery *r, et_run *run, et_error *error)
     if (et_comm_rank(comm))
         et_arena_release(&r->arena);
     if (!status && numbers[4])
-        status = et_values_spread(r->memory, &r->memory, &r->arena, comm, error);
+        status = et_values_broadcast(r->memory, &r->memory, &r->arena, comm, error);
     r->trials = numbers[0];
     r->all = numbers[1];
     r->step = numbers[2];
@@ -153,7 +153,7 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
     if (!status && step < 0 && r->max_trials > 0)
         status = et_run_agree(run, et_run_save(run, 0, false, error), error);
     if (!status)
-        status = spread(r, run, error);
+        status = broadcast(r, run, error);
     if (!status && (status = retry(r, trainer, step, error)))
         et_fail_while(error, status, "%s/" ET_RUN_RECOVERY,
                       run->options.model_dir ? run->options.model_dir : "the run");
@@ -222,7 +222,7 @@ int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_err
         return ET_EDIVERGED;
     int status = et_run_agree(run, decide(r, run, trainer, error), error);
     if (!status)
-        status = spread(r, run, error);
+        status = broadcast(r, run, error);
     if (!status)
         status = et_run_rewind(run, &step, error);
     if (!status && step != r->step) {

@@ -31,7 +31,7 @@
 #include "train/checkpoint/identity.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"
-#include "train/step/spread.h"
+#include "train/step/broadcast.h"
 #include "train/task/metric_name.h"
 
 /* ---- what of the run itself resumes ---- */
@@ -252,9 +252,9 @@ static int restore(et_run *run, int64_t *step, et_error *error)
 }
 
 /* What all ranks have by now. */
-static int spread(et_run *run, et_error *error)
+static int broadcast(et_run *run, et_error *error)
 {
-    int status = et_state_spread(run->options.state, run->options.comm, error);
+    int status = et_state_broadcast(run->options.state, run->options.comm, error);
     if (!status)
         et_state_start_slots(run->options.state, !et_comm_rank(run->options.comm));
     if (run->checkpoints)
@@ -294,7 +294,7 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
         status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
     if (!status && *step >= 0 && !et_comm_rank(comm))
         tell_other_best(run);
-    return status || *step < 0 ? status : spread(run, error);
+    return status || *step < 0 ? status : broadcast(run, error);
 }
 
 int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *error)
@@ -312,7 +312,7 @@ int et_run_restore_file(et_run *run, const char *path, et_error *error)
     status = et_comm_agree(comm, status, NULL, error);
     if (!status && reads)
         tell_other_best(run);
-    return status ? status : spread(run, error);
+    return status ? status : broadcast(run, error);
 }
 
 /* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
@@ -373,7 +373,7 @@ static int open_sinks(et_run *run, et_error *error)
 
 int et_run_begin(et_run *run, et_error *error)
 {
-    int status = run->checkpoints ? et_checkpoints_check_room(run->checkpoints, error) : ET_OK;
+    int status = run->checkpoints ? et_checkpoints_check_space(run->checkpoints, error) : ET_OK;
     if (!status && run->checkpoints)
         status = et_checkpoints_begin(run->checkpoints, error);
     return status ? status : open_sinks(run, error);
@@ -594,9 +594,9 @@ et_sink *et_run_sink(et_run *run)
 /* Once: what cannot be measured cannot be measured at every validation. */
 static void tell_not_a_number(et_run *run, int64_t step)
 {
-    if (run->told_not_a_number || et_comm_rank(run->options.comm))
+    if (run->reported_not_a_number || et_comm_rank(run->options.comm))
         return;
-    run->told_not_a_number = true;
+    run->reported_not_a_number = true;
     et_log(ET_LOG_WARNING,
            "%s, which chooses the best checkpoint, is not a number at step %s: this validation "
            "cannot be the best, and early stopping ignores it",
@@ -659,7 +659,7 @@ static int note_best(et_run *run, int64_t step, const et_value *values, et_error
     return noted ? status : keep_validated(&v, error);
 }
 
-int et_run_spread_best(et_run *run, int status, et_error *error)
+int et_run_broadcast_best(et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;
     et_run_best best = et_run_has_own_best(run) ? run->best : no_best(run);
@@ -679,7 +679,7 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
 {
     const char *metric = run->options.best_metric;
     int status = metric ? note_best(run, step, values, error) : ET_OK;
-    status = metric ? et_run_spread_best(run, status, error) : ET_OK;
+    status = metric ? et_run_broadcast_best(run, status, error) : ET_OK;
     if (status || !metric || !run->best.known)
         return status;
     char key[256];

@@ -113,7 +113,7 @@ int et_run_restore_file(et_run *run, const char *path, et_error *error);
 /* Every rank's best becomes rank 0's: only rank 0 knows that a save of it failed, and then goes
  * back to the previous best. et_run_note_best calls this. status: each rank's result; the first
  * failure becomes that of all ranks. */
-int et_run_spread_best(et_run *run, int status, et_error *error);
+int et_run_broadcast_best(et_run *run, int status, et_error *error);
 
 /* The step of the best so far; -1: none. */
 int64_t et_run_best_step(const et_run *run, double *value);

@@ -4,7 +4,7 @@
 #define ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 
 #include "base/arena.h"
-#include "train/checkpoint/parts.h"
+#include "train/checkpoint/tensor_shards.h"
 #include "train/run/run.h"
 #include "train/run/run_messages.h"
 
@@ -48,11 +48,11 @@ struct et_run {
     /* What ranks have agreed on. */
     bool stops;
     bool asked_to_save;
-    bool saves_again;       /* rank 0 tries a save again while the state is in parts */
-    bool in_parts;          /* each rank has a part of the state, and rank 0 saves it */
-    bool told_not_a_number; /* that a validation gave NaN */
-    bool unsaved;           /* something happened since the last save or restore */
-    et_arena arena;         /* lives as long as the run */
+    bool saves_again;           /* rank 0 tries a save again while the state is in parts */
+    bool in_parts;              /* each rank has a part of the state, and rank 0 saves it */
+    bool reported_not_a_number; /* that a validation gave NaN */
+    bool unsaved;               /* something happened since the last save or restore */
+    et_arena arena;             /* lives as long as the run */
     et_run_warnings warnings;
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
 };

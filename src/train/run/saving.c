@@ -154,13 +154,13 @@ int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error 
     sane(run);
     const et_state *state = run->options.state;
     bool others = et_comm_rank(run->options.comm) != 0;
-    int status = run->in_parts ? et_parts_begin(state, ET_OK, error) : ET_OK;
+    int status = run->in_parts ? et_tensor_shards_begin(state, ET_OK, error) : ET_OK;
     if (status)
         return status;
     if (others)
-        return run->in_parts ? et_parts_give(state, error) : ET_OK;
+        return run->in_parts ? et_tensor_shards_give(state, error) : ET_OK;
     status = save(self, error);
-    return run->in_parts ? et_parts_end(state, status, error) : status;
+    return run->in_parts ? et_tensor_shards_end(state, status, error) : status;
 }
 
 /* What is to be saved. */

@@ -31,7 +31,7 @@
 #define GATHERING_MOST ((int64_t)64 << 10)                               /* bytes of all sums */
 #define LEVELS         31
 
-typedef struct way way;
+typedef struct collective collective;
 
 struct et_bucket_sum {
     et_rank_sums sums;
@@ -49,7 +49,7 @@ struct et_bucket_sum {
     et_comm_word *word; /* NULL: nothing is agreed on */
 };
 
-struct way {
+struct collective {
     const char *name;
     bool (*carries)(int64_t count); /* a word; NULL: never */
     bool (*fits)(const et_bucket_sum *self, int64_t count, bool halves);
@@ -148,8 +148,8 @@ static int add_from(et_bucket_sum *self, int bit, span give, span keep, et_error
                                    head + come, error);
     else
         status =
-            et_comm_exchange(self->sums.comm, (et_comm_piece){ other, mine + give.first, gone },
-                             (et_comm_piece){ other, in, come }, error);
+            et_comm_exchange(self->sums.comm, (et_comm_chunk){ other, mine + give.first, gone },
+                             (et_comm_chunk){ other, in, come }, error);
     if (!status && is_well(self->word))
         self->sums.kernels->accumulate(mine + keep.first, in, keep.count);
     return status;
@@ -205,8 +205,8 @@ static void add_blocks(et_bucket_sum *self, size_t block)
 {
     const int *begin = self->sums.begin;
     for (int r = 0; r < self->ranks; r++) {
-        int place = (r - self->rank + self->ranks) % self->ranks;
-        float *values = (float *)(void *)(self->room + (size_t)place * block);
+        int nth = (r - self->rank + self->ranks) % self->ranks;
+        float *values = (float *)(void *)(self->room + (size_t)nth * block);
         for (int i = begin[r]; i < begin[r + 1]; i++, values += self->count)
             self->part[i] = values;
     }
@@ -258,9 +258,9 @@ static void halve(span whole, bool upper, span *keep, span *give)
     *give = upper ? low : high;
 }
 
-static et_comm_piece piece_of(int rank, float *values, span s)
+static et_comm_chunk chunk_of(int rank, float *values, span s)
 {
-    return (et_comm_piece){ rank, values + s.first, (size_t)s.count * sizeof *values };
+    return (et_comm_chunk){ rank, values + s.first, (size_t)s.count * sizeof *values };
 }
 
 static int run_halving(et_bucket_sum *self, et_error *error)
@@ -273,8 +273,8 @@ static int run_halving(et_bucket_sum *self, et_error *error)
     }
     while (!status && is_well(self->word) && level-- > 0) {
         int other = self->rank ^ 1 << level;
-        status = et_comm_exchange(self->sums.comm, piece_of(other, self->mine[0], keep[level + 1]),
-                                  piece_of(other, self->mine[0], give[level]), error);
+        status = et_comm_exchange(self->sums.comm, chunk_of(other, self->mine[0], keep[level + 1]),
+                                  chunk_of(other, self->mine[0], give[level]), error);
     }
     return status;
 }
@@ -312,10 +312,10 @@ typedef struct leg {
     int64_t count;
 } leg;
 
-static et_comm_piece piece(const et_bucket_sum *self, leg l, et_bf16 *half)
+static et_comm_chunk chunk(const et_bucket_sum *self, leg l, et_bf16 *half)
 {
     const size_t each = self->halves ? sizeof *half : sizeof *l.at;
-    return (et_comm_piece){ l.rank, self->halves ? (void *)half : (void *)l.at,
+    return (et_comm_chunk){ l.rank, self->halves ? (void *)half : (void *)l.at,
                             (size_t)l.count * each };
 }
 
@@ -324,8 +324,8 @@ static int swap(et_bucket_sum *self, leg out, leg in, et_error *error)
     const et_kernels *kernels = self->sums.kernels;
     if (self->halves)
         kernels->to_bf16(self->sent, out.at, out.count);
-    int status = et_comm_exchange(self->sums.comm, piece(self, out, self->sent),
-                                  piece(self, in, self->got), error);
+    int status = et_comm_exchange(self->sums.comm, chunk(self, out, self->sent),
+                                  chunk(self, in, self->got), error);
     if (!status && self->halves)
         kernels->from_bf16(in.at, self->got, in.count);
     return status;
@@ -356,7 +356,7 @@ static int send_back(et_bucket_sum *self, int to, int from, et_error *error)
 }
 
 /* Mine where they are, the others' in the room. */
-static void place_parts(et_bucket_sum *self)
+static void lay_out_parts(et_bucket_sum *self)
 {
     const int *begin = self->sums.begin;
     float *at = (float *)(void *)self->room;
@@ -375,7 +375,7 @@ static int run_parts(et_bucket_sum *self, et_error *error)
 {
     const et_kernels *kernels = self->sums.kernels;
     int status = ET_OK, ranks = self->ranks, rank = self->rank;
-    place_parts(self);
+    lay_out_parts(self);
     float *whole = self->mine[0] + part_of(self, rank).first;
     for (int k = 1; !status && k < ranks; k++)
         status = send_parts(self, (rank + k) % ranks, (rank - k + ranks) % ranks, error);
@@ -395,32 +395,32 @@ static int run_parts(et_bucket_sum *self, et_error *error)
 
 /* ---- all ways ---- */
 
-static const way ways[] = {
+static const collective collectives[] = {
     { "doubling", is_short, doubling_fits, doubling_room, run_doubling },
     { "gathering", NULL, gathering_fits, gathering_room, run_gathering },
     { "halving", is_short_halved, halving_fits, halving_room, run_halving },
     { "parts", NULL, parts_fit, parts_room, run_parts },
 };
 
-enum { WAYS = sizeof ways / sizeof ways[0] };
+enum { COLLECTIVES = sizeof collectives / sizeof collectives[0] };
 
-static const way *way_of(const et_bucket_sum *self, int64_t count, bool halves)
+static const collective *collective_of(const et_bucket_sum *self, int64_t count, bool halves)
 {
     int i = 0;
-    while (!ways[i].fits(self, count, halves))
+    while (!collectives[i].fits(self, count, halves))
         i++;
-    return &ways[i];
+    return &collectives[i];
 }
 
 bool et_bucket_sum_carries(const et_bucket_sum *self, int64_t count, bool halves)
 {
-    const way *w = way_of(self, count, halves);
+    const collective *w = collective_of(self, count, halves);
     return w->carries && w->carries(count);
 }
 
-const char *et_bucket_sum_way(const et_bucket_sum *self, int64_t count, bool halves)
+const char *et_bucket_sum_collective(const et_bucket_sum *self, int64_t count, bool halves)
 {
-    return way_of(self, count, halves)->name;
+    return collective_of(self, count, halves)->name;
 }
 
 int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bool halves,
@@ -433,12 +433,12 @@ int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bo
     self->count = count;
     self->halves = halves;
     self->word = word;
-    return way_of(self, count, halves)->run(self, error);
+    return collective_of(self, count, halves)->run(self, error);
 }
 
 /* ---- opening ---- */
 
-static int make_rooms(et_bucket_sum *self, et_error *error)
+static int make_buffers(et_bucket_sum *self, et_error *error)
 {
     const et_rank_sums *p = &self->sums;
     bool halves = p->comm->bfloat16_gradients, made = true;
@@ -449,8 +449,8 @@ static int make_rooms(et_bucket_sum *self, et_error *error)
         made = self->sent && self->got;
     }
     self->room_size = 64;
-    for (int i = 0; i < WAYS; i++) {
-        size_t bytes = ways[i].room(self);
+    for (int i = 0; i < COLLECTIVES; i++) {
+        size_t bytes = collectives[i].room(self);
         self->room_size = bytes > self->room_size ? bytes : self->room_size;
     }
     self->room = et_alloc_aligned(self->room_size, 64);
@@ -478,7 +478,7 @@ int et_bucket_sum_open(et_bucket_sum **out, const et_rank_sums *sums, int64_t lo
         self->most = theirs > self->most ? theirs : self->most;
     }
     self->pairs = pairs_up(sums, self->ranks);
-    int status = make_rooms(self, error);
+    int status = make_buffers(self, error);
     if (status)
         et_bucket_sum_close(self);
     else

@@ -41,7 +41,7 @@ int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bo
 bool et_bucket_sum_carries(const et_bucket_sum *self, int64_t count, bool halves);
 
 /* The name of the way that a bucket goes. */
-const char *et_bucket_sum_way(const et_bucket_sum *self, int64_t count, bool halves);
+const char *et_bucket_sum_collective(const et_bucket_sum *self, int64_t count, bool halves);
 
 /* Calls add(payload, to, from) in the tree's order, until all are added to number 0. */
 typedef void et_fold_fn(void *payload, int to, int from);

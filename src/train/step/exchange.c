@@ -62,12 +62,12 @@ static void sane(const et_exchange *self)
 
 /* ---- buckets ---- */
 
-static int64_t end_of(const et_params *params, int place)
+static int64_t end_of(const et_params *params, int index)
 {
     int64_t trained = et_params_trained_size(params);
-    if (place + 1 >= et_params_count(params))
+    if (index + 1 >= et_params_count(params))
         return trained;
-    int64_t next = et_params_offset(params, et_params_placed(params, place + 1));
+    int64_t next = et_params_offset(params, et_params_in_order(params, index + 1));
     return next < trained ? next : trained;
 }
 
@@ -79,9 +79,9 @@ static int cut(const et_params *params, int64_t *end)
     int64_t goal = (trained + BUCKETS_MOST - 1) / BUCKETS_MOST, begin = 0;
     int count = 0;
     goal = goal > BUCKET_LEAST ? goal : BUCKET_LEAST;
-    for (int place = 0; begin < trained; place++) {
-        int64_t from = et_params_offset(params, et_params_placed(params, place));
-        int64_t to = end_of(params, place);
+    for (int index = 0; begin < trained; index++) {
+        int64_t from = et_params_offset(params, et_params_in_order(params, index));
+        int64_t to = end_of(params, index);
         if (to - begin < goal && to < trained)
             continue;
         if (from - begin >= goal / 2 && to - from >= goal / 2) {
@@ -101,7 +101,7 @@ static int cut(const et_params *params, int64_t *end)
     return count;
 }
 
-int et_buckets_cut(et_buckets *buckets, const et_params *params, int64_t means, et_error *error)
+int et_buckets_divide(et_buckets *buckets, const et_params *params, int64_t means, et_error *error)
 {
     int trained = cut(params, NULL), count = trained + (means > 0);
     *buckets = (et_buckets){ et_alloc((size_t)count, sizeof *buckets->end), count, trained };
@@ -270,7 +270,7 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
     self->error = status && error ? *error : (et_error)ET_ERROR_INIT;
     for (int i = 0; mine && i < self->own; i++)
         self->mine[i] = mine[i];
-    self->rides = self->ordered && !self->parts.sums.comm->told &&
+    self->rides = self->ordered && !self->parts.sums.comm->reported &&
                   et_bucket_sum_carries(self->sum, count_of(self, first), goes_halved(self, first));
     self->whole = false;
     memset(self->ready, 0, (size_t)self->parts.buckets->count * sizeof *self->ready);

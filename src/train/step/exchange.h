@@ -31,7 +31,7 @@ typedef struct et_buckets {
     int trained; /* those of gradients; at most one more, of moving means */
 } et_buckets;
 
-int et_buckets_cut(et_buckets *buckets, const et_params *params, int64_t means, et_error *error);
+int et_buckets_divide(et_buckets *buckets, const et_params *params, int64_t means, et_error *error);
 void et_buckets_release(et_buckets *buckets);
 
 /* Borrowed, but order. */

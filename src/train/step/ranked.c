@@ -199,7 +199,7 @@ static int exchanged(ranked *self, int status, unsigned *bad, et_error *error)
         et_exchange_begin(self->exchange, *bad ? ET_OK : status, *bad, error, NULL);
     int sent = et_exchange_wait(self->exchange, &any, &failure);
     *bad |= any;
-    if (!sent || (status && !*bad && !self->comm->told))
+    if (!sent || (status && !*bad && !self->comm->reported))
         return sent ? status : ET_OK;
     return et_fail(error, sent, "%s", failure.text);
 }
@@ -331,7 +331,7 @@ static int *order_of(const ranked *self)
 
 static int open_exchange(ranked *self, et_error *error)
 {
-    int status = et_buckets_cut(&self->buckets, self->tree->params, self->tree->means, error);
+    int status = et_buckets_divide(&self->buckets, self->tree->params, self->tree->means, error);
     if (status)
         return status;
     self->moved = et_alloc_zero((size_t)self->buckets.trained, sizeof *self->moved);

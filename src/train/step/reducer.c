@@ -229,10 +229,10 @@ static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_erro
     return ET_OK;
 }
 
-void et_tree_give(tree *self, int place, et_reduced *out)
+void et_tree_give(tree *self, int index, et_reduced *out)
 {
-    et_assert(place >= 0 && place < self->slot_count);
-    const slot *sum = &self->slots[place];
+    et_assert(index >= 0 && index < self->slot_count);
+    const slot *sum = &self->slots[index];
     float *means = sum->array + self->trained;
     for (int64_t i = 0; i < self->means; i++)
         means[i] /= (float)self->reducer.shards;

@@ -69,6 +69,6 @@ bool et_tree_is_finite(const et_tree *tree, const et_pass *pass);
 int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most);
 
 /* The sum of all, in the slot at that place, as a reducer gives it. */
-void et_tree_give(et_tree *self, int place, et_reduced *out);
+void et_tree_give(et_tree *self, int index, et_reduced *out);
 
 #endif

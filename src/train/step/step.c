@@ -24,31 +24,31 @@ int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t st
                    (long long)step, name, loss, bound.most);
 }
 
-static int define_ratio(et_metrics *metrics, const char *prefix, const char *measure, int *place,
+static int define_ratio(et_metrics *metrics, const char *prefix, const char *measure, int *index,
                         et_error *error)
 {
     char name[256];
     snprintf(name, sizeof name, "%s%s", prefix, measure);
     int status = et_metrics_define(metrics, name, &et_metric_ratio, error);
     if (!status)
-        *place = et_metrics_place(metrics, name);
+        *index = et_metrics_index(metrics, name);
     return status;
 }
 
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
-                       const char *skip, int *place, et_error *error)
+                       const char *skip, int *index, et_error *error)
 {
     const int measures = et_pass_measures(pass);
     const bool total = !skip && !et_pass_loss_is_measured(pass, ET_LOGGED_LOSS);
     int status = ET_OK;
-    place[measures] = -1;
+    index[measures] = -1;
     if (total)
-        status = define_ratio(metrics, prefix, ET_LOGGED_LOSS, &place[measures], error);
+        status = define_ratio(metrics, prefix, ET_LOGGED_LOSS, &index[measures], error);
     for (int i = 0; !status && i < measures; i++) {
         const char *measure = et_pass_measured(pass, i).name;
-        place[i] = -1;
+        index[i] = -1;
         if (strcmp(measure, skip ? skip : total ? ET_LOGGED_LOSS : "") != 0)
-            status = define_ratio(metrics, prefix, measure, &place[i], error);
+            status = define_ratio(metrics, prefix, measure, &index[i], error);
     }
     return status;
 }
@@ -66,7 +66,7 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
     if (!status)
         status = et_metrics_define(step->parts.metrics, norm, &et_metric_mean, error);
     if (!status)
-        step->metric[measures + 1] = et_metrics_place(step->parts.metrics, norm);
+        step->metric[measures + 1] = et_metrics_index(step->parts.metrics, norm);
     return status;
 }
 

@@ -84,7 +84,7 @@ void et_step_release(et_step *step);
  * places; the last is that of the minimized loss, if it is not a measure of that name (otherwise
  * -1). skip (NULL: none) is left out: -1. */
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
-                       const char *skip, int *place, et_error *error);
+                       const char *skip, int *index, et_error *error);
 
 /* Makes one step. ET_EDIVERGED: the loss or gradient is not finite, or the loss is above its bound;
  * nothing has changed. The message names the step and, if a value is not finite, the first bad

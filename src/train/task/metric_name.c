@@ -23,7 +23,7 @@ bool et_metric_named(const et_value *logs, const char *name, double *value)
 }
 
 /* How long what stands before a metric's own name is: "a|" of "a|b". */
-static size_t place_of(const char *metric)
+static size_t position_of(const char *metric)
 {
     size_t length = strlen(metric);
     while (length && !strchr("|/.", metric[length - 1]))
@@ -33,7 +33,7 @@ static size_t place_of(const char *metric)
 
 const char *et_metric_beside(const char *metric, const char *name, et_arena *arena)
 {
-    return et_arena_printf(arena, "%.*s%s", (int)place_of(metric), metric, name);
+    return et_arena_printf(arena, "%.*s%s", (int)position_of(metric), metric, name);
 }
 
 /* Words of a name end at "_". */
@@ -52,7 +52,7 @@ bool et_metric_lower_is_better(const char *metric)
                                          "entropy",      "deviation", "divergence" };
     static const char *const words[] = { "nll",  "brier", "seconds", "mae", "mse",
                                          "rmse", "wer",   "cer",     "ter", "ppl" };
-    const char *name = metric + place_of(metric);
+    const char *name = metric + position_of(metric);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcasestr(name, parts[i]))
             return true;
@@ -77,7 +77,7 @@ bool et_metric_is_double(const char *a, const char *b)
 {
     static const char *const names[] = { ET_LOGGED_LOSS, "nll", "log_loss", "log_likelihood",
                                          NULL };
-    const size_t place = place_of(a), head = place + et_logged_prefix(a + place);
+    const size_t position = position_of(a), head = position + et_logged_prefix(a + position);
     return begin_alike(a, b, head) && et_is_one_of(a + head, names) &&
            et_is_one_of(b + head, names);
 }

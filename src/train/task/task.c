@@ -225,7 +225,7 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
                           et_error *error)
 {
-    const char *name = et_metrics_shared(own, measured);
+    const char *name = et_metrics_common(own, measured);
     return name ? et_fail(error, ET_ECONFIG,
                           "task %s: build_metrics defines %s, but a loss or measure of the model "
                           "has this name; choose another",
@@ -239,9 +239,9 @@ ET_APART void add_last_run(const et_task_step *now)
     const int count = et_pass_measures(now->model);
     for (int i = 0; i < count; i++) {
         et_measured one = et_pass_measured(now->model, i);
-        et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
+        et_metrics_add_at(inside->measured, inside->index[i], one.total, one.weight);
     }
-    et_metrics_add_at(inside->measured, inside->place[count], et_pass_loss(now->model),
+    et_metrics_add_at(inside->measured, inside->index[count], et_pass_loss(now->model),
                       et_pass_divisor(now->model));
 }
 

@@ -10,7 +10,7 @@
 typedef struct et_task_inside {
     et_step *step; /* of training; NULL: validation */
     et_metrics *measured;
-    const int *place; /* [measures of the pass + 1], et_define_measures; -1: not added */
+    const int *index; /* [measures of the pass + 1], et_define_measures; -1: not added */
     bool reduces;     /* the trainer aggregates and reduces these logs: what reduce can find out for
                          all of them together may be left to it */
 } et_task_inside;

@@ -77,25 +77,25 @@ static void test_axis__any(void **state)
                     assert_true(a.count >= 0 && a.count <= ET_AXIS_TICKS_MAX);
                     for (int t = 0; t < a.count; t++) {
                         assert_true(!t || a.ticks[t] > a.ticks[t - 1]);
-                        assert_false(isnan(et_axis_place(&a, a.ticks[t])));
+                        assert_false(isnan(et_axis_position(&a, a.ticks[t])));
                         assert_true(strlen(et_axis_label(&a, t).text) < 40);
                     }
-                    double place = et_axis_place(&a, ends[i]);
+                    double place = et_axis_position(&a, ends[i]);
                     assert_true(isnan(place) || (place >= 0 && place <= 1));
                 }
 }
 
-static void test_axis__place(void **state)
+static void test_axis__position(void **state)
 {
     (void)state;
     et_axis straight = et_axis_make(10, 20, false, false, 5);
-    assert_true(et_axis_place(&straight, 15) == 0.5);
-    assert_true(isnan(et_axis_place(&straight, 9)) && isnan(et_axis_place(&straight, 21)));
-    assert_true(isnan(et_axis_place(&straight, (double)NAN)));
-    assert_true(isnan(et_axis_place(&straight, (double)INFINITY)));
+    assert_true(et_axis_position(&straight, 15) == 0.5);
+    assert_true(isnan(et_axis_position(&straight, 9)) && isnan(et_axis_position(&straight, 21)));
+    assert_true(isnan(et_axis_position(&straight, (double)NAN)));
+    assert_true(isnan(et_axis_position(&straight, (double)INFINITY)));
     et_axis log = et_axis_make(1, 100, true, false, 5);
-    assert_true(fabs(et_axis_place(&log, 10) - 0.5) < 1e-12);
-    assert_true(isnan(et_axis_place(&log, 0)) && isnan(et_axis_place(&log, -1)));
+    assert_true(fabs(et_axis_position(&log, 10) - 0.5) < 1e-12);
+    assert_true(isnan(et_axis_position(&log, 0)) && isnan(et_axis_position(&log, -1)));
 }
 
 int main(void)
@@ -103,7 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_axis__ticks),
         cmocka_unit_test(test_axis__any),
-        cmocka_unit_test(test_axis__place),
+        cmocka_unit_test(test_axis__position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

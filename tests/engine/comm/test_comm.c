@@ -151,8 +151,8 @@ static int rank_exchange(et_comm *comm, const char *word)
     for (int k = 0; k < size; k++) {
         int to = (rank + k) % size, from = (rank - k + size) % size;
         memset(in, 0, LARGE);
-        rank_assert(!et_comm_exchange(comm, (et_comm_piece){ to, out, LARGE },
-                                      (et_comm_piece){ from, in, LARGE }, NULL));
+        rank_assert(!et_comm_exchange(comm, (et_comm_chunk){ to, out, LARGE },
+                                      (et_comm_chunk){ from, in, LARGE }, NULL));
         rank_assert(in[0] == (k ? 100 + from : 0) && in[LARGE - 1] == in[0]);
     }
     free(out);

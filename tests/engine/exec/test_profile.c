@@ -31,13 +31,13 @@ static et_node *classifier(et_scope *s)
     return et_softmax_loss(h, et_input(s, "labels", ET_I32, et_shape_1(ROWS)), 0.1f);
 }
 
-typedef struct watched {
+typedef struct traced {
     test_model model;
     et_trace *trace; /* NULL: nobody watches */
-} watched;
+} traced;
 
 /* As test_model_open_with, the device watched before the plan is made. */
-static void open_watched(watched *w, et_dtype act)
+static void open_traced(traced *w, et_dtype act)
 {
     et_error error = ET_ERROR_INIT;
     et_trace_options options = ET_TRACE_OPTIONS_INIT;
@@ -54,13 +54,13 @@ static void open_watched(watched *w, et_dtype act)
         fail_msg("%s", error.text);
 }
 
-static void close_watched(watched *w)
+static void close_traced(traced *w)
 {
     test_model_close(&w->model);
     et_trace_free(w->trace);
 }
 
-static void run_plan(watched *w, int64_t runs)
+static void run_plan(traced *w, int64_t runs)
 {
     for (int i = 0; i < ROWS; i++)
         labels[i] = i % CLASSES;
@@ -70,7 +70,7 @@ static void run_plan(watched *w, int64_t runs)
 }
 
 /* Runs 2 and 3 of 4. */
-static void record(watched *w)
+static void record(traced *w)
 {
     et_trace_window(w->trace, 2, 3);
     run_plan(w, 4);
@@ -82,8 +82,8 @@ static void record(watched *w)
 static void test_profile__every_step(void **state)
 {
     (void)state;
-    watched w;
-    open_watched(&w, ET_F32);
+    traced w;
+    open_traced(&w, ET_F32);
     record(&w);
     const et_plan *plan = w.model.plan;
     size_t spans, at = 0;
@@ -106,16 +106,16 @@ static void test_profile__every_step(void **state)
             at++;
     }
     assert_int_equal(at, spans);
-    close_watched(&w);
+    close_traced(&w);
 }
 
 /* Every tile of every product is a span of the thread that did it. */
 static void test_profile__tiles(void **state)
 {
     (void)state;
-    watched w;
+    traced w;
     int64_t wanted = 0, found = 0;
-    open_watched(&w, ET_F32);
+    open_traced(&w, ET_F32);
     record(&w);
     for (int i = 0; i < w.model.plan->call_count; i++)
         if (w.model.plan->calls[i].gemm[0])
@@ -130,7 +130,7 @@ static void test_profile__tiles(void **state)
     }
     assert_true(wanted > 0);
     assert_int_equal(found, wanted);
-    close_watched(&w);
+    close_traced(&w);
 }
 
 /* What an activity says of a call. */
@@ -152,9 +152,9 @@ static void test_profile__activities(void **state)
         { "softmax_loss", " softmax_loss", "[40, 6] [40] -> [4] [40, 6]", false, ET_F32 },
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        watched w;
+        traced w;
         bool found = false;
-        open_watched(&w, cases[c].act);
+        open_traced(&w, cases[c].act);
         for (int i = 0; i < w.model.plan->call_count; i++) {
             const et_activity *activity = &w.model.plan->activities[i];
             found |= !strcmp(activity->kind, cases[c].kind) &&
@@ -163,7 +163,7 @@ static void test_profile__activities(void **state)
                      activity->product == cases[c].product &&
                      !strcmp(activity->dtype, et_dtype_name(cases[c].act));
         }
-        close_watched(&w);
+        close_traced(&w);
         if (!found)
             fail_msg("no activity of case %zu: %s, %s", c, cases[c].kind, cases[c].shape);
     }
@@ -171,13 +171,13 @@ static void test_profile__activities(void **state)
 
 /* The bits of losses and gradients are those of a plan that nobody watches, and nothing is
  * allocated while spans are recorded. */
-static void test_profile__watching_changes_nothing(void **state)
+static void test_profile__tracing_changes_nothing(void **state)
 {
     (void)state;
-    watched alone = { .trace = NULL }, w;
+    traced alone = { .trace = NULL }, w;
     test_model_open_with(&alone.model, classifier, ET_F32, true, NULL);
     run_plan(&alone, 3);
-    open_watched(&w, ET_F32);
+    open_traced(&w, ET_F32);
     et_trace_window(w.trace, 1, 2);
     size_t before = et_alloc_count();
     run_plan(&w, 3);
@@ -189,7 +189,7 @@ static void test_profile__watching_changes_nothing(void **state)
     assert_memory_equal(et_params_gradients(w.model.params),
                         et_params_gradients(alone.model.params),
                         (size_t)et_params_flat_size(w.model.params) * sizeof(float));
-    close_watched(&w);
+    close_traced(&w);
     test_model_close(&alone.model);
 }
 
@@ -208,8 +208,8 @@ static void test_profile__table(void **state)
     (void)state;
     static const et_peak peak = { ET_F32, 1e9, 2e9 };
     et_profile profile;
-    watched w;
-    open_watched(&w, ET_F32);
+    traced w;
+    open_traced(&w, ET_F32);
     record(&w);
     et_profile_make(&profile, w.trace, &peak);
     double seconds = 0, bytes = 0, flops = 0, product_flops = 0, recorded = 0;
@@ -233,12 +233,12 @@ static void test_profile__table(void **state)
     assert_int_equal(row_named(&profile, "between ops")->calls, 2);
     assert_int_equal(row_named(&profile, "layer_norm")->calls, 2);
     assert_int_equal(row_named(&profile, "other")->calls, 0);
-    assert_true(fabs(profile.product_roof - product_flops / 1e9) < 1e-12);
-    double roof = 0;
+    assert_true(fabs(profile.product_peak_seconds - product_flops / 1e9) < 1e-12);
+    double peak_seconds = 0;
     for (int i = 0; i < profile.count; i++)
-        roof += profile.rows[i].roof;
-    assert_true(fabs(roof - flops) < 1e-9 * flops);
-    close_watched(&w);
+        peak_seconds += profile.rows[i].peak_seconds;
+    assert_true(fabs(peak_seconds - flops) < 1e-9 * flops);
+    close_traced(&w);
 }
 
 /* The shares that are printed add up to 100 %, rounding aside. */
@@ -248,8 +248,8 @@ static void test_profile__print(void **state)
     static const et_peak peak = { ET_F32, 1e9, 2e9 };
     et_profile profile;
     et_strbuf text = ET_STRBUF_INIT;
-    watched w;
-    open_watched(&w, ET_F32);
+    traced w;
+    open_traced(&w, ET_F32);
     record(&w);
     et_profile_make(&profile, w.trace, &peak);
     et_profile_print(&profile, &text);
@@ -270,7 +270,7 @@ static void test_profile__print(void **state)
     assert_non_null(strstr(et_strbuf_text(&text), "roof: 1 GFLOP/s (float32, "));
     assert_non_null(strstr(et_strbuf_text(&text), "2.0 GB/s"));
     et_strbuf_release(&text);
-    close_watched(&w);
+    close_traced(&w);
 }
 
 /* What the roof is measured for. */
@@ -280,11 +280,11 @@ static void test_profile__dtype(void **state)
     if (!et_gemm_has_bf16())
         test_skip("this CPU multiplies no bfloat16");
     for (int act = ET_F32; act <= ET_BF16; act++) {
-        watched w;
-        open_watched(&w, (et_dtype)act);
+        traced w;
+        open_traced(&w, (et_dtype)act);
         record(&w);
         assert_int_equal(et_profile_dtype(w.trace), act);
-        close_watched(&w);
+        close_traced(&w);
     }
 }
 
@@ -306,7 +306,7 @@ int main(void)
         cmocka_unit_test(test_profile__every_step),
         cmocka_unit_test(test_profile__tiles),
         cmocka_unit_test(test_profile__activities),
-        cmocka_unit_test(test_profile__watching_changes_nothing),
+        cmocka_unit_test(test_profile__tracing_changes_nothing),
         cmocka_unit_test(test_profile__table),
         cmocka_unit_test(test_profile__print),
         cmocka_unit_test(test_profile__dtype),

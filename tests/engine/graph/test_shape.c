@@ -589,8 +589,8 @@ static et_node *wrong_vocabulary_smoothing(et_scope *s)
 
 static et_node *wrong_best(et_scope *s)
 {
-    et_node *piece;
-    return et_vocabulary_best(x(s), table(s), -1, &piece);
+    et_node *along;
+    return et_vocabulary_best(x(s), table(s), -1, &along);
 }
 
 static et_node *wrong_units(et_scope *s)

@@ -49,7 +49,7 @@ static void run(const et_kernels *table, const void *with, float *result)
     int64_t a_stride = stride(s->m, s->k, s->transposed, s->more);
     void *a = make_act(stored(s->m, s->k, s->transposed, s->more), 1, 1, s->ab);
     void *b = make_act(stored(s->k, s->n, s->across, s->more), 1, 2, s->ab);
-    void *room = et_alloc_aligned(et_float_product_room(s->m, s->k, s->ab), 64);
+    void *room = et_alloc_aligned(et_float_product_scratch(s->m, s->k, s->ab), 64);
     assert_non_null(room);
     float *c = make_floats(result_size(s), 1, 3), *bias = make_floats((size_t)s->n, 1, 4);
     et_float_product p = { .m = s->m,

@@ -238,7 +238,7 @@ static void test_params__variables(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(et_params_offset(params, i), rows[i].offset);
         assert_int_equal(et_params_is_trained(params, i), rows[i].trained);
-        assert_int_equal(et_params_placed(params, rows[i].place), i);
+        assert_int_equal(et_params_in_order(params, rows[i].place), i);
     }
     assert_int_equal(et_params_trained_size(params), 64);
     assert_int_equal(et_params_flat_size(params), 96);

@@ -1,8 +1,8 @@
 /* Whoever evaluates: hooks in a controller that trains or watches another process's run, evaluators
  * of a loop. What ranks measure together has the bits of one process, and each batch is one rank's.
  */
+#include <etude/eval_shard.h>
 #include <etude/loop_evaluator.h>
-#include <etude/share.h>
 
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ typedef struct judge {
     et_params *from; /* NULL: the model's own weights */
     et_source *held;
     et_metrics *metrics;
-    et_share *share;
+    et_eval_shard *share;
     double fold; /* depends on the order of batches */
     double kept[SAMPLES];
     const char *values;
@@ -57,7 +57,7 @@ static int judge_begin(et_standard_evaluator *self, void **state, et_error *erro
                (size_t)et_params_flat_size(j->from) * sizeof(float));
     et_params_changed(j->s.params, true);
     et_metrics_reset(j->metrics);
-    et_share_begin(j->share);
+    et_eval_shard_begin(j->share);
     j->fold = 0;
     j->evaluations++;
     return ET_OK;
@@ -79,7 +79,7 @@ static int judge_batch(judge *j, const et_batch *batch, et_error *error)
     if (!status && j->evaluations == 3 && j->fails)
         status = et_fail(error, ET_EDATA, "the third evaluation is wrong");
     if (!status)
-        status = et_share_keep(j->share, outputs, error);
+        status = et_eval_shard_keep(j->share, outputs, error);
     et_arena_release(&arena);
     return status;
 }
@@ -93,7 +93,7 @@ static int judge_step(et_standard_evaluator *self, et_cursor *cursor, void **out
     (void)outputs;
     int status = et_cursor_next(cursor, NULL, &batch, error);
     if (!status)
-        status = et_share_take(j->share, batch, &mine, error);
+        status = et_eval_shard_next(j->share, batch, &mine, error);
     return status || !mine ? status : judge_batch(j, batch, error);
 }
 
@@ -104,7 +104,7 @@ static int judge_end(et_standard_evaluator *self, void *state, et_value *logs, e
     (void)state;
     if (!logs)
         return ET_OK;
-    int status = et_share_join(j->share, ET_OK, error);
+    int status = et_eval_shard_join(j->share, ET_OK, error);
     if (!status)
         status = et_metrics_results(j->metrics, logs, error);
     for (int i = 0; i < HELD; i++)
@@ -140,19 +140,19 @@ static int judge_open(judge *j, et_params *from, const work *w, const char *valu
     *j = (judge){ .from = from, .values = values, .ids = fopen(ids, "w"), .fails = w->fails };
     small_open(&j->s, build, HELD_ROWS, &training);
     int status = j->ids ? held_source(&j->held, error) : ET_EIO;
-    et_dataset data = { .source = j->held };
+    et_source_tree data = { .source = j->held };
     if (!status)
         status = et_metrics_new(&j->metrics, error);
     if (!status)
         status = et_metrics_define(j->metrics, "y", &et_metric_mean, error);
-    et_share_options options = { .comm = w->comm,
-                                 .metrics = &j->metrics,
-                                 .sets = 1,
-                                 .kept = judge_keeps,
-                                 .output = judge_output,
-                                 .self = j };
+    et_eval_shard_options options = { .comm = w->comm,
+                                      .metrics = &j->metrics,
+                                      .sets = 1,
+                                      .kept = judge_keeps,
+                                      .output = judge_output,
+                                      .self = j };
     if (!status)
-        status = et_share_open(&j->share, &options, error);
+        status = et_eval_shard_open(&j->share, &options, error);
     if (!status)
         status = et_standard_evaluator_init(&j->standard, &judge_class, &data, NULL, error);
     j->standard.evaluator.comm = w->comm;
@@ -162,7 +162,7 @@ static int judge_open(judge *j, et_params *from, const work *w, const char *valu
 static void judge_close(judge *j)
 {
     et_standard_evaluator_release(&j->standard);
-    et_share_close(j->share);
+    et_eval_shard_close(j->share);
     et_metrics_free(j->metrics);
     et_source_close(j->held);
     small_close(&j->s);
@@ -177,7 +177,7 @@ static int drive_hooks(const work *w, const char *name, et_error *error)
     et_controller *controller = NULL;
     et_outer_loop_options outer = { 0 };
     int status = model_open(&s.m, w, error);
-    et_dataset data = { .source = s.m.s.source };
+    et_source_tree data = { .source = s.m.s.source };
     if (!status)
         status = judge_open(&j, s.m.s.params, w, name, error);
     if (!status)
@@ -207,7 +207,7 @@ static bool is_asked(void *payload, int64_t step)
     return step >= STEPS;
 }
 
-static int drive_watch(const work *w, const char *name, et_error *error)
+static int drive_follow(const work *w, const char *name, et_error *error)
 {
     judge j;
     char run[120];
@@ -403,11 +403,11 @@ static int drive_outputs(const work *w, const char *name, et_error *error)
 static const driver drivers[] = { { "hooks", drive_hooks, false },
                                   { "loop evaluators", drive_loop_evaluators, false },
                                   { "outputs", drive_outputs, false },
-                                  { "watch", drive_watch, false } };
+                                  { "watch", drive_follow, false } };
 
 const driver *const all_drivers = drivers;
 
-enum { WATCH = 3 };
+enum { FOLLOW = 3 };
 
 /* An evaluation of hooks fails on one rank: on all, and not before. */
 static int rank_misjudges(et_comm *comm, const char *word)
@@ -425,19 +425,19 @@ static int rank_misjudges(et_comm *comm, const char *word)
 /* The first failure is that of all, and with none all go on. */
 static int rank_shares(et_comm *comm, const char *word)
 {
-    et_share *share;
+    et_eval_shard *share;
     et_error error = ET_ERROR_INIT;
-    et_share_options options = { .comm = comm };
+    et_eval_shard_options options = { .comm = comm };
     (void)word;
-    rank_assert(!et_share_open(&share, &options, &error));
-    et_share_begin(share);
+    rank_assert(!et_eval_shard_open(&share, &options, &error));
+    et_eval_shard_begin(share);
     int status = et_comm_rank(comm) == 1 ? et_fail(&error, ET_EDATA, "this one") : ET_OK;
-    rank_assert(et_share_join(share, status, &error) == ET_EDATA);
+    rank_assert(et_eval_shard_join(share, status, &error) == ET_EDATA);
     rank_assert(strstr(error.text, "this one"));
     et_comm_resume(comm);
-    et_share_begin(share);
-    rank_assert(!et_share_join(share, ET_OK, &error));
-    et_share_close(share);
+    et_eval_shard_begin(share);
+    rank_assert(!et_eval_shard_join(share, ET_OK, &error));
+    et_eval_shard_close(share);
     return 0;
 }
 
@@ -474,11 +474,11 @@ static const rank_case cases[] = { { "drives", rank_drives },
 static void test_ranked_evaluators__equal(void **state)
 {
     (void)state;
-    compare_drivers(0, WATCH, 3);
+    compare_drivers(0, FOLLOW, 3);
 }
 
 /* Beside a run of another process, by one process and by ranks: every checkpoint once. */
-static void test_ranked_evaluators__watch(void **state)
+static void test_ranked_evaluators__follow(void **state)
 {
     char one[64], many[64], run[80];
     et_error error = ET_ERROR_INIT;
@@ -490,10 +490,10 @@ static void test_ranked_evaluators__watch(void **state)
     shell("mkdir -p %s", one);
     assert_int_equal(drive_hooks(&w, "watch.training", &error), ET_OK);
     shell("rm -f watch.training");
-    drive(WATCH, 1, STEPS, one);
+    drive(FOLLOW, 1, STEPS, one);
     shell("[ $(wc -l <%s.0) = 4 ]", one);
     for (int ranks = 2; ranks <= 3; ranks++) {
-        drive(WATCH, ranks, STEPS, many);
+        drive(FOLLOW, ranks, STEPS, many);
         for (int r = 0; r < ranks; r++)
             shell("cmp %s.0 %s.%d", one, many, r);
         shell("sort %s.ids.? | cmp - %s.ids.0", many, one);
@@ -517,11 +517,11 @@ static void test_ranked_evaluators__fails(void **state)
 
 static void test_ranked_evaluators__refused(void **state)
 {
-    et_share *share;
-    et_share_options options = { .sets = 1 };
+    et_eval_shard *share;
+    et_eval_shard_options options = { .sets = 1 };
     et_error wrong = ET_ERROR_INIT;
     (void)state;
-    assert_int_equal(et_share_open(&share, &options, &wrong), ET_ECONFIG);
+    assert_int_equal(et_eval_shard_open(&share, &options, &wrong), ET_ECONFIG);
     assert_non_null(strstr(wrong.text, "sets of metrics to join, but the array is NULL"));
     assert_null(share);
 }
@@ -530,7 +530,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranked_evaluators__equal),
-        cmocka_unit_test(test_ranked_evaluators__watch),
+        cmocka_unit_test(test_ranked_evaluators__follow),
         cmocka_unit_test(test_ranked_evaluators__fails),
         cmocka_unit_test(test_ranked_evaluators__refused),
     };

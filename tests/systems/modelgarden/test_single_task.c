@@ -31,7 +31,7 @@ typedef struct single {
     et_device *device;
     et_params *params;
     et_optimizer *optimizer;
-    et_dataset data[2]; /* to train, to evaluate */
+    et_source_tree data[2]; /* to train, to evaluate */
     et_pass *pass[2];
     et_metrics *metrics[2];
     double first_loss, loss; /* of the first inner loop, of the last */

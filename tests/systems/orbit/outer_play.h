@@ -36,7 +36,7 @@ struct play {
     et_standard_evaluator evaluator;
     et_params *params;
     et_source *training, *validation;
-    et_dataset training_data, validation_data;
+    et_source_tree training_data, validation_data;
     acting train_action, eval_action;
     et_outer_loop_options outer;
     et_controller_options options;
@@ -227,8 +227,8 @@ static inline void prepare(play *p, const char *directory)
     assert_ok(et_params_materialize(p->params, false, error));
     p->training = open_numbers(NUMBERS, true);
     p->validation = open_numbers(VALIDATION, false);
-    p->training_data = (et_dataset){ .source = p->training };
-    p->validation_data = (et_dataset){ .source = p->validation };
+    p->training_data = (et_source_tree){ .source = p->training };
+    p->validation_data = (et_source_tree){ .source = p->validation };
     assert_ok(
         et_standard_trainer_init(&p->trainer, &trainer_class, &p->training_data, NULL, error));
     assert_ok(et_standard_evaluator_init(&p->evaluator, &evaluator_class, &p->validation_data,

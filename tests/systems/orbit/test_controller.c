@@ -760,13 +760,13 @@ static void test_controller__asserts(void **state)
                                       .run.model_dir = in(state, "asserts"),
                                       .train_steps = 1 };
     assert_ok(et_controller_open(&c, &options, error));
-    et_place *place = &c->loop.place;
-    const int next = place->next;
-    place->next = -1;
+    et_loop_position *position = &c->loop.position;
+    const int next = position->next;
+    position->next = -1;
     assert_asserts(train, c, "place->next >= 0 && place->next <= loop->count");
-    place->next = 0;
+    position->next = 0;
     assert_asserts(train, c, "place->next == loop->count || place->at_boundary");
-    place->next = next;
+    position->next = next;
     c->own[ET_OWN_SAVE].controller = NULL;
     assert_asserts(train, c, "c->own[i].controller == c");
     c->own[ET_OWN_SAVE].controller = c;

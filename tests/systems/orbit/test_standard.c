@@ -163,7 +163,7 @@ static void test_standard__train(void **state)
 {
     (void)state;
     et_source *source = range(0, 10, true), *other = range(20, 5, true);
-    et_dataset data = { .source = source }, another = { .source = other };
+    et_source_tree data = { .source = source }, another = { .source = other };
     adder a = { .path = NULL };
     words[0] = 0;
     assert_ok(et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, error));
@@ -188,10 +188,10 @@ static void test_standard__nested_data(void **state)
 {
     (void)state;
     et_source *one = range(0, 3, true), *two = range(10, 3, true), *three = range(20, 3, true);
-    et_dataset inner[] = { { .name = "b", .source = two }, { .name = "c", .source = three } };
-    et_dataset parts[] = { { .name = "a", .source = one },
-                           { .name = "pair", .parts = inner, .count = 2 } };
-    et_dataset data = { .parts = parts, .count = 2 };
+    et_source_tree inner[] = { { .name = "b", .source = two }, { .name = "c", .source = three } };
+    et_source_tree parts[] = { { .name = "a", .source = one },
+                               { .name = "pair", .parts = inner, .count = 2 } };
+    et_source_tree data = { .parts = parts, .count = 2 };
     adder a = { .path = "a" };
     words[0] = 0;
     assert_ok(et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, error));
@@ -219,18 +219,20 @@ static void test_standard__refused(void **state)
 {
     (void)state;
     et_source *source = range(0, 3, false);
-    et_dataset data = { .source = source }, nothing = { .name = "nothing" };
-    et_dataset same[] = { { .name = "a", .source = source }, { .name = "b", .source = source } };
-    et_dataset unnamed[] = { { .source = source } },
-               path[] = { { .name = "a/b", .source = source } };
-    const et_dataset twice = { .parts = same, .count = 2 }, bare = { .parts = unnamed, .count = 1 },
-                     slash = { .parts = path, .count = 1 };
+    et_source_tree data = { .source = source }, nothing = { .name = "nothing" };
+    et_source_tree same[] = { { .name = "a", .source = source },
+                              { .name = "b", .source = source } };
+    et_source_tree unnamed[] = { { .source = source } },
+                   path[] = { { .name = "a/b", .source = source } };
+    const et_source_tree twice = { .parts = same, .count = 2 },
+                         bare = { .parts = unnamed, .count = 1 },
+                         slash = { .parts = path, .count = 1 };
     static const et_standard_trainer_class no_step = { .name = "A" },
                                            no_name = { .train_step = step },
                                            bad_name = { .name = "a b", .train_step = step };
     const struct {
         const et_standard_trainer_class *class;
-        const et_dataset *data;
+        const et_source_tree *data;
         et_standard_trainer_options options;
         int status;
         const char *words;
@@ -324,7 +326,7 @@ static void test_standard__recreate(void **state)
         et_standard_evaluator_options options = { .keep_iterator = cases[i].keep };
         for (int stateless = 0; stateless < 2; stateless++) {
             et_source *source = range(0, 10, false);
-            et_dataset data = { .source = source };
+            et_source_tree data = { .source = source };
             summer s = { .stateless = stateless };
             assert_ok(
                 et_standard_evaluator_init(&s.standard, &summer_class, &data, &options, error));
@@ -351,7 +353,7 @@ static void test_standard__ends_early(void **state)
     (void)state;
     char told[200] = "";
     et_source *source = range(0, 3, false);
-    et_dataset data = { .source = source };
+    et_source_tree data = { .source = source };
     summer s = { 0 };
     et_log_set(keep_warning, told);
     assert_ok(et_standard_evaluator_init(&s.standard, &summer_class, &data, NULL, error));
@@ -377,7 +379,7 @@ static void test_standard__cut_short(void **state)
     (void)state;
     for (int keep = 0; keep < 2; keep++) {
         et_source *source = range(0, 10, false);
-        et_dataset data = { .source = source };
+        et_source_tree data = { .source = source };
         et_standard_evaluator_options options = { .keep_iterator = keep };
         summer s = { 0 };
         int asked = 0;
@@ -396,7 +398,7 @@ static void test_standard__evaluator_refused(void **state)
 {
     (void)state;
     et_source *source = range(0, 3, false);
-    et_dataset data = { .source = source };
+    et_source_tree data = { .source = source };
     static const et_standard_evaluator_class no_step = { .name = "validation" };
     et_standard_evaluator_options options = { .tf_while_loop = true, .no_tf_function = true };
     summer s = { 0 };
@@ -444,11 +446,11 @@ static void test_standard__resumes(void **state)
         et_state *tree[2];
         et_value *saved;
         adder a[2];
-        et_dataset data[2];
+        et_source_tree data[2];
         char rest[2][200];
         for (int i = 0; i < 2; i++) {
             sources[i] = range(0, 10, true);
-            data[i] = (et_dataset){ .source = sources[i] };
+            data[i] = (et_source_tree){ .source = sources[i] };
             a[i] = (adder){ .path = NULL };
             assert_ok(
                 et_standard_trainer_init(&a[i].standard, &adder_class, &data[i], NULL, error));

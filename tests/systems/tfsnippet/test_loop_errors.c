@@ -290,7 +290,7 @@ static int mute_handler(void *payload, const char *event, const void *what, et_e
 static int with_handler(et_loop *loop, et_event_fn *handler)
 {
     assert_ok(
-        et_event_source_on(et_loop_events(loop), ET_EVENT_METRICS_COLLECTED, handler, NULL, error));
+        et_event_hub_on(et_loop_events(loop), ET_EVENT_METRICS_COLLECTED, handler, NULL, error));
     return on_collect(loop);
 }
 
@@ -321,13 +321,13 @@ static int on_ended_in_handler(et_loop *loop)
 
 static int on_ended_at_step(et_loop *loop)
 {
-    assert_ok(et_event_source_on(et_loop_events(loop), ET_EVENT_AFTER_STEP, ender, NULL, error));
+    assert_ok(et_event_hub_on(et_loop_events(loop), ET_EVENT_AFTER_STEP, ender, NULL, error));
     return on_steps(loop);
 }
 
 static int on_ended_at_epoch(et_loop *loop)
 {
-    assert_ok(et_event_source_on(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ender, NULL, error));
+    assert_ok(et_event_hub_on(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ender, NULL, error));
     return on_epochs(loop);
 }
 

@@ -124,9 +124,9 @@ static void test_evaluator__pass(void **state)
         .source = w.held_out, .pass = w.test, .metrics = metrics, .metric_count = 3
     };
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
-    et_event_source *own = et_loop_evaluator_events(evaluator);
-    assert_ok(et_event_source_on(own, ET_EVENT_BEFORE_EXECUTION, note, events, error));
-    assert_ok(et_event_source_on(own, ET_EVENT_AFTER_EXECUTION, note, events, error));
+    et_event_hub *own = et_loop_evaluator_events(evaluator);
+    assert_ok(et_event_hub_on(own, ET_EVENT_BEFORE_EXECUTION, note, events, error));
+    assert_ok(et_event_hub_on(own, ET_EVENT_AFTER_EXECUTION, note, events, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     const et_loop_metric *last;
     assert_int_equal(et_loop_evaluator_last_metrics(evaluator, &last), 3);
@@ -168,8 +168,8 @@ static void test_evaluator__reentrant(void **state)
     in_epoch(&w);
     const et_loop_evaluator_options options = { .source = w.held_out, .pass = w.test };
     assert_ok(et_loop_evaluator_open(&a.evaluator, w.loop, &options, error));
-    assert_ok(et_event_source_on(et_loop_evaluator_events(a.evaluator), ET_EVENT_BEFORE_EXECUTION,
-                                 run_again, &a, error));
+    assert_ok(et_event_hub_on(et_loop_evaluator_events(a.evaluator), ET_EVENT_BEFORE_EXECUTION,
+                              run_again, &a, error));
     assert_ok(et_loop_evaluator_run(a.evaluator, NULL, 0, error));
     assert_int_equal(a.refused, 1);
     et_loop_evaluator_close(a.evaluator);
@@ -243,8 +243,8 @@ static void test_evaluator__no_values(void **state)
                                                 .run_batch = no_value,
                                                 .payload = &s };
     et_loop_evaluator *evaluator = NULL;
-    assert_ok(et_event_source_on(et_loop_events(w.loop), ET_EVENT_METRICS_COLLECTED, note, s.events,
-                                 error));
+    assert_ok(
+        et_event_hub_on(et_loop_events(w.loop), ET_EVENT_METRICS_COLLECTED, note, s.events, error));
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     assert_string_equal(s.events, "metrics_collected some=7 ");
@@ -362,8 +362,8 @@ static void test_evaluator__no_data(void **state)
                                                 .run_batch = mean_of_batch,
                                                 .payload = &s };
     et_loop_evaluator *evaluator = NULL;
-    assert_ok(et_event_source_on(et_loop_events(w.loop), ET_EVENT_METRICS_COLLECTED, note, s.events,
-                                 error));
+    assert_ok(
+        et_event_hub_on(et_loop_events(w.loop), ET_EVENT_METRICS_COLLECTED, note, s.events, error));
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     assert_string_equal(s.events, "");

@@ -56,7 +56,7 @@ static void record_all(et_loop *loop, recorder *r)
 {
     *r = (recorder){ .text = "" };
     for (size_t i = 0; i < COUNT(every_event); i++)
-        assert_ok(et_event_source_on(et_loop_events(loop), every_event[i], record, r, error));
+        assert_ok(et_event_hub_on(et_loop_events(loop), every_event[i], record, r, error));
 }
 
 /* All that happens in a loop, in order. AFTER events are fired in reverse. */
@@ -73,11 +73,11 @@ static void test_loop_events__order_of_events(void **state)
     et_source *source = rows_source(2, true, false);
     looped_open(&l);
     record_all(l.loop, &r);
-    et_event_source *events = et_loop_events(l.loop);
-    assert_ok(et_event_source_on(events, ET_EVENT_AFTER_STEP, second, &r, error));
-    assert_ok(et_event_source_on(events, ET_EVENT_BEFORE_STEP, second, &r, error));
-    assert_ok(et_event_source_on(events, ET_EVENT_AFTER_EPOCH, second, &r, error));
-    assert_ok(et_event_source_on(events, ET_EVENT_BEFORE_EPOCH, second, &r, error));
+    et_event_hub *events = et_loop_events(l.loop);
+    assert_ok(et_event_hub_on(events, ET_EVENT_AFTER_STEP, second, &r, error));
+    assert_ok(et_event_hub_on(events, ET_EVENT_BEFORE_STEP, second, &r, error));
+    assert_ok(et_event_hub_on(events, ET_EVENT_AFTER_EPOCH, second, &r, error));
+    assert_ok(et_event_hub_on(events, ET_EVENT_BEFORE_EPOCH, second, &r, error));
     assert_ok(et_loop_begin(l.loop, error));
     assert_string_equal(r.text, "enter_loop ");
     *r.text = 0;
@@ -181,8 +181,8 @@ static void test_loop_events__collects_while_it_prints(void **state)
     looped_init(&l);
     l.options.max_epoch = 1;
     looped_open(&l);
-    assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_METRIC_STATS_PRINTED, derive,
-                                 &seen, error));
+    assert_ok(et_event_hub_on(et_loop_events(l.loop), ET_EVENT_METRIC_STATS_PRINTED, derive, &seen,
+                              error));
     assert_ok(et_loop_begin(l.loop, error));
     while (et_loop_next_epoch(l.loop)) {
         for (int i = 0; i < DERIVED; i++) {
@@ -219,7 +219,7 @@ static void test_loop_events__allocates_nothing_in_a_step(void **state)
             *l.printed = 0;
         }
         *r.text = 0;
-        assert_ok(et_event_source_clear(et_loop_events(l.loop), NULL, error));
+        assert_ok(et_event_hub_clear(et_loop_events(l.loop), NULL, error));
         if (et_loop_epoch(l.loop) == 4)
             before = et_alloc_count();
         if (et_loop_epoch(l.loop) == 8)

@@ -219,10 +219,10 @@ static void train(const char *directory, const char *logs, int64_t stop_after, b
     assert_ok(et_loop_add_object(l.loop, "counter", &counter_class, &c, error));
     if (two)
         assert_ok(et_loop_add_source(l.loop, "other", other, error));
-    et_event_source *events = et_loop_events(l.loop);
-    assert_ok(et_event_source_on(events, ET_EVENT_AFTER_STEP, count, &c, error));
-    assert_ok(et_event_source_on(events, ET_EVENT_BEFORE_EPOCH, count, &c, error));
-    assert_ok(et_event_source_on(events, ET_EVENT_METRIC_STATS_PRINTED, count_printed, &c, error));
+    et_event_hub *events = et_loop_events(l.loop);
+    assert_ok(et_event_hub_on(events, ET_EVENT_AFTER_STEP, count, &c, error));
+    assert_ok(et_event_hub_on(events, ET_EVENT_BEFORE_EPOCH, count, &c, error));
+    assert_ok(et_event_hub_on(events, ET_EVENT_METRIC_STATS_PRINTED, count_printed, &c, error));
     assert_ok(et_loop_begin(l.loop, error));
     while (et_loop_next_epoch(l.loop)) {
         for (int k = 0; k <= two; k++)
@@ -715,7 +715,7 @@ static void resume_and_look(const char *directory, int where)
     l.options.max_step = 4;
     l.options.checkpoint_dir = directory;
     looped_open(&l);
-    assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_AFTER_STEP, count, &c, error));
+    assert_ok(et_event_hub_on(et_loop_events(l.loop), ET_EVENT_AFTER_STEP, count, &c, error));
     assert_ok(et_loop_begin(l.loop, error));
     assert_true(weight_of(l.params, "a") == 7);
     assert_true(et_loop_next_epoch(l.loop));

@@ -202,7 +202,7 @@ static void test_loop_summaries__handlers_of_the_exit(void **state)
         l.options.restore_checkpoint = ET_LOOP_RESTORE_NONE;
         looped_open(&l);
         assert_ok(
-            et_event_source_on(et_loop_events(l.loop), ET_EVENT_EXIT_LOOP, see_exit, &seen, error));
+            et_event_hub_on(et_loop_events(l.loop), ET_EVENT_EXIT_LOOP, see_exit, &seen, error));
         assert_ok(et_loop_begin(l.loop, error));
         while (et_loop_next_epoch(l.loop))
             while (et_loop_next_step(l.loop, NULL)) {
@@ -326,8 +326,8 @@ static void test_loop_summaries__serialised(void **state)
     l.options.summary_dir = in(state, "serialized");
     l.options.max_step = 2;
     looped_begin(&l);
-    assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_SUMMARY_ADDED, note_bytes, &told,
-                                 error));
+    assert_ok(
+        et_event_hub_on(et_loop_events(l.loop), ET_EVENT_SUMMARY_ADDED, note_bytes, &told, error));
     assert_int_equal(et_loop_add_summary_bytes(l.loop, bytes, length), 0);
     assert_int_equal(et_loop_add_summary_bytes(l.loop, foreign, sizeof foreign - 1), 0);
     assert_int_equal(told, length + sizeof foreign - 1);

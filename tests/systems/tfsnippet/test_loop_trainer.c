@@ -90,12 +90,12 @@ static void test_trainer__order(void **state)
     world_open(&w);
     world_loop(&w);
     open_counting(&j, &w);
-    et_event_source *own = et_loop_trainer_events(j.trainer);
+    et_event_hub *own = et_loop_trainer_events(j.trainer);
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        assert_ok(et_event_source_on(own, events[i], note_trainer, &j, error));
-    assert_ok(et_event_source_on(own, ET_EVENT_AFTER_STEP, note_other, &j, error));
+        assert_ok(et_event_hub_on(own, events[i], note_trainer, &j, error));
+    assert_ok(et_event_hub_on(own, ET_EVENT_AFTER_STEP, note_other, &j, error));
     for (size_t i = 0; i < 4; i++)
-        assert_ok(et_event_source_on(et_loop_events(w.loop), around[i], note_loop, &j, error));
+        assert_ok(et_event_hub_on(et_loop_events(w.loop), around[i], note_loop, &j, error));
     assert_ok(et_loop_begin(w.loop, error));
     assert_ok(et_loop_trainer_run(j.trainer, error));
     assert_string_equal(j.text, "before_execution " EPOCH EPOCH "after_execution");
@@ -180,8 +180,8 @@ static void test_trainer__removes_hooks(void **state)
                                          ET_EVERY_STEPS(1), error));
     assert_ok(et_loop_trainer_call_after(j.trainer, ET_HOOK_LOGGING, call, &log, ET_EVERY_STEPS(2),
                                          error));
-    assert_ok(et_event_source_on(et_loop_trainer_events(j.trainer), ET_EVENT_STEP_ANNEALING,
-                                 note_other, &j, error));
+    assert_ok(et_event_hub_on(et_loop_trainer_events(j.trainer), ET_EVENT_STEP_ANNEALING,
+                              note_other, &j, error));
     assert_ok(et_loop_begin(w.loop, error));
     assert_ok(et_loop_trainer_run(j.trainer, error));
     assert_string_equal(j.text, "step off@1/1 step_annealing' step step_annealing' log@1/2 "
@@ -290,8 +290,8 @@ static void test_trainer__failure(void **state)
     world_loop(&w);
     open_counting(&j, &w);
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        assert_ok(et_event_source_on(et_loop_trainer_events(j.trainer), events[i], note_trainer, &j,
-                                     error));
+        assert_ok(
+            et_event_hub_on(et_loop_trainer_events(j.trainer), events[i], note_trainer, &j, error));
     assert_ok(et_loop_begin(w.loop, error));
     assert_fails(et_loop_trainer_run(j.trainer, error), ET_EDATA, "step 3 is bad");
     assert_string_equal(strstr(j.text, "after_epoch"), "after_epoch before_epoch before_step step");
@@ -377,9 +377,9 @@ static void test_trainer__cleared_events(void **state)
     world_open(&w);
     world_loop(&w);
     open_counting(&j, &w);
-    assert_ok(et_event_source_clear(et_loop_events(w.loop), NULL, error));
-    assert_ok(et_event_source_on(et_loop_trainer_events(j.trainer), ET_EVENT_BEFORE_EPOCH,
-                                 note_trainer, &j, error));
+    assert_ok(et_event_hub_clear(et_loop_events(w.loop), NULL, error));
+    assert_ok(et_event_hub_on(et_loop_trainer_events(j.trainer), ET_EVENT_BEFORE_EPOCH,
+                              note_trainer, &j, error));
     assert_ok(et_loop_begin(w.loop, error));
     assert_ok(et_loop_trainer_run(j.trainer, error));
     assert_string_equal(j.text, "before_epoch step step before_epoch step step");
@@ -616,9 +616,9 @@ static int start_run(const char *directory, int64_t stops_at, journal *j, ended 
     assert_ok(et_loop_trainer_log_after(t, ET_EVERY_EPOCHS(3), error));
     assert_ok(
         et_loop_trainer_call_after(t, ET_HOOK_LOGGING, ask_to_stop, j, ET_EVERY_STEPS(1), error));
-    et_event_source *own = et_loop_trainer_events(t);
-    assert_ok(et_event_source_on(own, ET_EVENT_BEFORE_EPOCH, note_step, j, error));
-    assert_ok(et_event_source_on(own, ET_EVENT_AFTER_EPOCH, note_step, j, error));
+    et_event_hub *own = et_loop_trainer_events(t);
+    assert_ok(et_event_hub_on(own, ET_EVENT_BEFORE_EPOCH, note_step, j, error));
+    assert_ok(et_event_hub_on(own, ET_EVENT_AFTER_EPOCH, note_step, j, error));
     assert_ok(et_loop_begin(w.loop, error));
     et_error error = ET_ERROR_INIT;
     int status = et_loop_trainer_run(t, &error);

@@ -154,8 +154,8 @@ static void open_loop(program *p, const char *directory)
                                                   .metric_count = 2,
                                                   .time_metric = "test_time" };
     assert_ok(et_loop_evaluator_open(&p->evaluator, p->loop, &evaluates, error));
-    assert_ok(et_event_source_on(et_loop_evaluator_events(p->evaluator), ET_EVENT_AFTER_EXECUTION,
-                                 note_results, p, error));
+    assert_ok(et_event_hub_on(et_loop_evaluator_events(p->evaluator), ET_EVENT_AFTER_EXECUTION,
+                              note_results, p, error));
     assert_ok(et_loop_trainer_evaluate_after(p->trainer, p->evaluator,
                                              ET_EVERY_EPOCHS(p->settings.test_epochs), error));
     assert_ok(et_loop_trainer_log_after(p->trainer, ET_EVERY_EPOCHS(1), error));

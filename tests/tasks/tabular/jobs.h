@@ -9,7 +9,7 @@
 /* A job in a directory of its own. */
 typedef struct fixture {
     char output[64];
-    et_data_set *dataset;
+    et_table_set *dataset;
     et_model_trainer *trainer;
     char lines[16384]; /* what was told */
     volatile sig_atomic_t stop;
@@ -34,7 +34,7 @@ static inline int tear_down(void **state)
 {
     fixture *f = *state;
     et_model_trainer_free(f->trainer);
-    et_data_set_close(f->dataset);
+    et_table_set_close(f->dataset);
     remove_tree(f->output);
     free(f);
     return 0;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <etude/dataset.h>
 #include <etude/model_trainer.h>
+#include <etude/table_set.h>
 
 enum { POINTS = 400, POINTS_EVAL = 80 };
 
@@ -39,11 +39,12 @@ static inline void ok(int status, const et_error *error)
 }
 
 /* Two sources in memory, or one, of which train is the name, with features as given. */
-static inline et_data_set *open_points_as(const char *train_name, const char *features, int sources)
+static inline et_table_set *open_points_as(const char *train_name, const char *features,
+                                           int sources)
 {
     et_error error = ET_ERROR_INIT;
     et_feature_set *set;
-    et_data_set *out;
+    et_table_set *out;
     make_points();
     const et_frame_column train[] = { { "x", ET_COLUMN_FLOAT32, points_x },
                                       { "y", ET_COLUMN_FLOAT32, points_y },
@@ -55,16 +56,16 @@ static inline et_data_set *open_points_as(const char *train_name, const char *fe
     static et_frame_column kept[2][3];
     memcpy(kept[0], train, sizeof train);
     memcpy(kept[1], eval, sizeof eval);
-    const et_data_set_frame frames[] = { { train_name, { kept[0], 3, FROM } },
-                                         { "eval", { kept[1], 3, POINTS_EVAL } } };
+    const et_table_set_frame frames[] = { { train_name, { kept[0], 3, FROM } },
+                                          { "eval", { kept[1], 3, POINTS_EVAL } } };
     ok(et_feature_set_parse(&set, features, strlen(features), "features", &error), &error);
-    const et_data_set_options options = { .features = set };
-    ok(et_frame_data_set_open(&out, frames, sources, &options, &error), &error);
+    const et_table_set_options options = { .features = set };
+    ok(et_frame_table_set_open(&out, frames, sources, &options, &error), &error);
     et_feature_set_free(set);
     return out;
 }
 
-static inline et_data_set *open_points(const char *features, int sources)
+static inline et_table_set *open_points(const char *features, int sources)
 {
     return open_points_as("train", features, sources);
 }

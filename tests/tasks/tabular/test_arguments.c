@@ -38,7 +38,7 @@ static const et_option wide_flags[] = {
     { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0.01, 0, 10, "of each step"),
       .group = "Model" },
     { .field = ET_FIELD_INT(wide_arguments, hidden_layers, ET_UNITS_NONE, 1, 4096, "units"),
-      .way = ET_OPTION_WAY_INDEXED,
+      .form = ET_OPTION_FORM_INDEXED,
       .value = "units" },
     { .field = ET_FIELD_BOOL(wide_arguments, shuffle, true, "in another order each time") },
     ET_OPTION_END,
@@ -328,7 +328,7 @@ static void test_arguments__parsers(void **state)
     bool layers = false;
     for (size_t i = 0; i < parser->count; i++)
         layers |= !strcmp(parser->flags[i].field.name, "hidden_layers") &&
-                  parser->flags[i].way == ET_OPTION_WAY_INDEXED;
+                  parser->flags[i].form == ET_OPTION_FORM_INDEXED;
     assert_true(layers && parser->count >= 18 + 3 + 2);
     et_argument_parser_free(parser);
 
@@ -354,7 +354,7 @@ static void test_arguments__bad_tables(void **state)
     static const et_option tables[][2] = {
         { { .field = ET_FIELD_STRINGS(et_arguments, raw, "a list") }, ET_OPTION_END },
         { { .field = ET_FIELD_FLOAT(wide_arguments, learning_rate, 0, 0, 1, ""),
-            .way = ET_OPTION_WAY_INDEXED },
+            .form = ET_OPTION_FORM_INDEXED },
           ET_OPTION_END },
         { { .field = { .name = "a:b", .kind = ET_FIELD_KIND_INT } }, ET_OPTION_END },
         { { .field = { .name = "help", .kind = ET_FIELD_KIND_BOOL } }, ET_OPTION_END },

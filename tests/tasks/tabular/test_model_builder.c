@@ -7,7 +7,7 @@
 #include <etude/nn.h>
 
 typedef struct built {
-    et_data_set *dataset;
+    et_table_set *dataset;
     et_arguments *args;
     et_model_builder builder;
 } built;
@@ -25,7 +25,7 @@ static void end(built *b)
 {
     et_model_builder_release(&b->builder);
     et_arguments_free(b->args);
-    et_data_set_close(b->dataset);
+    et_table_set_close(b->dataset);
 }
 
 static void test_model_builder__arguments(void **state)
@@ -126,7 +126,7 @@ static void test_model_builder__no_evaluation(void **state)
     et_graph_interface *graph;
     built b;
     begin(&b, &et_feed_forward_builder, &et_feed_forward_arguments_class, ARGS(NULL));
-    et_data_set *one = open_points(POINTS_FEATURES, 1);
+    et_table_set *one = open_points(POINTS_FEATURES, 1);
     b.builder.dataset = one;
     ok(et_model_builder_build_graph_interfaces(&b.builder, NULL, &graphs, &error), &error);
     assert_true(graphs.training && graphs.prediction && !graphs.evaluation);
@@ -135,7 +135,7 @@ static void test_model_builder__no_evaluation(void **state)
     assert_contains(error.text,
                     "evaluation graph: the dataset has no source \"eval\"; it has train");
     assert_null(graph);
-    et_data_set_close(one);
+    et_table_set_close(one);
     end(&b);
 }
 
@@ -203,21 +203,21 @@ static int own_graphs(et_model_builder *self, const et_job_config *config, et_gr
     return base->build_graph_interfaces(self, config, out, error);
 }
 
-static int own_training(et_model_builder *self, et_data_set *dataset, et_graph_interface **out,
+static int own_training(et_model_builder *self, et_table_set *dataset, et_graph_interface **out,
                         et_error *error)
 {
     called[TRAINING]++;
     return base->build_training_graph(self, dataset, out, error);
 }
 
-static int own_evaluation(et_model_builder *self, et_data_set *dataset, et_graph_interface **out,
+static int own_evaluation(et_model_builder *self, et_table_set *dataset, et_graph_interface **out,
                           et_error *error)
 {
     called[EVALUATION]++;
     return base->build_evaluation_graph(self, dataset, out, error);
 }
 
-static int own_prediction(et_model_builder *self, et_data_set *dataset, et_graph_interface **out,
+static int own_prediction(et_model_builder *self, et_table_set *dataset, et_graph_interface **out,
                           et_error *error)
 {
     called[PREDICTION]++;
@@ -237,7 +237,7 @@ static void own_init(et_model_builder *self, et_builder_init *out)
     out->init = set_up;
 }
 
-static int own_input(et_model_builder *self, et_data_set *dataset, const char *source,
+static int own_input(et_model_builder *self, et_table_set *dataset, const char *source,
                      int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                      et_error *error)
 {
@@ -476,12 +476,12 @@ static void test_model_builder__targets(void **state)
         et_graph_interface *graph;
         built b;
         begin(&b, &et_feed_forward_builder, &et_feed_forward_arguments_class, ARGS(NULL));
-        et_data_set *other = open_points(cases[i].features, 2);
+        et_table_set *other = open_points(cases[i].features, 2);
         b.builder.dataset = other;
         assert_int_equal(et_model_builder_build_training_graph(&b.builder, NULL, &graph, &error),
                          ET_EGRAPH);
         assert_contains(error.text, cases[i].says);
-        et_data_set_close(other);
+        et_table_set_close(other);
         end(&b);
     }
 }

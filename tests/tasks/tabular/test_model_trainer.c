@@ -287,7 +287,7 @@ static void test_model_trainer__other_inputs(void **state)
     et_error error = ET_ERROR_INIT;
     int status;
     et_predictor_close(trained(f, ARGS(SETTINGS, "--max-steps", "20")));
-    et_data_set_close(f->dataset);
+    et_table_set_close(f->dataset);
     f->dataset = open_points("features: [{name: X, type: concat, features: [{name: x}, {name: y}]},"
                              "{name: Y, type: target, fields: side}]",
                              2);
@@ -302,7 +302,7 @@ static void test_model_trainer__inputs_of_the_job(void **state)
 {
     fixture *f = *state;
     et_error error = ET_ERROR_INIT;
-    et_data_set *one = open_points(POINTS_FEATURES, 1);
+    et_table_set *one = open_points(POINTS_FEATURES, 1);
     et_arguments *args = parse_arguments(
         &et_feed_forward_arguments_class,
         ARGS(SETTINGS, "--max-steps", "60", "--job-dir", f->output, "--log-level", "WARN"));
@@ -318,13 +318,13 @@ static void test_model_trainer__inputs_of_the_job(void **state)
     et_predictor_close(p);
     et_model_builder_release(&builder);
     et_arguments_free(args);
-    et_data_set_close(one);
+    et_table_set_close(one);
 }
 
 /* A builder that reads a source of another name, which may not know how many batches it has. */
 static bool knows_batches;
 
-static int read_rows(et_model_builder *self, et_data_set *dataset, const char *source,
+static int read_rows(et_model_builder *self, et_table_set *dataset, const char *source,
                      int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                      et_error *error)
 {
@@ -348,7 +348,7 @@ static void test_model_trainer__own_input(void **state)
     fixture *f = *state;
     et_error error = ET_ERROR_INIT;
     int status;
-    et_data_set_close(f->dataset);
+    et_table_set_close(f->dataset);
     f->dataset = open_points_as("rows", POINTS_FEATURES, 1);
     knows_batches = false;
     train(f, &own_input, &et_feed_forward_arguments_class,
@@ -377,7 +377,7 @@ static int next_slow(et_source *self, et_batch *batch, et_error *error)
     return usual->next(self, batch, error);
 }
 
-static int read_slowly(et_model_builder *self, et_data_set *dataset, const char *source,
+static int read_slowly(et_model_builder *self, et_table_set *dataset, const char *source,
                        int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                        et_error *error)
 {

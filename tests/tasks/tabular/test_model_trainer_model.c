@@ -6,7 +6,7 @@ static void test_model_trainer_model__without_eval_any_more(void **state)
 {
     fixture *f = *state;
     et_predictor_close(trained(f, ARGS(SETTINGS, "--max-steps", "100")));
-    et_data_set_close(f->dataset);
+    et_table_set_close(f->dataset);
     f->dataset = open_points(POINTS_FEATURES, 1);
     et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "200"));
     assert_int_equal(et_predictor_facts(p)->step, 200);
@@ -47,7 +47,7 @@ static void test_model_trainer_model__other_evaluation(void **state)
     et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
     const int64_t before = et_predictor_facts(p)->step;
     et_predictor_close(p);
-    et_data_set_close(f->dataset);
+    et_table_set_close(f->dataset);
     f->dataset = open_points(POINTS_FEATURES, 2);
     for (int i = POINTS - POINTS_EVAL; i < POINTS; i++)
         points_side[i] = !strcmp(points_side[i], "above") ? "below" : "above";

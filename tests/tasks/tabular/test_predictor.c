@@ -20,7 +20,7 @@ static int train(void **state)
     (void)state;
     strcpy(job, "job.XXXXXX");
     assert_non_null(mkdtemp(job));
-    et_data_set *dataset =
+    et_table_set *dataset =
         open_points(POINTS_FEATURES "  - {name: who, type: key, fields: side}\n", 2);
     et_arguments *args =
         parse_arguments(&et_feed_forward_arguments_class,
@@ -40,7 +40,7 @@ static int train(void **state)
     et_job_config_free(config);
     et_model_builder_release(&builder);
     et_arguments_free(args);
-    et_data_set_close(dataset);
+    et_table_set_close(dataset);
     return 0;
 }
 
@@ -93,7 +93,7 @@ static void test_predictor__rows(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         et_prediction one = et_predictions_at(found, i);
         assert_string_equal(one.label, i < 3 ? "below" : "above");
-        assert_int_equal(one.label_place, i < 3);
+        assert_int_equal(one.label_index, i < 3);
         assert_null(one.failure);
         if (keys[i])
             assert_string_equal(one.key, keys[i]);
@@ -143,7 +143,7 @@ static void test_predictor__bad_rows(void **state)
         ok(et_predictor_predict(p, rows, 3, &found, &error), &error);
         et_prediction bad = et_predictions_at(found, 1);
         assert_contains(bad.failure, cases[i].says);
-        assert_true(!bad.label && !bad.output && bad.label_place == -1);
+        assert_true(!bad.label && !bad.output && bad.label_index == -1);
         assert_string_equal(et_predictions_at(found, 0).label, "below");
         assert_string_equal(et_predictions_at(found, 2).label, "above");
         et_predictions_free(found);

@@ -105,7 +105,7 @@ static void collect(attempt *a)
 }
 
 /* Looks up now and then: a signal to end one of our own may be one that others wait for, too. */
-static void watch(attempt *a, const sigset_t *signals)
+static void supervise(attempt *a, const sigset_t *signals)
 {
     while (a->alive) {
         const struct timespec rest = { 0, 200000000 };
@@ -209,7 +209,7 @@ static int run(const launch *l, int *code, et_error *error)
         status = et_ranks_start(a.pid, a.alive, argv, error);
         if (status)
             break;
-        watch(&a, &signals);
+        supervise(&a, &signals);
         *code = a.code;
         tell_not_started(&a, argv[0]);
         if (!may_help(&a))
@@ -237,7 +237,7 @@ static int check(const launch *l, et_error *error)
             error, ET_EUSAGE,
             "launch: no command to start; put the command after --: launch -n %lld -- train ...",
             (long long)l->ranks);
-    if (is_own(l, l->words.items[0]) && !et_ranks_share(l->call->program, l->words.items[0]))
+    if (is_own(l, l->words.items[0]) && !et_ranks_may_run(l->call->program, l->words.items[0]))
         return et_fail(error, ET_EUSAGE, "launch: %s runs in one process; start it without launch",
                        l->words.items[0]);
     return ET_OK;

@@ -191,8 +191,8 @@ static void sane(const cluster *c)
 }
 
 /* Until all have ended, also where one could not be started again. *child as start. */
-static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, process **self,
-                 et_error *error)
+static int supervise(cluster *c, const sigset_t *signals, int *code, bool *child, process **self,
+                     et_error *error)
 {
     double ended = 0, alone = 0;
     int how, status = ET_OK;
@@ -269,9 +269,9 @@ int et_local_cluster_run(const et_local_cluster *setup, et_error *error)
     process *self = NULL;
     int status = prepare(&c, error);
     sigemptyset(&signals);
-    const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
-    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
-        sigaddset(&signals, watched[i]);
+    const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
+    for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++)
+        sigaddset(&signals, awaited[i]);
     sigprocmask(SIG_BLOCK, &signals, &c.before);
     for (int i = 0; !status && i < c.count; i++) {
         self = &c.process[i];
@@ -281,14 +281,14 @@ int et_local_cluster_run(const et_local_cluster *setup, et_error *error)
     }
     if (status)
         signal_all(&c, SIGTERM);
-    int watched_status = watch(&c, &signals, &code, &child, &self, error);
+    int supervised = supervise(&c, &signals, &code, &child, &self, error);
     if (child)
         return be(&c, self, error);
     for (int i = 0; i <= c.servers; i++)
         if (c.listen[i] > 0)
             close(c.listen[i]);
     sigprocmask(SIG_SETMASK, &c.before, NULL);
-    if (status || watched_status)
-        return status ? status : watched_status;
+    if (status || supervised)
+        return status ? status : supervised;
     return status_of(code, error);
 }

@@ -49,7 +49,7 @@ static bool is_rank(void)
     return et_comm_by_launch() || et_comm_by_mpi();
 }
 
-bool et_ranks_share(const et_program *program, const char *command)
+bool et_ranks_may_run(const et_program *program, const char *command)
 {
     bool is = !strcmp(command, "train") || !strcmp(command, "evaluate");
     for (int k = 0; !is && k < program->count; k++)
@@ -89,7 +89,7 @@ int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_erro
     if (!comm && status && is_rank())
         et_comm_open(&comm, NULL, NULL);
     status = et_comm_agree(comm, status, NULL, error);
-    if (status && error && et_comm_told_elsewhere(comm))
+    if (status && error && et_comm_reported_elsewhere(comm))
         error->text[0] = 0;
     else if (status && error && et_comm_size(comm) > 1)
         et_tell_failure(program, status, error);

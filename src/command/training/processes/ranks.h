@@ -27,7 +27,7 @@ int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, co
                             int64_t step, et_error *error);
 
 /* Whether ranks share a command, or it says itself that it is the work of one process. */
-bool et_ranks_share(const et_program *program, const char *command);
+bool et_ranks_may_run(const et_program *program, const char *command);
 
 /* For lines that all ranks would print: whether this rank prints them, by the environment. Or,
  * instead of asking, drops standard output of all other ranks from now on. */

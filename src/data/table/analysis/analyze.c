@@ -50,7 +50,7 @@ typedef struct piece {
     size_t cells;        /* of all arrays */
     unsigned char *class;
     double *number;
-    et_text_place *text;
+    et_text_span *text;
     uint32_t *row_line; /* [room], from line */
     size_t row_lines;   /* of row_line */
     bool bad;           /* by the scanner's fault */
@@ -62,8 +62,8 @@ typedef struct pass {
     int threads;
     piece *pieces; /* [most] of a step */
     int most;
-    int *place;   /* [columns]: where the first file's columns are in this one's rows */
-    bool *unread; /* [columns] of this file: its texts are not to be read, its field does */
+    int *position; /* [columns]: where the first file's columns are in this one's rows */
+    bool *unread;  /* [columns] of this file: its texts are not to be read, its field does */
     int file;
     et_csv *first;   /* the first file, whose head was read; NULL: it is done */
     uint64_t before; /* bytes of the files before this one */
@@ -118,7 +118,7 @@ static inline void parse_cell(piece *p, const et_cell *cell, size_t at, bool unr
         class = class_of(cell, &p->number[at]);
     p->class[at] = (unsigned char)class;
     if (class != ET_CELL_INTEGER && class != ET_CELL_REAL)
-        p->text[at] = (et_text_place){ (uint32_t)(cell->text - p->begin), (uint32_t)cell->length };
+        p->text[at] = (et_text_span){ (uint32_t)(cell->text - p->begin), (uint32_t)cell->length };
 }
 
 static void parse_piece(piece *p, const bool *unread)
@@ -171,7 +171,7 @@ static void add_rows(const pass *self, const piece *p, int field)
     const et_table_head *head = &self->stats->head;
     for (int row = 0; row < p->rows; row++)
         for (int i = 0; i < head->column_count[field]; i++) {
-            et_column_part part = part_of(self, p, self->place[head->column[field][i]]);
+            et_column_part part = part_of(self, p, self->position[head->column[field][i]]);
             part.class += row;
             part.number += row;
             part.text += row;
@@ -185,7 +185,7 @@ static void note_unread(const pass *self, int field)
 {
     const et_table_head *head = &self->stats->head;
     for (int i = 0; i < head->column_count[field]; i++)
-        self->unread[self->place[head->column[field][i]]] =
+        self->unread[self->position[head->column[field][i]]] =
             et_column_stats_reads(&self->stats->field[field]);
 }
 
@@ -197,7 +197,8 @@ static void add_field(const pass *self, int pieces, int field)
             add_rows(self, &self->pieces[i], field);
             continue;
         }
-        et_column_part part = part_of(self, &self->pieces[i], self->place[head->column[field][0]]);
+        et_column_part part =
+            part_of(self, &self->pieces[i], self->position[head->column[field][0]]);
         et_column_stats_add(&self->stats->field[field], &part);
     }
     note_unread(self, field);
@@ -210,7 +211,7 @@ static char *cut(const pass *self, char *begin, char *end, unsigned contents)
     for (size_t size = PIECE;; size *= 2) {
         if ((size_t)(end - begin) <= size)
             return end;
-        char *at = et_csv_cut(&self->pieces[0].scanner, begin, begin + size, contents);
+        char *at = et_csv_split(&self->pieces[0].scanner, begin, begin + size, contents);
         if (at > begin)
             return at;
     }
@@ -232,7 +233,7 @@ static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *err
 }
 
 /* Lines are known once the pieces before were parsed. */
-static int place_pieces(pass *self, int pieces, int64_t *line, et_error *error)
+static int join_pieces(pass *self, int pieces, int64_t *line, et_error *error)
 {
     for (int i = 0; i < pieces; i++) {
         piece *p = &self->pieces[i];
@@ -252,7 +253,7 @@ static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (pieces > 1)
     for (int i = 0; i < pieces; i++)
         parse_piece(&self->pieces[i], self->unread);
-    int status = place_pieces(self, pieces, line, error);
+    int status = join_pieces(self, pieces, line, error);
     if (status)
         return status;
     for (int i = 0; i < pieces; i++)
@@ -308,7 +309,7 @@ static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
     int status = et_table_head_open(csv, &known, path, self->options, error);
     if (status)
         return status;
-    status = et_table_head_place(head, self->place, header, *csv, path, self->options,
+    status = et_table_head_match(head, self->position, header, *csv, path, self->options,
                                  self->stats->paths, error);
     memset(self->unread, true, (size_t)head->columns * sizeof *self->unread);
     for (int i = 0; i < head->fields && !status; i++)
@@ -410,12 +411,12 @@ static int open_pass(pass *self, et_error *error)
     self->most = self->threads == 1 ? 1 : PIECES * self->threads;
     self->pieces = et_alloc_zero((size_t)self->most, sizeof *self->pieces);
     self->unread = et_alloc(columns, sizeof *self->unread);
-    self->place = et_alloc(columns, sizeof *self->place);
-    if (!self->pieces || !self->unread || !self->place)
-        return et_alloc_failed(error, columns * sizeof *self->place, "the pieces of a table");
+    self->position = et_alloc(columns, sizeof *self->position);
+    if (!self->pieces || !self->unread || !self->position)
+        return et_alloc_failed(error, columns * sizeof *self->position, "the pieces of a table");
     memset(self->unread, true, columns * sizeof *self->unread);
     for (size_t i = 0; i < columns; i++)
-        self->place[i] = (int)i;
+        self->position[i] = (int)i;
     return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
 }
 
@@ -431,7 +432,7 @@ static void close_pass(pass *self)
     }
     et_free(self->pieces);
     et_free(self->unread);
-    et_free(self->place);
+    et_free(self->position);
 }
 
 static uint64_t size_of(const et_strings *paths)

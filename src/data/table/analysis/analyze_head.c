@@ -241,7 +241,7 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
                        const et_map *names, const char *path, et_arena *arena, et_error *error)
 {
     et_strbuf missing = ET_STRBUF_INIT;
-    int64_t next = 0, place;
+    int64_t next = 0, position;
     for (int f = 0; f < head->fields; f++) {
         const et_schema_field *field = et_schema_at(schema, f);
         int64_t length = length_of(field);
@@ -249,12 +249,12 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
         head->column[f] = columns;
         head->column_count[f] = (int)length;
         for (int64_t i = 0; columns && i < length; i++) {
-            if (head->header && !et_map_get(names, et_column_name_of(field, i).text, &place)) {
+            if (head->header && !et_map_get(names, et_column_name_of(field, i).text, &position)) {
                 et_strbuf_printf(&missing, "%s%.60s", missing.length ? ", " : "",
                                  et_column_name_of(field, i).text);
                 continue;
             }
-            columns[i] = (int)(head->header ? place : next++);
+            columns[i] = (int)(head->header ? position : next++);
         }
     }
     int status = ET_OK;
@@ -416,7 +416,7 @@ static bool is_in_order(const et_table_head *head)
 }
 
 /* By the names that its first row has, where it is a header. */
-static int place_by_names(const et_table_head *head, int *place, bool *header,
+static int match_by_names(const et_table_head *head, int *position, bool *header,
                           const first_rows *first, const char *path, bool always, et_arena *arena,
                           et_error *error)
 {
@@ -426,11 +426,11 @@ static int place_by_names(const et_table_head *head, int *place, bool *header,
         return et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
     *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
     if (*header)
-        return et_same_header_find(&head->same, place, path, &row, error);
+        return et_same_header_find(&head->same, position, path, &row, error);
     return is_in_order(head) ? ET_OK : et_same_header_absent(&head->same, path, first->line, error);
 }
 
-int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
+int et_table_head_match(const et_table_head *head, int *position, bool *header, et_csv *csv,
                         const char *path, const et_analyze_options *options,
                         const et_strings *paths, et_error *error)
 {
@@ -438,11 +438,11 @@ int et_table_head_place(const et_table_head *head, int *place, bool *header, et_
     first_rows first;
     *header = false;
     for (int i = 0; i < head->columns; i++)
-        place[i] = i;
+        position[i] = i;
     int status = read_first(&first, csv, ROWS_MAX, &arena, error);
     const bool looks = !status && options->header != ET_ANALYZE_HEADER_ABSENT && first.count;
     if (looks && head->same.count)
-        status = place_by_names(head, place, header, &first, path,
+        status = match_by_names(head, position, header, &first, path,
                                 options->header == ET_ANALYZE_HEADER_THERE, &arena, error);
     else if (looks && stands_above_numbers(&first))
         status = fail_header(paths, &first, path, error);

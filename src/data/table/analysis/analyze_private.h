@@ -31,7 +31,7 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
 /* Another file: place [head->columns] has the positions of the first file's columns in its rows;
  * *header: its first row has their names. paths: all files. ET_EDATA: its columns differ. */
-int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
+int et_table_head_match(const et_table_head *head, int *position, bool *header, et_csv *csv,
                         const char *path, const et_analyze_options *options,
                         const et_strings *paths, et_error *error);
 void et_table_head_release(et_table_head *head);

@@ -222,9 +222,9 @@ static void report_histogram(et_value *to, const et_table_column *c)
     et_value *shares = et_value_set_list(histogram, "shares");
     for (int i = 0; i < BINS; i++)
         et_value_add_float(
-            shares, et_sketch_share(&c->view, low + (high - low) * i / BINS,
-                                    i + 1 < BINS ? low + (high - low) * (i + 1) / BINS : high,
-                                    i + 1 == BINS));
+            shares, et_sketch_fraction(&c->view, low + (high - low) * i / BINS,
+                                       i + 1 < BINS ? low + (high - low) * (i + 1) / BINS : high,
+                                       i + 1 == BINS));
 }
 
 static void report_entries(et_value *to, const et_table_column *c)

@@ -361,7 +361,7 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
         entry->count++;
         return;
     }
-    if (length > ET_ENTRY_MAX || !et_entries_has_room(&stats->entries, length)) {
+    if (length > ET_ENTRY_MAX || !et_entries_fits(&stats->entries, length)) {
         end_exact(stats, ET_STATS_CUT);
         if (!stats->failed)
             add_unread(stats, part, i, text, length);

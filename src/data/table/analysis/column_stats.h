@@ -28,16 +28,16 @@ typedef enum et_cell_class {
 et_cell_class et_cell_classify(const char *text, size_t length, double *number);
 
 /* A text, by its place in the bytes that it is in. */
-typedef struct et_text_place {
+typedef struct et_text_span {
     uint32_t at, length;
-} et_text_place;
+} et_text_span;
 
 /* Values of one column, one after another. */
 typedef struct et_column_part {
     const char *bytes;
     const unsigned char *class; /* [count] */
     const double *number;       /* [count]: of all but TEXT and LARGE */
-    const et_text_place *text;  /* [count]: of all but INTEGER and REAL */
+    const et_text_span *text;   /* [count]: of all but INTEGER and REAL */
     const uint32_t *line;       /* [count]: of the row, from base_line */
     int64_t base_line;
     int file;

@@ -220,10 +220,10 @@ int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_erro
             *out++ = (float)((when.part[k] - 1970) / 100.0);
             continue;
         }
-        double place = (double)when.part[k] / cycle[k];
-        *out++ = (float)place;
-        *out++ = (float)sin(turn * place);
-        *out++ = (float)cos(turn * place);
+        double position = (double)when.part[k] / cycle[k];
+        *out++ = (float)position;
+        *out++ = (float)sin(turn * position);
+        *out++ = (float)cos(turn * position);
     }
     et_assert_equal(out - (float *)to, f->width);
     return ET_OK;

@@ -9,7 +9,7 @@
 
 typedef struct slot {
     uint32_t hash;  /* the upper half; the lower one chooses the slot */
-    uint32_t place; /* + 1; 0: empty */
+    uint32_t index; /* + 1; 0: empty */
 } slot;
 
 struct et_dictionary {
@@ -26,11 +26,11 @@ static slot *find(const et_dictionary *self, const char *text, size_t length, ui
     *high = (uint32_t)(hash >> 32);
     for (;; at = (at + 1) & self->mask) {
         slot *s = &self->slots[at];
-        if (!s->place)
+        if (!s->index)
             return s;
-        uint32_t place = s->place - 1;
-        if (s->hash == *high && self->lengths[place] == length &&
-            !memcmp(self->texts[place], text, length))
+        uint32_t index = s->index - 1;
+        if (s->hash == *high && self->lengths[index] == length &&
+            !memcmp(self->texts[index], text, length))
             return s;
     }
 }
@@ -57,7 +57,7 @@ et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int 
         if (!self->texts[i])
             return NULL;
         slot *s = find(self, self->texts[i], self->lengths[i], &high);
-        if (!s->place)
+        if (!s->index)
             *s = (slot){ high, (uint32_t)i + 1 };
     }
     self->count = count;
@@ -77,5 +77,5 @@ const char *const *et_dictionary_texts(const et_dictionary *self)
 int et_dictionary_find(const et_dictionary *self, const char *text, size_t length)
 {
     uint32_t high;
-    return (int)find(self, text, length, &high)->place - 1;
+    return (int)find(self, text, length, &high)->index - 1;
 }

@@ -192,7 +192,7 @@ static bool drop_half(et_entries *entries)
     return true;
 }
 
-bool et_entries_has_room(const et_entries *entries, size_t length)
+bool et_entries_fits(const et_entries *entries, size_t length)
 {
     return !entries->count ||
            (entries->count < entries->limit &&
@@ -201,7 +201,7 @@ bool et_entries_has_room(const et_entries *entries, size_t length)
 
 static bool make_room(et_entries *entries, size_t length)
 {
-    if (!et_entries_has_room(entries, length) && !drop_half(entries))
+    if (!et_entries_fits(entries, length) && !drop_half(entries))
         return false;
     et_entry *entry =
         et_vector_grow(entries->entry, &entries->capacity, entries->count + 1, sizeof *entry, 32);

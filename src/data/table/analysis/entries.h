@@ -46,7 +46,7 @@ et_entry *et_entries_find(const et_entries *entries, const char *text, size_t le
 et_entry *et_entries_add(et_entries *entries, const char *text, size_t length);
 
 /* Whether there is room for one more without dropping others. */
-bool et_entries_has_room(const et_entries *entries, size_t length);
+bool et_entries_fits(const et_entries *entries, size_t length);
 
 /* Borrowed, not terminated; until the next add. */
 const char *et_entries_text(const et_entries *entries, const et_entry *entry);

@@ -79,23 +79,23 @@ static inline double from_ordered(uint64_t ordered)
  * out. Returns which of the two arrays holds the result. */
 static uint64_t *sort_digits(uint64_t *from, uint64_t *to, int count, int low, int digits)
 {
-    uint16_t places[DIGITS_MAX][RADIX] = { 0 };
+    uint16_t counts[DIGITS_MAX][RADIX] = { 0 };
     et_assert(digits <= DIGITS_MAX);
     for (int i = 0; i < count; i++)
         for (int digit = 0; digit < digits; digit++)
-            places[digit][from[i] >> low >> (BITS * digit) & (RADIX - 1)]++;
+            counts[digit][from[i] >> low >> (BITS * digit) & (RADIX - 1)]++;
     for (int digit = 0; digit < digits; digit++) {
-        uint16_t *place = places[digit], begin = 0;
+        uint16_t *starts = counts[digit], begin = 0;
         const int shift = low + BITS * digit;
-        if (place[from[0] >> shift & (RADIX - 1)] == count)
+        if (starts[from[0] >> shift & (RADIX - 1)] == count)
             continue;
         for (int i = 0; i < RADIX; i++) {
-            uint16_t size = place[i];
-            place[i] = begin;
+            uint16_t size = starts[i];
+            starts[i] = begin;
             begin = (uint16_t)(begin + size);
         }
         for (int i = 0; i < count; i++)
-            to[place[from[i] >> shift & (RADIX - 1)]++] = from[i];
+            to[starts[from[i] >> shift & (RADIX - 1)]++] = from[i];
         uint64_t *other = from;
         from = to;
         to = other;
@@ -335,7 +335,7 @@ double et_sketch_quantile(const et_sketch_view *view, double fraction)
     return value < a ? a : value > b ? b : value;
 }
 
-double et_sketch_share(const et_sketch_view *view, double low, double high, bool closed)
+double et_sketch_fraction(const et_sketch_view *view, double low, double high, bool closed)
 {
     double weight = 0;
     for (size_t i = 0; i < view->count; i++)

@@ -66,7 +66,7 @@ void et_sketch_view_release(et_sketch_view *view);
 double et_sketch_quantile(const et_sketch_view *view, double fraction);
 
 /* How many values are within [low, high), or [low, high] if closed, as a fraction of all. */
-double et_sketch_share(const et_sketch_view *view, double low, double high, bool closed);
+double et_sketch_fraction(const et_sketch_view *view, double low, double high, bool closed);
 
 /* Sorts values; at most 2 * ET_SKETCH_WIDTH_MAX. */
 void et_sketch_sort(double *values, int count);

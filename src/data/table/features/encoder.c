@@ -761,10 +761,10 @@ int et_encoder_fields(const et_encoder *encoder)
     return encoder->field_count;
 }
 
-const et_encoded_field *et_encoder_field(const et_encoder *encoder, int place)
+const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index)
 {
-    et_assert(place >= 0 && place < encoder->field_count);
-    return &encoder->fields[place];
+    et_assert(index >= 0 && index < encoder->field_count);
+    return &encoder->fields[index];
 }
 
 int et_encoder_target(const et_encoder *encoder)
@@ -788,17 +788,17 @@ et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column)
     return (et_target_unit){ s->fitted.offset, s->fitted.divisor };
 }
 
-#define TOLD_MAX 8
+#define REPORTED_MAX 8
 
 void et_encoder_warn_coarse(const et_encoder *encoder)
 {
-    int told = 0;
-    for (size_t i = 0; i < encoder->step_count && told < TOLD_MAX; i++) {
+    int reported = 0;
+    for (size_t i = 0; i < encoder->step_count && reported < REPORTED_MAX; i++) {
         const step *s = &encoder->steps[i];
         const bool target = encoder->fields[s->field].kind == ET_ENCODED_VALUES;
         if (!s->coarse)
             continue;
-        told++;
+        reported++;
         et_log(ET_LOG_WARNING,
                "column %.60s: its values are too close to each other to differ as float32; %s",
                encoder->inputs[s->fitted.input[0]].field->name,

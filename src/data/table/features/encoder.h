@@ -67,7 +67,7 @@ void et_encoder_free(et_encoder *encoder); /* NULL allowed */
 
 const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, targets included */
 int et_encoder_fields(const et_encoder *encoder);
-const et_encoded_field *et_encoder_field(const et_encoder *encoder, int place);
+const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index);
 int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
 const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
 /* number = offset + scale x value, of a target's column that is numbers: 0 and 1 of an encoder that

@@ -22,7 +22,7 @@ struct et_feature_set {
     et_feature_spec *specs; /* [count], in the arena as all they point to */
     int count;
     const char *source; /* NULL: a program */
-    et_map places;      /* of names */
+    et_map indices;     /* of names */
     et_arena arena;
 };
 
@@ -226,11 +226,11 @@ static int add(et_feature_set *set, const et_feature_spec *spec, et_error *error
     int status = check(spec, from);
     if (status)
         return status;
-    if (et_map_get(&set->places, spec->name, &before))
+    if (et_map_get(&set->indices, spec->name, &before))
         return refuse(spec, &from, "another feature has this name: rename one of them");
     et_feature_spec *copy = &set->specs[set->count];
     copy_spec(&set->arena, copy, spec);
-    if (set->arena.failed || !et_map_put(&set->places, copy->name, set->count))
+    if (set->arena.failed || !et_map_put(&set->indices, copy->name, set->count))
         return et_alloc_failed(error, set->arena.used, "features");
     if (is_named_key(copy))
         copy->type = ET_TRANSFORM_KEY;
@@ -272,7 +272,7 @@ void et_feature_set_free(et_feature_set *set)
 {
     if (!set)
         return;
-    et_map_release(&set->places);
+    et_map_release(&set->indices);
     et_arena_release(&set->arena);
     et_free(set);
 }
@@ -296,8 +296,8 @@ const et_feature_spec *et_feature_set_at(const et_feature_set *set, int position
 
 const et_feature_spec *et_feature_set_find(const et_feature_set *set, const char *name)
 {
-    int64_t place;
-    return name && et_map_get(&set->places, name, &place) ? &set->specs[place] : NULL;
+    int64_t index;
+    return name && et_map_get(&set->indices, name, &index) ? &set->specs[index] : NULL;
 }
 
 int et_feature_fields(const et_feature_spec *spec, const char *const **fields)

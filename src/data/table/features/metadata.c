@@ -40,26 +40,26 @@ struct et_metadata {
     et_column_metadata *columns; /* [count], in the arena as all they point to */
     table *tables;               /* [count] */
     int count;
-    et_map places; /* of names */
+    et_map indices; /* of names */
     et_arena arena;
 };
 
 /* ---- checks ---- */
 
 /* "metadata.json: column age: ", or without a file's name. */
-typedef struct place {
+typedef struct origin_text {
     char text[256];
-} place;
+} origin_text;
 
-static place place_of(const char *file, const char *column)
+static origin_text origin_of(const char *file, const char *column)
 {
-    place p;
+    origin_text p;
     snprintf(p.text, sizeof p.text, "%s%scolumn %.60s: ", file ? file : "", file ? ": " : "",
              column);
     return p;
 }
 
-static int check_numbers(const et_column_metadata *c, place where, et_error *error)
+static int check_numbers(const et_column_metadata *c, origin_text where, et_error *error)
 {
     if (c->count < 0 || c->missing < 0 || c->distinct < 0 || c->dates < 0)
         return et_fail(error, ET_ECONFIG, "%sa negative count (%lld rows, %lld missing)",
@@ -81,7 +81,7 @@ static int check_numbers(const et_column_metadata *c, place where, et_error *err
     return ET_OK;
 }
 
-static int check_entries(const et_column_metadata *c, place where, et_error *error)
+static int check_entries(const et_column_metadata *c, origin_text where, et_error *error)
 {
     if (c->entry_count < 0 || (c->entry_count && !c->entries))
         return et_fail(error, ET_ECONFIG, "%s%d entries: the number must not be negative",
@@ -101,7 +101,7 @@ static int check_column(const et_column_metadata *c, const char *file, et_error 
     if (!c->name || !*c->name || !et_utf8_valid(c->name, strlen(c->name), NULL))
         return et_fail(error, ET_ECONFIG, "%s%sa column without a name in UTF-8", file ? file : "",
                        file ? ": " : "");
-    place where = place_of(file, c->name);
+    origin_text where = origin_of(file, c->name);
     int status = check_numbers(c, where, error);
     return status ? status : check_entries(c, where, error);
 }
@@ -134,7 +134,7 @@ static int index_entries(et_metadata *metadata, const et_column_metadata *c, tab
         uint32_t *slot = find_slot(t, c, c->entries[i], strlen(c->entries[i]));
         if (*slot)
             return et_fail(error, ET_ECONFIG, "%sthe entry \"%.60s\" occurs twice: remove one",
-                           place_of(file, c->name).text, c->entries[i]);
+                           origin_of(file, c->name).text, c->entries[i]);
         *slot = (uint32_t)i + 1;
     }
     return ET_OK;
@@ -166,9 +166,9 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     int status = check_column(column, file, error);
     if (status)
         return status;
-    if (et_map_get(&metadata->places, column->name, &before))
+    if (et_map_get(&metadata->indices, column->name, &before))
         return et_fail(error, ET_ECONFIG, "%sit occurs twice: remove one",
-                       place_of(file, column->name).text);
+                       origin_of(file, column->name).text);
     *copy = *column;
     copy->name = et_arena_strdup(&metadata->arena, column->name);
     copy->quantiles =
@@ -176,7 +176,7 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     copy->entries = copy_texts(metadata, column->entries, column->entry_count);
     copy->counts =
         copy_array(metadata, column->counts, column->entry_count, sizeof *column->counts);
-    if (metadata->arena.failed || !et_map_put(&metadata->places, copy->name, metadata->count))
+    if (metadata->arena.failed || !et_map_put(&metadata->indices, copy->name, metadata->count))
         return et_alloc_failed(error, sizeof *copy, "metadata");
     return copy->entry_count
                ? index_entries(metadata, copy, &metadata->tables[metadata->count], file, error)
@@ -219,7 +219,7 @@ void et_metadata_free(et_metadata *metadata)
 {
     if (!metadata)
         return;
-    et_map_release(&metadata->places);
+    et_map_release(&metadata->indices);
     et_arena_release(&metadata->arena);
     et_free(metadata);
 }
@@ -585,7 +585,7 @@ const et_column_metadata *et_metadata_at(const et_metadata *metadata, int positi
 int et_metadata_position(const et_metadata *metadata, const char *name)
 {
     int64_t position;
-    return name && et_map_get(&metadata->places, name, &position) ? (int)position : -1;
+    return name && et_map_get(&metadata->indices, name, &position) ? (int)position : -1;
 }
 
 const et_column_metadata *et_metadata_find(const et_metadata *metadata, const char *name)

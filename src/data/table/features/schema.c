@@ -28,7 +28,7 @@
 struct et_schema {
     et_schema_field *fields; /* [count], in the arena as all they point to */
     int count;
-    et_map places; /* of names */
+    et_map indices; /* of names */
     et_arena arena;
 };
 
@@ -55,14 +55,14 @@ typedef struct origin {
     const int *line;  /* [count] */
 } origin;
 
-typedef struct place {
+typedef struct origin_text {
     char text[256];
-} place;
+} origin_text;
 
 /* "schema.yaml:7: ", or "field 3: ". */
-static place place_of(const origin *from, int field)
+static origin_text origin_of(const origin *from, int field)
 {
-    place p;
+    origin_text p;
     if (from->name)
         snprintf(p.text, sizeof p.text, "%s:%d: ", from->name, from->line[field]);
     else
@@ -70,7 +70,7 @@ static place place_of(const origin *from, int field)
     return p;
 }
 
-static int check_name(const et_schema_field *field, place where, et_error *error)
+static int check_name(const et_schema_field *field, origin_text where, et_error *error)
 {
     const char *name = field->name;
     if (!name || !*name)
@@ -85,7 +85,7 @@ static int check_name(const et_schema_field *field, place where, et_error *error
     return ET_OK;
 }
 
-static int check_field(const et_schema_field *field, place where, et_error *error)
+static int check_field(const et_schema_field *field, origin_text where, et_error *error)
 {
     double number;
     int status = check_name(field, where, error);
@@ -125,22 +125,22 @@ static int add_field(et_schema *schema, const et_schema_field *field, const orig
 {
     int64_t before;
     et_schema_field *copy = &schema->fields[schema->count];
-    int status = check_field(field, place_of(from, schema->count), error);
+    int status = check_field(field, origin_of(from, schema->count), error);
     if (status)
         return status;
-    if (et_map_get(&schema->places, field->name, &before)) {
+    if (et_map_get(&schema->indices, field->name, &before)) {
         char other[32];
         snprintf(other, sizeof other, "%s %d", from->name ? "line" : "field",
                  from->name ? from->line[before] : (int)before + 1);
         return et_fail(error, ET_ECONFIG,
                        "%sa second field is called %s, as that of %s: rename one",
-                       place_of(from, schema->count).text, field->name, other);
+                       origin_of(from, schema->count).text, field->name, other);
     }
     *copy = *field;
     copy->name = copy_text(schema, field->name);
     copy->missing = copy_text(schema, field->missing);
     copy->length = field->length ? field->length : 1;
-    if (schema->arena.failed || !et_map_put(&schema->places, copy->name, schema->count))
+    if (schema->arena.failed || !et_map_put(&schema->indices, copy->name, schema->count))
         return et_alloc_failed(error, sizeof *copy, "a schema");
     schema->count++;
     return ET_OK;
@@ -177,7 +177,7 @@ void et_schema_free(et_schema *schema)
 {
     if (!schema)
         return;
-    et_map_release(&schema->places);
+    et_map_release(&schema->indices);
     et_arena_release(&schema->arena);
     et_free(schema);
 }
@@ -398,7 +398,7 @@ const et_schema_field *et_schema_at(const et_schema *schema, int position)
 int et_schema_position(const et_schema *schema, const char *name)
 {
     int64_t position;
-    return name && et_map_get(&schema->places, name, &position) ? (int)position : -1;
+    return name && et_map_get(&schema->indices, name, &position) ? (int)position : -1;
 }
 
 const et_schema_field *et_schema_find(const et_schema *schema, const char *name)

@@ -391,8 +391,8 @@ static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, 
     (void)error;
     clear_columns(f, to);
     for (size_t i = 0; i < count_of(value); i++) {
-        int place = label_of(f, value_at(value, i));
-        put_one(to, place < 0 ? f->width - 1 : place);
+        int index = label_of(f, value_at(value, i));
+        put_one(to, index < 0 ? f->width - 1 : index);
     }
     if (value->missing)
         put_one(to, f->width - 1);
@@ -412,8 +412,8 @@ static void fit_embed(et_fitted *fitted, const et_fitting *with)
 static int apply_embed(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     (void)error;
-    int place = value->missing ? -1 : label_of(f, value);
-    return put_id(to, value->missing ? f->cardinality - 1 : place < 0 ? f->unknown : place);
+    int index = value->missing ? -1 : label_of(f, value);
+    return put_id(to, value->missing ? f->cardinality - 1 : index < 0 ? f->unknown : index);
 }
 
 static void fit_hash(et_fitted *fitted, const et_fitting *with)
@@ -542,10 +542,10 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
                               : apply_line(f, value, to, error);
     if (value->missing)
         return put_id(to, -1);
-    double place = f->labels ? label_of(f, value) : value->number - f->offset;
-    if (!(place >= 0 && place < (double)f->cardinality && place == floor(place)))
+    double index = f->labels ? label_of(f, value) : value->number - f->offset;
+    if (!(index >= 0 && index < (double)f->cardinality && index == floor(index)))
         return unknown_label(f, value, error);
-    return put_id(to, (int64_t)place);
+    return put_id(to, (int64_t)index);
 }
 
 /* ---- what a target of numbers was ---- */

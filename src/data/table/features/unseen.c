@@ -52,11 +52,11 @@ void et_unseen_release(et_unseen *self)
 
 /* ---- counting ---- */
 
-static void note_unknown(et_unseen_column *column, const char *text, size_t length, int64_t place)
+static void note_unknown(et_unseen_column *column, const char *text, size_t length, int64_t row)
 {
     if (column->unknown++)
         return;
-    column->first = place;
+    column->first = row;
     size_t whole = length < sizeof column->value ? length : sizeof column->value - 1;
     et_utf8_valid(text, whole, &whole);
     memcpy(column->value, text, whole);
@@ -73,21 +73,21 @@ static bool is_always_there(const et_unseen *self, int field)
            !m->missing;
 }
 
-static void add_value(et_unseen *self, int field, const et_reading *value, int64_t place)
+static void add_value(et_unseen *self, int field, const et_reading *value, int64_t row)
 {
     et_unseen_column *column = &self->column[field];
     char buffer[32];
     size_t length;
     if (value->missing) {
         if (is_always_there(self, field) && !column->missing++)
-            column->first_absent = place;
+            column->first_absent = row;
         return;
     }
     if (self->entries[field] < 0)
         return;
     const char *text = et_level_text(value, buffer, &length);
     if (et_metadata_entry_at(self->metadata, self->entries[field], text, length) < 0)
-        note_unknown(column, text, length, place);
+        note_unknown(column, text, length, row);
 }
 
 static et_reading read_cell(const et_schema_field *field, const et_cell *cell)
@@ -102,7 +102,7 @@ static et_reading read_cell(const et_schema_field *field, const et_cell *cell)
     return value;
 }
 
-void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *values, int64_t place)
+void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *values, int64_t row)
 {
     const et_schema *schema = et_encoder_schema(self->encoder);
     et_assert(!cells != !values);
@@ -115,9 +115,9 @@ void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *valu
             const et_reading value =
                 cells ? read_cell(et_schema_at(schema, i), &cells[k]) : values[k];
             for (size_t at = 0; value.list && at < value.count; at++)
-                add_value(self, i, &value.list[at], place);
+                add_value(self, i, &value.list[at], row);
             if (!value.list)
-                add_value(self, i, &value, place);
+                add_value(self, i, &value, row);
         }
     }
 }

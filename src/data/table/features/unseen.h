@@ -44,8 +44,7 @@ void et_unseen_release(et_unseen *unseen);
 
 /* Counts a row: cells as et_encoder_row has them, or values as et_encoder_values has. place: what
  * messages call it, a line or a row. */
-void et_unseen_add(et_unseen *unseen, const et_cell *cells, const et_reading *values,
-                   int64_t place);
+void et_unseen_add(et_unseen *unseen, const et_cell *cells, const et_reading *values, int64_t row);
 void et_unseen_clear(et_unseen *unseen); /* counts from 0 again */
 /* Adds what `from` counted after it, of the same encoder, and clears it. */
 void et_unseen_take(et_unseen *unseen, et_unseen *from);

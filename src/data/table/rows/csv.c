@@ -582,7 +582,7 @@ int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error 
         size_t length = csv->end - csv->begin;
         length = length < wanted ? length : wanted;
         char *end =
-            length ? et_csv_cut(&csv->scanner, begin, begin + length, csv->contents) : begin;
+            length ? et_csv_split(&csv->scanner, begin, begin + length, csv->contents) : begin;
         if (end > begin || !length) {
             *block = (et_csv_block){ begin, end, csv->contents, csv->line };
             csv->line += et_csv_count_lines(begin, end);

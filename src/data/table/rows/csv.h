@@ -67,7 +67,7 @@ extern const char *const et_csv_usual_missing[];
     "class, quote or rename it"
 /* Which of missing (NULL: the usual) a text [length] is, by its place; -1: none. "-999" is also
  * -999.0 and -9.99e2, but no code with zeros before it. */
-int et_csv_missing_place(const char *const *missing, const char *text, size_t length);
+int et_csv_missing_index(const char *const *missing, const char *text, size_t length);
 /* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 

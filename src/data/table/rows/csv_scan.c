@@ -124,7 +124,7 @@ static bool read_marker(double *number, const char *text, size_t length)
     return !code && et_number_is(et_number_parse(number, text, length));
 }
 
-int et_csv_missing_place(const char *const *missing, const char *text, size_t length)
+int et_csv_missing_index(const char *const *missing, const char *text, size_t length)
 {
     const char *const *words = missing ? missing : et_csv_usual_missing;
     double number, other;
@@ -142,10 +142,10 @@ int et_csv_missing_place(const char *const *missing, const char *text, size_t le
 /* Notes which it is. */
 static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t length)
 {
-    const int place = et_csv_missing_place(scanner->missing, text, length);
-    if (place >= 0)
-        scanner->missing_found |= (uint64_t)1 << (place < 63 ? place : 63);
-    return place >= 0;
+    const int index = et_csv_missing_index(scanner->missing, text, length);
+    if (index >= 0)
+        scanner->missing_found |= (uint64_t)1 << (index < 63 ? index : 63);
+    return index >= 0;
 }
 
 /* A cell that is quoted lies behind its quote. */
@@ -613,7 +613,7 @@ static char *cut_fast(const et_csv_scanner *scanner, char *begin, char *limit)
     return cut;
 }
 
-char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents)
+char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents)
 {
     char *cut = begin;
     if (!(contents & ET_CSV_HAS_QUOTE)) {

@@ -89,7 +89,7 @@ int64_t et_csv_count_lines(const char *begin, const char *end);
 
 /* The end of the last complete row in [begin, limit), where begin begins a row; begin if no row is
  * complete. Bad rows end as in et_csv_scan. */
-char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
+char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
 /* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
  * into equally many columns, the most; 0: no row is whole. Before that count: where it is known

@@ -74,10 +74,10 @@ static inline int et_number_odd(uint64_t word)
 
 /* Takes out the point at a place: what is before it moves up, and one byte comes in. False: there
  * is none. */
-static inline bool et_number_take_point(uint64_t *word, int place, uint64_t before)
+static inline bool et_number_take_point(uint64_t *word, int position, uint64_t before)
 {
-    const uint64_t from = ~(uint64_t)0 << place;
-    bool point = (*word >> place & 0xff) == '.';
+    const uint64_t from = ~(uint64_t)0 << position;
+    bool point = (*word >> position & 0xff) == '.';
     *word = (*word & from << 8) | (*word & ~from) << 8 | before;
     return point;
 }
@@ -123,11 +123,11 @@ static inline bool et_number_short(double *out, bool *integer, const char *text,
             return false;
     } else {
         uint64_t word = count == 8 ? et_number_load(at) : et_number_load_few(at, count);
-        int place = et_number_odd(word);
-        point = place < 64;
-        if (point && (!et_number_take_point(&word, place, '0') || count == 1))
+        int position = et_number_odd(word);
+        point = position < 64;
+        if (point && (!et_number_take_point(&word, position, '0') || count == 1))
             return false;
-        behind = point ? 7 - place / 8 : 0;
+        behind = point ? 7 - position / 8 : 0;
         if (!et_number_digits(word))
             return false;
         w = et_number_value(word);

@@ -81,17 +81,17 @@ static int keep_header(csv_rows *self, const et_csv_row *header, et_error *error
 /* Columns of a file that has the first one's header, in whatever order. */
 static int find_named(csv_rows *self, const et_csv_row *row, et_error *error)
 {
-    int *place = et_alloc((size_t)self->same.count, sizeof *place);
-    if (!place)
-        return et_alloc_failed(error, (size_t)self->same.count * sizeof *place, "columns");
+    int *position = et_alloc((size_t)self->same.count, sizeof *position);
+    if (!position)
+        return et_alloc_failed(error, (size_t)self->same.count * sizeof *position, "columns");
     int status =
-        et_same_header_find(&self->same, place, self->rows.paths.items[self->file], row, error);
+        et_same_header_find(&self->same, position, self->rows.paths.items[self->file], row, error);
     if (!status)
         status = et_columns_copy(&self->columns, &self->first, error);
     for (int i = 0; !status && i < self->columns.count; i++)
         if (self->columns.column[i] >= 0)
-            self->columns.column[i] = place[self->columns.column[i]];
-    et_free(place);
+            self->columns.column[i] = position[self->columns.column[i]];
+    et_free(position);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #ifndef ETUDE_DATA_TABLE_ROWS_ROWS_H
 #define ETUDE_DATA_TABLE_ROWS_ROWS_H
 
-#include <etude/dataset.h>
+#include <etude/table_set.h>
 
 #include "base/arena.h"
 #include "base/fields/fields.h"

@@ -129,7 +129,7 @@ int et_example_row(et_reading *values, const et_encoder *encoder, const void *by
 {
     et_example example;
     et_arena_release(arena);
-    et_example_room room = { .arena = arena };
+    et_example_memory room = { .arena = arena };
     int status = et_example_read(&example, &room, bytes, length, error);
     return status ? status : read_fields(encoder, &example, values, arena, error);
 }
@@ -157,14 +157,15 @@ static int example_next(et_rows *rows, et_row *row, et_error *error)
     example_rows *self = (example_rows *)rows;
     const void *bytes;
     size_t length;
-    et_record_place place;
-    int status = et_record_list_next(&self->records, &place, &bytes, &length, error);
+    et_record_position position;
+    int status = et_record_list_next(&self->records, &position, &bytes, &length, error);
     if (status || !bytes)
         return status;
     status = et_example_row(self->values, rows->encoder, bytes, length, &self->arena, error);
     if (status)
-        return et_fail_while(error, status, "%s:%lld", place.path, (long long)place.number);
-    *row = (et_row){ .values = self->values, .file = self->records.file, .number = place.number };
+        return et_fail_while(error, status, "%s:%lld", position.path, (long long)position.number);
+    *row =
+        (et_row){ .values = self->values, .file = self->records.file, .number = position.number };
     return ET_OK;
 }
 

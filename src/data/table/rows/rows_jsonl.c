@@ -199,7 +199,7 @@ static bool is_missing(const char *text, const char *const *missing, et_schema_t
 {
     if (!*text)
         return true;
-    return et_csv_missing_place(missing, text, strlen(text)) >= 0 &&
+    return et_csv_missing_index(missing, text, strlen(text)) >= 0 &&
            (type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing));
 }
 

@@ -22,21 +22,21 @@ static void fold(char *to, const char *text, size_t length)
 }
 
 /* Maps keep no copies of names; of equal ones the first counts. */
-static bool put(et_map *map, const char *name, int place)
+static bool put(et_map *map, const char *name, int position)
 {
     int64_t before;
-    return name && (et_map_get(map, name, &before) || et_map_put(map, name, place));
+    return name && (et_map_get(map, name, &before) || et_map_put(map, name, position));
 }
 
 /* What a header is does not depend on the case of its letters, nor on columns without a name. */
-static bool put_folded(et_same_header *self, const et_cell *cell, int place)
+static bool put_folded(et_same_header *self, const et_cell *cell, int position)
 {
     if (!cell->text || !cell->length)
         return true;
     char *folded = et_arena_alloc(&self->arena, cell->length + 1);
     if (folded)
         fold(folded, cell->text, cell->length);
-    return put(&self->folded, folded, place);
+    return put(&self->folded, folded, position);
 }
 
 static const char *name_of(const et_csv_row *row, int i, et_arena *arena)
@@ -58,7 +58,7 @@ int et_same_header_begin(et_same_header *self, const char *path, const et_csv_ro
     self->name = et_arena_array(&self->arena, count, sizeof *self->name);
     for (int i = 0; self->name && i < header->count && kept; i++) {
         self->name[i] = name_of(header, i, &self->arena);
-        kept = put(&self->places, self->name[i], i) && put_folded(self, &header->cell[i], i);
+        kept = put(&self->indices, self->name[i], i) && put_folded(self, &header->cell[i], i);
     }
     if (self->name && kept)
         return ET_OK;
@@ -68,7 +68,7 @@ int et_same_header_begin(et_same_header *self, const char *path, const et_csv_ro
 
 void et_same_header_release(et_same_header *self)
 {
-    et_map_release(&self->places);
+    et_map_release(&self->indices);
     et_map_release(&self->folded);
     et_arena_release(&self->arena);
     *self = (et_same_header)ET_SAME_HEADER_INIT;
@@ -80,11 +80,11 @@ static bool is_name(const void *payload, const char *text, size_t length)
 {
     const et_same_header *self = payload;
     char folded[NAME_MAX_BYTES];
-    int64_t place;
+    int64_t position;
     if (length >= sizeof folded)
         return false;
     fold(folded, text, length);
-    return et_map_get(&self->folded, folded, &place);
+    return et_map_get(&self->folded, folded, &position);
 }
 
 bool et_same_header_is(const et_same_header *self, const et_csv_row *first)
@@ -143,38 +143,38 @@ static int fail_other(const et_same_header *self, const char *path, int64_t line
 }
 
 /* Fills place, -1 for what is not there, and lists the names that the first file does not have. */
-static int find_places(const et_same_header *self, int *place, const char *path,
-                       const et_csv_row *header, names *adds, et_error *error)
+static int find_positions(const et_same_header *self, int *position, const char *path,
+                          const et_csv_row *header, names *adds, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
     for (int i = 0; i < self->count; i++)
-        place[i] = -1;
+        position[i] = -1;
     for (int i = 0; i < header->count && !status; i++) {
         const char *name = name_of(header, i, &arena);
         int64_t at;
         if (!name)
             status = et_alloc_failed(error, 64, "a header");
-        else if (!et_map_get(&self->places, name, &at))
+        else if (!et_map_get(&self->indices, name, &at))
             add_name(adds, name);
-        else if (place[at] >= 0)
+        else if (position[at] >= 0)
             status = et_fail(error, ET_EDATA,
                              "%s:%lld: columns %d and %d are both called \"%.60s\": rename one",
-                             path, (long long)header->line, place[at] + 1, i + 1, name);
+                             path, (long long)header->line, position[at] + 1, i + 1, name);
         else
-            place[at] = i;
+            position[at] = i;
     }
     et_arena_release(&arena);
     return status;
 }
 
-int et_same_header_find(const et_same_header *self, int *place, const char *path,
+int et_same_header_find(const et_same_header *self, int *position, const char *path,
                         const et_csv_row *header, et_error *error)
 {
     names lacks = { ET_STRBUF_INIT, 0 }, adds = { ET_STRBUF_INIT, 0 };
-    int status = find_places(self, place, path, header, &adds, error);
+    int status = find_positions(self, position, path, header, &adds, error);
     for (int i = 0; i < self->count && !status; i++)
-        if (place[i] < 0)
+        if (position[i] < 0)
             add_name(&lacks, self->name[i]);
     if (!status && (lacks.count || adds.count))
         status = fail_other(self, path, header->line, &lacks, &adds, error);

@@ -18,7 +18,7 @@ typedef struct et_same_header {
     const char *path;  /* of the first file, borrowed */
     const char **name; /* [count], in arena */
     int count;         /* 0: it has not begun */
-    et_map places;     /* of names */
+    et_map indices;    /* of names */
     et_map folded;     /* names in small letters */
     et_arena arena;
 } et_same_header;
@@ -39,7 +39,7 @@ bool et_same_header_is(const et_same_header *same, const et_csv_row *first);
 
 /* Finds the first file's columns in another file, by its header: place [count]. ET_EDATA: a column
  * is missing, added, or named twice. */
-int et_same_header_find(const et_same_header *same, int *place, const char *path,
+int et_same_header_find(const et_same_header *same, int *position, const char *path,
                         const et_csv_row *header, et_error *error);
 
 /* ET_EDATA: another file has no header, and the schema has the columns in another order than the

@@ -242,8 +242,8 @@ static void merge_word(const et_subwords *self, word *of, draws *from)
 }
 
 /* The logarithm of what a token of symbols begin to end - 1, and all that may follow it, weighs. */
-static double weight(const et_subwords *self, const word *of, const double *ways, int begin,
-                     int end, int32_t *id)
+static double weight(const et_subwords *self, const word *of, const double *segmentations,
+                     int begin, int end, int32_t *id)
 {
     const size_t bytes = (size_t)(of->starts[end] - of->starts[begin]);
     const bool fixed = of->fixed[begin];
@@ -252,7 +252,7 @@ static double weight(const et_subwords *self, const word *of, const double *ways
     *id = fixed ? of->ids[begin] : find(self, of->text + of->starts[begin], bytes);
     if (*id < 0)
         return -INFINITY;
-    return (fixed ? 0 : self->rate * (double)self->pieces[*id].own.score) + ways[end];
+    return (fixed ? 0 : self->rate * (double)self->pieces[*id].own.score) + segmentations[end];
 }
 
 /* Symbols that a token from begin may end before: up to a fixed one, and to the longest token. */
@@ -265,39 +265,40 @@ static int last_end(const et_subwords *self, const word *of, int begin)
     return end;
 }
 
-static void add_ways(const et_subwords *self, const word *of, double *ways, int begin)
+static void add_segmentations(const et_subwords *self, const word *of, double *segmentations,
+                              int begin)
 {
     double sum = -INFINITY;
     int32_t id;
     for (int end = last_end(self, of, begin); end > begin; end--) {
-        double one = weight(self, of, ways, begin, end, &id);
+        double one = weight(self, of, segmentations, begin, end, &id);
         double most = one > sum ? one : sum, least = one > sum ? sum : one;
         if (one > -INFINITY)
             sum = most + log1p(exp(least - most));
     }
-    ways[begin] = sum;
+    segmentations[begin] = sum;
 }
 
 static void draw_word(const et_subwords *self, word *of, draws *from)
 {
-    double ways[ET_SUBWORDS_WORD + 1];
+    double segmentations[ET_SUBWORDS_WORD + 1];
     int32_t ids[ET_SUBWORDS_WORD] = { 0 };
     int count = 0;
-    ways[of->count] = 0;
+    segmentations[of->count] = 0;
     for (int i = of->count - 1; i >= 0; i--)
-        add_ways(self, of, ways, i);
+        add_segmentations(self, of, segmentations, i);
     for (int begin = 0, end; begin < of->count; begin = end) {
         double left = (double)draw(from);
         int last = last_end(self, of, begin);
         int taken = begin + 1;
         for (end = begin + 1; end <= last && left >= 0; end++) {
             int32_t id;
-            double share = weight(self, of, ways, begin, end, &id);
+            double share = weight(self, of, segmentations, begin, end, &id);
             if (share == -INFINITY)
                 continue;
             ids[count] = id;
             taken = end;
-            left -= exp(share - ways[begin]);
+            left -= exp(share - segmentations[begin]);
         }
         count++;
         end = taken;

@@ -35,7 +35,7 @@ static size_t inner(et_shape whole, int axis, et_dtype dtype)
 void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    const int axis = call->node->attributes.piece.axis;
+    const int axis = call->node->attributes.along.axis;
     const size_t unit = inner(y->shape, axis, y->dtype);
     size_t at = 0;
     for (int i = 0; i < call->in_count; i++) {
@@ -55,14 +55,14 @@ void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
 void et_run_slice(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
-    const et_piece *piece = &call->node->attributes.piece;
-    const size_t unit = inner(x->shape, piece->axis, x->dtype);
+    const et_axis_range *along = &call->node->attributes.along;
+    const size_t unit = inner(x->shape, along->axis, x->dtype);
     const et_blocks copy = { .to = y->data,
-                             .from = (const char *)x->data + (size_t)piece->first * unit,
-                             .to_stride = (size_t)y->shape.size[piece->axis] * unit,
-                             .from_stride = (size_t)x->shape.size[piece->axis] * unit,
-                             .bytes = (size_t)y->shape.size[piece->axis] * unit,
-                             .blocks = outer(y->shape, piece->axis) };
+                             .from = (const char *)x->data + (size_t)along->first * unit,
+                             .to_stride = (size_t)y->shape.size[along->axis] * unit,
+                             .from_stride = (size_t)x->shape.size[along->axis] * unit,
+                             .bytes = (size_t)y->shape.size[along->axis] * unit,
+                             .blocks = outer(y->shape, along->axis) };
     et_copy_blocks(&copy);
 }
 
@@ -70,14 +70,14 @@ void et_run_slice(const et_plan *plan, const et_plan_call *call)
 void et_run_slice_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
-    const et_piece *piece = &call->node->attributes.piece;
-    const size_t unit = inner(dx->shape, piece->axis, dx->dtype);
-    const et_blocks copy = { .to = (char *)dx->data + (size_t)piece->first * unit,
+    const et_axis_range *along = &call->node->attributes.along;
+    const size_t unit = inner(dx->shape, along->axis, dx->dtype);
+    const et_blocks copy = { .to = (char *)dx->data + (size_t)along->first * unit,
                              .from = dy->data,
-                             .to_stride = (size_t)dx->shape.size[piece->axis] * unit,
-                             .from_stride = (size_t)dy->shape.size[piece->axis] * unit,
-                             .bytes = (size_t)dy->shape.size[piece->axis] * unit,
-                             .blocks = outer(dy->shape, piece->axis) };
+                             .to_stride = (size_t)dx->shape.size[along->axis] * unit,
+                             .from_stride = (size_t)dy->shape.size[along->axis] * unit,
+                             .bytes = (size_t)dy->shape.size[along->axis] * unit,
+                             .blocks = outer(dy->shape, along->axis) };
     memset(dx->data, 0, et_tensor_bytes(*dx));
     et_copy_blocks(&copy);
 }

@@ -22,7 +22,7 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *erro
                            .n = table->tensor.shape.size[0],
                            .k = table->tensor.shape.size[1],
                            .panel = plan->device->kernels->panel };
-    if (table->place != PLACE_PARAM || call->node->attributes.count > ET_BEST_COUNT_MAX ||
+    if (table->storage != VALUE_IN_PARAMS || call->node->attributes.count > ET_BEST_COUNT_MAX ||
         rows.k > ET_ROW_BYTES_MAX)
         return et_fail(error, ET_EGRAPH,
                        "%s: the table must be a parameter of width at most %d, and at most %d "

@@ -28,7 +28,7 @@
 
 #include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 
 /* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */
 #define ROWS_MOST  256
@@ -450,7 +450,7 @@ static void run_block(const loss_block *block)
     {
         int thread = omp_get_thread_num();
         et_turn part = et_turn_own(&parts), sum = et_turn_own(&sums);
-        for (et_share now; et_turns_take(&parts, &part, &now);)
+        for (et_items now; et_turns_take(&parts, &part, &now);)
             run_logits(block, now.begin, thread);
 #pragma omp barrier
 #pragma omp for schedule(static)
@@ -459,7 +459,7 @@ static void run_block(const loss_block *block)
                 ->softmax_parts->join(softmax, row,
                                       row + JOINED_ROWS < size->block ? row + JOINED_ROWS
                                                                       : size->block);
-        for (et_share now; et_turns_take(&sums, &sum, &now);)
+        for (et_items now; et_turns_take(&sums, &sum, &now);)
             run_gradients(block, now.begin, thread);
 #pragma omp barrier
 #pragma omp for schedule(static) collapse(2)

@@ -85,7 +85,7 @@ static void run_COLUMN_SUM(const et_plan *plan, const et_plan_call *call)
 
 static bool is_param(const et_plan *plan, int value)
 {
-    return plan->values[value].place == PLACE_PARAM;
+    return plan->values[value].storage == VALUE_IN_PARAMS;
 }
 
 /* Products of rows with a weight go by kernels->row_product where it is at least as fast as what
@@ -486,7 +486,7 @@ const et_overlap et_cpu_overlaps[] = {
     { ET_OP_RMS_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES },
     { ET_OP_BATCH_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES },
     { ET_OP_BATCH_NORM, 0, 0, ET_OVERLAP_OVERWRITES },
-    { .way = ET_OVERLAP_NONE },
+    { .mode = ET_OVERLAP_NONE },
 };
 
 /* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only

@@ -98,10 +98,10 @@ void et_gemm_cache_close(et_gemm_cache *cache)
     et_free(cache);
 }
 
-void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_way way)
+void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_preference preference)
 {
     et_assert_equal(cache->gemm_count, 0);
-    cache->way = way;
+    cache->preference = preference;
 }
 
 void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes)
@@ -110,7 +110,7 @@ void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes)
     cache->l2 = bytes;
 }
 
-void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track)
+void et_gemm_cache_trace(et_gemm_cache *cache, int thread, et_track *track)
 {
     et_assert(thread >= 0 && thread < cache->threads);
     cache->desks[thread].track = track;
@@ -125,8 +125,8 @@ bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype)
 {
     if (dtype == ET_BF16 && cache->bf16 != ET_BF16)
         return false;
-    if (cache->way != ET_GEMM_BEST)
-        return cache->way == ET_GEMM_OWN;
+    if (cache->preference != ET_GEMM_BEST)
+        return cache->preference == ET_GEMM_OWN;
     return dtype == ET_F32 ? cache->own_floats : cache->own_pairs;
 }
 
@@ -276,7 +276,7 @@ static bool is_narrow(const et_gemm_shape *shape)
 bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
     return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->row_tile &&
-           shape->m > ET_GEMM_FEW_ROWS && cache->way == ET_GEMM_BEST &&
+           shape->m > ET_GEMM_FEW_ROWS && cache->preference == ET_GEMM_BEST &&
            !et_gemm_engine_panels(cache->engine, ET_F32) &&
            shape->n * (int64_t)sizeof(float) >= ET_GEMM_FAR && !et_gemm_repacking_tiles(shape);
 }
@@ -294,9 +294,9 @@ static bool is_direct(const et_gemm *gemm)
         return false;
     if (gradient)
         return et_gemm_own_gradients(gemm->cache, shape->a) ||
-               (gemm->cache->way == ET_GEMM_BEST && is_narrow(shape));
+               (gemm->cache->preference == ET_GEMM_BEST && is_narrow(shape));
     return et_gemm_own_rows(gemm->cache, shape) ||
-           (few && shape->a == ET_F32 && gemm->cache->way != ET_GEMM_BLOCKS);
+           (few && shape->a == ET_F32 && gemm->cache->preference != ET_GEMM_BLOCKS);
 }
 
 /* On an EPYC of family 25 bench_gemm gave such a B 1.15 of the rate of a packed one at 768 rows on
@@ -353,7 +353,7 @@ static void choose_staging(et_gemm *gemm)
 /* Bytes from the first row of a chunk to its last from which on its rows are read once and copied:
  * they are on more pages than the first-level buffer of page addresses holds (64 of 4 KiB), and
  * lines of few sets of the first-level cache. */
-#define SPREAD ((size_t)1 << 18)
+#define FAR_APART ((size_t)1 << 18)
 
 /* A direct product's transposed A goes to panels on the desk where its rows lie far apart, or have
  * to be made pairs. C goes to the desk where sums are no C yet, or where chunks add to rows that
@@ -364,9 +364,9 @@ static void stage_direct(et_gemm *gemm)
     const et_gemm_grid *grid = &gemm->grid;
     bool many = grid->piece_k >= ET_GEMM_MANY_CHUNKS * grid->chunk_k;
     bool apart = many && !dense(shape->ldc, shape->n, grid->columns <= 1);
-    bool spread = (size_t)(grid->chunk_k * shape->lda) * sizeof(float) >= SPREAD;
+    bool far_apart = (size_t)(grid->chunk_k * shape->lda) * sizeof(float) >= FAR_APART;
     gemm->raw = grid->pieces > 1 || shape->c != ET_F32;
-    gemm->stage_a = shape->transpose_a && (spread || gemm->type == ET_BF16);
+    gemm->stage_a = shape->transpose_a && (far_apart || gemm->type == ET_BF16);
     gemm->stage_c = gemm->raw || apart;
 }
 
@@ -382,7 +382,7 @@ static int make_room(const et_gemm *gemm, et_error *error)
     et_gemm_slab slab = et_gemm_slab_of(gemm, 0, 0);
     size_t a = gemm->stage_a || gemm->pad_rows ? m * k * et_dtype_size(gemm->type) : 0;
     if (gemm->direct)
-        a = gemm->stage_a ? et_float_product_room(grid->tile_m, grid->chunk_k, gemm->type) : 0;
+        a = gemm->stage_a ? et_float_product_scratch(grid->tile_m, grid->chunk_k, gemm->type) : 0;
     size_t b = gemm->stage_b ? et_gemm_slab_size(&slab) : 0;
     size_t c = gemm->stage_c || gemm->pad_rows ? m * n * sizeof(float) : 0;
     int status = grow_parts(cache, offsetof(et_gemm_desk, a), &cache->a, a, error);

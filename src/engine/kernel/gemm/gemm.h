@@ -67,21 +67,21 @@ void et_gemm_cache_close(et_gemm_cache *cache);
 
 /* How products are done that can be done in two ways: by blocks, which are oneDNN's, or by kernels
  * of our own. */
-typedef enum et_gemm_way {
+typedef enum et_gemm_preference {
     ET_GEMM_BEST, /* as this CPU does it faster */
     ET_GEMM_BLOCKS,
     ET_GEMM_OWN
-} et_gemm_way;
+} et_gemm_preference;
 
 /* For tests and comparisons: all products of the cache are made so. Before the first of them. */
-void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_way way);
+void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_preference preference);
 
 /* For tests: as on a CPU whose cores have a second-level cache of `bytes`. */
 void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes);
 
 /* Each tile that thread `thread` of a team does becomes a span of track. Not while products of
  * the cache run. */
-void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
+void et_gemm_cache_trace(et_gemm_cache *cache, int thread, et_track *track);
 
 /* The type in which operands are multiplied if both have the given type: the best type for an
  * operand that is made for only one product. */

@@ -33,7 +33,7 @@ struct et_gemm_cache {
     void (*float_product)(const et_float_product *product);
     bool own_floats; /* float_product does float32 gradients of weights */
     bool own_pairs;  /* it does bfloat16 gradients of weights */
-    et_gemm_way way;
+    et_gemm_preference preference;
     et_dtype bf16; /* type that bfloat16 operands are multiplied in */
     bool pads;     /* tiles of a row_tile are filled up (grid.h) */
     size_t l2;     /* bytes of the second-level cache */

@@ -192,7 +192,7 @@ static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const e
  * about 8 across, of 128 columns or more, if that is worth starting them. Where tiles are padded
  * row_tile is taken to the nearest multiple, at least 1, of et_gemm_row_unit, so that no rows are
  * left over that would be summed in another order; then columns do not depend on m either. */
-static void cut_as_told(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means)
+static void cut_as_given(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means)
 {
     int64_t unit = means->pads ? et_gemm_row_unit() : 1, rows = shape->row_tile;
     rows = round_up(rows - unit / 2 > 0 ? rows - unit / 2 : 1, unit);
@@ -215,7 +215,7 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
     bool small = m * n <= SMALL_RESULT && m <= 2 * SLAB_ROWS && n <= 2 * SLAB_COLUMNS &&
                  k >= (lone ? LONG_SUM / 2 : LONG_SUM);
     if (shape->row_tile)
-        cut_as_told(&grid, shape, means);
+        cut_as_given(&grid, shape, means);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)
         cut_long_sum(&grid, shape, means, depth);
     else if (!shape->pack_b && (shape->transpose_a || (means->direct && m > ET_GEMM_FEW_ROWS)))

@@ -19,29 +19,29 @@
 
 #include "base/assert.h"
 #include "engine/kernel/gemm/gemm_private.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 
 /* Running a tile. */
 
 /* Where a tile lies, in elements, and whether it is the last one along each way. */
-typedef struct place {
+typedef struct tile_position {
     et_gemm_part part;
     /* k_begin .. k_end: rows of B, and of a stored A that is transposed. */
     int64_t piece, k_begin, k_end;
     /* FULL or LAST: which blocks. */
     int row, column;
-} place;
+} tile_position;
 
 /* A single row of tiles, or one that is padded, counts as FULL: make_column has no other block for
  * it. Columns have both in any case. */
-static place place_of(const et_gemm *gemm, int64_t tile)
+static tile_position position_of(const et_gemm *gemm, int64_t tile)
 {
     const et_gemm_grid *grid = &gemm->grid;
     const et_gemm_shape *shape = &gemm->shape;
     int64_t piece = tile % grid->pieces;
     int64_t column = tile / grid->pieces % grid->columns;
     int64_t row = tile / grid->pieces / grid->columns;
-    place at = { .piece = piece };
+    tile_position at = { .piece = piece };
     at.part.row = row * grid->tile_m;
     at.part.column = column * grid->tile_n;
     int64_t rows = shape->m - at.part.row, columns = shape->n - at.part.column;
@@ -57,7 +57,7 @@ static place place_of(const et_gemm *gemm, int64_t tile)
 /* Rows at->part of A, columns k .. k + depth, as the block reads them. As they are where the block
  * can read them so. Else on the desk, transposed and widened on the way; rows behind the last one,
  * up to a padded tile, are zeros there. */
-static const void *operand_a(const et_gemm *gemm, const place *at, const et_gemm_desk *own,
+static const void *operand_a(const et_gemm *gemm, const tile_position *at, const et_gemm_desk *own,
                              const void *a, int64_t k, int64_t depth)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -94,8 +94,8 @@ static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const v
 
 /* Packed: the slab's place in it. Not staged: where it is stored. Else a slab on the desk, filled
  * for each chunk; if it has all of k it also serves the next tiles of the same column. */
-static const void *operand_b(const et_gemm *gemm, const place *at, et_gemm_desk *own, const void *b,
-                             int64_t k)
+static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_gemm_desk *own,
+                             const void *b, int64_t k)
 {
     int64_t column = at->part.column;
     if (gemm->shape.pack_b)
@@ -154,9 +154,9 @@ static void clear_desk(const et_gemm *gemm, int thread)
 /* A chunk of a direct product, its operands read where they are; bias and relu come with the last
  * chunk, unless they come after all. The next chunk is brought nearer only if it is as long as this
  * one, since as many of its rows are touched. */
-static void run_direct(const et_gemm *gemm, const place *at, const et_gemm_desk *own, float *to,
-                       int64_t to_stride, const void *a, const void *b, const float *bias,
-                       int64_t k, int64_t depth, bool adds)
+static void run_direct(const et_gemm *gemm, const tile_position *at, const et_gemm_desk *own,
+                       float *to, int64_t to_stride, const void *a, const void *b,
+                       const float *bias, int64_t k, int64_t depth, bool adds)
 {
     const et_gemm_part *part = &at->part;
     const et_gemm_shape *shape = &gemm->shape;
@@ -234,7 +234,7 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
     const et_gemm_shape *shape = &gemm->shape;
     const et_gemm_grid *grid = &gemm->grid;
     et_gemm_desk *own = &gemm->cache->desks[thread];
-    place at = place_of(gemm, tile);
+    tile_position at = position_of(gemm, tile);
     bool staged = gemm->stage_c || (gemm->pad_rows && at.part.rows < grid->tile_m);
     void *to = staged ? own->c : part_of_c(gemm, c, at.part.row, at.part.column);
     if (grid->pieces > 1)
@@ -300,7 +300,7 @@ int64_t et_gemm_sums(const et_gemm *gemm)
 
 et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
 {
-    return place_of(gemm, tile).part;
+    return position_of(gemm, tile).part;
 }
 
 /* Of the first tile's first chunk, which adds only if C itself is added to. "" for an empty
@@ -384,7 +384,7 @@ void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, con
         int thread = omp_get_thread_num();
         et_turn turn = et_turn_own(&turns);
         clear_desk(gemm, thread);
-        for (et_share now; et_turns_take(&turns, &turn, &now);)
+        for (et_items now; et_turns_take(&turns, &turn, &now);)
             run_tile(gemm, now.begin, thread, c, a, b, bias);
         if (sums > 0) {
 #pragma omp barrier
@@ -497,5 +497,5 @@ void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from)
     const packing all = packing_of(gemm);
     const int64_t panels = all.slabs * all.panels;
     bool much = panels > 1 && gemm->shape.n * gemm->shape.k >= PACK_GRAIN;
-    ET_SHARE(much, panels, 1, pack_part, gemm, &all, packed, from);
+    ET_PARALLEL(much, panels, 1, pack_part, gemm, &all, packed, from);
 }

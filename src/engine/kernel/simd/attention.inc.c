@@ -29,9 +29,9 @@
 
 #include "base/assert.h"
 #include "engine/kernel/attention.h"
-#include "engine/kernel/attention_cut.h"
+#include "engine/kernel/attention_sizes.h"
 #include "engine/kernel/elementwise.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/attention_product.inc.c"
 #include "engine/kernel/simd/attention_rows.inc.c"
 #include "engine/kernel/simd/random.h"
@@ -450,7 +450,7 @@ static void attend(const attention_call *call)
 #pragma omp parallel if (attention_work(shape) >= ET_GRAIN)
     {
         et_turn turn = et_turn_own(&turns);
-        for (et_share now; et_turns_take(&turns, &turn, &now);)
+        for (et_items now; et_turns_take(&turns, &turn, &now);)
             for (int64_t item = now.begin; item < now.end; item++)
                 attend_item(call, item, items);
     }

@@ -110,8 +110,8 @@ static float exceeded_by(const float *group, int groups, int k, float most)
  * one group count once, which lowers the floor a little: more groups for a large k, fewer, and less
  * to search, for a small one. Never below half of NO_TOKEN, which keeps columns past the last token
  * out. */
-static float floor_of(const et_best_room *in, const et_row_weight *w, const float *z, row_size size,
-                      int k, float *most)
+static float floor_of(const et_best_buffers *in, const et_row_weight *w, const float *z,
+                      row_size size, int k, float *most)
 {
     const int groups = k <= ET_BEST_GROUPS / 16 ? ET_BEST_GROUPS / 4 : ET_BEST_GROUPS;
     vf largest = v_set(-INFINITY);
@@ -130,7 +130,7 @@ static float floor_of(const et_best_room *in, const et_row_weight *w, const floa
 /* Lists the open tokens of a vector, those whose upper bound is above the floor; how many tokens
  * there are then, which may be more than the list holds. Their rows of the table will be read in
  * a moment, from memory: the first two lines are asked for now. */
-static int list_open(const et_best_room *in, const et_best_tokens *shape, vm open, int64_t j,
+static int list_open(const et_best_buffers *in, const et_best_tokens *shape, vm open, int64_t j,
                      int count)
 {
     for (unsigned lanes = v_lanes(open); lanes; lanes &= lanes - 1, count++) {
@@ -147,7 +147,7 @@ static int list_open(const et_best_room *in, const et_best_tokens *shape, vm ope
 /* Lists the open tokens, their number as list_open counts. *rest becomes the sum of e^(z - shift)
  * over the others. most is the largest bound of the row: few vectors need a closer look. Those that
  * are out lie below the floor, so below shift: each adds at most 1, and nothing overflows. */
-static int find_open(const et_best_room *in, const et_best_tokens *shape, const float *z,
+static int find_open(const et_best_buffers *in, const et_best_tokens *shape, const float *z,
                      row_size size, float most, float floor, float shift, float *rest)
 {
     const vf unit = v_set(1.44269504f), from = v_set(shift * -1.44269504f);
@@ -205,7 +205,7 @@ static void whole_row(const et_best_tokens *shape, best_row row, float *z)
 }
 
 /* The list's logits in float32, and e^(logit - shift) summed. */
-static float measure_open(const et_best_room *in, const et_best_tokens *shape, const float *x,
+static float measure_open(const et_best_buffers *in, const et_best_tokens *shape, const float *x,
                           int count, float shift)
 {
     const int64_t width = shape->weight->k;
@@ -222,7 +222,7 @@ static float measure_open(const et_best_room *in, const et_best_tokens *shape, c
 /* Falls back to the whole row where too few or too many tokens are open, or a number is not finite.
  * The factor covers the rounding of `most`. log p is taken in double: both logit and logarithm may
  * be large where their difference is small. */
-static void find_best(const et_best_room *in, const et_best_tokens *shape, best_row row,
+static void find_best(const et_best_buffers *in, const et_best_tokens *shape, best_row row,
                       byte_scale scale, row_size tokens, float *z)
 {
     const row_size size = size_row(row.x, scale, shape->weight->k);
@@ -258,7 +258,7 @@ static void best_block(float *log_p, int32_t *token, const void *h, const et_bes
     const int64_t left = shape->rows - first, width = w->k, stride = et_row_stride(width);
     const int64_t rows = left < ET_BEST_ROWS ? left : ET_BEST_ROWS;
     const size_t own = (size_t)omp_get_thread_num() * et_best_scratch(w);
-    const et_best_room in = et_best_room_at((char *)shape->scratch + own, w);
+    const et_best_buffers in = et_best_buffers_at((char *)shape->scratch + own, w);
     const row_size tokens = size_tokens(w);
     byte_scale scale[ET_BEST_ROWS];
     for (int64_t r = 0; r < rows; r++) {

@@ -26,7 +26,7 @@
 
 #include "base/assert.h"
 #include "engine/kernel/attention.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/simd.h"
 
@@ -244,8 +244,8 @@ static void cached_attention(void *out, const void *q, const void *keys, const v
 {
     const int64_t work = (int64_t)shape->rows * shape->heads * shape->head_dim;
     et_assert(shape->head_dim <= ET_CACHED_HEAD_DIM_MAX);
-    ET_SHARE(work >= ET_GRAIN / 16, shape->rows, 1, cached_attention_part, out, q, keys, values,
-             shape);
+    ET_PARALLEL(work >= ET_GRAIN / 16, shape->rows, 1, cached_attention_part, out, q, keys, values,
+                shape);
 }
 
 #endif

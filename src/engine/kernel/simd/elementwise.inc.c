@@ -18,7 +18,7 @@
 #include "base/assert.h"
 #include "base/numbers/philox.h"
 #include "engine/kernel/elementwise.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/random.h"
 #include "engine/kernel/simd/simd.h"
@@ -279,7 +279,8 @@ static void elementwise(const et_ew_program *program, void *const *out, const vo
 {
     const int64_t count = rows * width;
     et_assert(program->inputs <= ET_EW_INPUTS_MAX && program->steps <= ET_EW_STEPS_MAX);
-    ET_SHARE(count >= ET_GRAIN, count, EW_BLOCK, elementwise_part, program, out, in, width, random);
+    ET_PARALLEL(count >= ET_GRAIN, count, EW_BLOCK, elementwise_part, program, out, in, width,
+                random);
 }
 
 #endif

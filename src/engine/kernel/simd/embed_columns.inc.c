@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "engine/kernel/layers.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/embedding.inc.c"
 #include "engine/kernel/simd/simd.h"
 
@@ -33,7 +33,7 @@ static void embed_columns_part(void *y, const int32_t *ids, const float *table,
 static void embed_columns(void *y, const int32_t *ids, const float *table,
                           const et_column_embedding *s)
 {
-    ET_SHARE(s->rows * s->width >= ET_GRAIN, s->rows, 1, embed_columns_part, y, ids, table, s);
+    ET_PARALLEL(s->rows * s->width >= ET_GRAIN, s->rows, 1, embed_columns_part, y, ids, table, s);
 }
 
 /* An item is a class of ids of one column. */
@@ -63,7 +63,8 @@ static void embed_columns_grad(float *dtable, const int32_t *ids, const void *dy
                                const et_column_embedding *s)
 {
     const int64_t items = (int64_t)s->count * EMBED_CLASSES;
-    ET_SHARE(s->rows * s->width >= ET_GRAIN, items, 1, embed_columns_grad_part, dtable, ids, dy, s);
+    ET_PARALLEL(s->rows * s->width >= ET_GRAIN, items, 1, embed_columns_grad_part, dtable, ids, dy,
+                s);
 }
 
 #endif

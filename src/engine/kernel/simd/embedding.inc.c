@@ -12,19 +12,19 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
 
 /* row NULL: an empty place, and then place is NULL as well. */
-ET_INLINE void embed_row(void *y, const float *row, const float *place, float scale, int64_t at,
+ET_INLINE void embed_row(void *y, const float *row, const float *added, float scale, int64_t at,
                          int64_t width, et_dtype dtype)
 {
     for (int64_t d = 0; d < width; d += V_LANES) {
         vf value = v_set(0.0f);
         if (row)
             value = v_read_n(row, d, width - d, ET_F32) * v_set(scale);
-        if (place)
-            value = value + v_read_n(place, d, width - d, ET_F32);
+        if (added)
+            value = value + v_read_n(added, d, width - d, ET_F32);
         v_write_n(y, at + d, value, width - d, dtype);
     }
 }
@@ -36,8 +36,8 @@ static void embedding_part(void *y, const int32_t *ids, const int32_t *position,
     for (int64_t t = begin; t < end; t++) {
         const float *row = ids[t] >= 0 ? table + ids[t] * width : NULL;
         const bool placed = row && positions && position[t] >= 0;
-        const float *place = placed ? positions + position[t] * width : NULL;
-        ET_BY_DTYPE(dtype, embed_row, y, row, place, scale, (t * width), width);
+        const float *added = placed ? positions + position[t] * width : NULL;
+        ET_BY_DTYPE(dtype, embed_row, y, row, added, scale, (t * width), width);
     }
 }
 
@@ -46,8 +46,8 @@ static void embedding(void *y, const int32_t *ids, const int32_t *position, cons
                       et_dtype dtype)
 {
     et_assert(rows >= 0 && width >= 1);
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, embedding_part, y, ids, position, table, positions,
-             scale, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, embedding_part, y, ids, position, table,
+                positions, scale, width, dtype);
 }
 
 /* A width of 512 gives 8 x 4 = 32 items, about even where ids are spread evenly over remainders. */
@@ -92,8 +92,8 @@ static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, fl
 {
     et_assert(rows >= 0 && width >= 1);
     const int64_t chunks = (width + EMBED_COLUMNS - 1) / EMBED_COLUMNS;
-    ET_SHARE(rows * width >= ET_GRAIN, chunks * EMBED_CLASSES, 1, embedding_grad_part, dtable, ids,
-             dy, scale, rows, width, vocabulary, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, chunks * EMBED_CLASSES, 1, embedding_grad_part, dtable,
+                ids, dy, scale, rows, width, vocabulary, dtype);
 }
 
 #endif

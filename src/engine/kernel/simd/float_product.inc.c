@@ -133,15 +133,15 @@ ET_INLINE int64_t units_of(const et_float_product *p, const bool pairs)
 
 /* Where a block is along k. A's rows are reached from two of them, so that few registers lead to
  * all. */
-typedef struct product_place {
+typedef struct product_scratch {
     const float *a, *lower;
     const char *b;
     float *panel, *to;
     product_walk next_a, next_b;
-} product_place;
+} product_scratch;
 
 /* Unit l. Loops over rows and vectors unroll: `sum` is registers. */
-ET_INLINE void product_unit(const et_float_product *p, const product_part *at, product_place *now,
+ET_INLINE void product_unit(const et_float_product *p, const product_part *at, product_scratch *now,
                             int64_t l, vf sum[][PRODUCT_VECTORS], const product_kind kind)
 {
     static const et_bf16 zeros[PRODUCT_VECTORS * V_LANES] = { 0 };
@@ -182,7 +182,7 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
 {
     vf sum[V_PRODUCT_ROWS][PRODUCT_VECTORS];
     const int64_t units = units_of(p, kind.pairs), a_row = kind.packed ? 1 : p->a_row;
-    product_place now = {
+    product_scratch now = {
         at->a, at->a + kind.rows / 2 * a_row, at->b, at->panel, at->room, at->next_a, at->next_b
     };
     for (int r = 0; r < (p->accumulate ? kind.rows : 0); r++) {

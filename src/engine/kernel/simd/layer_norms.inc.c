@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "engine/kernel/kernels.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/norm.inc.c"
 #include "engine/kernel/simd/simd.h"
 
@@ -48,7 +48,8 @@ static void rms_part(void *y, float *rstd, const void *x, const float *gamma, fl
 static void rms_norm(void *y, float *rstd, const void *x, const float *gamma, float epsilon,
                      int64_t rows, int64_t width, et_dtype dtype)
 {
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, rms_part, y, rstd, x, gamma, epsilon, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, rms_part, y, rstd, x, gamma, epsilon, width,
+                dtype);
 }
 
 /* dgamma: the block's partial sum, added to. */
@@ -91,8 +92,8 @@ static void rms_norm_grad(void *dx, float *dgamma, float *scratch, const void *d
                           const float *rstd, const float *gamma, int64_t rows, int64_t width,
                           et_dtype dtype)
 {
-    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, rms_grad_part, dx, scratch, dy, x, rstd,
-             gamma, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, rms_grad_part, dx, scratch, dy, x,
+                rstd, gamma, width, dtype);
     add_partials(dgamma, scratch, et_row_blocks(rows), width, width);
 }
 
@@ -175,12 +176,12 @@ static void column_moments(float *mean, float *variance, float *scratch, const v
 {
     const float number = counted_rows(counted, rows);
     const bool much = rows * width >= ET_GRAIN;
-    ET_SHARE(much, rows, ET_ROW_BLOCK, moments_part, scratch, x, counted, (const float *)NULL,
-             width, dtype);
+    ET_PARALLEL(much, rows, ET_ROW_BLOCK, moments_part, scratch, x, counted, (const float *)NULL,
+                width, dtype);
     add_partials(mean, scratch, et_row_blocks(rows), width, width);
     for (int64_t d = 0; d < width; d++)
         mean[d] /= number;
-    ET_SHARE(much, rows, ET_ROW_BLOCK, moments_part, scratch, x, counted, mean, width, dtype);
+    ET_PARALLEL(much, rows, ET_ROW_BLOCK, moments_part, scratch, x, counted, mean, width, dtype);
     add_partials(variance, scratch, et_row_blocks(rows), width, width);
     for (int64_t d = 0; d < width; d++)
         variance[d] /= number;
@@ -224,7 +225,7 @@ static void batch_part(void *y, const void *x, const et_batch_statistics *norm, 
 static void batch_norm(void *y, const void *x, const et_batch_statistics *norm, int64_t rows,
                        int64_t width, et_dtype dtype)
 {
-    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, batch_part, y, x, norm, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, batch_part, y, x, norm, width, dtype);
 }
 
 /* sum[0 .. width - 1] = sums of dy n, behind them sums of dy. */
@@ -303,11 +304,11 @@ static void batch_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratc
     const bool much = rows * width >= ET_GRAIN;
     const int64_t blocks = et_row_blocks(rows);
     const float share = norm->given ? 0.0f : 1.0f / counted_rows(&norm->counted, rows);
-    ET_SHARE(much, rows, ET_ROW_BLOCK, batch_sums_part, scratch, dy, x, norm, width, dtype);
+    ET_PARALLEL(much, rows, ET_ROW_BLOCK, batch_sums_part, scratch, dy, x, norm, width, dtype);
     add_partials(dgamma, scratch, blocks, 2 * width, width);
     add_partials(dbeta, scratch + width, blocks, 2 * width, width);
-    ET_SHARE(much, rows, ET_ROW_BLOCK, batch_grad_part, dx, dgamma, dbeta, dy, x, norm, share,
-             width, dtype);
+    ET_PARALLEL(much, rows, ET_ROW_BLOCK, batch_grad_part, dx, dgamma, dbeta, dy, x, norm, share,
+                width, dtype);
 }
 
 #endif

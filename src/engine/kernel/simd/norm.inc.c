@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "engine/kernel/kernels.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
 
 /* stats becomes (mean, rstd). Lanes beyond the end read as 0: that is right for the sum, but as
@@ -61,8 +61,8 @@ static void norm_part(void *y, float *stats, const void *x, const float *gamma, 
 static void layer_norm(void *y, float *stats, const void *x, const float *gamma, const float *beta,
                        float epsilon, int64_t rows, int64_t width, et_dtype dtype)
 {
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, norm_part, y, stats, x, gamma, beta, epsilon, width,
-             dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, norm_part, y, stats, x, gamma, beta, epsilon,
+                width, dtype);
 }
 
 /* One row, which begins at element `at`: first the two means, then dx, y and this row's share of
@@ -115,8 +115,8 @@ static void add_partials_part(float *sum, const float *partial, int64_t blocks, 
 static void add_partials(float *sum, const float *partial, int64_t blocks, int64_t stride,
                          int64_t width)
 {
-    ET_SHARE(blocks * width >= ET_GRAIN, width, V_LANES, add_partials_part, sum, partial, blocks,
-             stride);
+    ET_PARALLEL(blocks * width >= ET_GRAIN, width, V_LANES, add_partials_part, sum, partial, blocks,
+                stride);
 }
 
 /* Rows begin .. end - 1, whole blocks of them; a block's partial sums lie at its place. */
@@ -138,7 +138,7 @@ static void norm_grad_part(const et_layer_norm_grad *norm, int64_t begin, int64_
 static void layer_norm_grad(const et_layer_norm_grad *norm)
 {
     const int64_t width = norm->width, blocks = et_row_blocks(norm->rows);
-    ET_SHARE(norm->rows * width >= ET_GRAIN, norm->rows, ET_ROW_BLOCK, norm_grad_part, norm);
+    ET_PARALLEL(norm->rows * width >= ET_GRAIN, norm->rows, ET_ROW_BLOCK, norm_grad_part, norm);
     add_partials(norm->dgamma, norm->scratch, blocks, 2 * width, width);
     add_partials(norm->dbeta, norm->scratch + width, blocks, 2 * width, width);
 }
@@ -173,8 +173,8 @@ static void column_sum(float *sum, float *scratch, const void *x, int64_t rows, 
 {
     const int64_t blocks = et_row_blocks(rows);
     float *partial = blocks == 1 ? sum : scratch;
-    ET_SHARE(blocks > 1 && rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, column_sum_part, partial,
-             x, width, dtype);
+    ET_PARALLEL(blocks > 1 && rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, column_sum_part,
+                partial, x, width, dtype);
     if (blocks != 1)
         add_partials(sum, scratch, blocks, width, width);
 }
@@ -199,7 +199,7 @@ static void row_sum_part(float *sum, const void *x, int64_t width, et_dtype dtyp
 
 static void row_sum(float *sum, const void *x, int64_t rows, int64_t width, et_dtype dtype)
 {
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, row_sum_part, sum, x, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, row_sum_part, sum, x, width, dtype);
 }
 
 /* ---- all elements ---- */
@@ -239,7 +239,7 @@ static double sum(const void *x, int64_t count, et_dtype dtype)
     const int64_t length = (runs + SUM_PARTS - 1) / SUM_PARTS * SUM_RUN;
     if (count == 0)
         return 0;
-    ET_SHARE(count >= ET_GRAIN, count, length, sum_part, partial, x, dtype, length);
+    ET_PARALLEL(count >= ET_GRAIN, count, length, sum_part, partial, x, dtype, length);
     for (int64_t k = 0; k * length < count; k++)
         total += partial[k];
     return total;
@@ -259,7 +259,7 @@ static void fill_part(void *y, float value, et_dtype dtype, int64_t begin, int64
 /* SUM_RUN is no more here than a unit of whole vectors. */
 static void fill(void *y, float value, int64_t count, et_dtype dtype)
 {
-    ET_SHARE(count >= ET_GRAIN, count, SUM_RUN, fill_part, y, value, dtype);
+    ET_PARALLEL(count >= ET_GRAIN, count, SUM_RUN, fill_part, y, value, dtype);
 }
 
 #endif

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
 #include "engine/kernel/update.h"
 
@@ -43,7 +43,7 @@ static void to_bf16_part(et_bf16 *to, const float *from, int64_t begin, int64_t 
 /* To nearest even; from_bf16 is exact. */
 static void to_bf16(et_bf16 *to, const float *from, int64_t count)
 {
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, to_bf16_part, to, from);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, to_bf16_part, to, from);
 }
 
 static void from_bf16_part(float *to, const et_bf16 *from, int64_t begin, int64_t end)
@@ -54,7 +54,7 @@ static void from_bf16_part(float *to, const et_bf16 *from, int64_t begin, int64_
 
 static void from_bf16(float *to, const et_bf16 *from, int64_t count)
 {
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, from_bf16_part, to, from);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, from_bf16_part, to, from);
 }
 
 static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end)
@@ -69,7 +69,7 @@ static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end
 static void accumulate(float *y, const float *x, int64_t count)
 {
     et_assert(count >= 0);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, accumulate_part, y, x);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, accumulate_part, y, x);
 }
 
 /* Parts that a sum is cut into: enough for the threads of large machines, few enough to add. */
@@ -96,7 +96,7 @@ ET_APART double long_sum_of_squares(const float *x, int64_t count)
     /* Whole vectors, so that only the last part has a tail. */
     int64_t length = (count + SQUARE_PARTS - 1) / SQUARE_PARTS;
     length = (length + V_LANES - 1) / V_LANES * V_LANES;
-    ET_SHARE(count >= ET_GRAIN, count, length, squares_part, partial, x, length);
+    ET_PARALLEL(count >= ET_GRAIN, count, length, squares_part, partial, x, length);
     for (int64_t part = 0; part * length < count; part++)
         total += partial[part];
     return total;
@@ -185,7 +185,7 @@ static void adam(const et_slice_update *update, const et_adam_moments *moments)
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, update, moments);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, update, moments);
 }
 
 static void amsgrad_part(const et_slice_update *update, const et_adam_moments *moments,
@@ -198,7 +198,7 @@ static void amsgrad(const et_slice_update *update, const et_adam_moments *moment
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1 && largest);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
 }
 
 /* a = momentum a - rate g; nesterov looks ahead by momentum a. All of it is taken from w as it was:
@@ -228,11 +228,11 @@ static void sgd(const et_slice_update *update, const et_momentum *momentum)
 {
     const int64_t count = update->count;
     et_assert(count >= 0);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
 }
 
 /* The mean of squares with g in it, less the mean's square if centered. */
-ET_INLINE vf spread(const et_mean_squares *s, vf g, int64_t i, int64_t n)
+ET_INLINE vf deviation(const et_mean_squares *s, vf g, int64_t i, int64_t n)
 {
     const vf part = v_set(1.0f - s->rho);
     vf squares = v_set(s->rho) * v_read_n(s->squares, i, n, ET_F32);
@@ -247,15 +247,16 @@ ET_INLINE vf spread(const et_mean_squares *s, vf g, int64_t i, int64_t n)
 }
 
 /* epsilon stands under the root where there is momentum, outside else. */
-static void rmsprop_part(const et_slice_update *update, const et_mean_squares *told, int64_t begin,
+static void rmsprop_part(const et_slice_update *update, const et_mean_squares *given, int64_t begin,
                          int64_t end)
 {
     const et_slice_update u = *update;
-    const et_mean_squares s = *told;
+    const et_mean_squares s = *given;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf d = spread(&s, g, i, n), step = v_set(s.rate) * g, w = v_read_n(u.weight, i, n, ET_F32);
+        vf d = deviation(&s, g, i, n), step = v_set(s.rate) * g,
+           w = v_read_n(u.weight, i, n, ET_F32);
         if (s.accumulator) {
             const vf a = v_read_n(s.accumulator, i, n, ET_F32);
             step = step / v_sqrt(d + v_set(s.epsilon));
@@ -274,14 +275,14 @@ static void rmsprop(const et_slice_update *update, const et_mean_squares *square
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && squares->squares);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, rmsprop_part, update, squares);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, rmsprop_part, update, squares);
 }
 
-static void adagrad_part(const et_slice_update *update, const et_square_sums *told, int64_t begin,
+static void adagrad_part(const et_slice_update *update, const et_square_sums *given, int64_t begin,
                          int64_t end)
 {
     const et_slice_update u = *update;
-    const et_square_sums s = *told;
+    const et_square_sums s = *given;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
@@ -298,13 +299,13 @@ static void adagrad(const et_slice_update *update, const et_square_sums *squares
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && squares->squares);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adagrad_part, update, squares);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, adagrad_part, update, squares);
 }
 
 /* No weight moves: how far is known when all of a tensor's directions are. */
-static void adam_direction_part(const et_adam_direction *told, int64_t begin, int64_t end)
+static void adam_direction_part(const et_adam_direction *given, int64_t begin, int64_t end)
 {
-    const et_adam_direction d = *told;
+    const et_adam_direction d = *given;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(d.gradient, i, n, ET_F32) * v_set(d.gradient_scale);
@@ -322,7 +323,7 @@ static void adam_direction(const et_adam_direction *direction)
 {
     const int64_t count = direction->count;
     et_assert(count >= 0 && direction->beta_1 < 1 && direction->beta_2 < 1);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_direction_part, direction);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, adam_direction_part, direction);
 }
 
 static void blend_part(float *y, const float *x, float a, float b, int64_t begin, int64_t end)
@@ -338,7 +339,7 @@ static void blend_part(float *y, const float *x, float a, float b, int64_t begin
 static void blend(float *y, const float *x, float a, float b, int64_t count)
 {
     et_assert(count >= 0);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, blend_part, y, x, a, b);
+    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, blend_part, y, x, a, b);
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine/kernel/layers.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
 
 /* One output: rows and columns of x that its window covers, and its elements in all. */
@@ -37,7 +37,7 @@ static float pool_share(const pool_view *v)
 }
 
 /* image: the element of x that sample begins with; at: of y. */
-ET_INLINE void pool_largest(void *y, float *place, const void *x, const et_pool_shape *s,
+ET_INLINE void pool_largest(void *y, float *largest_at, const void *x, const et_pool_shape *s,
                             const pool_view *v, int64_t image, int64_t at, et_dtype dtype)
 {
     for (int64_t c = 0; c < s->channels; c += V_LANES) {
@@ -57,8 +57,8 @@ ET_INLINE void pool_largest(void *y, float *place, const void *x, const et_pool_
                 best = v_select(over, best, larger);
             }
         v_write_n(y, at + c, best, n, dtype);
-        if (place)
-            v_write_n(place, at + c, where, n, ET_F32);
+        if (largest_at)
+            v_write_n(largest_at, at + c, where, n, ET_F32);
     }
 }
 
@@ -76,8 +76,8 @@ ET_INLINE void pool_mean(void *y, const void *x, const et_pool_shape *s, const p
 }
 
 /* Rows of y, counted over the whole batch. */
-static void pool_part(void *y, float *place, const void *x, const et_pool_shape *s, int64_t begin,
-                      int64_t end)
+static void pool_part(void *y, float *largest_at, const void *x, const et_pool_shape *s,
+                      int64_t begin, int64_t end)
 {
     for (int64_t item = begin; item < end; item++) {
         const int64_t image = item / s->down.out * s->down.in * s->across.in * s->channels;
@@ -87,20 +87,20 @@ static void pool_part(void *y, float *place, const void *x, const et_pool_shape 
             if (s->mean)
                 ET_BY_DTYPE(s->dtype, pool_mean, y, x, s, &view, image, at);
             else
-                ET_BY_DTYPE(s->dtype, pool_largest, y, place, x, s, &view, image, at);
+                ET_BY_DTYPE(s->dtype, pool_largest, y, largest_at, x, s, &view, image, at);
         }
     }
 }
 
-static void pool(void *y, float *place, const void *x, const et_pool_shape *s)
+static void pool(void *y, float *largest_at, const void *x, const et_pool_shape *s)
 {
     const int64_t rows = s->batch * s->down.out;
-    ET_SHARE(s->batch * s->down.in * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_part, y,
-             place, x, s);
+    ET_PARALLEL(s->batch * s->down.in * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_part,
+                y, largest_at, x, s);
 }
 
 /* Element (i, j) of the image whose windows begin at output `image`. */
-ET_INLINE void pool_grad_element(void *dx, const void *dy, const float *place,
+ET_INLINE void pool_grad_element(void *dx, const void *dy, const float *largest_at,
                                  const et_pool_shape *s, int64_t image, int64_t i, int64_t j,
                                  int64_t to, et_dtype dtype)
 {
@@ -120,7 +120,7 @@ ET_INLINE void pool_grad_element(void *dx, const void *dy, const float *place,
                     sum = v_fma(given, v_set(pool_share(&view)), sum);
                     continue;
                 }
-                const vf chosen = v_read_n(place, at, n, ET_F32);
+                const vf chosen = v_read_n(largest_at, at, n, ET_F32);
                 const vf number = v_set(
                     (float)((i - view.first_row) * s->across.kernel + (j - view.first_column)));
                 const vf below = v_select(v_gt(number, chosen), v_set(0.0f), given);
@@ -131,24 +131,24 @@ ET_INLINE void pool_grad_element(void *dx, const void *dy, const float *place,
 }
 
 /* Rows of x, counted over the whole batch. */
-static void pool_grad_part(void *dx, const void *dy, const float *place, const et_pool_shape *s,
-                           int64_t begin, int64_t end)
+static void pool_grad_part(void *dx, const void *dy, const float *largest_at,
+                           const et_pool_shape *s, int64_t begin, int64_t end)
 {
     for (int64_t item = begin; item < end; item++) {
         const int64_t image = item / s->down.in * s->down.out * s->across.out * s->channels;
         for (int64_t j = 0; j < s->across.in; j++) {
             const int64_t to = (item * s->across.in + j) * s->channels;
-            ET_BY_DTYPE(s->dtype, pool_grad_element, dx, dy, place, s, image, (item % s->down.in),
-                        j, to);
+            ET_BY_DTYPE(s->dtype, pool_grad_element, dx, dy, largest_at, s, image,
+                        (item % s->down.in), j, to);
         }
     }
 }
 
-static void pool_grad(void *dx, const void *dy, const float *place, const et_pool_shape *s)
+static void pool_grad(void *dx, const void *dy, const float *largest_at, const et_pool_shape *s)
 {
     const int64_t rows = s->batch * s->down.in;
-    ET_SHARE(rows * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_grad_part, dx, dy, place,
-             s);
+    ET_PARALLEL(rows * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_grad_part, dx, dy,
+                largest_at, s);
 }
 
 #endif

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "base/assert.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/row_product.h"
-#include "engine/kernel/share.h"
 #include "engine/kernel/simd/simd.h"
 
 /* Vectors of a panel. The width of a panel follows the vectors: a packed weight fits tables of that
@@ -323,8 +323,8 @@ static void run_panels(const row_block *b, const et_row_weight *weight, int64_t 
         run_panel(b, weight, rows, p);
 }
 
-/* Rows become bytes, or wider, first, all of them before the first panel: the end of ET_SHARE is a
- * barrier. */
+/* Rows become bytes, or wider, first, all of them before the first panel: the end of ET_PARALLEL is
+ * a barrier. */
 static void row_product(void *y, const void *x, const et_row_product *shape)
 {
     const et_row_weight *weight = shape->weight;
@@ -345,15 +345,15 @@ static void row_product(void *y, const void *x, const et_row_product *shape)
         const int64_t stride = et_row_stride(k);
         uint8_t *bytes = shape->scratch;
         float *scale = (float *)(void *)(bytes + rows * stride);
-        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, quantize_rows, bytes, scale, x, k, shape->x);
+        ET_PARALLEL(rows * k >= ET_GRAIN, rows, 1, quantize_rows, bytes, scale, x, k, shape->x);
         b.x = bytes;
         b.x_stride = stride;
         b.row_scale = scale;
     } else if (shape->x == ET_BF16) {
-        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, widen_rows, shape->scratch, x, k);
+        ET_PARALLEL(rows * k >= ET_GRAIN, rows, 1, widen_rows, shape->scratch, x, k);
         b.x = shape->scratch;
     }
-    ET_SHARE(rows * weight->n * k >= ROW_GRAIN, panels, 1, run_panels, &b, weight, rows);
+    ET_PARALLEL(rows * weight->n * k >= ROW_GRAIN, panels, 1, run_panels, &b, weight, rows);
 }
 
 #endif

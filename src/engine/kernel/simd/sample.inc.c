@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/numbers/philox.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/draw.inc.c"
 #include "engine/kernel/simd/simd.h"
 
@@ -32,7 +32,7 @@ static void noise_part(void *y, et_random random, et_dtype dtype, int64_t begin,
 
 static void noise(void *y, int64_t count, et_random random, et_dtype dtype)
 {
-    ET_SHARE(count >= ET_GRAIN, count, DRAW_RUN, noise_part, y, random, dtype);
+    ET_PARALLEL(count >= ET_GRAIN, count, DRAW_RUN, noise_part, y, random, dtype);
 }
 
 /* The number is 24 bits, which float32 has exactly. */
@@ -64,7 +64,7 @@ static void bernoulli(void *y, const void *p, int64_t first, int64_t count, et_r
                       et_dtype dtype)
 {
     et_assert(first >= 0 && first % 4 == 0);
-    ET_SHARE(count >= ET_GRAIN, count, DRAW_RUN, bernoulli_part, y, p, first, random, dtype);
+    ET_PARALLEL(count >= ET_GRAIN, count, DRAW_RUN, bernoulli_part, y, p, first, random, dtype);
 }
 
 #endif

@@ -26,7 +26,7 @@
 
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/simd.h"
 
@@ -192,12 +192,12 @@ typedef struct few_call {
 ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int64_t at, int n,
                         int classes, et_dtype dtype)
 {
-    const bool spread = n < V_LANES;
-    for (int c = 0; spread && c < classes; c++)
+    const bool scattered = n < V_LANES;
+    for (int c = 0; scattered && c < classes; c++)
         v_store(few->x[c], v_set(row_value(x, at + c, dtype)));
-    if (spread)
+    if (scattered)
         v_store(few->mine, v_set(few->x[labels[0] > 0 ? labels[0] : 0][0]));
-    for (int i = spread; i < n; i++) {
+    for (int i = scattered; i < n; i++) {
         for (int c = 0; c < classes; c++)
             few->x[c][i] = row_value(x, at + (int64_t)i * classes + c, dtype);
         few->mine[i] = few->x[labels[i] > 0 ? labels[i] : 0][i];
@@ -274,7 +274,7 @@ ET_APART void few_block(const few_call *call, int64_t at, int n, et_dtype dtype)
     ET_BY_DTYPE(dtype, few_put_all, &few, call, at, n);
 }
 
-/* Rows come in whole vectors to a thread (ET_SHARE's unit is V_LANES), so which rows share a
+/* Rows come in whole vectors to a thread (ET_PARALLEL's unit is V_LANES), so which rows share a
  * vector does not depend on threads. */
 static void few_part(const few_call *call, et_dtype dtype, int64_t begin, int64_t end)
 {
@@ -292,11 +292,11 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
     if (vocabulary <= FEW_CLASSES) {
         const few_call call = { logits,          loss,    nll, correct, labels, target,
                                 (int)vocabulary, gradient };
-        ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, V_LANES, few_part, &call, dtype);
+        ET_PARALLEL(rows * vocabulary >= ET_GRAIN, rows, V_LANES, few_part, &call, dtype);
         return;
     }
-    ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, entropy_part, logits, loss, nll, correct,
-             labels, &target, gradient, vocabulary, dtype);
+    ET_PARALLEL(rows * vocabulary >= ET_GRAIN, rows, 1, entropy_part, logits, loss, nll, correct,
+                labels, &target, gradient, vocabulary, dtype);
 }
 
 /* ---- the distribution itself ---- */
@@ -329,7 +329,7 @@ static void log_softmax_part(void *y, const void *x, int64_t width, et_dtype dty
 static void log_softmax(void *y, const void *x, int64_t rows, int64_t width, et_dtype dtype)
 {
     et_assert(width >= 1);
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, log_softmax_part, y, x, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, log_softmax_part, y, x, width, dtype);
 }
 
 /* The exponentials are computed twice where keeping them would round them. */
@@ -359,7 +359,7 @@ static void softmax_rows_part(void *y, const void *x, int64_t width, et_dtype dt
 static void softmax(void *y, const void *x, int64_t rows, int64_t width, et_dtype dtype)
 {
     et_assert(width >= 1);
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, softmax_rows_part, y, x, width, dtype);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, softmax_rows_part, y, x, width, dtype);
 }
 
 static void labelled(float *y, const int32_t *labels, int64_t rows)
@@ -419,7 +419,7 @@ static void top_k_part(float *value, int32_t *index, const float *x, int k, int6
 static void top_k(float *value, int32_t *index, const float *x, int k, int64_t rows, int64_t width)
 {
     et_assert(k >= 1 && k <= width);
-    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, top_k_part, value, index, x, k, width);
+    ET_PARALLEL(rows * width >= ET_GRAIN, rows, 1, top_k_part, value, index, x, k, width);
 }
 
 #endif

@@ -14,7 +14,7 @@
 #include <math.h>
 
 #include "base/assert.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/optim/rules/rule.h"
 
 /* Lanes that a row's sum is cut into. */
@@ -170,10 +170,10 @@ static void divide_matrices(factored *f, const et_rule_chunk *chunk)
     f->sums = chunk->scratch;
     f->mean = f->sums + f->matrices * f->blocks * f->columns;
     et_assert(f->row && f->column && f->sums);
-    ET_SHARE(much, f->matrices * f->blocks, 1, add_blocks, f);
-    ET_SHARE(much, f->matrices * f->columns, 64, add_columns, f);
+    ET_PARALLEL(much, f->matrices * f->blocks, 1, add_blocks, f);
+    ET_PARALLEL(much, f->matrices * f->columns, 64, add_columns, f);
     mean_rows(f);
-    ET_SHARE(much, f->matrices * f->rows, 1, divide_rows, f);
+    ET_PARALLEL(much, f->matrices * f->rows, 1, divide_rows, f);
 }
 
 /* ---- vectors and the update ---- */

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/kernel/share.h"
+#include "engine/kernel/parallel.h"
 #include "engine/optim/rules/adam.h"
 
 /* Rows of a block of a product, and of one of which half is left out; multiplications below which a
@@ -97,9 +97,9 @@ static size_t lines_of_bf16(int64_t count)
 }
 
 /* Where a matrix's members lie in the scratch, in floats. */
-typedef struct places {
+typedef struct offsets {
     size_t next, a, p, turned, x_copy, a_copy, p_copy, end;
-} places;
+} offsets;
 
 static size_t take(size_t *end, size_t floats)
 {
@@ -108,10 +108,10 @@ static size_t take(size_t *end, size_t floats)
     return at;
 }
 
-static places places_of(et_dtype dtype, int64_t side, int64_t length)
+static offsets offsets_of(et_dtype dtype, int64_t side, int64_t length)
 {
     const int64_t count = side * length, square = side * side;
-    places at = { 0 };
+    offsets at = { 0 };
     at.next = take(&at.end, lines(count));
     at.a = take(&at.end, lines(square));
     at.p = take(&at.end, lines(square));
@@ -130,13 +130,13 @@ static size_t scratch(const et_optimizer_options *options, et_shape parameter, b
         return 0;
     const int64_t side = smaller(parameter.size[0], parameter.size[1]);
     const int64_t length = et_shape_count(parameter) / side;
-    return places_of((et_dtype)options->muon.orthogonalization_dtype, side, length).end;
+    return offsets_of((et_dtype)options->muon.orthogonalization_dtype, side, length).end;
 }
 
-static matrix place(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
-                    float *x, float *room)
+static matrix position(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
+                       float *x, float *room)
 {
-    const places at = places_of(dtype, side, length);
+    const offsets at = offsets_of(dtype, side, length);
     matrix w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length, .x = x };
     w.next = room + at.next;
     w.a = room + at.a;
@@ -173,7 +173,7 @@ static char *element(const matrix *w, const void *of, int64_t i)
 
 /* Of c = a^T b, a [k, side] and b [k, width], so many rows, from a column on. */
 static void multiply_rows(const matrix *w, float *c, const void *a, const void *b, int64_t k,
-                          int64_t width, et_share rows, int64_t column)
+                          int64_t width, et_items rows, int64_t column)
 {
     _Alignas(64) float room[BLOCK * ET_FLOAT_PRODUCT_DEPTH];
     const int64_t depth = et_float_product_depth(w->dtype);
@@ -195,13 +195,13 @@ static void multiply_rows(const matrix *w, float *c, const void *a, const void *
     }
 }
 
-static et_share block_of(const matrix *w, int64_t block, int64_t size)
+static et_items block_of(const matrix *w, int64_t block, int64_t size)
 {
-    return (et_share){ block * size, smaller(block * size + size, w->side) };
+    return (et_items){ block * size, smaller(block * size + size, w->side) };
 }
 
 /* Columns behind a block of rows, to their place below the diagonal. */
-static void mirror(const matrix *w, void *square, et_share rows)
+static void mirror(const matrix *w, void *square, et_items rows)
 {
     _Alignas(64) float tile[SYMMETRIC_BLOCK * SYMMETRIC_BLOCK];
     const int64_t count = rows.end - rows.begin;
@@ -219,7 +219,7 @@ static void mirror(const matrix *w, void *square, et_share rows)
 }
 
 /* Rows of a or p, summed from the diagonal on, become the operand's. */
-static void finish_rows(const matrix *w, float *square, et_bf16 *copy, et_share rows)
+static void finish_rows(const matrix *w, float *square, et_bf16 *copy, et_items rows)
 {
     for (int64_t row = rows.begin; copy && row < rows.end; row++) {
         const int64_t at = row * w->side + rows.begin;
@@ -230,9 +230,9 @@ static void finish_rows(const matrix *w, float *square, et_bf16 *copy, et_share 
 
 /* Blocks of an even place come from above, those between from below, so that neighbours have as
  * much to do as others. */
-static int64_t symmetric_block(int64_t place, int64_t blocks)
+static int64_t symmetric_block(int64_t position, int64_t blocks)
 {
-    return place % 2 ? blocks - 1 - place / 2 : place / 2;
+    return position % 2 ? blocks - 1 - position / 2 : position / 2;
 }
 
 static int64_t symmetric_blocks(const matrix *w)
@@ -245,7 +245,7 @@ static void square_part(const matrix *w, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         const int64_t block = symmetric_block(i, symmetric_blocks(w));
-        const et_share rows = block_of(w, block, SYMMETRIC_BLOCK);
+        const et_items rows = block_of(w, block, SYMMETRIC_BLOCK);
         multiply_rows(w, w->a, w->turned, w->turned, w->length, w->side, rows, rows.begin);
         finish_rows(w, w->a, w->a_copy, rows);
     }
@@ -257,7 +257,7 @@ static void polynomial_part(const matrix *w, int64_t begin, int64_t end)
     const void *a = operand(w->a, w->a_copy);
     for (int64_t i = begin; i < end; i++) {
         const int64_t block = symmetric_block(i, symmetric_blocks(w));
-        const et_share rows = block_of(w, block, SYMMETRIC_BLOCK);
+        const et_items rows = block_of(w, block, SYMMETRIC_BLOCK);
         multiply_rows(w, w->p, a, a, w->side, w->side, rows, rows.begin);
         for (int64_t row = rows.begin; row < rows.end; row++) {
             const int64_t at = row * w->side + rows.begin;
@@ -293,7 +293,7 @@ static void turn(const et_kernels *kernels, void *to, const void *from, int64_t 
                  int64_t columns, et_dtype dtype)
 {
     const et_stored all = { from, rows, columns, columns, dtype };
-    ET_SHARE(rows * columns >= MUCH, columns, BLOCK, turn_part, kernels, to, &all);
+    ET_PARALLEL(rows * columns >= MUCH, columns, BLOCK, turn_part, kernels, to, &all);
 }
 
 /* Rows begin .. end - 1 of x become the operand's. */
@@ -309,11 +309,11 @@ static void iterate(matrix *w)
 {
     const bool much = w->side * w->side * w->side >= MUCH;
     if (w->x_copy)
-        ET_SHARE(much, w->side, 1, round_part, w);
+        ET_PARALLEL(much, w->side, 1, round_part, w);
     turn(w->kernels, w->turned, operand(w->x, w->x_copy), w->side, w->length, w->dtype);
-    ET_SHARE(much, symmetric_blocks(w), 1, square_part, w);
-    ET_SHARE(much, symmetric_blocks(w), 1, polynomial_part, w);
-    ET_SHARE(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
+    ET_PARALLEL(much, symmetric_blocks(w), 1, square_part, w);
+    ET_PARALLEL(much, symmetric_blocks(w), 1, polynomial_part, w);
+    ET_PARALLEL(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
     exchange(w);
 }
 
@@ -323,8 +323,8 @@ static float *orthogonalize(const et_kernels *kernels, float *x, float *room, in
 {
     const int64_t count = rows * columns;
     const bool tall = rows > columns;
-    matrix w = place(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
-                     tall ? rows : columns, x, room);
+    matrix w = position(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
+                        tall ? rows : columns, x, room);
     double norm = sqrt(kernels->sum_of_squares(x, count));
     kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
     if (tall) {

@@ -7,13 +7,13 @@
 #include "engine/optim/rules/rule.h"
 
 /* Where each slot stands; -1: there is none. */
-typedef struct places {
+typedef struct offsets {
     int mean, momentum, count;
-} places;
+} offsets;
 
-static places places_of(const et_rmsprop_options *o)
+static offsets offsets_of(const et_rmsprop_options *o)
 {
-    places p = { -1, -1, 1 };
+    offsets p = { -1, -1, 1 };
     if (o->centered)
         p.mean = p.count++;
     if (o->momentum > 0)
@@ -23,7 +23,7 @@ static places places_of(const et_rmsprop_options *o)
 
 static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
-    const places p = places_of(&options->rmsprop);
+    const offsets p = offsets_of(&options->rmsprop);
     slot[0].name = "rms";
     if (p.mean >= 0)
         slot[p.mean].name = "mg";
@@ -36,7 +36,7 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
                    const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_rmsprop_options *o = &options->rmsprop;
-    const places p = places_of(o);
+    const offsets p = offsets_of(o);
     et_assert(chunk->slot[0]);
     const et_slice_update update = et_rule_update(step, chunk, 0);
     const et_mean_squares squares = {

@@ -22,11 +22,11 @@
 #define ET_RULE_SUMS_MAX  2
 
 /* The cuts between chunks. */
-typedef enum et_rule_cut {
+typedef enum et_rule_granularity {
     ET_RULE_ELEMENTS, /* anywhere: padding and several small tensors may lie in one */
     ET_RULE_TENSORS,  /* within a tensor, without its padding */
     ET_RULE_WHOLE,    /* a tensor is a chunk, except those whose `scratch` is 0 */
-} et_rule_cut;
+} et_rule_granularity;
 
 typedef struct et_rule_slot {
     const char *name; /* in checkpoints; one name has one meaning in all rules: "momentum" is added
@@ -110,7 +110,7 @@ static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *s
  * at their own struct. before and update are called from several threads. */
 typedef struct et_rule_class {
     const char *name;
-    et_rule_cut cut;
+    et_rule_granularity cut;
     bool writes; /* into gradients; they are cleared afterwards, since a pass writes only those that
                     its loss reaches, and others stay zero */
     /* The slots that these options need; returns how many. */

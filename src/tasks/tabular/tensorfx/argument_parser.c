@@ -61,9 +61,9 @@ static const char *fault_of(const et_option *flag)
         return "its name is not valid for a flag";
     if (field->indirect)
         return "its member is not in the struct itself";
-    if (flag->way != ET_OPTION_WAY_VALUE && flag->way != ET_OPTION_WAY_INDEXED)
+    if (flag->form != ET_OPTION_FORM_VALUE && flag->form != ET_OPTION_FORM_INDEXED)
         return "a flag is given with its value, or by number";
-    if (flag->way == ET_OPTION_WAY_INDEXED && field->kind != ET_FIELD_KIND_INT)
+    if (flag->form == ET_OPTION_FORM_INDEXED && field->kind != ET_FIELD_KIND_INT)
         return "only an integer can be numbered";
     switch (field->kind) {
     case ET_FIELD_KIND_CHOICE:
@@ -110,7 +110,7 @@ void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *ar
 {
     for (size_t i = 0; i < parser->count; i++) {
         const et_option *flag = &parser->flags[i];
-        if (flag->way == ET_OPTION_WAY_INDEXED)
+        if (flag->form == ET_OPTION_FORM_INDEXED)
             *(et_integer_list *)et_field_member(&flag->field, arguments) =
                 (et_integer_list){ NULL, 0 };
         else
@@ -149,7 +149,7 @@ int et_argument_parser_set(const et_argument_parser *parser, et_arguments *argum
         names[i] = i < parser->count ? parser->flags[i].field.name : NULL;
     int status = !flag ? et_fail(error, ET_ECONFIG, "%s: not an argument of %s%s", key,
                                  parser->name, et_nearest_hint(key, names, "").text)
-                 : flag->way == ET_OPTION_WAY_INDEXED
+                 : flag->form == ET_OPTION_FORM_INDEXED
                      ? set_list(flag, arguments, value, key, error)
                      : et_field_read(&flag->field, arguments, value, arguments->arena, key, error);
     et_free(names);

@@ -304,7 +304,7 @@ et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena)
         return NULL;
     for (size_t i = 0; i < parser->count; i++) {
         const et_option *flag = &parser->flags[i];
-        if (flag->way != ET_OPTION_WAY_INDEXED) {
+        if (flag->form != ET_OPTION_FORM_INDEXED) {
             et_field_echo(&flag->field, arguments, dict);
             continue;
         }

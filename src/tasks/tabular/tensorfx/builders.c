@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
-#include "data/table/dataset.h"
+#include "data/table/table_set.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/models.h"
@@ -14,9 +14,9 @@
 
 static const et_encoded_field *target_of(const et_model_builder *builder)
 {
-    const et_encoder *encoder = builder->dataset ? et_data_set_encoder(builder->dataset) : NULL;
-    int place = encoder ? et_encoder_target(encoder) : -1;
-    return place < 0 ? NULL : et_encoder_field(encoder, place);
+    const et_encoder *encoder = builder->dataset ? et_table_set_encoder(builder->dataset) : NULL;
+    int index = encoder ? et_encoder_target(encoder) : -1;
+    return index < 0 ? NULL : et_encoder_field(encoder, index);
 }
 
 const char *et_model_builder_target(const et_model_builder *builder)
@@ -31,21 +31,21 @@ int et_model_builder_labels(const et_model_builder *builder)
     return target && target->kind == ET_ENCODED_CLASS ? target->classes : 0;
 }
 
-const char *et_model_builder_label(const et_model_builder *builder, int place)
+const char *et_model_builder_label(const et_model_builder *builder, int index)
 {
-    return place >= 0 && place < et_model_builder_labels(builder) ? target_of(builder)->label[place]
+    return index >= 0 && index < et_model_builder_labels(builder) ? target_of(builder)->label[index]
                                                                   : NULL;
 }
 
 /* ---- input
  * --------------------------------------------------------------------------------------- */
 
-static int unknown_source(const et_data_set *dataset, const char *name, et_error *error)
+static int unknown_source(const et_table_set *dataset, const char *name, et_error *error)
 {
     et_strbuf names = ET_STRBUF_INIT;
-    for (int i = 0; i < et_data_set_count(dataset); i++)
+    for (int i = 0; i < et_table_set_count(dataset); i++)
         et_strbuf_printf(&names, "%s%s", i ? ", " : "",
-                         et_data_source_name(et_data_set_at(dataset, i)));
+                         et_table_columns_name(et_table_set_at(dataset, i)));
     et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"; it has %s", name,
             et_strbuf_text(&names));
     et_strbuf_release(&names);
@@ -53,10 +53,10 @@ static int unknown_source(const et_data_set *dataset, const char *name, et_error
 }
 
 /* Batches of rows to predict: the encoder's fields without targets. */
-static int prediction_layout(et_model_builder *self, const et_data_set *dataset, int64_t batch,
+static int prediction_layout(et_model_builder *self, const et_table_set *dataset, int64_t batch,
                              const et_layout **out, et_error *error)
 {
-    const et_encoder *encoder = et_data_set_encoder(dataset);
+    const et_encoder *encoder = et_table_set_encoder(dataset);
     const et_layout *from = et_encoder_layout(encoder);
     et_arena *arena = &self->inside->arena;
     et_layout *layout = et_arena_alloc(arena, sizeof *layout);
@@ -76,19 +76,19 @@ static int prediction_layout(et_model_builder *self, const et_data_set *dataset,
     return ET_OK;
 }
 
-int et_builder_default_input(et_model_builder *self, et_data_set *dataset, const char *source,
+int et_builder_default_input(et_model_builder *self, et_table_set *dataset, const char *source,
                              int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                              et_error *error)
 {
     if (!source)
         return prediction_layout(self, dataset, batch, &out->layout, error);
-    const et_data_source *from = et_data_set_source(dataset, source);
+    const et_table_columns *from = et_table_set_columns(dataset, source);
     const et_read_options options = {
         .batch = batch, .shuffle = shuffle, .epochs = epochs, .seed = (uint64_t)self->args->seed
     };
     if (!from)
         return unknown_source(dataset, source, error);
-    int status = et_data_source_read(&out->source, from, &options, error);
+    int status = et_table_columns_read(&out->source, from, &options, error);
     if (!status)
         out->layout = &out->source->layout;
     return status;
@@ -166,7 +166,7 @@ static const et_option flags[] = {
       .group = "Model" },
     { .field = ET_FIELD_INT(et_feed_forward_arguments, hidden_layers, ET_UNITS_NONE, 1, 65536,
                             "units of hidden layer N"),
-      .way = ET_OPTION_WAY_INDEXED,
+      .form = ET_OPTION_FORM_INDEXED,
       .value = "units" },
     ET_OPTION_END,
 };
@@ -216,8 +216,9 @@ static void infer(et_model_builder *self, et_scope *scope, const et_nodes *input
         labels_of(self, scope); /* says which */
         return;
     }
-    et_nodes_put(inferences, "logits",
-                 et_tabular_model_build(scope, &model, et_data_set_encoder(self->dataset), labels));
+    et_nodes_put(
+        inferences, "logits",
+        et_tabular_model_build(scope, &model, et_table_set_encoder(self->dataset), labels));
 }
 
 static void train_by_descent(et_model_builder *self, et_scope *scope, const int64_t *global_steps,

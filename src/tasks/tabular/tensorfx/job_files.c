@@ -18,7 +18,7 @@
 #include "base/files/file.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "data/table/dataset.h"
+#include "data/table/table_set.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
@@ -44,7 +44,7 @@ int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena
                         et_error *error)
 {
     et_value *dict = et_value_dict(arena);
-    uint64_t fingerprint = et_encoder_fingerprint(et_data_set_encoder(builder->dataset));
+    uint64_t fingerprint = et_encoder_fingerprint(et_table_set_encoder(builder->dataset));
     et_value_set_string(dict, "builder", builder->ET_CLASS->name);
     et_value_set_string(dict, "encoder", et_arena_printf(arena, "%016" PRIx64, fingerprint));
     *identity = dict;
@@ -151,9 +151,9 @@ static int write_builder(const et_model_builder *builder, const char *path, et_e
 static int write_one(const et_model_builder *builder, const et_job_config *config, int which,
                      const char *path, et_error *error)
 {
-    const et_table_texts texts = { (et_schema *)et_data_set_schema(builder->dataset),
-                                   (et_metadata *)et_data_set_metadata(builder->dataset),
-                                   (et_feature_set *)et_data_set_features(builder->dataset) };
+    const et_table_texts texts = { (et_schema *)et_table_set_schema(builder->dataset),
+                                   (et_metadata *)et_table_set_metadata(builder->dataset),
+                                   (et_feature_set *)et_table_set_features(builder->dataset) };
     return which < ET_TABLE_TEXTS         ? et_table_text_save(&texts, which, path, error)
            : which == ET_TABLE_TEXT_MODEL ? write_builder(builder, path, error)
                                           : write_job(builder, config, path, error);

@@ -94,7 +94,7 @@ static void add_nodes(et_scope *scope, void *payload)
 {
     et_builder_graph *graph = payload;
     et_model_builder *builder = graph->face.builder;
-    et_data_set *before = builder->dataset;
+    et_table_set *before = builder->dataset;
     et_nodes inputs = { 0 }, inferences = { 0 }, outputs = { 0 };
     builder->dataset = graph->dataset;
     take_inputs(scope, et_scope_layout(scope), &inputs);
@@ -151,7 +151,7 @@ static int open_pass(et_builder_graph *graph, et_error *error)
 }
 
 /* The three differ in what they read and in what add_nodes does for their phase. */
-static int build_graph(et_model_builder *self, et_data_set *dataset, et_builder_phase phase,
+static int build_graph(et_model_builder *self, et_table_set *dataset, et_builder_phase phase,
                        et_graph_interface **out, et_error *error)
 {
     static const char *const names[] = { "training", "evaluation", "prediction" };
@@ -206,26 +206,26 @@ void et_graph_interface_close(et_graph_interface *face)
 
 /* ---- what a class need not say ---- */
 
-static int build_training_graph(et_model_builder *self, et_data_set *dataset,
+static int build_training_graph(et_model_builder *self, et_table_set *dataset,
                                 et_graph_interface **out, et_error *error)
 {
     return build_graph(self, dataset, ET_PHASE_TRAINING, out, error);
 }
 
-static int build_evaluation_graph(et_model_builder *self, et_data_set *dataset,
+static int build_evaluation_graph(et_model_builder *self, et_table_set *dataset,
                                   et_graph_interface **out, et_error *error)
 {
     return build_graph(self, dataset, ET_PHASE_EVALUATION, out, error);
 }
 
-static int build_prediction_graph(et_model_builder *self, et_data_set *dataset,
+static int build_prediction_graph(et_model_builder *self, et_table_set *dataset,
                                   et_graph_interface **out, et_error *error)
 {
     return build_graph(self, dataset, ET_PHASE_PREDICTION, out, error);
 }
 
 /* Which device each parameter is on, for people: the setter tells it. */
-static int place_parameters(et_model_builder *self, const et_job_config *config, et_error *error)
+static int choose_servers(et_model_builder *self, const et_job_config *config, et_error *error)
 {
     et_device_setter *setter;
     const et_params *params = et_model_builder_params(self);
@@ -243,12 +243,12 @@ static int build_graph_interfaces(et_model_builder *self, const et_job_config *c
 {
     *out = (et_graph_interfaces){ NULL, NULL, NULL };
     int status = et_model_builder_build_training_graph(self, NULL, &out->training, error);
-    if (!status && et_data_set_source(self->dataset, "eval"))
+    if (!status && et_table_set_columns(self->dataset, "eval"))
         status = et_model_builder_build_evaluation_graph(self, NULL, &out->evaluation, error);
     if (!status)
         status = et_model_builder_build_prediction_graph(self, NULL, &out->prediction, error);
     if (!status && config)
-        status = place_parameters(self, config, error);
+        status = choose_servers(self, config, error);
     if (status) {
         et_graph_interface_close(out->training);
         et_graph_interface_close(out->evaluation);
@@ -332,7 +332,7 @@ int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_b
 }
 
 int et_model_builder_init(et_model_builder *builder, const et_model_builder_class *kind,
-                          const et_arguments *args, et_data_set *dataset, et_error *error)
+                          const et_arguments *args, et_table_set *dataset, et_error *error)
 {
     *builder = (et_model_builder){ .ET_CLASS = kind, .args = args, .dataset = dataset };
     if (!kind || !kind->name)
@@ -410,7 +410,7 @@ const et_arguments *et_model_builder_args(const et_model_builder *builder)
     return builder->args;
 }
 
-et_data_set *et_model_builder_dataset(const et_model_builder *builder)
+et_table_set *et_model_builder_dataset(const et_model_builder *builder)
 {
     return builder->dataset;
 }
@@ -426,19 +426,19 @@ int et_model_builder_build_graph_interfaces(et_model_builder *builder, const et_
     return methods_of(builder)->build_graph_interfaces(builder, config, out, error);
 }
 
-int et_model_builder_build_training_graph(et_model_builder *builder, et_data_set *dataset,
+int et_model_builder_build_training_graph(et_model_builder *builder, et_table_set *dataset,
                                           et_graph_interface **out, et_error *error)
 {
     return methods_of(builder)->build_training_graph(builder, dataset, out, error);
 }
 
-int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_data_set *dataset,
+int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_table_set *dataset,
                                             et_graph_interface **out, et_error *error)
 {
     return methods_of(builder)->build_evaluation_graph(builder, dataset, out, error);
 }
 
-int et_model_builder_build_prediction_graph(et_model_builder *builder, et_data_set *dataset,
+int et_model_builder_build_prediction_graph(et_model_builder *builder, et_table_set *dataset,
                                             et_graph_interface **out, et_error *error)
 {
     return methods_of(builder)->build_prediction_graph(builder, dataset, out, error);
@@ -450,7 +450,7 @@ void et_model_builder_build_init(et_model_builder *builder, et_builder_init *out
     methods_of(builder)->build_init(builder, out);
 }
 
-int et_model_builder_build_input(et_model_builder *builder, et_data_set *dataset,
+int et_model_builder_build_input(et_model_builder *builder, et_table_set *dataset,
                                  const char *source, int64_t batch, int64_t epochs, bool shuffle,
                                  et_builder_input *out, et_error *error)
 {

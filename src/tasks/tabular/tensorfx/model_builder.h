@@ -25,7 +25,7 @@ typedef struct et_builder_store {
 typedef struct et_builder_graph {
     et_graph_interface face; /* the first member */
     et_builder_phase phase;
-    et_data_set *dataset;          /* that it was built with */
+    et_table_set *dataset;         /* that it was built with */
     struct et_builder_graph *next; /* of the builder's open ones */
 } et_builder_graph;
 
@@ -39,7 +39,7 @@ typedef struct et_model_builder_inside {
 } et_model_builder_inside;
 
 /* build_input, where a class has none: a source of the dataset, or rows to predict. */
-int et_builder_default_input(et_model_builder *self, et_data_set *dataset, const char *source,
+int et_builder_default_input(et_model_builder *self, et_table_set *dataset, const char *source,
                              int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                              et_error *error);
 

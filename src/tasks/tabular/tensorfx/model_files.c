@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "data/table/analysis/columns.h"
-#include "data/table/dataset.h"
+#include "data/table/table_set.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_options.h"
@@ -74,16 +74,16 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
 {
     const et_artifact_text *text = &model->text[ET_TABLE_TEXT_MODEL];
     const char *path;
-    const et_data_set_options parts = { .schema = model->texts.schema,
-                                        .metadata = model->texts.metadata,
-                                        .features = model->texts.features };
+    const et_table_set_options parts = { .schema = model->texts.schema,
+                                         .metadata = model->texts.metadata,
+                                         .features = model->texts.features };
     et_model_builder_class whole;
     int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
     if (!status)
         status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
                                   options->builder, error);
     if (!status)
-        status = et_data_set_bare(&model->dataset, &parts, error);
+        status = et_table_set_bare(&model->dataset, &parts, error);
     if (!status)
         status = et_model_builder_class_resolve(&whole, model->kind, error);
     model->builder = status ? NULL : et_alloc_zero(1, whole.size);
@@ -120,7 +120,7 @@ static int open_run(et_table_model *model, const et_artifact *artifact, et_error
 }
 
 /* A directory that is neither is told of by what a person most likely meant. */
-static int check_place(const et_artifact *artifact, bool *job, et_error *error)
+static int check_artifact(const et_artifact *artifact, bool *job, et_error *error)
 {
     *job = et_artifact_has(artifact, ET_RUN_BUILDER);
     if (*job || et_artifact_has(artifact, ET_RUN_SETTINGS))
@@ -141,7 +141,7 @@ int et_table_model_open(et_table_model **out, const et_artifact *artifact,
 {
     bool job;
     *out = NULL;
-    int status = check_place(artifact, &job, error);
+    int status = check_artifact(artifact, &job, error);
     et_table_model *model = status ? NULL : et_alloc_zero(1, sizeof *model);
     if (!model)
         return status ? status : et_alloc_failed(error, sizeof *model, "a model");
@@ -171,7 +171,7 @@ void et_table_model_close(et_table_model *model)
         if (model->builder)
             et_model_builder_release(model->builder);
         et_free(model->builder);
-        et_data_set_close(model->dataset);
+        et_table_set_close(model->dataset);
         et_arguments_free(model->arguments);
     } else
         et_params_free(model->params);

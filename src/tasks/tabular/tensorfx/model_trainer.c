@@ -30,7 +30,7 @@
 #include "base/stages.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "data/table/dataset.h"
+#include "data/table/table_set.h"
 #include "formats/events/log_names.h"
 #include "roles/cluster.h"
 #include "roles/job_server.h"
@@ -220,7 +220,7 @@ static int tell_evaluation(et_action *self, const et_moment *now, et_error *erro
     return ET_OK;
 }
 
-static const et_action_class evaluation_told = { "tell_evaluation", due, tell_evaluation };
+static const et_action_class evaluation_messages = { "tell_evaluation", due, tell_evaluation };
 
 /* ---- the builder's graphs as a task ---- */
 
@@ -266,17 +266,17 @@ static int check(job *j, et_error *error)
     if (!status && (!j->output || !*j->output))
         status = et_fail(error, ET_EUSAGE, "the job has no output: name a directory with --output");
     if (!status && task->role == ET_JOB_MASTER && j->builder->dataset)
-        et_encoder_warn_coarse(et_data_set_encoder(j->builder->dataset));
+        et_encoder_warn_coarse(et_table_set_encoder(j->builder->dataset));
     return status;
 }
 
-static int count_rows(et_data_set *dataset, const char *source, int64_t *rows, et_error *error)
+static int count_rows(et_table_set *dataset, const char *source, int64_t *rows, et_error *error)
 {
-    const et_data_source *from = et_data_set_source(dataset, source);
+    const et_table_columns *from = et_table_set_columns(dataset, source);
     et_samples *samples;
     if (!from)
         return et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"", source);
-    int status = et_data_source_samples(&samples, from, NULL, error);
+    int status = et_table_columns_samples(&samples, from, NULL, error);
     if (status)
         return status;
     *rows = samples->count;
@@ -292,7 +292,7 @@ static int count_pass(const job *j, int64_t *batches, et_error *error)
     int status = et_source_batches(source, batches, error);
     if (status || *batches)
         return status;
-    if (!et_data_set_source(j->builder->dataset, "train"))
+    if (!et_table_set_columns(j->builder->dataset, "train"))
         return et_fail(error, ET_ECONFIG,
                        "epochs %lld: source %s of builder %s does not know how many batches a pass "
                        "has: use only --max-steps",
@@ -368,7 +368,7 @@ static int open_controller(job *j, et_error *error)
         return et_alloc_failed(error, strlen(j->output), "a path");
     if (evaluation)
         snprintf(metric, sizeof metric, ET_LOGGED_OF_VALIDATION "%s", evaluation->metric);
-    j->action.ET_CLASS = &evaluation_told;
+    j->action.ET_CLASS = &evaluation_messages;
     const et_controller_options options = {
         .trainer = j->master ? j->master : et_task_trainer_trainer(j->trainer),
         .evaluator = et_task_trainer_evaluator(j->trainer),
@@ -520,7 +520,7 @@ static int remove_model(const char *directory, et_error *error)
 }
 
 /* Before there is anything to export. */
-static int check_place(const char *output, et_error *error)
+static int check_position(const char *output, et_error *error)
 {
     static const char *const folders[] = { "model", "model.new", "model.old" };
     int status = ET_OK;
@@ -535,15 +535,15 @@ static int check_place(const char *output, et_error *error)
 
 /* The new one is whole before the old one goes; the name is missing for an instant at most, and a
  * job that was killed there makes it again. */
-static int put_in_place(const char *made, const char *place, const char *old, et_error *error)
+static int put_in_place(const char *made, const char *position, const char *old, et_error *error)
 {
     int status = remove_model(old, error);
     if (status)
         return status;
-    if (rename(place, old) && errno != ENOENT)
-        return et_fail_errno(error, "%s", place);
-    if (rename(made, place))
-        return et_fail_errno(error, "%s", place);
+    if (rename(position, old) && errno != ENOENT)
+        return et_fail_errno(error, "%s", position);
+    if (rename(made, position))
+        return et_fail_errno(error, "%s", position);
     et_error reason = ET_ERROR_INIT;
     if (remove_model(old, &reason))
         et_log(ET_LOG_WARNING, "%s", reason.text);
@@ -557,9 +557,9 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
     const et_predictor_options trained = { .builder = builder->ET_CLASS, .checkpoint = checkpoint };
     const et_predictor_options exported = { .builder = builder->ET_CLASS };
     et_predictor *predictor = NULL;
-    char *place = et_path_join(output, "model"), *made = et_path_join(output, "model.new");
+    char *position = et_path_join(output, "model"), *made = et_path_join(output, "model.new");
     char *old = et_path_join(output, "model.old");
-    int status = place && made && old ? ET_OK : et_alloc_failed(error, strlen(output), "a path");
+    int status = position && made && old ? ET_OK : et_alloc_failed(error, strlen(output), "a path");
     if (!status)
         status = remove_model(made, error);
     if (!status)
@@ -567,13 +567,13 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
     if (!status)
         status = et_predictor_export(predictor, made, NULL, error);
     if (!status)
-        status = put_in_place(made, place, old, error);
+        status = put_in_place(made, position, old, error);
     if (!status)
         status = et_directory_sync(output, error);
     et_predictor_close(predictor);
     if (!status)
-        status = et_predictor_open(out, place, &exported, error);
-    et_free(place);
+        status = et_predictor_open(out, position, &exported, error);
+    et_free(position);
     et_free(made);
     et_free(old);
     return status;
@@ -610,7 +610,7 @@ static void close_job(job *j)
 /* Runs, saves, evaluates: a single node, and the master of a cluster. */
 static int lead(job *j, et_error *error)
 {
-    int status = check_place(j->output, error);
+    int status = check_position(j->output, error);
     if (!status)
         status = check_same(j, error);
     if (!status && j->server)
@@ -658,7 +658,7 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                            const et_training_job *given, et_predictor **out, et_error *error)
 {
     static const et_training_job none = { .output = NULL };
-    et_data_set *before = builder->dataset;
+    et_table_set *before = builder->dataset;
     *out = NULL;
     job j = { .given = given ? given : &none,
               .builder = builder,

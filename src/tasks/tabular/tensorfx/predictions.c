@@ -19,7 +19,7 @@ struct et_predictions {
     int64_t width; /* of all outputs together */
     bool labels;
     const char **label;   /* [count]: the predictor's; NULL: none */
-    int *place;           /* [count] */
+    int *index;           /* [count] */
     const char **key;     /* [count], in arena */
     const char **failure; /* [count], in arena */
     double *values;       /* [count, width] */
@@ -41,14 +41,14 @@ static int new_predictions(et_predictions **out, const et_predictor *p, size_t c
         found->width += p->output[i].width;
     size_t width = (size_t)found->width;
     found->label = et_alloc_zero(count, sizeof *found->label);
-    found->place = et_alloc_zero(count, sizeof *found->place);
+    found->index = et_alloc_zero(count, sizeof *found->index);
     found->key = et_alloc_zero(count, sizeof *found->key);
     found->failure = et_alloc_zero(count, sizeof *found->failure);
     const bool fits = !count || width <= SIZE_MAX / count;
     found->values = fits ? et_alloc_zero(count * width, sizeof *found->values) : NULL;
     found->rounded = fits ? et_alloc_zero(count * width, sizeof *found->rounded) : NULL;
     found->output = et_alloc_zero(count * (size_t)p->outputs, sizeof *found->output);
-    return found->label && found->place && found->key && found->failure && found->values &&
+    return found->label && found->index && found->key && found->failure && found->values &&
                    found->rounded && found->output
                ? ET_OK
                : et_alloc_failed(error, count * width * sizeof *found->values, "predictions");
@@ -59,7 +59,7 @@ void et_predictions_free(et_predictions *found)
     if (!found)
         return;
     et_free(found->label);
-    et_free(found->place);
+    et_free(found->index);
     et_free(found->key);
     et_free(found->failure);
     et_free(found->values);
@@ -76,13 +76,13 @@ size_t et_predictions_count(const et_predictions *found)
 
 et_prediction et_predictions_at(const et_predictions *found, size_t row)
 {
-    static const et_prediction none = { .label_place = -1 };
+    static const et_prediction none = { .label_index = -1 };
     if (row >= found->count)
         return none;
     if (found->failure[row])
-        return (et_prediction){ .label_place = -1, .failure = found->failure[row] };
+        return (et_prediction){ .label_index = -1, .failure = found->failure[row] };
     return (et_prediction){ .label = found->label[row],
-                            .label_place = found->label[row] ? found->place[row] : -1,
+                            .label_index = found->label[row] ? found->index[row] : -1,
                             .key = found->key[row],
                             .output = found->output + row * (size_t)found->outputs };
 }
@@ -173,8 +173,8 @@ static int take_row(call *c, size_t row, int64_t at, et_error *error)
         }
         found->output[row * (size_t)p->outputs + (size_t)i] = to;
         if (i == p->scores) {
-            found->place[row] = et_predictor_choose(p, to);
-            found->label[row] = p->labels[found->place[row]];
+            found->index[row] = et_predictor_choose(p, to);
+            found->label[row] = p->labels[found->index[row]];
         }
         to += width;
     }

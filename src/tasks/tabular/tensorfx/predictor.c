@@ -41,21 +41,21 @@ static int make_layout(et_predictor *p, et_error *error)
     const et_layout *from = et_encoder_layout(p->model->encoder);
     int fields = et_encoder_fields(p->model->encoder);
     et_layout_field *field = et_alloc_zero((size_t)from->fields, sizeof *field);
-    p->place = et_alloc((size_t)fields, sizeof *p->place);
+    p->index = et_alloc((size_t)fields, sizeof *p->index);
     p->to = et_alloc_zero((size_t)fields, sizeof *p->to);
     p->size = et_alloc_zero((size_t)fields, sizeof *p->size);
     p->layout = *from;
     p->layout.field = field;
     p->layout.fields = 0;
     p->layout.capacity[0] = p->batch_size;
-    if (!field || !p->place || !p->to || !p->size)
+    if (!field || !p->index || !p->to || !p->size)
         return et_alloc_failed(error, (size_t)fields * sizeof *field, "a predictor");
     for (int i = 0; i < fields; i++) {
         et_encoded_kind kind = et_encoder_field(p->model->encoder, i)->kind;
-        p->place[i] = -1;
+        p->index[i] = -1;
         if (kind >= ET_ENCODED_CLASS)
             continue;
-        p->place[i] = p->layout.fields;
+        p->index[i] = p->layout.fields;
         p->size[i] =
             (size_t)et_shape_count(from->field[i].item) * et_dtype_size(from->field[i].dtype);
         field[p->layout.fields++] = from->field[i];
@@ -216,7 +216,7 @@ void et_predictor_close(et_predictor *p)
     et_pass_close(p->pass);
     et_device_close(p->device);
     et_free((void *)p->layout.field);
-    et_free(p->place);
+    et_free(p->index);
     et_free(p->to);
     et_free(p->size);
     if (!p->shares)
@@ -233,7 +233,7 @@ int et_predictor_put(et_predictor *p, int64_t at, const et_cell *cells, const ch
     const et_encoder *encoder = p->model->encoder;
     for (int i = 0, count = et_encoder_fields(encoder); i < count; i++)
         p->to[i] =
-            p->place[i] < 0 ? NULL : (char *)p->batch->data[p->place[i]] + (size_t)at * p->size[i];
+            p->index[i] < 0 ? NULL : (char *)p->batch->data[p->index[i]] + (size_t)at * p->size[i];
     return et_encoder_row(encoder, cells, p->to, where, error);
 }
 

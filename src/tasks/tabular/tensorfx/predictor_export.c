@@ -29,7 +29,7 @@ static const char *put_numbers(et_onnx *to, const et_encoded_field *field, const
                                const float *missing)
 {
     char name[96];
-    float *own = et_onnx_room(to, field->width);
+    float *own = et_onnx_reserve_floats(to, field->width);
     if (!own)
         return NULL;
     memcpy(own, missing, (size_t)field->width * sizeof *own);

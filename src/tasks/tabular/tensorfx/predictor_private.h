@@ -49,7 +49,7 @@ typedef struct et_table_model {
     /* of a job */
     const et_model_builder_class *kind;
     et_arguments *arguments;
-    et_data_set *dataset;
+    et_table_set *dataset;
     et_model_builder *builder; /* of its class's size */
 } et_table_model;
 
@@ -72,7 +72,7 @@ struct et_predictor {
     bool lenient;
     int64_t batch_size;
     et_layout layout; /* of batches; its fields are owned */
-    int *place;       /* [fields of the encoder]: in the layout; -1: a target; owned */
+    int *index;       /* [fields of the encoder]: in the layout; -1: a target; owned */
     et_device *device;
     et_pass *pass;
     et_batch *batch;

@@ -61,10 +61,10 @@ void et_choice_release(et_choice *choice)
 
 /* ---- reading ---- */
 
-static uint64_t element_at(et_choice_place place, int64_t token)
+static uint64_t element_at(et_choice_position which, int64_t token)
 {
-    et_assert(place.hypothesis >= 0 && place.hypothesis < 64);
-    return ((uint64_t)place.position * 64 + (uint64_t)place.hypothesis) << 32 | (uint64_t)token;
+    et_assert(which.hypothesis >= 0 && which.hypothesis < 64);
+    return ((uint64_t)which.position * 64 + (uint64_t)which.hypothesis) << 32 | (uint64_t)token;
 }
 
 /* In (0, 1): a word's 32 bits, in the middle of its interval. */
@@ -74,13 +74,13 @@ static double uniform(uint32_t word)
 }
 
 /* Four tokens share a block of random words. */
-static void add_noise(et_choice *choice, et_choice_place place)
+static void add_noise(et_choice *choice, et_choice_position which)
 {
-    et_random random = { choice->options.seed, place.sentence, et_random_site("decode/noise") };
+    et_random random = { choice->options.seed, which.sentence, et_random_site("decode/noise") };
     et_philox_block block = { { 0 } };
     for (int64_t i = 0; i < choice->vocabulary; i++) {
         if (i % 4 == 0)
-            block = et_random_block(random, element_at(place, i) / 4);
+            block = et_random_block(random, element_at(which, i) / 4);
         double gumbel = -log(-log(uniform(block.word[i % 4])));
         choice->log_p[i] += (float)(choice->options.noise * gumbel);
     }
@@ -101,13 +101,13 @@ static bool log_softmax(float *x, int64_t count)
     return isfinite(log_sum);
 }
 
-bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place)
+bool et_choice_read(et_choice *choice, const float *logits, et_choice_position which)
 {
     memcpy(choice->log_p, logits, (size_t)choice->vocabulary * sizeof *logits);
     if (choice->options.noise > 0)
-        add_noise(choice, place);
+        add_noise(choice, which);
     bool finite = log_softmax(choice->log_p, choice->vocabulary);
-    if (place.position || !choice->allowed)
+    if (which.position || !choice->allowed)
         return finite;
     for (int64_t i = 0; i < choice->vocabulary; i++)
         if (!(choice->allowed[i / 64] >> (i % 64) & 1))
@@ -239,11 +239,11 @@ static int64_t keep(et_choice *choice, float most)
     return kept;
 }
 
-int32_t et_choice_draw(et_choice *choice, et_choice_place place)
+int32_t et_choice_draw(et_choice *choice, et_choice_position which)
 {
     const et_choice_options *o = &choice->options;
-    et_random random = { o->seed, place.sentence, et_random_site("decode/sample") };
-    uint64_t element = element_at(place, 0);
+    et_random random = { o->seed, which.sentence, et_random_site("decode/sample") };
+    uint64_t element = element_at(which, 0);
     double u = uniform(et_random_block(random, element / 4).word[0]);
     float most;
     int32_t first;

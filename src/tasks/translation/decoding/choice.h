@@ -29,10 +29,10 @@ typedef struct et_choice_options {
 
 /* Which hypothesis: its sentence's number, the position of the token that comes, and the
  * hypothesis's own number, below 64. */
-typedef struct et_choice_place {
+typedef struct et_choice_position {
     uint64_t sentence;
     int position, hypothesis;
-} et_choice_place;
+} et_choice_position;
 
 /* Scratch for one row at a time; draws in one thread only. */
 typedef struct et_choice {
@@ -54,13 +54,13 @@ void et_choice_release(et_choice *choice);
 /* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). At position 0, a
  * token that may not come first has minus infinity; the others keep their values among all. False:
  * logits are not finite, and no token is likelier than another. */
-bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place);
+bool et_choice_read(et_choice *choice, const float *logits, et_choice_position which);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
  * vocabulary. */
 void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token);
 
 /* Draws one token of the row. */
-int32_t et_choice_draw(et_choice *choice, et_choice_place place);
+int32_t et_choice_draw(et_choice *choice, et_choice_position which);
 
 #endif

@@ -93,7 +93,7 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     decoder->device = device;
     decoder->model = *model;
     decoder->options = *options;
-    decoder->size.places = options->sentences;
+    decoder->size.seats = options->sentences;
     decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
     decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
     decoder->over = et_alloc(threads * (size_t)options->sentences, sizeof *decoder->over);
@@ -151,8 +151,8 @@ static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t 
     for (int64_t i = 0; i < count; i++) {
         int64_t target = et_search_target(&decoder->options, order[i]);
         wanted.target = target > wanted.target ? target : wanted.target;
-        wanted.tokens += i < size->places ? order[i]->length : 0;
-        wanted.positions += i < size->places ? target : 0;
+        wanted.tokens += i < size->seats ? order[i]->length : 0;
+        wanted.positions += i < size->seats ? target : 0;
     }
     wanted.source = order[0]->length;
     if (wanted.source <= size->source && wanted.target <= size->target &&
@@ -239,8 +239,8 @@ static int take(queue *q, int room, et_decoder_sentence *const **sentences)
 static void refill(et_search *search, queue *q)
 {
     et_decoder_sentence *const *sentences;
-    int places = et_search_places(search), room = places - et_search_in_use(search);
-    if (room < places && 4 * room < places)
+    int seats = et_search_capacity(search), room = seats - et_search_in_use(search);
+    if (room < seats && 4 * room < seats)
         return;
     int count = take(q, room, &sentences);
     if (count)
@@ -268,10 +268,10 @@ static bool copy_results(et_arena *arena, et_decoder_sentence *sentence, const e
 /* The search's memory of results lasts only until others enter, so they are copied. After a
  * failure other results are still taken in, and the run ends when all threads have seen the
  * status. done counts only those whose results are there. */
-static void take_result(et_search *search, int place, queue *q)
+static void take_result(et_search *search, int seat, queue *q)
 {
     const et_beam *beam;
-    et_decoder_sentence *sentence = et_search_leave(search, place, &beam);
+    et_decoder_sentence *sentence = et_search_leave(search, seat, &beam);
     pthread_mutex_lock(&q->lock);
     if (!et_beam_results(beam) && !q->status)
         q->status = et_fail(q->error, ET_EDIVERGED,

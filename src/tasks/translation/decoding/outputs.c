@@ -94,11 +94,12 @@ int et_translation_search(et_translation_task *task, et_decoder_sentence *senten
 int et_translation_source(const et_encoded *encoded, int64_t pair, et_decoder_sentence *sentence,
                           et_arena *arena, et_error *error)
 {
-    const int64_t length = et_encoded_cut_length(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX);
+    const int64_t length =
+        et_encoded_truncated_length(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX);
     int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
     if (!ids)
         return et_alloc_failed(error, (size_t)length * sizeof *ids, "a source");
-    et_encoded_cut_ids(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX, ids);
+    et_encoded_truncated_ids(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX, ids);
     *sentence = (et_decoder_sentence){ .source = ids, .length = length };
     return ET_OK;
 }

@@ -45,7 +45,7 @@
  * of the next one are said by parent (among them) and next. row is that of the first hypothesis;
  * rows is 1 at the first step and the beam's size from then on. segment is the sentence's number
  * among those that enter together. */
-typedef struct place {
+typedef struct seat {
     et_decoder_sentence *sentence; /* NULL: free */
     et_beam beam;
     int64_t begin, capacity; /* its rows of the cross caches; 0: none yet */
@@ -54,7 +54,7 @@ typedef struct place {
     int row, rows;
     int parent[ET_BEAM_SIZE_MAX];
     int32_t next[ET_BEAM_SIZE_MAX];
-} place;
+} seat;
 
 /* Plans and graphs are owned, as are caches, tables and places. source_ids owns the encoder's
  * inputs, ids those of the decoder: each is one block that the others point into. source_ids and
@@ -73,7 +73,7 @@ struct et_search {
     int32_t *ids, *positions, *self_length, *cross_begin, *cross_length;
     int32_t *slots; /* owns the next two, which take turns */
     int32_t *slot, *other_slot;
-    place *places;
+    seat *seats;
     /* Where logits are read: what reads them, and the best of a place's rows, [size, 2 size]. */
     et_choice choice;
     float *best;
@@ -85,7 +85,7 @@ struct et_search {
 /* The most rows of a step: all places in use with full beams. */
 static int64_t rows_of(const et_search *search)
 {
-    return (int64_t)search->size.places * search->options.beam.size;
+    return (int64_t)search->size.seats * search->options.beam.size;
 }
 
 /* Of a self cache. One for each position of each place and each hypothesis. */
@@ -112,12 +112,12 @@ void et_search_free(et_search *search)
         if (search->cross_cache)
             et_free_array(search->cross_cache[i]);
     }
-    for (int i = 0; search->places && i < search->size.places; i++)
-        et_beam_release(&search->places[i].beam);
+    for (int i = 0; search->seats && i < search->size.seats; i++)
+        et_beam_release(&search->seats[i].beam);
     et_choice_release(&search->choice);
     et_free(search->best);
     et_free(search->best_token);
-    et_free(search->places);
+    et_free(search->seats);
     et_free(search->self_cache);
     et_free(search->cross_cache);
     et_free(search->source_ids);
@@ -153,12 +153,12 @@ static int make_inputs(et_search *search, et_error *error)
 {
     const et_search_size *size = &search->size;
     size_t rows = (size_t)rows_of(search), tokens = (size_t)size->tokens;
-    size_t source = 2 * tokens + (size_t)size->places + 1;
+    size_t source = 2 * tokens + (size_t)size->seats + 1;
     search->source_ids = et_alloc(source, sizeof(int32_t));
     search->ids = et_alloc_zero(5 * rows, sizeof(int32_t));
     search->slots = et_alloc_zero(2 * rows * (size_t)size->target, sizeof(int32_t));
-    search->places = et_alloc_zero((size_t)size->places, sizeof *search->places);
-    if (!search->source_ids || !search->ids || !search->slots || !search->places)
+    search->seats = et_alloc_zero((size_t)size->seats, sizeof *search->seats);
+    if (!search->source_ids || !search->ids || !search->slots || !search->seats)
         return et_alloc_failed(error, source * sizeof(int32_t), "decoding");
     search->source_positions = search->source_ids + tokens;
     search->source_offsets = search->source_positions + tokens;
@@ -169,9 +169,9 @@ static int make_inputs(et_search *search, et_error *error)
     search->slot = search->slots;
     search->other_slot = search->slots + rows * (size_t)size->target;
     int status = ET_OK;
-    for (int i = 0; i < size->places && !status; i++)
+    for (int i = 0; i < size->seats && !status; i++)
         status =
-            et_beam_init(&search->places[i].beam, &search->options.beam, (int)size->target, error);
+            et_beam_init(&search->seats[i].beam, &search->options.beam, (int)size->target, error);
     return status;
 }
 
@@ -190,7 +190,7 @@ static int make_encoder(et_search *search, et_params *params, et_device *device,
         return status;
     et_scope *root = et_graph_scope(search->encode_graph);
     et_node *encoded = et_transformer_encode(root, &search->model, search->size.tokens,
-                                             search->size.places, ROW_TILE);
+                                             search->size.seats, ROW_TILE);
     for (int i = 0; i < layers; i++)
         outputs[i] = et_transformer_cross_cache(root, &search->model, i, encoded, ROW_TILE);
     status =
@@ -293,7 +293,7 @@ int et_search_new(et_search **out, et_params *params, et_device *device,
                   const et_transformer *model, const et_decoder_options *options,
                   const et_search_size *size, const et_search *packed_by, et_error *error)
 {
-    et_assert(size->places >= 1 && size->source >= 1 && size->target >= 1);
+    et_assert(size->seats >= 1 && size->source >= 1 && size->target >= 1);
     et_assert(size->tokens >= size->source && size->positions >= size->target);
     et_search *search = et_alloc_zero(1, sizeof *search);
     *out = NULL;
@@ -323,9 +323,9 @@ void et_search_refresh(et_search *search)
 /* With capacity 0 each place takes its part of the caches anew, from the next sentence it gets. */
 void et_search_clear(et_search *search)
 {
-    for (int i = 0; i < search->size.places; i++) {
-        search->places[i].sentence = NULL;
-        search->places[i].capacity = 0;
+    for (int i = 0; i < search->size.seats; i++) {
+        search->seats[i].sentence = NULL;
+        search->seats[i].capacity = 0;
     }
     search->in_use = 0;
     search->cross_used = 0;
@@ -338,9 +338,9 @@ int et_search_in_use(const et_search *search)
     return search->in_use;
 }
 
-int et_search_places(const et_search *search)
+int et_search_capacity(const et_search *search)
 {
-    return search->size.places;
+    return search->size.seats;
 }
 
 /* EOS counted; longer sources never have shorter targets, which the order of entering relies on. */
@@ -352,7 +352,7 @@ int64_t et_search_target(const et_decoder_options *options, const et_decoder_sen
 /* A place's part of the caches is as large as its first sentence needs it, the longest it will
  * have. Later sentences of the place are no longer, so they fit. The first step has one row, the
  * start symbol, without a parent: of length 0 nothing is copied. */
-static void take_place(et_search *search, place *at, et_decoder_sentence *sentence, int segment)
+static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence, int segment)
 {
     int64_t target = et_search_target(&search->options, sentence);
     if (!at->capacity) {
@@ -386,14 +386,14 @@ static void pack_source(et_search *search, const et_decoder_sentence *sentence, 
         search->source_ids[at] = sentence->source[i];
         search->source_positions[at] = (int32_t)i;
     }
-    for (int s = segment + 1; s <= search->size.places; s++)
+    for (int s = segment + 1; s <= search->size.seats; s++)
         search->source_offsets[s] = at;
 }
 
 /* Keys and values of a source go from the encoder's output to its place. Outputs of the encoding
  * plan are valid only until its next run. Rows of a source lie together in both, so a layer is
  * one copy. */
-static void keep_encoded(et_search *search, const place *at)
+static void keep_encoded(et_search *search, const seat *at)
 {
     size_t row = (size_t)(2 * search->model.width) * et_dtype_size(search->options.act);
     size_t from = (size_t)search->source_offsets[at->segment];
@@ -409,20 +409,20 @@ static void keep_encoded(et_search *search, const place *at)
  * places whose keys and values are stored. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
 {
-    et_assert(count >= 1 && count <= search->size.places - search->in_use);
+    et_assert(count >= 1 && count <= search->size.seats - search->in_use);
     int entered = 0;
     search->source_offsets[0] = 0;
-    for (place *at = search->places; entered < count; at++) {
+    for (seat *at = search->seats; entered < count; at++) {
         if (at->sentence)
             continue;
-        take_place(search, at, sentences[entered], entered);
+        take_seat(search, at, sentences[entered], entered);
         pack_source(search, sentences[entered], entered);
         entered++;
     }
     et_plan_set_rows(search->encode, search->size.tokens, search->source_offsets[count]);
     et_plan_run(search->encode, (et_random){ 0 });
-    for (int i = 0; i < search->size.places; i++) {
-        place *at = &search->places[i];
+    for (int i = 0; i < search->size.seats; i++) {
+        seat *at = &search->seats[i];
         if (at->sentence && at->segment >= 0)
             keep_encoded(search, at);
         at->segment = -1;
@@ -435,7 +435,7 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
  * one for the token that it adds. at->row is that of the last step, whose slots are in
  * other_slot. cross_begin and cross_length say where the source's keys are; self_length counts
  * the new token, which is its own key as well. */
-static void fill_row(et_search *search, const place *at, int i, int row)
+static void fill_row(et_search *search, const seat *at, int i, int row)
 {
     int64_t target = search->size.target, length = at->beam.length;
     int32_t *slots = search->slot + row * target;
@@ -454,8 +454,8 @@ static void fill_row(et_search *search, const place *at, int i, int row)
 static int fill_rows(et_search *search)
 {
     int row = 0;
-    for (int p = 0; p < search->size.places; p++) {
-        place *at = &search->places[p];
+    for (int p = 0; p < search->size.seats; p++) {
+        seat *at = &search->seats[p];
         if (!at->sentence)
             continue;
         for (int i = 0; i < at->rows; i++)
@@ -467,13 +467,13 @@ static int fill_rows(et_search *search)
 }
 
 /* The place in the search of what follows hypothesis i. */
-static et_choice_place choice_of(const place *at, int i)
+static et_choice_position choice_of(const seat *at, int i)
 {
-    return (et_choice_place){ at->sentence->number, at->beam.length, i };
+    return (et_choice_position){ at->sentence->number, at->beam.length, i };
 }
 
 /* Beam search over logits: of each row what et_vocabulary_best would give. */
-static void advance_beam(et_search *search, place *at, const float *logits)
+static void advance_beam(et_search *search, seat *at, const float *logits)
 {
     const int wide = 2 * search->options.beam.size;
     for (int i = 0; i < at->rows; i++) {
@@ -490,14 +490,14 @@ static void advance_beam(et_search *search, place *at, const float *logits)
 
 /* Samples, or a target that is given. At the first step all samples begin from one row, which is
  * read once. */
-static void extend(et_search *search, place *at, const float *logits)
+static void extend(et_search *search, seat *at, const float *logits)
 {
     float log_p[ET_BEAM_SIZE_MAX];
     int32_t token[ET_BEAM_SIZE_MAX];
     const bool first = at->beam.length == 0;
     const int count = first ? search->options.beam.size : at->rows;
     for (int i = 0; i < count; i++) {
-        et_choice_place here = choice_of(at, first ? i : at->beam.sample[i]);
+        et_choice_position here = choice_of(at, first ? i : at->beam.sample[i]);
         bool reads = !first || i == 0 || search->options.choice.noise > 0;
         const float *row = logits + (first ? 0 : i * search->model.target.count);
         if (reads && !et_choice_read(&search->choice, row, here)) {
@@ -513,8 +513,7 @@ static void extend(et_search *search, place *at, const float *logits)
 
 /* Beam search over the likeliest tokens of each row. One logit that is not finite makes all log p
  * of its row so. */
-static void advance_likeliest(et_search *search, place *at, const float *log_p,
-                              const int32_t *token)
+static void advance_likeliest(et_search *search, seat *at, const float *log_p, const int32_t *token)
 {
     for (int i = 0; i < at->rows; i++)
         if (isnan(log_p[i * 2 * search->options.beam.size])) {
@@ -525,7 +524,7 @@ static void advance_likeliest(et_search *search, place *at, const float *log_p,
 }
 
 /* One place takes its next tokens from its rows of the outputs. */
-static void advance_place(et_search *search, place *at)
+static void advance_seat(et_search *search, seat *at)
 {
     const float *output = et_plan_output(search->decode, 0).data;
     const bool alone = search->options.forced || search->options.choice.sampling;
@@ -546,11 +545,11 @@ static void advance_place(et_search *search, place *at)
 static int advance(et_search *search, int *over)
 {
     int count = 0;
-    for (int p = 0; p < search->size.places; p++) {
-        place *at = &search->places[p];
+    for (int p = 0; p < search->size.seats; p++) {
+        seat *at = &search->seats[p];
         if (!at->sentence)
             continue;
-        advance_place(search, at);
+        advance_seat(search, at);
         if (at->beam.over)
             over[count++] = p;
     }
@@ -576,7 +575,7 @@ int et_search_step(et_search *search, int *over)
 /* The place keeps its part of the caches for the next sentence. */
 et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **beam)
 {
-    place *at = &search->places[p];
+    seat *at = &search->seats[p];
     et_assert(at->sentence && at->beam.over);
     et_decoder_sentence *sentence = at->sentence;
     *beam = &at->beam;
@@ -588,8 +587,8 @@ et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **b
 int et_search_drop_ended(et_search *search)
 {
     int count = 0;
-    for (int p = 0; p < search->size.places; p++) {
-        place *at = &search->places[p];
+    for (int p = 0; p < search->size.seats; p++) {
+        seat *at = &search->seats[p];
         if (!at->sentence || !et_search_is_ended(at->sentence))
             continue;
         at->sentence = NULL;

@@ -31,7 +31,7 @@ static inline bool et_search_is_ended(const et_decoder_sentence *sentence)
 
 /* How large it is. */
 typedef struct et_search_size {
-    int places;
+    int seats;
     int64_t source; /* tokens of the longest source */
     int64_t target; /* tokens of the longest target */
     /* Of all places together: caches are as large as the sentences that came, however long one of
@@ -54,7 +54,7 @@ void et_search_refresh(et_search *search);
 void et_search_clear(et_search *search);
 
 int et_search_in_use(const et_search *search);
-int et_search_places(const et_search *search);
+int et_search_capacity(const et_search *search);
 
 /* The most tokens that a sentence may be translated to. */
 int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence);
@@ -68,7 +68,7 @@ int et_search_step(et_search *search, int *over);
 
 /* Frees the place of a finished sentence. *beam, with its results, is borrowed until others
  * enter. */
-et_decoder_sentence *et_search_leave(et_search *search, int place, const et_beam **beam);
+et_decoder_sentence *et_search_leave(et_search *search, int seat, const et_beam **beam);
 
 /* Frees the places of sentences that have ended, between two steps; how many they are. */
 int et_search_drop_ended(et_search *search);

@@ -158,13 +158,13 @@ static void put_layer(output *o, const char *stack, int number)
 {
     static const char *const self[] = { "qkv", "output" };
     static const char *const cross[] = { "query", "key_value", "output" };
-    static const char *const feed[] = { "in", "out" };
+    static const char *const inner[] = { "in", "out" };
     char layer[64];
     snprintf(layer, sizeof layer, "%s/layer_%d", stack, number);
     put_block(o, layer, "self_attention", "self_attention", self, 2);
     if (!strcmp(stack, "decoder"))
         put_block(o, layer, "attention", "cross_attention", cross, 3);
-    put_block(o, layer, "ffn", "feed_forward", feed, 2);
+    put_block(o, layer, "ffn", "feed_forward", inner, 2);
 }
 
 /* Their numbers of activations: ReLU, GELU by tanh, Swish, GELU, one more, tanh, sigmoid. */

@@ -324,7 +324,7 @@ static bool has_same_weights(const char *weights, const char *temporary)
 
 /* What lies where an export of the same number is to go; a number may be given out again. An empty
  * directory goes as well. */
-static int clear_place(const et_exports *self, const char *temporary, et_error *error)
+static int clear_path(const et_exports *self, const char *temporary, et_error *error)
 {
     char *weights = et_path_join(self->name, WEIGHTS);
     if (!weights)
@@ -341,11 +341,11 @@ static int clear_place(const et_exports *self, const char *temporary, et_error *
     return again ? remove_tree(self->name, error) : et_aside_move_path(self->name, error);
 }
 
-static int take_place(const et_exports *self, const char *temporary, et_error *error)
+static int take_path(const et_exports *self, const char *temporary, et_error *error)
 {
     int status = et_parent_make(self->name, error);
     if (!status)
-        status = clear_place(self, temporary, error);
+        status = clear_path(self, temporary, error);
     if (!status && rename(temporary, self->name))
         status = et_fail_errno(error, "cannot rename %s to %s", temporary, self->name);
     if (!status)
@@ -388,7 +388,7 @@ static int publish(et_exports *self, const export_content *content, et_error *er
     if (!status)
         status = fill(et_strbuf_text(&temporary), content, error);
     if (!status)
-        status = take_place(self, et_strbuf_text(&temporary), error);
+        status = take_path(self, et_strbuf_text(&temporary), error);
     if (!status && !is_made(self))
         status = note_id(&self->made, self->id, error);
     if (status && !temporary.failed)

@@ -348,7 +348,7 @@ static void test_gemm__equal_bits_for_any_threads(void **state)
 }
 
 /* Does something with a cache of its own in the place of the common one. */
-static void with_cache(et_gemm_way way, size_t l2, void (*look)(const et_gemm_shape *shape))
+static void with_cache(et_gemm_preference way, size_t l2, void (*look)(const et_gemm_shape *shape))
 {
     et_gemm_cache *common = cache;
     assert_int_equal(et_gemm_cache_open(&cache, THREADS, NULL), ET_OK);
@@ -384,7 +384,7 @@ static void test_gemm__own_pieces_are_even(void **state)
 static void test_gemm__both_ways(void **state)
 {
     (void)state;
-    static const et_gemm_way ways[] = { ET_GEMM_BLOCKS, ET_GEMM_OWN };
+    static const et_gemm_preference ways[] = { ET_GEMM_BLOCKS, ET_GEMM_OWN };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         with_cache(ways[i], 0, check);
         with_cache(ways[i], 0, check_threads);
@@ -403,7 +403,7 @@ static void test_gemm__ways_are_taken(void **state)
             et_gemm *gemm;
             shape.a = shape.b = half ? ET_BF16 : ET_F32;
             assert_int_equal(et_gemm_cache_open(&other, 1, NULL), ET_OK);
-            et_gemm_cache_prefer(other, (et_gemm_way)way);
+            et_gemm_cache_prefer(other, (et_gemm_preference)way);
             assert_int_equal(et_gemm_get(&gemm, other, &shape, NULL), ET_OK);
             bool own = strcmp(et_gemm_implementation(gemm), "own") == 0;
             bool widened = et_gemm_multiplied_as(other, shape.a) != shape.a;
@@ -719,7 +719,7 @@ static const char *implementation(const char *wanted, et_dtype dtype)
     return name;
 }
 
-static void test_gemm__bf16_is_multiplied_as_told(void **state)
+static void test_gemm__bf16_is_multiplied_as_asked(void **state)
 {
     (void)state;
     char plain[64];
@@ -824,7 +824,7 @@ int main(void)
         cmocka_unit_test(test_gemm__no_rows),
         cmocka_unit_test(test_gemm__made_once),
         cmocka_unit_test(test_gemm__asks_no_memory_in_a_run),
-        cmocka_unit_test(test_gemm__bf16_is_multiplied_as_told),
+        cmocka_unit_test(test_gemm__bf16_is_multiplied_as_asked),
         cmocka_unit_test(test_gemm__every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, open_cache, close_cache);

@@ -170,9 +170,9 @@ ET_INLINE vm v_not_le(vf a, vf b)
 /* Each lane tests its own bit of the byte. */
 ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
 {
-    __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     __m256i all = _mm256_set1_epi32(bits[lane / 8]);
-    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, place), place));
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, bit), bit));
 }
 
 /* By the top bit of each lane, which a mask has as all others. */

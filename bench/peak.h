@@ -1,0 +1,25 @@
+/* The peak: how fast this machine multiplies two matrices at best.
+ *
+ * One product is timed in several ways, all threads working: oneDNN with every operand in the
+ * layout it likes best, oneDNN with only B so, and the library's own product. Packing is not
+ * timed. The smallest time of all runs counts, so a share of the peak is never flattered.
+ *
+ * Attention's products are small, one for each segment and head: they are timed as a run of equal
+ * ones, by one primitive that all threads share or by one for each thread, in four layouts. Where
+ * they are smallest that time is mostly what a call and a tile's edges cost oneDNN, and a peak made
+ * of it would flatter; so attention is given the better of that rate and of the best rate of all
+ * products with weights in the same plan (kinds.c). No kernel need be slower than these: it may
+ * keep scores in registers and cache, and pays no call for each product. */
+#ifndef ETUDE_BENCH_PEAK_H
+#define ETUDE_BENCH_PEAK_H
+
+#include "engine/kernel/gemm/gemm.h"
+
+/* Seconds of one product of that shape; bias and activation are left out. */
+double bench_peak(const et_gemm_shape *shape);
+
+/* Seconds of one of at least `count` independent products of that shape, when all are done
+ * together. Transposes of the shape do not matter: every layout is tried. */
+double bench_peak_run(const et_gemm_shape *shape, int64_t count);
+
+#endif

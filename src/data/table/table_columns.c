@@ -1,0 +1,289 @@
+/* Sources of a data set, and reading them: the rows of files or of a frame as samples, their
+ * batches and passes, read ahead on request. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "data/batches/source.h"
+#include "data/table/frame.h"
+#include "data/table/table_set.h"
+#include "data/text/paths.h"
+
+#define BATCH_USUAL 128
+
+/* ---- making ---- */
+
+static int new_columns(et_table_columns **out, et_error *error)
+{
+    et_table_columns *self = et_alloc_zero(1, sizeof *self);
+    *out = self;
+    return self ? ET_OK : et_alloc_failed(error, sizeof *self, "a data source");
+}
+
+void et_table_columns_close(et_table_columns *source)
+{
+    if (!source)
+        return;
+    et_arena_release(&source->arena);
+    et_free(source->name);
+    et_free(source);
+}
+
+static int find_files(et_table_columns *self, const char *paths, et_error *error)
+{
+    const et_strings given = { &paths, 1 };
+    if (!paths || !*paths)
+        return et_fail(error, ET_ECONFIG, "a data source has no path: name at least one file");
+    return et_paths_match(&self->paths, &given, NULL, &self->arena, error);
+}
+
+static int copy_missing(et_table_columns *self, const char *const *missing, et_error *error)
+{
+    size_t count = 0;
+    while (missing && missing[count])
+        count++;
+    if (!missing)
+        return ET_OK;
+    const char **copy = et_arena_array(&self->arena, count + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < count; i++)
+        copy[i] = et_arena_strdup(&self->arena, missing[i]);
+    self->csv.missing = copy;
+    return self->arena.failed ? et_alloc_failed(error, self->arena.used, "a data source") : ET_OK;
+}
+
+static int copy_format(et_table_columns *self, const et_csv_format *format, et_error *error)
+{
+    if (!format)
+        return ET_OK;
+    if (format->header && format->no_header)
+        return et_fail(error, ET_ECONFIG,
+                       "the format of a data source sets both header and no_header: set only one");
+    self->csv.delimiter = format->delimiter;
+    self->csv.comment = format->comment;
+    self->header = format->header      ? ET_HEADER_THERE
+                   : format->no_header ? ET_HEADER_ABSENT
+                                       : ET_HEADER_FOUND;
+    return copy_missing(self, format->missing, error);
+}
+
+static int give(et_table_columns **out, et_table_columns *self, int status)
+{
+    if (status)
+        et_table_columns_close(self);
+    else
+        *out = self;
+    return status;
+}
+
+int et_csv_columns_open(et_table_columns **out, const char *paths, const et_csv_format *format,
+                        et_error *error)
+{
+    et_table_columns *self;
+    int status = new_columns(&self, error);
+    if (!status)
+        status = copy_format(self, format, error);
+    if (!status)
+        status = find_files(self, paths, error);
+    return give(out, self, status);
+}
+
+int et_examples_columns_open(et_table_columns **out, const char *paths, et_error *error)
+{
+    et_table_columns *self;
+    int status = new_columns(&self, error);
+    if (!status) {
+        self->examples = true;
+        status = find_files(self, paths, error);
+    }
+    return give(out, self, status);
+}
+
+int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_error *error)
+{
+    et_table_columns *self = NULL;
+    int status = et_frame_check(frame, error);
+    if (!status)
+        status = new_columns(&self, error);
+    if (status)
+        return status;
+    et_frame_column *columns =
+        et_arena_array(&self->arena, (size_t)frame->column_count, sizeof *columns);
+    if (columns) {
+        memcpy(columns, frame->columns, (size_t)frame->column_count * sizeof *columns);
+        self->in_memory = true;
+        self->frame = *frame;
+        self->frame.columns = columns;
+    } else
+        status = et_alloc_failed(error, sizeof *columns, "a data source");
+    return give(out, self, status);
+}
+
+const char *et_table_columns_name(const et_table_columns *source)
+{
+    return source->name;
+}
+
+/* ---- passes ---- */
+
+/* A batch of the pass behind the last one is given back: the position is inner's, before it. */
+
+typedef struct passes {
+    et_source source;
+    et_source *inner; /* owned */
+    int64_t epochs;
+} passes;
+
+static int passes_next(et_source *source, et_batch *batch, et_error *error)
+{
+    passes *self = (passes *)source;
+    et_position before = { .count = 0 };
+    et_source_position(self->inner, &before);
+    int status = et_source_next(self->inner, batch, error);
+    if (status || !batch->filled[0] || batch->epoch < self->epochs)
+        return status;
+    et_batch_clear(batch);
+    return et_source_seek(self->inner, &before, error);
+}
+
+static void passes_position(const et_source *source, et_position *position)
+{
+    const passes *self = (const passes *)source;
+    self->inner->class->position(self->inner, position);
+}
+
+static int passes_seek(et_source *source, const et_position *position, et_error *error)
+{
+    return et_source_seek(((passes *)source)->inner, position, error);
+}
+
+static void passes_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
+{
+    et_source_describe(((const passes *)source)->inner, batch, text, size);
+}
+
+static int passes_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((passes *)source)->inner, count, error);
+}
+
+static void passes_close(et_source *source)
+{
+    et_source_close(((passes *)source)->inner);
+    et_free(source);
+}
+
+static uint64_t passes_content(const et_source *source)
+{
+    return et_source_content(((const passes *)source)->inner);
+}
+
+static const et_source_class passes_class = {
+    .name = "passes",
+    .next = passes_next,
+    .position = passes_position,
+    .seek = passes_seek,
+    .describe = passes_describe,
+    .close = passes_close,
+    .batches = passes_batches,
+    .content = passes_content,
+};
+
+/* Not more than so many passes over what has no end. Owns inner. */
+static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)
+{
+    et_assert(epochs > 0);
+    passes *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "passes");
+    *self = (passes){ { &passes_class, inner->layout }, inner, epochs };
+    *out = &self->source;
+    return ET_OK;
+}
+
+/* ---- reading ---- */
+
+static int check_options(const et_table_columns *source, const et_read_options *o, et_error *error)
+{
+    if (!source->encoder)
+        return et_fail(error, ET_ECONFIG,
+                       "a data source cannot be opened alone: add it to a data set, whose features "
+                       "describe the rows");
+    if (o->batch < 0 || o->epochs < 0 || o->threads < 0 || o->shuffle_buffer < 0)
+        return et_fail(
+            error, ET_ECONFIG,
+            "batch %lld, epochs %lld, threads %d, shuffle_buffer %lld: none may be negative",
+            (long long)o->batch, (long long)o->epochs, o->threads, (long long)o->shuffle_buffer);
+    return ET_OK;
+}
+
+static int read_frame(et_samples **out, const et_table_columns *source,
+                      const et_table_options *options, et_error *error)
+{
+    const et_rows_options how = { .no_targets = options->keep_unlabelled };
+    et_rows *rows = NULL;
+    int status =
+        et_rows_open_frame(&rows, source->encoder, &source->frame, source->name, &how, error);
+    if (!status)
+        status = et_table_read(out, rows, options, error);
+    et_rows_close(rows);
+    return status;
+}
+
+int et_table_columns_samples(et_samples **out, const et_table_columns *source,
+                             const et_read_options *options, et_error *error)
+{
+    static const et_read_options usual;
+    const et_read_options *o = options ? options : &usual;
+    int status = check_options(source, o, error);
+    if (status)
+        return status;
+    const et_table_options table = { .paths = source->paths,
+                                     .examples = source->examples,
+                                     .csv = source->csv,
+                                     .header = source->header,
+                                     .keep_unlabelled = o->keep_unlabelled,
+                                     .cache = o->cache,
+                                     .memory = o->memory };
+    status = source->in_memory ? read_frame(out, source, &table, error)
+                               : et_table_open(out, source->encoder, &table, error);
+    return status ? et_fail_while(error, status, "source %.60s", source->name) : ET_OK;
+}
+
+/* Puts one decorator around another; what is inside goes with it on failure. */
+static int around(et_source **source, int status, et_source *const *outer)
+{
+    if (status) {
+        et_source_close(*source);
+        return status;
+    }
+    *source = *outer;
+    return ET_OK;
+}
+
+int et_table_columns_read(et_source **out, const et_table_columns *source,
+                          const et_read_options *options, et_error *error)
+{
+    static const et_read_options usual;
+    const et_read_options *o = options ? options : &usual;
+    et_samples *samples = NULL;
+    et_source *batches = NULL, *outer = NULL;
+    int status = et_table_columns_samples(&samples, source, options, error);
+    if (status)
+        return status;
+    const et_batches_options how = { .seed = o->seed,
+                                     .shuffle = o->shuffle,
+                                     .repeat = o->epochs != 1,
+                                     .capacity = { o->batch ? o->batch : BATCH_USUAL } };
+    status = et_batches_open(&batches, samples, &how, error);
+    if (status) {
+        et_samples_close(samples);
+        return status;
+    }
+    if (o->epochs > 1)
+        status = around(&batches, passes_open(&outer, batches, o->epochs, error), &outer);
+    if (!status && o->threads > 1)
+        status = around(&batches, et_prefetch_open(&outer, batches, o->threads, error), &outer);
+    if (!status)
+        *out = batches;
+    return status;
+}

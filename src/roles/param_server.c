@@ -1,0 +1,313 @@
+/* A parameter server's protocol. After each message:
+ *
+ *   (1) sequence is that of the master's last question that was done; it is answered again from
+ *       `answer`. Older questions are not answered, and a refused question does not count;
+ *   (2) sum, if begun, has gradients of update version + 1; none of them is still staged;
+ *   (3) a gradient that a worker has staged is of its session: a new session (ADMIT) has none;
+ *   (4) last has the weights of version - 1, or of version before the first update. */
+#include "roles/param_server.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define PREDICTED_MAX 8.0 /* updates: further no straight line leads */
+
+static void sane(const et_param_server *s)
+{
+    et_assert(s->index >= 0 && s->index < s->servers);
+    et_assert(s->version >= 0 && s->store.state >= s->store.weights);
+    et_assert(s->run || (!s->sequence && !s->begun && !s->ended));
+    et_assert(!s->answer.kind || s->answer.sequence <= s->sequence);
+    et_assert((s->last != NULL) == s->store.predicts);
+    for (int i = 0; i < s->workers; i++) {
+        const et_param_server_worker *w = &s->worker[i];
+        et_assert(!w->staged || (w->session && w->gradient && w->ticket > 0));
+        et_assert(!w->session || s->run);
+    }
+}
+
+int et_param_server_open(et_param_server *server, et_link *link, int index, int servers,
+                         int workers, uint64_t fingerprint, const et_param_server_store *store,
+                         et_error *error)
+{
+    *server = (et_param_server){ .link = link,
+                                 .store = *store,
+                                 .index = index,
+                                 .servers = servers,
+                                 .workers = workers,
+                                 .fingerprint = fingerprint };
+    size_t bytes = (size_t)(store->state + store->weights) * sizeof(float);
+    server->worker = et_alloc_zero((size_t)workers, sizeof *server->worker);
+    server->buffer = et_alloc((size_t)store->state + 1, sizeof *server->buffer);
+    server->sum = et_alloc((size_t)store->weights + 1, sizeof *server->sum);
+    server->last =
+        store->predicts ? et_alloc((size_t)store->weights + 1, sizeof *server->last) : NULL;
+    bool last = server->last || !store->predicts;
+    return server->worker && server->buffer && server->sum && last
+               ? ET_OK
+               : et_alloc_failed(error, bytes, "a server's slice");
+}
+
+void et_param_server_release(et_param_server *server)
+{
+    for (int i = 0; server->worker && i < server->workers; i++)
+        et_free(server->worker[i].gradient);
+    et_free(server->worker);
+    et_free(server->buffer);
+    et_free(server->sum);
+    et_free(server->last);
+    *server = (et_param_server){ 0 };
+}
+
+static void refuse(et_param_server *s, const et_message *message, int status, const char *why)
+{
+    et_link_refuse(s->link, message, 1 + s->index, status, why);
+}
+
+static et_message answer_of(const et_param_server *s, const et_message *message,
+                            et_message_kind kind)
+{
+    return (et_message){ .kind = kind,
+                         .from = 1 + s->index,
+                         .run = s->run,
+                         .session = message->session,
+                         .sequence = message->sequence,
+                         .number = s->version };
+}
+
+/* ---- workers ---- */
+
+/* Weights move on as they did in the last update: momentum makes most of the next one. */
+static void predict(et_param_server *s, double updates)
+{
+    if (!s->last || !(updates > 0))
+        return;
+    const float by = (float)fmin(updates, PREDICTED_MAX);
+    for (int64_t i = 0; i < s->store.weights; i++)
+        s->buffer[i] += by * (s->buffer[i] - s->last[i]);
+}
+
+static void give_values(et_param_server *s, const et_message *question)
+{
+    et_message answer = answer_of(s, question, ET_MESSAGE_VALUES);
+    s->store.weigh(s->store.self, s->buffer);
+    predict(s, question->value[0] - ((double)s->version - (double)question->number));
+    answer.bytes = s->buffer;
+    answer.size = (size_t)s->store.weights * sizeof(float);
+    et_link_answer(s->link, question, answer);
+}
+
+static double squares_of(const float *values, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    return sum;
+}
+
+static void push(et_param_server *s, et_param_server_worker *w, const et_message *message)
+{
+    size_t bytes = (size_t)s->store.weights * sizeof(float);
+    if (message->size != bytes || message->number < w->ticket)
+        return;
+    et_message answer = answer_of(s, message, ET_MESSAGE_STAGED);
+    if (message->number > w->ticket) {
+        if (!w->gradient)
+            w->gradient = et_alloc((size_t)s->store.weights + 1, sizeof *w->gradient);
+        if (!w->gradient) {
+            refuse(s, message, ET_ENOMEM, "the server has no memory for a gradient");
+            return;
+        }
+        memcpy(w->gradient, message->bytes, bytes);
+        w->squares = squares_of(w->gradient, s->store.weights);
+        w->ticket = message->number;
+        w->staged = true;
+    }
+    answer.number = w->ticket;
+    answer.value[0] = w->squares;
+    et_link_answer(s->link, message, answer);
+}
+
+static void receive_worker(et_param_server *s, const et_message *message)
+{
+    int index = message->from - 1 - s->servers;
+    if (index < 0 || index >= s->workers || !s->run || message->run != s->run)
+        return;
+    et_param_server_worker *w = &s->worker[index];
+    if (!w->session || message->session != w->session)
+        return;
+    /* Masters name versions that all servers have. */
+    if (message->kind == ET_MESSAGE_PULL && message->number <= s->version)
+        give_values(s, message);
+    else if (message->kind == ET_MESSAGE_PUSH)
+        push(s, w, message);
+}
+
+/* ---- the master ---- */
+
+static void answer_master(et_param_server *s, const et_message *message, et_message answer)
+{
+    s->sequence = message->sequence;
+    s->answer = answer;
+    et_link_answer(s->link, message, answer);
+}
+
+static void done(et_param_server *s, const et_message *message, double value)
+{
+    et_message answer = answer_of(s, message, ET_MESSAGE_DONE);
+    answer.value[0] = value;
+    answer_master(s, message, answer);
+}
+
+/* A server serves one run: it begins with the first master that comes. */
+static void open_run(et_param_server *s, const et_message *message)
+{
+    size_t bytes = (size_t)s->store.state * sizeof(float);
+    if (s->run || !message->run) {
+        refuse(s, message, ET_EIO, "the server belongs to another run");
+        return;
+    }
+    int64_t fingerprint = (int64_t)s->fingerprint;
+    if (message->extra != fingerprint || message->size != bytes || message->number < 0 ||
+        !(message->value[0] >= 0 && message->value[0] <= (double)message->number)) {
+        refuse(s, message, ET_ECONFIG,
+               "model or settings of master and server differ: start all tasks with "
+               "the same command");
+        return;
+    }
+    memcpy(s->buffer, message->bytes, bytes);
+    s->run = message->run;
+    s->version = message->number;
+    s->store.write(s->store.self, s->buffer, s->version, (int64_t)message->value[0]);
+    if (s->last)
+        s->store.weigh(s->store.self, s->last);
+    done(s, message, 0);
+}
+
+static void admit(et_param_server *s, const et_message *message)
+{
+    if (message->number < 0 || message->number >= s->workers || !message->extra)
+        return;
+    et_param_server_worker *w = &s->worker[message->number];
+    w->session = (uint64_t)message->extra;
+    w->staged = false;
+    w->ticket = 0;
+    done(s, message, 0);
+}
+
+/* NULL: such a gradient is not here. */
+static et_param_server_worker *pushed(et_param_server *s, const et_param_server_push *part)
+{
+    if (part->worker < 0 || part->worker >= s->workers)
+        return NULL;
+    et_param_server_worker *w = &s->worker[part->worker];
+    bool here = w->staged && w->session == part->session && w->ticket == part->ticket;
+    return here ? w : NULL;
+}
+
+static bool lacks_gradients(et_param_server *s, const et_message *message)
+{
+    refuse(s, message, ET_EIO, "the server does not have the gradients of this update");
+    return false;
+}
+
+/* Adds the gradients that the message lists to the next update's, in its order. False: refused,
+ * which ends the run, so what was added before does not matter. A gradient is judged here, whatever
+ * its worker has said of it. */
+static bool add_up(et_param_server *s, const et_message *message)
+{
+    et_param_server_push part;
+    size_t count = message->size / sizeof part;
+    if (message->size % sizeof part || count > (size_t)s->workers)
+        return lacks_gradients(s, message);
+    for (size_t k = 0; k < count; k++) {
+        memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
+        et_param_server_worker *w = pushed(s, &part);
+        if (!w)
+            return lacks_gradients(s, message);
+        if (!isfinite(w->squares)) {
+            refuse(s, message, ET_EDIVERGED, "a gradient of this update is not finite");
+            return false;
+        }
+        for (int64_t i = 0; i < s->store.weights; i++)
+            s->sum[i] = s->begun ? s->sum[i] + w->gradient[i] : w->gradient[i];
+        s->begun = true;
+        w->staged = false;
+    }
+    return s->begun || lacks_gradients(s, message);
+}
+
+static void combine(et_param_server *s, const et_message *message)
+{
+    if (message->number != s->version + 1 || !add_up(s, message))
+        return;
+    if (message->kind == ET_MESSAGE_ADD) {
+        double squares = squares_of(s->sum, s->store.weights);
+        if (isfinite(squares))
+            done(s, message, squares);
+        else
+            refuse(s, message, ET_EDIVERGED, "the sum of this update's gradients is not finite");
+        return;
+    }
+    if (s->last)
+        s->store.weigh(s->store.self, s->last);
+    s->store.update(s->store.self, s->sum, message->value[0], message->value[1]);
+    s->begun = false;
+    s->version++;
+    done(s, message, 0);
+}
+
+static void give_state(et_param_server *s, const et_message *message)
+{
+    et_message answer = answer_of(s, message, ET_MESSAGE_STATE);
+    s->store.read(s->store.self, s->buffer);
+    answer.bytes = s->buffer;
+    answer.size = (size_t)s->store.state * sizeof(float);
+    answer_master(s, message, answer);
+}
+
+/* The answer to a question that was done is given again; the state's is made again, since the
+ * buffer may hold weights by now. */
+static void answer_again(et_param_server *s, const et_message *message)
+{
+    if (message->kind == ET_MESSAGE_READ)
+        give_state(s, message);
+    else if (s->answer.kind)
+        et_link_answer(s->link, message, s->answer);
+}
+
+static void receive_master(et_param_server *s, const et_message *message)
+{
+    bool ours = s->run && message->run == s->run;
+    if (ours && message->sequence <= s->sequence) {
+        if (message->sequence == s->sequence)
+            answer_again(s, message);
+        return;
+    }
+    if (message->kind == ET_MESSAGE_OPEN)
+        open_run(s, message);
+    else if (!ours)
+        return;
+    else if (message->kind == ET_MESSAGE_ADMIT)
+        admit(s, message);
+    else if (message->kind == ET_MESSAGE_ADD || message->kind == ET_MESSAGE_APPLY)
+        combine(s, message);
+    else if (message->kind == ET_MESSAGE_READ)
+        give_state(s, message);
+    else if (message->kind == ET_MESSAGE_END) {
+        s->ended = true;
+        done(s, message, 0);
+    }
+}
+
+void et_param_server_receive(et_param_server *server, const et_message *message)
+{
+    sane(server);
+    if (message->from == ET_TASK_MASTER)
+        receive_master(server, message);
+    else
+        receive_worker(server, message);
+}

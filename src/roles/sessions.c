@@ -1,0 +1,270 @@
+#include "roles/sessions.h"
+
+#include <linux/tcp.h>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define DESCRIPTORS_MAX 65536
+#define TRICKLE         1000.0 /* bytes a second: more than heartbeats take */
+
+typedef struct session {
+    bool open;
+    double since;
+    int64_t before;              /* of `taken`, when it came */
+    int64_t held;                /* when last looked at */
+    _Atomic int64_t taken;       /* bytes, of all that had this descriptor */
+    _Atomic(const char *) wrong; /* why it is refused; NULL: it is not */
+    _Atomic int role;            /* whose key it has, plus 1; 0: not known */
+} session;
+
+struct et_sessions {
+    et_sessions_setup setup;
+    int count; /* descriptors */
+    int end;   /* none from this one on is open */
+    double showed[ET_JOB_ROLES];
+    bool named[1 << ET_JOB_ROLES];
+    int64_t shut;
+    session *session; /* [count] */
+};
+
+/* Which descriptors are open, where no call is under way. */
+static void sane(const et_sessions *v)
+{
+    et_assert(v->end >= 0 && v->end <= v->count);
+    et_assert(v->setup.keyed_most > 0 && v->setup.most > 0 && v->setup.all >= v->setup.most);
+    et_assert(v->shut >= 0);
+    et_assert(v->end == v->count || !v->session[v->end].open);
+}
+
+int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error *error)
+{
+    struct rlimit limit;
+    et_sessions *v = et_alloc_zero(1, sizeof *v);
+    *out = v;
+    if (!v)
+        return et_alloc_failed(error, sizeof *v, "connections");
+    bool known = !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < DESCRIPTORS_MAX;
+    v->setup = *setup;
+    v->count = known ? (int)limit.rlim_cur : DESCRIPTORS_MAX;
+    v->session = et_alloc_zero((size_t)v->count, sizeof *v->session);
+    for (int role = 0; role < ET_JOB_ROLES; role++)
+        v->showed[role] = -1;
+    return v->session
+               ? ET_OK
+               : et_alloc_failed(error, (size_t)v->count * sizeof *v->session, "connections");
+}
+
+void et_sessions_close(et_sessions *v)
+{
+    if (!v)
+        return;
+    if (v->shut > 0)
+        et_log(ET_LOG_WARNING,
+               "%s: %lld connection%s closed: with a key of this cluster, but beyond what its "
+               "tasks need",
+               v->setup.address, (long long)v->shut, v->shut == 1 ? " was" : "s were");
+    et_free(v->session);
+    et_free(v);
+}
+
+/* Whoever closes the descriptor then leaves nothing of the connection in the kernel (RST). */
+static void end(int descriptor)
+{
+    const struct linger at_once = { .l_onoff = 1 };
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    shutdown(descriptor, SHUT_RDWR);
+}
+
+/* ---- who comes and leaves ---- */
+
+void et_sessions_came(et_sessions *v, int descriptor, double now)
+{
+    sane(v);
+    if (descriptor < 0)
+        return;
+    if (descriptor >= v->count) {
+        end(descriptor);
+        return;
+    }
+    session *one = &v->session[descriptor];
+    one->open = true;
+    one->since = now;
+    one->held = 0;
+    one->before = one->taken;
+    one->wrong = NULL;
+    one->role = 0;
+    v->end = descriptor < v->end ? v->end : descriptor + 1;
+}
+
+void et_sessions_left(et_sessions *v, int descriptor)
+{
+    sane(v);
+    if (descriptor >= 0 && descriptor < v->count)
+        v->session[descriptor].open = false;
+    while (v->end > 0 && !v->session[v->end - 1].open)
+        v->end--;
+}
+
+void et_sessions_showed(et_sessions *v, et_job_role role, double now)
+{
+    v->showed[role] = now;
+}
+
+void et_sessions_took(et_sessions *v, int descriptor, et_job_role role, size_t bytes)
+{
+    if (descriptor < 0 || descriptor >= v->count)
+        return;
+    v->session[descriptor].taken += (int64_t)bytes;
+    v->session[descriptor].role = (int)role + 1;
+}
+
+void et_sessions_refuse(et_sessions *v, int descriptor, const char *why)
+{
+    if (descriptor >= 0 && descriptor < v->count)
+        v->session[descriptor].wrong = why;
+}
+
+/* ---- who is shut ---- */
+
+/* Bytes that have left the kernel and that the task has not taken. */
+static int64_t held_by(const et_sessions *v, int descriptor)
+{
+    const session *one = &v->session[descriptor];
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    int waiting = 0;
+    if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size))
+        return 0;
+    int64_t held = (int64_t)info.tcpi_bytes_received - (one->taken - one->before);
+    /* What waits in the kernel is asked for only where it matters. */
+    return held <= v->setup.most || ioctl(descriptor, FIONREAD, &waiting) ? held : held - waiting;
+}
+
+/* The roles whose key it may have shown: a set. */
+static unsigned roles_of(const et_sessions *v, const session *one)
+{
+    unsigned roles = 0;
+    int known = one->role;
+    if (known)
+        return 1u << (known - 1);
+    for (int role = 0; role < ET_JOB_ROLES; role++)
+        roles |= v->showed[role] >= one->since ? 1u << role : 0;
+    return roles;
+}
+
+static void name_roles(char *text, size_t space, unsigned roles)
+{
+    size_t at = 0;
+    snprintf(text, space, "%s", roles ? "" : "unknown");
+    for (int role = 0; role < ET_JOB_ROLES && at < space; role++)
+        if (roles & 1u << role)
+            at += (size_t)snprintf(text + at, space - at, "%s%s", at ? " or " : "",
+                                   et_job_role_names[role]);
+}
+
+static void name_peer(char *text, size_t space, int descriptor)
+{
+    struct sockaddr_storage at = { 0 };
+    char number[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    socklen_t size = sizeof at;
+    if (!getpeername(descriptor, (struct sockaddr *)&at, &size))
+        getnameinfo((struct sockaddr *)&at, size, number, sizeof number, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    /* An address of IPv4 as a socket of IPv6 has it. */
+    const char *four = strncmp(number, "::ffff:", 7) ? number : number + 7;
+    snprintf(text, space, strchr(four, ':') ? "[%s]:%s" : "%s:%s", four, port);
+}
+
+static void shut(et_sessions *v, int descriptor, const char *why)
+{
+    session *one = &v->session[descriptor];
+    unsigned roles = roles_of(v, one);
+    char peer[100], names[100];
+    v->shut++;
+    if (!v->named[roles]) {
+        name_peer(peer, sizeof peer, descriptor);
+        name_roles(names, sizeof names, roles);
+        et_log(ET_LOG_WARNING, "%s: %s, with the key of role %s, %s: Etude closed the connection",
+               v->setup.address, peer, names, why);
+        v->named[roles] = true;
+    }
+    one->open = false;
+    end(descriptor);
+}
+
+/* Its own fault, if any. Where nobody has shown a key since it came it has shown none, and holds no
+ * more than a frame: the look at strangers is spared. */
+static void look_at(et_sessions *v, int descriptor, double now)
+{
+    session *one = &v->session[descriptor];
+    const char *wrong = one->wrong;
+    one->held = roles_of(v, one) ? held_by(v, descriptor) : 0;
+    if (wrong) {
+        shut(v, descriptor, wrong);
+    } else if (one->held > v->setup.most) {
+        if ((double)one->held > TRICKLE * (now - one->since)) {
+            shut(v, descriptor, "sent more at once than all its messages may have");
+        } else {
+            one->open = false;
+            end(descriptor);
+        }
+    }
+}
+
+/* The youngest of those that hold at least so much and are at least so old; -1: none. */
+static int youngest(const et_sessions *v, int64_t held, double until)
+{
+    int found = -1;
+    for (int i = 0; i < v->end; i++) {
+        const session *one = &v->session[i];
+        if (one->open && one->held >= held && one->since <= until &&
+            (found < 0 || one->since > v->session[found].since))
+            found = i;
+    }
+    return found;
+}
+
+static void add_up(const et_sessions *v, double until, int64_t *held, int *stay, int *open)
+{
+    *held = *stay = *open = 0;
+    for (int i = 0; i < v->end; i++)
+        if (v->session[i].open) {
+            *held += v->session[i].held;
+            *stay += v->session[i].since <= until;
+            ++*open;
+        }
+}
+
+void et_sessions_look(et_sessions *v, double now)
+{
+    sane(v);
+    int64_t held;
+    int stay, open;
+    double until = now - v->setup.handshake;
+    for (int i = 0; i < v->end; i++)
+        if (v->session[i].open)
+            look_at(v, i, now);
+    add_up(v, until, &held, &stay, &open);
+    while (held > v->setup.all) {
+        et_assert(open > 0);
+        int one = youngest(v, held / open, now);
+        held -= v->session[one].held;
+        stay -= v->session[one].since <= until;
+        open--;
+        shut(v, one, "and others sent more at once than the messages of all tasks may have");
+    }
+    for (; stay > v->setup.keyed_most; stay--)
+        shut(v, youngest(v, INT64_MIN, until), "has more connections than all tasks together");
+}

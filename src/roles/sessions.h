@@ -1,0 +1,53 @@
+/* Incoming connections of a task, by descriptor, and the memory that each holds: the bytes that it
+ * has sent, as TCP counts them, minus the bytes that the task has read. The transport itself would
+ * accept any amount of memory. This module shuts (shutdown(2)) a connection in these cases; the
+ * transport then sees an ended connection:
+ *
+ *   - it holds more than `most`;
+ *   - it is the youngest of the large ones while all together hold more than `all`;
+ *   - it sends something that no task sends;
+ *   - it is the youngest of more than `places` connections that have survived a handshake.
+ *
+ * One thread shuts; it is told of connections that come and go. This information may lag, so a
+ * bound is exact except for bytes that arrive in between.
+ *
+ * Violations are logged, once for each role's key, and with their number at the end. A connection
+ * with only heartbeats reaches `most` as well, after days: it is shut without a log.
+ *
+ * Descriptors belong to the transport: this module opens, reads or closes none. */
+#ifndef ETUDE_ROLES_SESSIONS_H
+#define ETUDE_ROLES_SESSIONS_H
+
+#include <etude/error.h>
+#include <etude/job_config.h>
+
+typedef struct et_sessions et_sessions;
+
+typedef struct et_sessions_setup {
+    const char *address; /* that they come to, for the log; borrowed */
+    int64_t most, all;   /* bytes */
+    int keyed_most;      /* connections with a key that stay */
+    double handshake;    /* seconds after which a connection without a key is shut */
+} et_sessions_setup;
+
+int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error *error);
+/* Logs how many were shut. */
+void et_sessions_close(et_sessions *sessions); /* NULL allowed */
+
+/* ---- for the thread that is told of connections; now: seconds, as in the others */
+
+void et_sessions_came(et_sessions *sessions, int descriptor, double now);
+void et_sessions_left(et_sessions *sessions, int descriptor);
+/* A connection has shown a role's key. */
+void et_sessions_showed(et_sessions *sessions, et_job_role role, double now);
+/* Looks at all of them and shuts whom it has to. */
+void et_sessions_look(et_sessions *sessions, double now);
+
+/* ---- any thread */
+
+/* Bytes of a connection, as they were sent, have left the transport. */
+void et_sessions_took(et_sessions *sessions, int descriptor, et_job_role role, size_t bytes);
+/* It has sent what no task sends (why: static): shut when next looked at. */
+void et_sessions_refuse(et_sessions *sessions, int descriptor, const char *why);
+
+#endif

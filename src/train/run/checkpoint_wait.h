@@ -1,0 +1,32 @@
+/* Waiting for the checkpoints of a run that another process trains, by all ranks that evaluate them
+ * together. Rank 0 looks, and its result and decisions (such as how long it has waited) hold for
+ * all ranks. The caller repeats the call after a while; nothing is kept in between.
+ *
+ *     status = et_checkpoint_wait_next(comm, &path, &step, "runs/a", step, false, &error);
+ *     ... path NULL: there is none ...
+ *     bool over = et_clock_monotonic() - since > timeout;
+ *     status = et_checkpoint_wait_decide(comm, ET_OK, &over, &error);
+ *
+ * All ranks call these functions together; comm NULL: this process alone. */
+#ifndef ETUDE_TRAIN_RUN_CHECKPOINT_WAIT_H
+#define ETUDE_TRAIN_RUN_CHECKPOINT_WAIT_H
+
+#include "engine/comm/comm.h"
+#include "train/checkpoint/checkpoint.h"
+
+/* et_checkpoint_next by rank 0. */
+int et_checkpoint_wait_next(et_comm *comm, char **path, int64_t *step, const char *model_dir,
+                            int64_t after, bool transient, et_error *error);
+
+/* *yes becomes rank 0's. status: what each has come to, of which the first failure is all ranks'.
+ */
+int et_checkpoint_wait_decide(et_comm *comm, int status, bool *yes, et_error *error);
+
+/* The same of a number that rank 0 has; other ranks' status is ET_OK. */
+int et_checkpoint_wait_number(et_comm *comm, int status, int64_t *number, et_error *error);
+
+/* Of a checkpoint that was loaded (et_run_agree and the like gave the status). *found false: some
+ * rank found it removed meanwhile, and that is no failure. */
+int et_checkpoint_wait_loaded(et_comm *comm, int status, bool *found);
+
+#endif

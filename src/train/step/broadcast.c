@@ -1,0 +1,133 @@
+/* Broadcasts of values. They are sent as JSON, as in checkpoints. */
+#include "train/step/broadcast.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "train/checkpoint/value_bytes.h"
+
+int et_values_broadcast(const et_value *values, const et_value **out, et_arena *arena,
+                        et_comm *comm, et_error *error)
+{
+    et_strbuf written = ET_STRBUF_INIT;
+    et_value *parsed = NULL;
+    *out = values;
+    if (et_comm_size(comm) == 1)
+        return ET_OK;
+    bool root = et_comm_rank(comm) == 0;
+    if (root)
+        et_value_write_bytes(&written, values);
+    int status = written.failed ? et_alloc_failed(error, written.length, "values") : ET_OK;
+    void *bytes = written.data;
+    size_t size = written.length;
+    status = et_comm_hand_out(comm, status, &bytes, &size, error);
+    if (!status && !root)
+        status = et_value_read_bytes(&parsed, arena, bytes, size, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!root) {
+        *out = parsed;
+        et_free(bytes);
+    }
+    et_strbuf_release(&written);
+    return status;
+}
+
+static int save_parts(const et_state *state, et_value **parts, et_arena *arena, et_comm *comm,
+                      et_error *error)
+{
+    bool root = et_comm_rank(comm) == 0;
+    return et_comm_agree(comm, root ? et_state_save(state, parts, arena, error) : ET_OK, NULL,
+                         error);
+}
+
+/* What rank 0 has of a tensor in parts. */
+enum { PARTS_AS_THEY_ARE, PARTS_READ, MISSING };
+
+static int tell_read(const et_state *state, unsigned char *read, et_comm *comm, et_error *error)
+{
+    size_t count = et_state_tensor_count(state);
+    for (size_t i = 0; i < count; i++) {
+        const et_state_tensor *t = et_state_tensor_at(state, i);
+        read[i] = t->missing ? MISSING : t->whole ? PARTS_READ : PARTS_AS_THEY_ARE;
+    }
+    return et_comm_broadcast(comm, 0, read, count, error);
+}
+
+/* From rank 0, which has read all of it, to each its own. */
+static int broadcast_shards(const et_state_tensor *t, et_comm *comm, et_error *error)
+{
+    int rank = et_comm_rank(comm), status = ET_OK;
+    const et_comm_chunk none = { -1, NULL, 0 };
+    for (int r = 1; !status && r < et_comm_size(comm); r++) {
+        size_t bytes = (size_t)(t->cut[r + 1] - t->cut[r]) * sizeof *t->data;
+        et_comm_chunk send = { r, rank ? NULL : (float *)t->whole + t->cut[r], bytes };
+        et_comm_chunk receive = { 0, t->data, bytes };
+        if (!rank)
+            status = et_comm_exchange(comm, send, none, error);
+        else if (rank == r)
+            status = et_comm_exchange(comm, none, receive, error);
+    }
+    return status;
+}
+
+static int broadcast_tensor(const et_state_tensor *t, int read, et_comm *comm, et_error *error)
+{
+    if (t->cut)
+        return read == PARTS_READ ? broadcast_shards(t, comm, error) : ET_OK;
+    return et_comm_broadcast(comm, 0, t->data, (size_t)et_shape_count(t->shape) * sizeof *t->data,
+                             error);
+}
+
+/* Nobody else reads the arrays by now: a rank that is not 0 saves nothing. */
+static int broadcast_arrays(et_state *state, et_comm *comm, et_error *error)
+{
+    et_params *params = et_state_params(state);
+    size_t count = et_state_tensor_count(state);
+    unsigned char *read = et_alloc(count, 1);
+    int status = read ? ET_OK : et_alloc_failed(error, count, "tensors of the state");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = tell_read(state, read, comm, error);
+    if (!status && params && et_comm_rank(comm) != 0)
+        et_params_begin_change(params);
+    for (size_t i = 0; !status && i < count; i++) {
+        et_state_tensor_mark(state, i, read[i] == MISSING);
+        status = broadcast_tensor(et_state_tensor_at(state, i), read[i], comm, error);
+    }
+    et_free(read);
+    return status;
+}
+
+int et_state_broadcast(et_state *state, et_comm *comm, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *saved = NULL;
+    const et_value *parts = NULL;
+    bool other = et_comm_rank(comm) != 0;
+    if (et_comm_size(comm) == 1)
+        return ET_OK;
+    int status = save_parts(state, &saved, &arena, comm, error);
+    if (!status)
+        status = et_values_broadcast(saved, &parts, &arena, comm, error);
+    if (!status && other)
+        status = et_state_match(state, parts, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = broadcast_arrays(state, comm, error);
+    if (!status && other)
+        status = et_state_restore(state, parts, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* With its end; nothing is sent where there is no text. */
+int et_text_broadcast(char **text, et_comm *comm, int status, et_error *error)
+{
+    void *bytes = et_comm_rank(comm) ? NULL : *text;
+    size_t size = bytes ? strlen(bytes) + 1 : 0;
+    status = et_comm_hand_out(comm, status, &bytes, &size, error);
+    *text = bytes;
+    return status;
+}

@@ -1,0 +1,354 @@
+/* Shared evaluations. Each rank sees every batch and evaluates every n-th, by rank. At the end all
+ * ranks have the results of one process:
+ *
+ *   metrics   sums of all ranks, added in the order of ranks
+ *   rows      arrays that are kept by sample, from the rank that evaluated the sample
+ *   outputs   of steps, from the rank of the batch, passed to the caller in the order of batches
+ *
+ * Work that needs memory or calls the caller's code may fail on one rank alone, so ranks agree
+ * before each exchange (comm.h). */
+#include "train/step/eval_shard.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/values/value.h"
+#include "base/vector.h"
+#include "engine/comm/collected.h"
+#include "metric/metric.h"
+#include "train/checkpoint/value_bytes.h"
+#include "train/step/broadcast.h"
+#include "train/step/ranked.h"
+
+static int check(const et_eval_shard_options *o, et_error *error)
+{
+    return o && (o->sets < 0 || (o->sets && !o->metrics))
+               ? et_fail(error, ET_ECONFIG, "%d sets of metrics to join, but the array is NULL",
+                         o->sets)
+               : ET_OK;
+}
+
+int et_eval_shard_open(et_eval_shard **out, const et_eval_shard_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = check(options, error);
+    if (status)
+        return status;
+    *out = et_alloc_zero(1, sizeof **out);
+    if (!*out)
+        return et_alloc_failed(error, sizeof **out, "an evaluation");
+    if (options)
+        (*out)->options = *options;
+    return ET_OK;
+}
+
+void et_eval_shard_close(et_eval_shard *shard)
+{
+    if (shard)
+        et_eval_shard_release(shard);
+    et_free(shard);
+}
+
+static bool has_sink(const et_eval_shard *shard)
+{
+    return shard->row || shard->options.output;
+}
+
+static void sane(const et_eval_shard *shard)
+{
+    const et_eval_shard_options *o = &shard->options;
+    et_assert(shard->batches >= 0);
+    et_assert(shard->count <= shard->capacity);
+    et_assert(o->sets >= 0 && (!o->sets || o->metrics));
+    et_assert(!shard->count || o->kept);
+    et_assert(!shard->row || !o->output);
+    et_assert(!shard->outputs.length || (has_sink(shard) && et_comm_size(o->comm) > 1));
+}
+
+static bool kept_rows(const et_eval_shard *shard, int number, et_kept_rows *rows)
+{
+    const et_eval_shard_options *o = &shard->options;
+    return o->kept && o->kept(o->self, number, rows);
+}
+
+void et_eval_shard_begin(et_eval_shard *shard)
+{
+    sane(shard);
+    shard->batches = 0;
+    shard->count = 0;
+    et_strbuf_reset(&shard->outputs);
+    et_kept_rows rows;
+    for (int i = 0; kept_rows(shard, i, &rows); i++)
+        memset(rows.data, 0, (size_t)rows.rows * rows.size);
+}
+
+void et_eval_shard_release(et_eval_shard *shard)
+{
+    et_strbuf_release(&shard->outputs);
+    et_free(shard->samples);
+    *shard = (et_eval_shard){ .batches = 0 };
+}
+
+static et_comm *ranks_of(const et_eval_shard *shard)
+{
+    return shard->options.comm;
+}
+
+static bool is_alone(const et_eval_shard *shard)
+{
+    return et_comm_size(ranks_of(shard)) == 1;
+}
+
+static int note_samples(et_eval_shard *shard, const et_batch *batch, int rank, et_error *error)
+{
+    size_t count = (size_t)batch->filled[0];
+    et_eval_shard_sample *grown =
+        et_vector_grow(shard->samples, &shard->capacity, shard->count + count, sizeof *grown, 1024);
+    if (!grown)
+        return et_alloc_failed(error, (shard->count + count) * sizeof *grown, "an evaluation");
+    shard->samples = grown;
+    for (size_t i = 0; i < count; i++)
+        grown[shard->count++] = (et_eval_shard_sample){ batch->sample[i], rank };
+    return ET_OK;
+}
+
+int et_eval_shard_next(et_eval_shard *shard, const et_batch *batch, bool *mine, et_error *error)
+{
+    sane(shard);
+    int rank = (int)(shard->batches++ % et_comm_size(ranks_of(shard)));
+    *mine = rank == et_comm_rank(ranks_of(shard));
+    return shard->options.kept && !is_alone(shard) ? note_samples(shard, batch, rank, error)
+                                                   : ET_OK;
+}
+
+int et_eval_shard_batches(et_eval_shard *shard, et_batch_cursor *cursor,
+                          et_eval_shard_batch_fn *run, et_error *error)
+{
+    int status = ET_OK;
+    for (;;) {
+        bool over, mine = false;
+        status = et_batch_cursor_next(cursor, &over, error);
+        if (status || over)
+            return status;
+        const int64_t number = shard->batches;
+        status = et_eval_shard_next(shard, cursor->batch, &mine, error);
+        if (!status)
+            status = run(shard->options.self, cursor->batch, number, mine, error);
+        if (status)
+            return status;
+    }
+}
+
+/* ---- rows: their size, then their bytes ---- */
+
+static int end_row(et_eval_shard *shard, size_t at, et_error *error)
+{
+    et_strbuf *to = &shard->outputs;
+    size_t size = 0;
+    if (to->failed)
+        return et_alloc_failed(error, at, "a step's logs");
+    size = to->length - at - sizeof size;
+    memcpy(to->data + at, &size, sizeof size);
+    return ET_OK;
+}
+
+static int keep_values(et_eval_shard *shard, const et_value *outputs, et_error *error)
+{
+    const size_t at = shard->outputs.length, size = 0;
+    et_strbuf_append_bytes(&shard->outputs, &size, sizeof size);
+    et_value_write_bytes(&shard->outputs, outputs);
+    return end_row(shard, at, error);
+}
+
+int et_eval_shard_keep(et_eval_shard *shard, const et_value *outputs, et_error *error)
+{
+    const et_eval_shard_options *o = &shard->options;
+    et_assert(outputs || !o->output);
+    if (!o->output)
+        return ET_OK;
+    return is_alone(shard) ? o->output(o->self, outputs, error)
+                           : keep_values(shard, outputs, error);
+}
+
+int et_eval_shard_keep_row(et_eval_shard *shard, const void *row, size_t size, et_error *error)
+{
+    const size_t at = shard->outputs.length;
+    et_assert(shard->row);
+    if (is_alone(shard))
+        return shard->row(shard->options.self, row, size, error);
+    et_strbuf_append_bytes(&shard->outputs, &size, sizeof size);
+    et_strbuf_append_bytes(&shard->outputs, row, size);
+    return end_row(shard, at, error);
+}
+
+/* ---- joining ---- */
+
+/* All ranks go the same way; what may fail on one alone comes before an agreement. */
+
+/* What every rank has given. */
+typedef struct given {
+    et_collected rest;
+    void *states; /* room for one set of metrics of each */
+} given;
+
+static size_t largest_set(const et_eval_shard_options *o)
+{
+    size_t most = 1;
+    for (int i = 0; i < o->sets; i++) {
+        void *bytes;
+        size_t size = et_metrics_bytes(o->metrics[i], &bytes);
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+static int open_given(given *g, const et_comm *comm, size_t most, et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(comm);
+    g->states = et_alloc(ranks, most);
+    return g->states ? et_collected_open(&g->rest, comm, error)
+                     : et_alloc_failed(error, ranks * most, "an evaluation");
+}
+
+static void release_given(given *g)
+{
+    et_collected_release(&g->rest);
+    et_free(g->states);
+}
+
+static int fail_apart(et_error *error)
+{
+    return et_fail(error, ET_EFAIL, "ranks evaluated different batches");
+}
+
+static int join_metrics(const et_eval_shard *shard, given *g, et_error *error)
+{
+    const et_eval_shard_options *o = &shard->options;
+    int status = ET_OK;
+    for (int i = 0; !status && i < o->sets; i++)
+        status = et_metrics_join_ranks(o->metrics[i], ranks_of(shard), g->states, error);
+    return status;
+}
+
+static char *row_of(et_kept_rows rows, uint32_t sample)
+{
+    et_assert((int64_t)sample < rows.rows);
+    return (char *)rows.data + sample * rows.size;
+}
+
+static int join_array(const et_eval_shard *shard, et_kept_rows rows, given *g, et_error *error)
+{
+    et_strbuf mine = ET_STRBUF_INIT;
+    for (size_t i = 0; i < shard->count; i++)
+        if (shard->samples[i].rank == et_comm_rank(ranks_of(shard)))
+            et_strbuf_append_bytes(&mine, row_of(rows, shard->samples[i].sample), rows.size);
+    int status = mine.failed ? et_alloc_failed(error, shard->count * rows.size, "rows") : ET_OK;
+    status = et_collected_take(&g->rest, ranks_of(shard), status, mine.data, mine.length, error);
+    et_strbuf_release(&mine);
+    for (size_t i = 0; !status && i < shard->count; i++) {
+        const char *row = et_collected_next(&g->rest, shard->samples[i].rank, rows.size);
+        if (!row)
+            return fail_apart(error);
+        memcpy(row_of(rows, shard->samples[i].sample), row, rows.size);
+    }
+    return status;
+}
+
+static int join_rows(const et_eval_shard *shard, given *g, et_error *error)
+{
+    et_kept_rows rows;
+    int status = ET_OK;
+    for (int i = 0; !status && kept_rows(shard, i, &rows); i++)
+        status = join_array(shard, rows, g, error);
+    return status;
+}
+
+static int give_values(const et_eval_shard_options *o, const void *bytes, size_t size,
+                       et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *outputs;
+    int status = et_value_read_bytes(&outputs, &arena, bytes, size, error);
+    if (!status)
+        status = o->output(o->self, outputs, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int give_row(const et_eval_shard *shard, given *g, int rank, et_error *error)
+{
+    const et_eval_shard_options *o = &shard->options;
+    size_t size;
+    const char *at = et_collected_next(&g->rest, rank, sizeof size);
+    if (at) {
+        memcpy(&size, at, sizeof size);
+        at = et_collected_next(&g->rest, rank, size);
+    }
+    if (!at)
+        return fail_apart(error);
+    return shard->row ? shard->row(o->self, at, size, error) : give_values(o, at, size, error);
+}
+
+static int join_outputs(const et_eval_shard *shard, given *g, et_error *error)
+{
+    et_comm *comm = ranks_of(shard);
+    const et_strbuf *mine = &shard->outputs;
+    int status = ET_OK;
+    if (!has_sink(shard))
+        return ET_OK;
+    status = et_collected_take(&g->rest, comm, ET_OK, mine->data, mine->length, error);
+    for (int64_t i = 0; !status && i < shard->batches; i++)
+        status = give_row(shard, g, (int)(i % et_comm_size(comm)), error);
+    return status;
+}
+
+static int join(et_eval_shard *shard, int status, given *g, et_error *error)
+{
+    const et_eval_shard_options *o = &shard->options;
+    if (!status)
+        status = open_given(g, o->comm, largest_set(o), error);
+    status = et_comm_agree(o->comm, status, &shard->flags, error);
+    if (!status)
+        status = join_metrics(shard, g, error);
+    if (!status)
+        status = join_rows(shard, g, error);
+    return status ? status : join_outputs(shard, g, error);
+}
+
+/* What the last of it needs may fail on one rank alone. */
+int et_eval_shard_join(et_eval_shard *shard, int status, et_error *error)
+{
+    given g = { .states = NULL };
+    if (is_alone(shard))
+        return status;
+    status = join(shard, status, &g, error);
+    release_given(&g);
+    return et_comm_agree(ranks_of(shard), status, NULL, error);
+}
+
+/* ---- by whom ---- */
+
+static int broadcast_values(et_value *values, int status, et_comm *comm, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const et_value *first = values;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_values_broadcast(values, &first, &arena, comm, error);
+    if (!status && first != values)
+        status = et_value_merge(values, first, error);
+    et_arena_release(&arena);
+    return et_comm_agree(comm, status, NULL, error);
+}
+
+int et_evaluate_on_ranks(et_evaluator *evaluator, et_comm *comm, int64_t step, int64_t limit,
+                         bool (*stops)(void *payload), void *payload, et_value *logs,
+                         et_error *error)
+{
+    bool together = et_comm_size(comm) == 1 || evaluator->comm;
+    int status = together || !et_comm_rank(comm)
+                     ? et_evaluate(evaluator, step, limit, stops, payload, logs, error)
+                     : ET_OK;
+    return together ? status : broadcast_values(logs, status, comm, error);
+}
