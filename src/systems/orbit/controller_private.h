@@ -20,20 +20,20 @@ enum { ET_OWN_LOG, ET_OWN_VALIDATE, ET_OWN_SAVE, ET_OWN_ACTIONS };
 
 struct et_controller {
     et_controller_options options;
-    double target;               /* what options.target points to */
+    double target;               /* options.target points here */
     et_outer_loop_options outer; /* a copy; zero without options.outer_loop */
-    et_trainer nobody;           /* counts steps where there is no trainer */
-    char *model_dir;             /* NULL: there is none */
+    et_trainer nobody;           /* counts steps if there is no trainer */
+    char *model_dir;             /* NULL: none */
     et_state *state;
     et_run *run;
     et_inner_loop loop;
     et_own_action own[ET_OWN_ACTIONS];
-    int own_row[ET_OWN_ACTIONS]; /* of loop.actions */
-    int64_t eval_steps;          /* of an evaluation that is due; 0 and -1: all there are */
-    double evaluation_rate;      /* steps a second of the last one; NaN: all were asked for */
-    bool improving;              /* the last one was better than all before it */
-    bool finished;               /* nothing was left to do when it was opened */
-    bool restored;               /* without a trainer: weights are those of a checkpoint */
+    int own_row[ET_OWN_ACTIONS]; /* index in loop.actions */
+    int64_t eval_steps;          /* of an evaluation that is due; 0 and -1: all data */
+    double evaluation_rate;      /* steps per second of the last one; NaN: it used all data */
+    bool improving;              /* the last evaluation was better than all before */
+    bool finished;               /* nothing was left to do at opening */
+    bool restored;               /* without a trainer: weights are from a checkpoint */
 };
 
 static inline bool et_controller_is_called(const et_controller *c)
@@ -46,7 +46,7 @@ static inline bool et_controller_trains(const et_controller *c)
     return c->loop.trainer != &c->nobody;
 }
 
-/* What holds where a call begins. */
+/* Asserts what holds at the begin of a call. */
 static inline void et_controller_sane(const et_controller *c)
 {
     et_inner_loop_sane(&c->loop);
@@ -56,18 +56,18 @@ static inline void et_controller_sane(const et_controller *c)
         et_assert(c->own[i].controller == c && c->own[i].every >= 0);
 }
 
-/* Whether as many evaluations as options.patience says were not the best, or the best is as good as
+/* Whether options.patience evaluations in a row were not the best, or the best reached
  * options.target. */
 bool et_controller_has_enough(const et_controller *controller);
 
 /* actions.c */
 void et_controller_make_own(et_controller *controller);
 
-/* Evaluates limit steps, 0 and -1: all there are; notes the best, logs: values become the loop's.
- * ET_EINTERRUPTED: nothing of it was done. */
+/* Evaluates limit steps (0 and -1: all data), notes the best, logs, and puts values into the loop.
+ * ET_EINTERRUPTED: nothing was done. */
 int et_controller_evaluate_now(et_controller *controller, int64_t limit, et_error *error);
 
-/* A line for people, with an outer_loop only. */
+/* A line for people; without outer_loop: nothing. */
 void et_controller_tell(const et_controller *controller, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -39,7 +39,7 @@ typedef struct et_loop_commit {
     int64_t every, waited;
 } et_loop_commit;
 
-/* Where a loop is: the part "loop" of the state. */
+/* The place of a loop: the part "loop" of the state. */
 typedef struct et_loop_at {
     int64_t epoch, step;
     bool within_epoch, within_step;
@@ -54,7 +54,7 @@ typedef struct et_loop_clock {
     double eta_time, eta_step, eta_epoch; /* where the ETA counts from */
 } et_loop_clock;
 
-/* What resumes beside the loop's own parts. */
+/* What resumes besides the loop's own parts. */
 typedef struct et_loop_own {
     et_optimizer **optimizers; /* [optimizer_count], owned list: of trainers, borrowed */
     size_t optimizer_count, optimizer_capacity;
@@ -62,7 +62,7 @@ typedef struct et_loop_own {
     size_t object_count, object_capacity;
 } et_loop_own;
 
-/* What is collected. */
+/* Collected metrics. */
 typedef struct et_loop_metrics {
     et_logger epoch, step;
     et_loop_pair *pairs; /* [pair_count], owned */

@@ -17,7 +17,7 @@ typedef struct et_eval_shard_sample {
     int32_t rank;
 } et_eval_shard_sample;
 
-/* What a batch gave; not aligned. */
+/* Receives the row of a batch; row is not aligned. */
 typedef int et_eval_shard_row_fn(void *self, const void *row, size_t size, et_error *error);
 
 struct et_eval_shard {

@@ -101,11 +101,11 @@ static inline int et_reducer_failed(et_reducer *reducer, int shard, int status, 
     return reducer->class->failed ? reducer->class->failed(reducer, shard, status, error) : status;
 }
 
-/* Runs a pass on a shard and adds it. */
+/* Runs a pass on a shard and adds the result. */
 typedef int et_shard_fn(void *self, int shard, et_error *error);
 
-/* The sum of all shards, of which run is called for those of this process, in order. status: what
- * has become of it before; all processes come here. ET_EDIVERGED: reducer->bad is not finite. */
+/* Sums all shards. Calls run for each shard of this process, in order. All ranks call it; status:
+ * the rank's status so far. ET_EDIVERGED: shard reducer->bad is not finite. */
 int et_reducer_sum(et_reducer *reducer, int status, et_shard_fn *run, void *self, et_reduced *sum,
                    et_error *error);
 

@@ -23,10 +23,11 @@ int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error
 int et_update_apply(et_optimizer *optimizer, const et_reduced *sum, double scale, et_update *update,
                     et_error *error);
 
-/* ET_EDIVERGED: it was not. pass: where the first value is looked for; NULL: in none. */
+/* ET_EDIVERGED, for an update that was not finite. The text names the first such value of the pass;
+ * NULL: the norm of the gradient. */
 int et_update_diverged(et_pass *pass, et_error *error);
 
-/* After one that was finite: moving means of the pass (means NULL: by its last batch alone), then
+/* After a finite update: updates moving means of the pass (means NULL: from its last batch), then
  * averages. */
 void et_update_finish(et_optimizer *optimizer, et_pass *pass, const float *means);
 
