@@ -1,5 +1,5 @@
-/* What the files of a controller share: controller.c (options, opening), actions.c (its own
- * actions), outer_loop.c (calls). */
+/* Controllers, for their own files: controller.c (options, opening), actions.c (own actions),
+ * outer_loop.c (calls). */
 #ifndef ETUDE_SYSTEMS_ORBIT_CONTROLLER_PRIVATE_H
 #define ETUDE_SYSTEMS_ORBIT_CONTROLLER_PRIVATE_H
 

@@ -18,8 +18,8 @@ static inline double et_mean_of(double sum, double divisor)
  * optimizer's parameters. */
 int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error);
 
-/* The mean gradient of a sum, which is times `scale`, into the optimizer, on all ranks that share
- * it out. update->finite false: nothing has changed. */
+/* Applies the mean gradient of a sum that was multiplied by `scale`. All ranks of a sharded
+ * optimizer call it. update->finite false: nothing changed. */
 int et_update_apply(et_optimizer *optimizer, const et_reduced *sum, double scale, et_update *update,
                     et_error *error);
 
