@@ -74,7 +74,7 @@ static void print_limits(et_strbuf *out, const et_field *field, const char *is, 
     et_strbuf_release(&range);
 }
 
-/* A value of several lines, as a list of groups is, stands below its name. off: as a comment. */
+/* A value of several lines, such as a list of groups, is below its name. off: as a comment. */
 static void print_setting(et_strbuf *out, const et_field *field, const et_value *value,
                           const et_value *usual, int depth, bool off)
 {

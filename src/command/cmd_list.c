@@ -78,7 +78,7 @@ static void print_commented(const char *setting, const char *text)
 static void print_setting(const et_field *field, const char *path, const et_value *value,
                           bool chosen)
 {
-    /* The value in YAML, as it would stand in a file or behind --set. */
+    /* The value in YAML, as in a file or after --set. */
     et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
     et_strbuf text = ET_STRBUF_INIT, plain = ET_STRBUF_INIT;
     et_strbuf_printf(&line, "%s: ", path);
@@ -225,7 +225,7 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
         et_arena_release(&arena);
         return status;
     }
-    /* Values as a tree of the tables' shape: what print_settings walks beside them. */
+    /* Values as a tree of the tables' shape: print_settings walks both together. */
     et_value *echo = l->yaml ? et_fields_effective(experiment.table, &experiment, &arena)
                              : et_fields_echo(experiment.table, &experiment, &arena);
     if (echo && l->yaml) {
@@ -264,7 +264,7 @@ static int list_experiments(const et_program *program, bool json, et_error *erro
 int et_cmd_list(const et_call *call, et_error *error)
 {
     listing *shown = call->options;
-    /* Both ways of naming it are taken, one at a time. */
+    /* Both ways of naming it are allowed, one at a time. */
     if (shown->words.count && shown->experiment)
         return et_fail(error, ET_EUSAGE, "list: name one experiment at a time");
     if (shown->words.count)

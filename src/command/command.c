@@ -102,7 +102,7 @@ static bool takes_task(const et_call *call, const et_command *row)
     return takes;
 }
 
-/* What a run of a kind without such a command is told. */
+/* The message for a run whose kind has no such command. */
 static int not_for(const et_call *call, const et_command *row, const et_named_run *named,
                    et_error *error)
 {
@@ -148,9 +148,9 @@ static int choose(const et_command **row, const et_call *call, const et_commands
     return status;
 }
 
-/* What is wrong with words that all ranks were given is said before there is a comm, by each; so
- * one of them is let say it, or who alone has found something wrong tells the others. Once said it
- * has no text. */
+/* Errors in words that all ranks got are found before there is a comm, by each rank. So one rank
+ * prints them; a rank that alone has found an error tells the others. A printed error has no
+ * text. */
 static int tell_once(const et_program *program, const et_command *row, int status, et_error *error)
 {
     bool shared = !row || et_ranks_may_run(program, row->name);
@@ -179,7 +179,7 @@ static int help_on_others(const et_call *call, const et_command *row, et_error *
     return status;
 }
 
-/* argv: what stands behind the command's name. */
+/* argv: the words after the command's name. */
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
 {
@@ -211,8 +211,8 @@ static int print_man(const et_program *program, const char *name, et_error *erro
     return et_man_print(stdout, program, row, error);
 }
 
-/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. What else
- * stands behind `help tfx` is passed over. */
+/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. Further
+ * words after `help tfx` are ignored. */
 static int help(const et_program *program, int argc, char **argv, et_error *error)
 {
     for (int i = 0; i < 2 && i < argc; i++)
@@ -323,9 +323,9 @@ static bool prints(const char *command)
     return true;
 }
 
-/* Standard output is flushed and looked at before the exit code is made: a full disk behind a
- * pipe is a failure of the command, though nothing in it noticed. So is memory that something
- * lacked: a list may be without a part then. */
+/* Flushes and checks standard output before the exit code is made: a full disk at the other end of
+ * a pipe is a failure of the command, though nothing in it noticed. So is a lack of memory: then a
+ * list may lack a part. */
 static int check_output(const char *command, et_error *error)
 {
     if (fflush(stdout) || ferror(stdout))

@@ -136,7 +136,7 @@ static void write_report(const et_lost_report *report, const char *path)
 
 static void on_lost_file(int number, siginfo_t *info, void *context)
 {
-    char line[4352], plain[4352]; /* a path and what stands before it */
+    char line[4352], plain[4352]; /* a path and its prefix */
     const char *path = NULL;
     reader r = { .file = -1 };
     (void)context;

@@ -65,8 +65,8 @@ static bool is_empty(const char *path)
     return empty;
 }
 
-/* path cut off behind as many of its parts as are there: the length of that. "runs/a/b" with
- * runs/ there -> 5, the length of "runs/"; 0: nothing of it. */
+/* Cuts path after its existing parts and returns that length. "runs/a/b" with an existing runs/ ->
+ * 5, the length of "runs/"; 0: no part exists. */
 static size_t length_there(char *path)
 {
     struct stat info;
@@ -275,8 +275,8 @@ static int check_leftovers(const char *path, et_error *error)
     return status;
 }
 
-/* The lock is the first thing made, in the checkpoints' folder. With ET_EBUSY the directory is
- * another run's, so nothing is taken back. */
+/* The lock is made first, in the checkpoints' folder. With ET_EBUSY the directory is another run's,
+ * so nothing is removed again. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error)
 {
@@ -328,7 +328,7 @@ void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first)
     dir->step = step;
 }
 
-/* The lock file itself is among what is taken back, so the lock is dropped last. */
+/* The lock file is among the removed files, so the lock is released last. */
 void et_model_dir_close(et_model_dir *dir, bool take_back)
 {
     sane(dir);

@@ -126,7 +126,7 @@ static bool is_run(const et_outputs *outputs, const char *directory)
            et_file_exists_in(directory, ET_CHECKPOINT_FOLDER);
 }
 
-/* Cuts the last name off and returns it; NULL: there is none. "/a/b" -> "/a" and "b". */
+/* Cuts the last name off and returns it; NULL: none. "/a/b" -> "/a" and "b". */
 static const char *cut(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -169,8 +169,8 @@ static bool is_of_run(const et_outputs *outputs, char *path)
            is_run(outputs, path);
 }
 
-/* The folder without links and the name behind it: what a rename writes to. false: there is no such
- * folder, which writing will say. */
+/* The folder without links and the name after it: the target of a rename. false: the folder does
+ * not exist; writing will report that. */
 static bool resolve(char to[PATH_MAX], const char *path)
 {
     const char *name = et_path_base(path);
@@ -195,7 +195,7 @@ static int check_run(const et_outputs *outputs, const char *path, et_error *erro
 
 /* ---- all together ---- */
 
-/* One output beside another: neither need be there. */
+/* Compares two outputs; neither need exist. */
 static int check_written(const et_outputs *outputs, const char *path, et_error *error)
 {
     char one[PATH_MAX], other[PATH_MAX];

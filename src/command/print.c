@@ -11,7 +11,7 @@
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
 
-/* Bytes that need no memory: two paths, and what is said of them. */
+/* Bytes of a buffer on the stack: two paths, and the text around them. */
 #define ROOM 10000
 
 static void put(void *to, const char *bytes, size_t length)

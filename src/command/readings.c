@@ -85,7 +85,7 @@ static int take_line(void *payload, const et_value *line, et_error *error)
     return ET_OK;
 }
 
-/* The log is continued behind its whole lines. */
+/* The log is continued after its whole lines. */
 static int open_log(et_sink **out, const char *path, int64_t lines, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;

@@ -95,7 +95,7 @@ static void name_cpu(char *name, size_t size)
     et_free(text);
 }
 
-/* Of info.json; NULL: there is none. */
+/* The last session of info.json; NULL: none. */
 static const et_value *last_session(const char *model_dir, et_arena *arena)
 {
     et_value *tree = NULL;
@@ -242,7 +242,7 @@ static void prepare_report(et_session *s)
     const char *temporary = et_arena_printf(s->arena, "%s.%ld", s->info, (long)getpid());
     if (!behind || !temporary)
         return;
-    /* The time stands where the 0 is; the quote that ends the message is behind it. */
+    /* The time replaces the 0; the message's final quote follows. */
     s->lost_file = (et_lost_report){
         .path = s->info,
         .temporary = temporary,
@@ -307,8 +307,8 @@ static void cannot_show(const et_error *reason)
     et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason->text);
 }
 
-/* Beside the run's other event files, whose lengths stand in checkpoints. Each session writes the
- * file anew: nothing waits for the disk before it ends. */
+/* In addition to the run's other event files, whose lengths are in checkpoints. Each session writes
+ * the file anew: nothing waits for the disk before it ends. */
 static void show_settings(et_session *s, const char *model_dir, const et_value *settings)
 {
     setting_list list = { .failed = !settings };

@@ -87,7 +87,7 @@ static void shorten_waiting(char **argv)
  * they are asked for larger: so a small one is small for all, and a program dies without a word
  * where it ends. It counts addresses only, so the command takes what it needs. */
 
-/* As large as most systems have it; and the least that is taken as it is. */
+/* The usual size on most systems; and the smallest limit that is left alone. */
 #define STACK  ((size_t)8 << 20)
 #define ENOUGH (4 * ET_THREAD_STACK)
 

@@ -79,7 +79,7 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
     int used = fprintf(to, "    --%s%s%s", et_option_typed(row).text,
                        row->form == ET_OPTION_FORM_INDEXED ? ":N" : "", slot->value ? " " : "");
     used = print_value(to, slot->value ? slot->value : "", used, width);
-    /* Behind a long name the text has a line of its own. */
+    /* After a long name, the text gets a separate line. */
     fprintf(to, used > COLUMN - 1 ? "\n%*s" : "%*s", used > COLUMN - 1 ? COLUMN : COLUMN - used,
             "");
     et_strbuf_printf(&text, "%s%s", et_option_is_refused(row) ? "not supported here: " : "",

@@ -140,7 +140,7 @@ static bool is_setting(const et_command_line *line, const char *word)
     return et_command_line_find(line, "set", 3) && key && word[key] == '=';
 }
 
-/* behind: the list of words that ends right before the second word; NULL: none. */
+/* behind: the list of words that ends just before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
 {

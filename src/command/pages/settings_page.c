@@ -112,7 +112,7 @@ static void print_group(page *p, const et_fields *table, const char *path, const
 
 /* ---- what experiments set ---- */
 
-/* Of a kind, beside the defaults. */
+/* A kind's values, next to the defaults. */
 typedef struct beside {
     const et_value *echo[EXPERIMENTS_MAX]; /* at one place of the tree */
     int count;

@@ -33,7 +33,7 @@ typedef struct comparison {
     size_t metric_count, metric_capacity;
     et_map index;
     size_t first, end; /* runs of the grid that is being made */
-    bool brief;        /* names without what stands before the last dot, where that says enough */
+    bool brief;        /* names without the part before the last dot, if that is unambiguous */
 } comparison;
 
 static const et_option options[] = {
@@ -264,7 +264,7 @@ static void fill(et_grid *grid, const comparison *c)
     add_metrics(grid, c, true);
 }
 
-/* How many runs fit beside each other on a terminal; all elsewhere. */
+/* The number of runs that fit side by side on a terminal; all elsewhere. */
 static size_t count_fitting(const comparison *c)
 {
     et_grid grid;

@@ -68,8 +68,7 @@ static int check_run(const et_experiment *experiment, const et_identity *identit
                                     : kind->belongs(experiment->task, model_dir, identity, error);
 }
 
-/* "RUN/params.yaml, RUN/schema.yaml": what is compared of what is there, each behind `before`.
- */
+/* "RUN/params.yaml, RUN/schema.yaml": the existing files that are compared, each after `before`. */
 static void append_compared(et_strbuf *out, const et_task_kind *kind, const char *model_dir,
                             const char *before, const char *between)
 {
@@ -95,7 +94,7 @@ static void print_belonging(const et_task_kind *kind, const char *model_dir, boo
     et_strbuf_release(&files);
 }
 
-/* What lies beside a run's checkpoint: its own or not, or not known. */
+/* The files next to a run's checkpoint: its own, another's, or unknown. */
 static int inspect_identity(const et_inspection *it, const inquiry *ask, const char *model_dir,
                             et_error *error)
 {
@@ -264,7 +263,7 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
     return status;
 }
 
-/* Of an export the weights, and whether the files beside them are its own. */
+/* For an export: the weights, and whether the files next to them are its own. */
 static int inspect_directory(const char *path, const inquiry *ask, et_error *error)
 {
     char *checkpoints = et_path_join(path, ET_CHECKPOINT_FOLDER);
@@ -300,7 +299,7 @@ static int inspect_all(const inquiry *ask, et_error *error)
     return status;
 }
 
-/* One alone is the result; of several a list is. Nothing: what is wrong is said elsewhere. */
+/* A single one is the result; several make a list. None: errors are reported elsewhere. */
 static int print_json(const et_value *list, et_error *error)
 {
     et_value *all = et_value_dict(list->arena);

@@ -244,7 +244,8 @@ static const struct {
 
 enum { ORDERS = sizeof orders / sizeof orders[0] };
 
-/* A setting by its path, or by what is behind the last dot. differs: only one that does. */
+/* Finds a setting by its path, or by its part after the last dot. differs: only one that
+ * differs. */
 static bool find_setting(const table *t, const char *name, bool differs, size_t *index)
 {
     const et_run_settings *s = &t->settings;
@@ -395,7 +396,8 @@ static void add_text_row(et_grid *grid, const table *t, const row *r, bool commo
         et_grid_add(grid, et_run_settings_value(&t->settings, t->columns[i], r->run));
 }
 
-/* Runs with one metric have it as the head of its column; of several each has its own beside it. */
+/* Runs with one metric have it as the head of its column; for several, each run's row has its
+ * own. */
 static size_t add_heads(et_grid *grid, const table *t, const char *metric, size_t settings)
 {
     const char *const heads[] = { "run",

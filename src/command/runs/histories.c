@@ -169,7 +169,8 @@ static void add_name(name_list *list, const char *name)
         list->items[list->count++] = name;
 }
 
-/* What is behind the last dot; without: the "training_" or "validation_" there. */
+/* Adds the parts after the last dot; without: only those that begin with "training_" or
+ * "validation_", without this prefix. */
 static void add_names(name_list *list, const et_histories *all, bool without)
 {
     for (size_t i = 0; i < all->count; i++)

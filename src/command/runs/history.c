@@ -47,7 +47,7 @@ typedef struct log_file {
     char *path;         /* owned; NULL: not opened yet */
     const char *prefix; /* of names */
     ino_t inode;        /* of what was read; 0: nothing was */
-    int64_t offset;     /* behind the last whole line that was read */
+    int64_t offset;     /* after the last whole line that was read */
     int64_t lines;
     int64_t last;      /* where that line begins */
     uint64_t checksum; /* of it */
@@ -57,7 +57,7 @@ typedef struct document {
     char *path;      /* owned */
     version version; /* of what was read */
     et_arena arena;
-    et_value *value; /* NULL: there is none */
+    et_value *value; /* NULL: none */
 } document;
 
 enum { OWN, BESIDE, LOGS };

@@ -41,8 +41,8 @@ static const char *leaf_of(const char *name)
     return leaf;
 }
 
-/* What stands before the leaf, without "time"; behind what is the same there it says nothing new.
- */
+/* Appends the parts before the leaf, without "time" and without a part that the leaf's prefix
+ * repeats. */
 static void append_origin(et_strbuf *out, const char *name, const char *leaf)
 {
     const char *between = " (";
@@ -71,7 +71,7 @@ char *et_history_label(const et_history_series *series)
     return et_strbuf_detach(&out);
 }
 
-/* Whether name ends in word, behind a separator. */
+/* Whether name ends in word, after a separator. */
 static bool ends_in(const char *name, const char *word)
 {
     size_t length = strlen(name), wanted = strlen(word);
@@ -128,8 +128,8 @@ static int64_t setting_count(const et_history *h, const char *path)
     return value && value->kind == ET_VALUE_INT && value->integer > 0 ? value->integer : 0;
 }
 
-/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", as it is, or with dots for what else
- * separates. */
+/* The metric of "PLACE.best_NAME": "PLACE.NAME", as it is, or with dots in place of other
+ * separators. */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t lead)
 {
     char metric[ET_HISTORY_NAME_MAX + 1];
@@ -141,7 +141,7 @@ static const et_history_series *metric_beside(const et_history *h, const char *n
     return found ? found : et_history_find(h, metric);
 }
 
-/* Of the same line of a log as another point; NULL: there is none. */
+/* A point of the same line of a log as another point; NULL: none. */
 static const et_history_point *in_line_of(const et_history_series *s, const et_history_point *other)
 {
     for (size_t i = s->count; i-- > 0;) {
@@ -157,8 +157,8 @@ static bool is_later(const et_history_point *a, const et_history_point *b)
     return a->step > b->step || (a->step == b->step && a->wall > b->wall);
 }
 
-/* PLACE.best_NAME beside PLACE.best_step is what a run logs of its best. Of several names, which a
- * run has that was resumed under another metric, the last one logged counts. */
+/* PLACE.best_NAME next to PLACE.best_step is a run's log of its best. A run that was resumed with
+ * another metric has several names; the last one logged counts. */
 static void take_best(et_history_best *out, const et_history *h, const et_history_series *steps)
 {
     static const char best[] = ET_LOGGED_OF_BEST;

@@ -72,7 +72,7 @@ static int compare_names(const void *left, const void *right)
     return strverscmp((*a)->name, (*b)->name);
 }
 
-/* The number at a name's end, and where it begins; -1: there is none. */
+/* The number at a name's end, and its position; -1: none. */
 static int64_t number_of(const char *name, size_t *before)
 {
     *before = strlen(name);

@@ -125,7 +125,7 @@ const char *et_run_settings_value(const et_run_settings *s, size_t name, size_t 
     return s->values[name * s->runs + run];
 }
 
-/* Whether name ends so, behind a dot or as a whole. */
+/* Whether name ends so, after a dot or as a whole. */
 static bool ends_so(const char *name, const char *end)
 {
     size_t length = strlen(name), wanted = strlen(end);

@@ -37,7 +37,7 @@ static char letter_of(size_t curve)
     return letters[curve % (sizeof letters - 1)];
 }
 
-/* Without colours curves are told apart by letters. */
+/* Without colours, letters distinguish curves. */
 static bool has_letters(const canvas *c)
 {
     return !c->style->color && c->chart->count > 1;

@@ -34,7 +34,7 @@ typedef struct predict_options {
     const char *delimiter;
     int64_t batch_size;
     bool full, numbers;
-    bool quiet; /* warnings are all that is said anyway */
+    bool quiet; /* no messages except warnings */
     et_predictor_options options;
     et_row_reader_options rows;
     int csv;  /* out: 1, else JSON */
@@ -142,7 +142,7 @@ typedef struct pool {
     et_prediction_lines lines;
     et_predictor *predictor[THREADS_MAX];
     pthread_t thread[THREADS_MAX];
-    int predictors, threads; /* threads: beside this one; 0: none */
+    int predictors, threads; /* threads: in addition to this one; 0: none */
     work *work;              /* [works], a ring */
     int works;
     et_unseen unseen;             /* of the blocks that are written */
@@ -211,7 +211,7 @@ static void take_rows(const pool *all, et_predictor *p, work *w)
     }
 }
 
-/* Rows of a block, from the first; those behind one that ends it are not looked at. */
+/* Predicts the rows of a block, from the first; rows after one that ends the block are skipped. */
 static void work_on(const pool *all, et_predictor *p, work *w)
 {
     int64_t put = 0;
@@ -319,7 +319,8 @@ static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
                              : et_write_results(lines->data, lines->length, error);
 }
 
-/* The oldest block, once it is done: rows that were left out are told in the order of the rest. */
+/* Writes the oldest block, once it is done: left-out rows are reported in the order of the
+ * others. */
 static int write_oldest(pool *all, et_error *error)
 {
     work *w = &all->work[all->written % all->works];

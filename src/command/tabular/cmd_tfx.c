@@ -62,7 +62,7 @@ static int set_environment(const program *p, const et_roles *task, et_error *err
     return status;
 }
 
-/* What all of them cannot is said once. */
+/* All tasks would fail alike, so only the master's failure has a text. */
 static int be(void *self, et_roles *task, et_error *error)
 {
     const program *p = self;

@@ -49,7 +49,7 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
 static void read_files(const et_strings *paths, void (*file)(void *payload, const char *path),
                        void *payload)
 {
-    /* What cannot be found cannot be read: it is said when it is opened. */
+    /* A file that can't be found can't be read: opening it reports that. */
     et_arena arena = ET_ARENA_INIT;
     et_strings found;
     if (et_paths_match(&found, paths, NULL, &arena, NULL))

@@ -197,7 +197,7 @@ static const char *name_of(const et_value *logs, const et_value *value)
     return *name && !et_value_get(logs, name) ? name : key;
 }
 
-/* Of the longest name, with what stands before it. */
+/* Of the longest name, with its prefix. */
 static int width_of(const et_value *logs)
 {
     int width = 0;

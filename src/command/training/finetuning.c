@@ -189,7 +189,7 @@ static bool is_first(const finetuning *f)
     return et_comm_rank(f->comm) == 0;
 }
 
-/* Between two runs: what is said, by signals or by the library, is said by rank 0. */
+/* Between two runs: rank 0 prints messages of signals and of the library. */
 static void wait_quietly(const finetuning *f)
 {
     et_leave_on_signals(is_first(f) ? between : "");
@@ -311,8 +311,8 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
 
 /* ---- all ---- */
 
-/* The step of a fine-tuning that was interrupted and has a checkpoint of its own, -1: there is
- * none. It goes on though what it began with may be gone. */
+/* The step of an interrupted fine-tuning that has its own checkpoint, -1: none. It can resume even
+ * if its initial weights are gone. */
 static int64_t find_interrupted(const finetuning *f)
 {
     et_arena arena = ET_ARENA_INIT;

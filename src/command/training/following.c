@@ -111,8 +111,8 @@ static int measure(following *w, et_error *error)
     return status;
 }
 
-/* The next checkpoint that is there, loaded; *found false: there is none. One that the run has
- * removed meanwhile is none: a newer one is there then. */
+/* The next existing checkpoint, loaded; *found false: none. A checkpoint that the run has removed
+ * meanwhile does not count: then there is a newer one. */
 static int load_next(following *w, int64_t after, bool *found, et_error *error)
 {
     char *path;

@@ -35,8 +35,8 @@ static const char *run_above(const char *path, et_arena *arena)
     return found;
 }
 
-/* *whole: one file that has settings beside its weights. ET_ECONFIG: one of several models of a
- * run, whose weights have other names there. */
+/* *whole: one file with settings and weights. ET_ECONFIG: one of several models of a run, whose
+ * weights have other names there. */
 static int look(const char *path, bool *whole, et_error *error)
 {
     et_artifact artifact;

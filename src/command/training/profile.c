@@ -41,7 +41,7 @@ static int64_t step_number(const char *text, const char **end)
     return number <= ET_OPTION_COUNT_MAX ? number : 0;
 }
 
-/* A:B, both from 1 on, A <= B, nothing behind. */
+/* A:B, both from 1 on, A <= B, nothing after them. */
 static int parse_steps(et_profiling *p, et_error *error)
 {
     et_assert(p->steps);

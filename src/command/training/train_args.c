@@ -142,7 +142,8 @@ static int check_mode(const et_train_args *args, et_error *error)
                                            : "");
 }
 
-/* What no mode is is said of that of Model Garden before. */
+/* The mode that Model Garden documents but never implemented has its own message, before the one
+ * for unknown modes. */
 static int read_mode(et_train_args *args, et_error *error)
 {
     static const et_field row = { .kind = ET_FIELD_KIND_CHOICE, .choices = modes };
@@ -165,8 +166,8 @@ static int read_mode(et_train_args *args, et_error *error)
     return check_mode(args, error);
 }
 
-/* The first thing that people type is the bare command. Messages are one line. An experiment that
- * is none is said first. */
+/* People first type the bare command. Messages are one line. An unknown experiment is reported
+ * first. */
 static int missing_run(const et_train_args *args, const et_call *call, et_error *error)
 {
     const et_task_kind *kind = call->program->kinds[0];
@@ -269,9 +270,8 @@ bool et_train_finds_weights(const et_train_args *args)
     return has;
 }
 
-/* Where to begin: with the experiment that is named, here or in a file of settings, or else with
- * the settings of the run that is there, or of that whose weights are taken. The first file that
- * names one counts. */
+/* The beginning: the experiment named here or in a file of settings, else the settings of the
+ * existing run, or of the run whose weights are used. The first file that names one counts. */
 static int begin(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                  const et_program *program, et_arena *arena, et_error *error)
 {

@@ -40,7 +40,7 @@ static int check_memory(et_training *t, const et_experiment *kept, et_error *err
 static int claim(et_training *t, const char *directory, et_error *error)
 {
     et_experiment kept;
-    /* A new run. Its precision is settled now, since it stands in the settings that are written. */
+    /* A new run. Its precision is settled now, since the written settings contain it. */
     if (!et_train_finds_run(t->args)) {
         et_train_resolve_precision(&t->experiment);
         int status = et_training_choose(t, error);
@@ -76,7 +76,7 @@ static int claim_directory(et_training *t, const char *directory, et_error *erro
     return status || first ? status : claim(t, directory, error);
 }
 
-/* The profile may go into the run's directory, beside what the run keeps. */
+/* The profile may go into the run's directory, next to the run's files. */
 static int check_profile(et_training *t, const et_train_args *args, et_error *error)
 {
     et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
@@ -219,7 +219,7 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
  * may fail, while people still look at the bar. */
 static int train(et_training *t, const et_train_args *args, et_error *error)
 {
-    /* Settings first: a misspelt one is said before anything is made. */
+    /* Settings first: a misspelt one is reported before any file is made. */
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
     if (!status && !t->comm)
@@ -247,8 +247,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     et_training_end e = { .steps = et_training_step(t) };
     if (!status)
         e = et_training_end_of(t);
-    /* The first failure is the one that is told; what fails while closing is told if nothing did
-     * before. */
+    /* The first failure is reported; a failure of closing only if no other came before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
     if (!status && !closed && e.steps <= t->plan.train_steps)

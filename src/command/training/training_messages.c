@@ -198,7 +198,7 @@ static void say_past(et_training *t, int64_t step)
 void et_training_say_begin(et_training *t)
 {
     int64_t steps = t->plan.train_steps, step = et_training_step(t);
-    /* Nothing to do is said as such: the command ends with success. */
+    /* No steps left: the message says so, and the command succeeds. */
     if (step > steps)
         say_past(t, step);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))

@@ -40,7 +40,7 @@ static const char *warmup_setting(const et_optimization_options *o)
                                                          : "warmup.polynomial";
 }
 
-#define SPEED_STEPS 5 /* by which the speed of a run is told, at least */
+#define SPEED_STEPS 5 /* least number of steps for measuring the speed of a run */
 
 /* Whether the time limit comes before the end of the warm-up: once, when the first steps have told
  * the speed. */
@@ -492,8 +492,8 @@ static et_format at_least(uint64_t bytes)
     return et_format_bytes((bytes + unit - 1) / unit * unit);
 }
 
-/* --memory: from the batch that the settings give, each candidate is opened as training would have
- * it; what opening has read of the data is kept beside the run by then. */
+/* --memory: from the settings' batch on, each candidate is opened as for training; by then the data
+ * that opening has read are kept in the run's directory. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
     const et_layout *layout = et_learner_layout(t->learner);

@@ -102,7 +102,7 @@ static int time_steps(et_training *t, et_error *error)
     return status;
 }
 
-/* Beside validations; round numbers, as people would set them. */
+/* In addition to validations; round numbers, as people would set them. */
 static int64_t steps_that_fit(const et_training *t, double seconds)
 {
     const double all = seconds * IN_TIME / t->step_seconds, one = t->amounts.validation;

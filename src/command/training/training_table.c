@@ -76,7 +76,7 @@ static void make_label(char out[LABEL_MAX], const char *metric, int room)
     et_plain_copy(out, LABEL_MAX, (int)strlen(label) > room ? name : label);
 }
 
-/* Right in its column, two spaces behind the one before. */
+/* Right-aligned in its column, two spaces after the one before. */
 static void append_cell(et_strbuf *line, int width, const char *text)
 {
     et_strbuf_append_blanks(line, 2 + width - (int)et_utf8_count(text));
@@ -197,7 +197,7 @@ static bool is_best(const et_value *validation, int64_t step)
            best == (double)step;
 }
 
-/* validation NULL: there is none at this step. Without memory for a line it is not shown. */
+/* validation NULL: none at this step. Without memory for a line, the line is not shown. */
 static void write_row(table *t, int64_t step, const et_value *validation)
 {
     const et_training_table_options *o = &t->options;

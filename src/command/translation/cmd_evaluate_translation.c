@@ -89,7 +89,7 @@ static bool is_of_pairs(const char *path)
     return path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
 }
 
-/* Both files of --data, or one of pairs, as if they stood behind RUN. */
+/* Both files of --data, or one of pairs, as if they followed RUN. */
 static int take_data(evaluate_options *args, et_error *error)
 {
     const et_option_words *data = &args->data;
@@ -301,7 +301,7 @@ static int evaluate_own(const evaluate_options *args, const et_call *call, et_er
     return status;
 }
 
-/* In this order so that every mistake that can be seen without the model is said first. */
+/* The order reports every mistake that can be found without the model first. */
 int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
     evaluate_options *args = call->options;

@@ -256,8 +256,8 @@ static int draw(const translate_options *args, const et_lines *lines, size_t bef
                              error);
 }
 
-/* Results are written and flushed before the next lines are read, so that whoever reads the
- * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
+/* Results are written and flushed before the next lines are read, so a reader of the pipe is never
+ * a batch late. The bar may be on the same terminal. */
 static int translate_batch(const translate_options *args, const et_lines *lines, size_t before,
                            et_line_output *output, et_error *error)
 {

@@ -28,7 +28,7 @@
 #include "engine/comm/comm.h"
 #include "formats/events/progress.h"
 
-/* A copy with a 0 behind it, in the arena: all are freed at once. */
+/* A copy with a final 0, in the arena: all are freed at once. */
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)
 {
     et_assert(lines->count <= lines->capacity);
@@ -91,9 +91,9 @@ static int add_replaced(et_lines *lines, const char *text, size_t length, et_err
 /* Read at a time; a pipe holds as much. */
 #define PIECE ((size_t)64 << 10)
 
-/* Once lines are there, more are waited for a little, so that a program that writes without a pause
- * gets full batches: for each so many lines a millisecond, which is little beside translating
- * them, and never longer than WAIT_MAX. */
+/* Once lines are there, the reader waits a little for more, so that a program that writes without a
+ * pause gets full batches. It waits a millisecond for each LINES_PER_MILLISECOND lines, which is
+ * short compared with translating them, and never longer than WAIT_MAX. */
 #define LINES_PER_MILLISECOND 16
 #define WAIT_MAX              20
 
@@ -192,7 +192,7 @@ static bool comes(const et_line_reader *reader, size_t lines, double first)
     return !lines || poll(&input, 1, left > 0 ? left : 0) > 0;
 }
 
-/* Reads once; waits for input if there is none. What is left of a line goes to the front. */
+/* Reads once; waits for input if there is none. The rest of a line goes to the front. */
 static void fill(et_line_reader *reader)
 {
     if (reader->begin) {

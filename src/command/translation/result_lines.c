@@ -48,7 +48,7 @@ void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size
     et_strbuf_append_char(out, ']');
 }
 
-/* Alignments alone leave lines as they are but for what stands behind them. */
+/* With alignments alone, lines stay the same except for the appended alignments. */
 static void print_text(et_strbuf *out, const et_hypothesis *h, size_t number,
                        const et_result_lines *how)
 {

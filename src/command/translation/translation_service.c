@@ -9,7 +9,7 @@
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 
-/* Decoders beside the usual one. */
+/* Decoders in addition to the usual one. */
 #define OTHERS_MAX 3
 
 /* 3 bytes (U+FDFA) become 15 letters of 2 and 3 spaces of 3 when they are normalized, each byte of

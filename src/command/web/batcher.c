@@ -19,7 +19,7 @@
 /* Seconds that are waited for as many items as the last batch had. */
 #define LINGER 3e-3
 
-/* The rate is that of the last batches, each weighed by this beside those before. */
+/* Weight of a new batch in the mean rate, against all earlier ones. */
 #define FRESH 0.2
 
 typedef struct list {
@@ -115,7 +115,7 @@ static bool keep(et_batcher *b, et_job *job)
     return true;
 }
 
-/* The oldest, and what fits beside it. Under the lock. */
+/* The oldest job, and the jobs that fit into its batch. Under the lock. */
 static void take_batch(et_batcher *b)
 {
     const int64_t most = room(b);
@@ -136,7 +136,7 @@ static void take_batch(et_batcher *b)
     b->counts.answering = b->taken.items;
 }
 
-/* Without memory for a list of them: none was taken, and the oldest is told so. Under the lock. */
+/* Without memory for a list of them: no job is taken, and the oldest fails. Under the lock. */
 static void fail_oldest(et_batcher *b)
 {
     et_job *job = unlink_at(&b->queue, &b->queue.first);

@@ -49,7 +49,7 @@ static void add_item(et_board *board, const char *path)
         (et_board_item){ .path = copy, .name = name_of(board, copy), .generation = 1 };
 }
 
-/* What cannot be read is said once. */
+/* An unreadable folder is reported once. */
 static int search(et_board *board, et_error *error)
 {
     et_run_list found = { .quiet = isfinite(board->searched) };

@@ -20,7 +20,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"
 
-/* Bytes of a log that are looked at, from its end; lines of it that are told. */
+/* Bytes of a log that are read, from its end; lines of it that are shown. */
 #define LOG_BYTES   ((size_t)256 << 10)
 #define LOG_LINES   200
 #define SESSIONS    20
@@ -143,7 +143,7 @@ static int compare_samples(const void *a, const void *b)
     return x != y ? (x > y) - (x < y) : strcmp(left, right);
 }
 
-/* The folder of a run's samples, which its kind names; NULL: there is none. */
+/* The folder of a run's samples, from its kind; NULL: none. */
 static const char *sample_folder(const et_board *board, const et_board_item *item, et_arena *arena)
 {
     et_experiment experiment = { .kind = NULL };

@@ -158,7 +158,7 @@ static const et_http_route routes[] = {
 
 /* ---- the command ---- */
 
-/* A token stands behind #, which browsers send nobody. */
+/* The token follows #; browsers do not send that part. */
 static int tell(const et_web *web, const et_board *board, et_error *error)
 {
     char page[ET_TOKEN_MAX + 16] = "";

@@ -252,7 +252,7 @@ typedef struct headers {
     bool spoiled; /* a name that is none, or a 0 */
 } headers;
 
-/* Every value has a 0 behind it, and may have others in it. */
+/* Every value ends with a 0, and may contain others. */
 static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, const char *name,
                                     size_t name_length, const char *value, size_t length)
 {
@@ -351,7 +351,7 @@ static void judge_length(et_http_request *r, const headers *h, const char *metho
     }
 }
 
-/* A 0 in the request's line ends the library's text of it, behind which stands the version. */
+/* A 0 in the request's line ends the library's text of it, which the version follows. */
 static bool is_target_spoiled(const connection *c, const char *version)
 {
     const uintptr_t from = (uintptr_t)c->target, to = (uintptr_t)version;

@@ -24,7 +24,7 @@
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
 #define TRANSFER 60
-/* The same once a stop was asked for, beside the time that requests may wait. */
+/* The same after a stop was requested, in addition to the time that requests may wait. */
 #define LEAVING 10
 /* Seconds between two looks where nothing happens. */
 #define IDLE 0.5

@@ -107,7 +107,7 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
     return ET_OK;
 }
 
-/* stride 0: rows lie one behind another. */
+/* stride 0: rows are adjacent. */
 static int open_arrays(arrays **out, const et_array *array, int fields, int64_t count,
                        size_t stride, et_error *error)
 {

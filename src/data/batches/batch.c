@@ -17,7 +17,7 @@ static size_t padded(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* Of the struct and its pointers; of the arrays behind them. */
+/* Bytes of the struct and its pointers, without the arrays after them. */
 static size_t head_bytes(const et_layout *layout)
 {
     return padded(sizeof(et_batch) + (size_t)layout->fields * sizeof(void *));

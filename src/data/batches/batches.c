@@ -31,8 +31,8 @@
 #include "base/text/format.h"
 #include "data/batches/source.h"
 
-/* Sizes are told apart up to here when sorting; larger ones share a bucket. The table of a pool's
- * sort has 16 KiB with it, on the stack. */
+/* Largest size that sorting distinguishes; larger ones share a bucket. The table of a pool's sort
+ * has 16 KiB with it, on the stack. */
 #define SIZES 4096
 
 #define DEFAULT_ROWS 32 /* of a batch of samples that have one kind, as in Keras's fit */
@@ -54,7 +54,7 @@ typedef struct batches {
     int64_t pool_size;          /* samples of the largest pool */
     et_random_order order;      /* of all samples, in this epoch */
     uint32_t *taken;            /* [pool_size]: the pool's samples, as the order has them */
-    /* [pool_size]: from kind 1 their sizes, in that order; of kind 0 what sorting goes by. */
+    /* [pool_size]: from kind 1 their sizes, in that order; for kind 0 the sort keys. */
     int32_t *size[ET_LAYOUT_KINDS];
     uint32_t *sorted;      /* [pool_size]: places in taken, as batches take them */
     uint32_t *which;       /* [pool_size]: the samples at those places */
@@ -117,7 +117,7 @@ static void take_pool(batches *self, int64_t begin, int64_t count)
                                     self->size);
 }
 
-/* What sorting goes by: the kind that fills its capacity first, where capacities are the same. */
+/* Sort keys: sizes of the kind that fills its capacity first, if capacities are the same. */
 static void make_keys(batches *self, int64_t count)
 {
     int32_t *key = self->size[0];
@@ -257,9 +257,9 @@ static void batches_position(const et_source *source, et_position *position)
     et_position_put(position, "fingerprint", self->fingerprint);
 }
 
-/* A position comes from a file: it is taken only if it is one that position could have given. The
- * number of batches is known only when the pool has been made, so the position is tried and
- * taken back if it is not in it. */
+/* A position comes from a file: it is accepted only if the source could have given it. The number
+ * of batches is known only when the pool has been made, so the position is tried, and undone if the
+ * pool lacks it. */
 static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batch, et_error *error)
 {
     const batches before = *self;

@@ -18,7 +18,7 @@
 typedef struct offsets {
     et_layout layout;
     et_layout_field *field; /* [layout.fields], owned */
-    int *at;                /* [parts][fields of the part]: which field, one part behind another */
+    int *at;                /* [parts][fields of the part]: field numbers, one part after another */
     int *first;             /* [parts]: in at */
     int *kind;              /* [parts]: what kind 1 of the part is */
 } offsets;
@@ -281,14 +281,15 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
 
 /* ---- sources ---- */
 
-/* A position's numbers are those of the parts, each behind its part's: "0/epoch", "1/epoch". */
+/* A position's numbers are those of the parts, each after its part's number: "0/epoch",
+ * "1/epoch". */
 
 #define NUMBER_MAX 64
 
 typedef struct gathered {
     et_source *source; /* owned */
     et_batch *batch;
-    int64_t pass; /* of the batch before; -1: there is none */
+    int64_t pass; /* of the batch before; -1: none */
 } gathered;
 
 typedef struct sources {

@@ -12,7 +12,7 @@
 
 #define CHUNK 256
 
-/* ---- parts, one behind the other ---- */
+/* ---- parts, one after another ---- */
 
 typedef struct joined {
     et_samples samples;

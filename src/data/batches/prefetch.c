@@ -24,7 +24,7 @@
 #include "base/threads/thread.h"
 #include "data/batches/source.h"
 
-/* A batch under way, with the position behind it. */
+/* A batch in progress, with the position after it. */
 typedef struct slot {
     et_batch *batch;
     et_position after;
@@ -49,9 +49,9 @@ typedef struct prefetch {
 
 /* Its life: from start to stop. Whatever it has to say goes through `full`. */
 
-/* The thread's main. It ends by an end or an error of the source within (which travel behind the
- * batches before them), or because stop finished `empty`. A slot in its hand then is not put
- * back: queues are made anew by the next start. */
+/* The thread's main. It ends by an end or an error of the inner source (which follow the batches
+ * before them), or because stop finished `empty`. Then it does not put back its slot: the next
+ * start makes new queues. */
 static void *fill_slots(void *payload)
 {
     prefetch *self = payload;
@@ -110,7 +110,7 @@ static void stop(prefetch *self)
 
 /* Called by one thread, as every source; the other one is seen through the queues only. */
 
-/* The error stands where its batch would have been: all batches before it are given first. */
+/* The error has its batch's place: all batches before it are given first. */
 static int prefetch_next(et_source *source, et_batch *batch, et_error *error)
 {
     prefetch *self = (prefetch *)source;
@@ -128,7 +128,7 @@ static int prefetch_next(et_source *source, et_batch *batch, et_error *error)
     slot *filled = item;
     et_assert(filled >= self->slots && filled < self->slots + self->depth);
     et_batch_copy(batch, filled->batch);
-    /* Only now: a position before this would still be behind the batch before. */
+    /* Only now: an earlier position would be that after the batch before. */
     self->position = filled->after;
     et_queue_put(self->empty, filled);
     return ET_OK;
@@ -211,8 +211,8 @@ static const et_source_class prefetch_class = {
     .content = prefetch_content,
 };
 
-/* Memory for all batches is taken here; afterwards nothing is allocated until a seek makes
- * new queues. */
+/* Allocates memory for all batches; afterwards nothing is allocated until a seek makes new
+ * queues. */
 int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *error)
 {
     if (depth < 1)

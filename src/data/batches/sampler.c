@@ -36,8 +36,8 @@ static int64_t stretch_of(int64_t item)
     return (item + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* Brings the next run of a sample, row i of item elements; false: there is none. A kernel draws in
- * [-1, 1), whose way back is exact. */
+/* Gets the next run of a sample, row i of item elements; false: none. A kernel draws in [-1, 1),
+ * whose way back is exact. */
 static bool next_run(run *now, const sampler *self, const et_batch *batch, int64_t i, int64_t item)
 {
     const et_random random = { self->seed, (uint64_t)batch->epoch, self->site };

@@ -50,7 +50,8 @@ static double quantile(const double *sorted, int64_t count, int i)
     return value < from ? from : value > to ? to : value;
 }
 
-/* Mean first, then the squares of what is left: nothing large is taken from something large. */
+/* Mean first, then the squares of the differences: no large number is subtracted from a large
+ * one. */
 static void measure(et_column_metadata *m, const double *sorted, int64_t count)
 {
     double sum = 0, squares = 0;

@@ -178,8 +178,8 @@ static void set_count(table *self, int64_t count, uint64_t fingerprint)
 
 /* ---- reading ---- */
 
-/* Rows go behind those in memory. Where these are more than may be, they go into the file, and so
- * does every following CHUNK of them. */
+/* Rows go after those in memory. If these are too many, they go into the file, and so does every
+ * following CHUNK of them. */
 
 typedef struct reading {
     table *self;
@@ -215,7 +215,7 @@ static bool is_unlabelled(const table *self, const unsigned char *row)
     return false;
 }
 
-/* What is in memory goes into the file, behind what is there. */
+/* Appends the rows in memory to the file. */
 static int flush(reading *r)
 {
     table *self = r->self;

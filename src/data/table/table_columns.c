@@ -125,7 +125,7 @@ const char *et_table_columns_name(const et_table_columns *source)
 
 /* ---- passes ---- */
 
-/* A batch of the pass behind the last one is given back: the position is inner's, before it. */
+/* A batch after the pass's last one is given back: the position is inner's, before it. */
 
 typedef struct passes {
     et_source source;

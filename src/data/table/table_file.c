@@ -25,7 +25,7 @@ size_t et_table_row_size(const et_encoder *encoder)
     return size;
 }
 
-/* Bytes of zeros behind so many bytes of rows. */
+/* Bytes of zeros after `bytes` bytes of rows. */
 static size_t padding(uint64_t bytes)
 {
     return bytes % 8 ? (size_t)(8 - bytes % 8) : 0;

@@ -144,7 +144,7 @@ static int mask_of(const et_layout *layout)
 
 /* ---- select ---- */
 
-/* What is chosen, in order, and the mask behind it. */
+/* The chosen fields, in order, then the mask. */
 static int choose(const et_layout *inner, const char *const *fields, int count,
                   et_layout_field *row, int *passed, int *chosen, et_error *error)
 {
@@ -193,7 +193,7 @@ int et_select_open(et_source **out, et_source *inner, const char *const *fields,
 
 /* ---- convert ---- */
 
-/* Inner's rows, with what is made in its place or behind them. */
+/* Inner's rows, with new rows in place of one or after them. */
 static void replace(et_layout *layout, et_layout_field *row, int *passed,
                     const et_layout_field *made, int count)
 {

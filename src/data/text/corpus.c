@@ -36,8 +36,7 @@ struct et_corpus {
 
 /* ---- which files ---- */
 
-/* Settings are checked before any file is opened: what is wrong with them is said in their
- * names. */
+/* Checks settings before any file is opened, so messages name the settings. */
 
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
 {
@@ -116,7 +115,7 @@ static int open_side(et_corpus *corpus, int side, et_error *error)
                                 : et_text_open(&corpus->text[side], files, error);
 }
 
-/* Both sides are opened before a line is read: a missing target file is said at once. */
+/* Opens both sides before reading a line: a missing target file is reported at once. */
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
 {
     int status = et_corpus_paths_check(paths, error);
@@ -374,10 +373,10 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
 
 /* ---- places and counts ---- */
 
-/* For people: where a pair stands in their files, and what became of all. */
+/* For people: the position of a pair in their files, and the counts of all. */
 
-/* Walks the files of a side, as many as there are: for messages only. An index behind the last
- * line falls into the last file. */
+/* Walks all files of a side, for messages only. An index after the last line is in the last
+ * file. */
 void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool target,
                       int64_t index, const char **path, int64_t *line)
 {
@@ -398,8 +397,8 @@ int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file)
     return corpus->lines[target && !corpus->single][file];
 }
 
-/* Rows of reasons in the order they are said; those of 0 are not. "29,000 pairs; 12 left out: 9
- * too long, 3 empty; 4 shortened". */
+/* Rows of reasons in the order of the text; zeros are skipped. "29,000 pairs; 12 left out: 9 too
+ * long, 3 empty; 4 shortened". */
 void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
 {
     const struct {

@@ -42,8 +42,8 @@ typedef struct whole {
 
 /* 64 bits: for a cache, not for a proof. Two corpora with one key would have to be chosen. */
 
-/* The number of files goes in too: one file "ab" and two files "a", "b" have other line ends and
- * other places. The lists are told apart by it as well. */
+/* The number of files is part of the key, too: one file "ab" and two files "a", "b" have other line
+ * ends and other positions. It also separates the lists. */
 static int add_files(et_checksum_stream *stream, const et_strings *files, et_error *error)
 {
     uint64_t facts[2] = { files->count, 0 };
@@ -302,7 +302,7 @@ void et_encoded_lengths_soon(const et_encoded *encoded, int64_t pair)
     __builtin_prefetch(&encoded->offsets[2 * pair], 0, 2);
 }
 
-/* Both sides lie one behind the other. */
+/* Both sides are adjacent. */
 void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair)
 {
     et_assert(pair >= 0 && pair < encoded->pairs);

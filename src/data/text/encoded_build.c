@@ -228,7 +228,8 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[
  * parallel, and what it makes is looked at by one thread. */
 
 /* Reads up to CHUNK pairs, keeping their text; *count of them. Fewer than CHUNK: the corpus has
- * ended. The reader's lines are valid until the next one, so they are copied behind each other. */
+ * ended. The reader's lines are valid only until the next read, so they are copied one after
+ * another. */
 static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *error)
 {
     et_corpus_pair pair;
@@ -238,7 +239,7 @@ static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *e
         if (status || !pair.source)
             return status;
         build->chunk[*count] = pair;
-        /* Source and target one behind the other: point_into_text walks them in the same order. */
+        /* Source, then target: point_into_text walks them in the same order. */
         et_strbuf_append_bytes(&build->text, pair.source, pair.source_length);
         et_strbuf_append_bytes(&build->text, pair.target, pair.target_length);
         if (build->text.failed)

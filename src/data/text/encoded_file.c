@@ -22,7 +22,7 @@ static size_t offset_count(int64_t pairs)
     return 2 * (size_t)pairs + 1;
 }
 
-/* Bytes behind the header. No overflow: pairs and tokens are bounded by the caller. */
+/* Bytes after the header. No overflow: the caller limits pairs and tokens. */
 static size_t payload_size(const et_encoded_header *head)
 {
     return offset_count(head->pairs) * sizeof(uint64_t) +

@@ -25,7 +25,7 @@
 /* The whole of the small file, in the machine's byte order. */
 typedef struct note {
     uint64_t magic, stamp, key; /* key: et_encoded.key */
-    uint64_t checksum;          /* of what stands before it */
+    uint64_t checksum;          /* of the bytes before it */
 } note;
 
 /* What the system says of one file. A write changes the second time and nobody can set it. All

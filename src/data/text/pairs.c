@@ -119,8 +119,8 @@ static void add_source(const pairs *self, et_batch *batch, uint32_t pair, int64_
     batch->filled[ET_PAIR_SOURCE] += length;
 }
 
-/* The input is the labels moved on by one, behind the start symbol. Pieces 7 8 and EOS 1, start
- * 0: labels 7 8 1, input 0 7 8. */
+/* The input is the labels moved by one, after the start symbol. Pieces 7 8 and EOS 1, start 0:
+ * labels 7 8 1, input 0 7 8. */
 static void add_target(const pairs *self, et_batch *batch, uint32_t pair, int64_t epoch)
 {
     int64_t at = batch->filled[ET_PAIR_TARGET];

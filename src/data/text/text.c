@@ -100,8 +100,8 @@ static long long line_reached(const et_text *text)
     return line;
 }
 
-/* Puts more text behind what is left in the buffer. At most REFILL at a time, so that little is
- * moved and little unpacked ahead. */
+/* Adds text after the rest in the buffer. At most REFILL at a time, so that little is moved and
+ * little is unpacked early. */
 static int refill(et_text *text, et_error *error)
 {
     memmove(text->buffer, text->buffer + text->begin, text->end - text->begin);

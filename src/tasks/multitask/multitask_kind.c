@@ -22,7 +22,7 @@ static int open_task(et_task **out, const void *options, const et_task_context *
     return et_multitask_task_open(out, options, context, error);
 }
 
-/* Of a run with other tasks nothing is taken; that it is another one is said when it goes on. */
+/* A run with other tasks gives nothing; resuming reports that it is another one. */
 static void adopt(void *options, const void *kept)
 {
     const et_multitask_settings *now = options, *was = kept;
@@ -53,7 +53,7 @@ static int inherit(void *options, const char *model_dir, et_arena *arena, const 
         const et_task_kind *kind = et_multitask_kind_of(settings, i);
         const char *name = et_multitask_routine_at(settings, i)->task_name, *what = NULL;
         char *folder;
-        /* Weights go by the task's name; of a task that the run has not, nothing is taken. */
+        /* Weights are found by the task's name; a task that the run lacks gets nothing. */
         if (!kind->inherit || et_artifact_find_member(&folder, model_dir, name, NULL))
             continue;
         status = kind->inherit(et_multitask_options_of(settings, i), folder, arena, &what, error);
@@ -104,7 +104,7 @@ static const et_experiment_row experiments[] = {
     { NULL, NULL, NULL },
 };
 
-/* Those of all kinds, one behind another. NULL: there are not so many. */
+/* The files of all kinds, one after another. NULL: fewer files. */
 static const et_run_file *file_of_kinds(const et_multitask_kind *kind, int number)
 {
     for (int i = 0; i < kind->count; i++)

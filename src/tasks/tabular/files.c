@@ -237,9 +237,9 @@ static int check_type(const et_tabular_task *task, et_error *error)
 
 #define REPORTED_MAX 8
 
-/* Columns of which a model learns little as they are taken: texts that look like numbers or dates,
- * numbers that look like codes, labels that look like one. Of columns whose types are given the
- * labels alone. */
+/* Columns of which a model learns little in their present use: texts that look like numbers or
+ * dates, numbers that look like codes, labels that look like one. For columns with given types,
+ * only the labels. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
     static const char *const kinds[] = { "labels", "comma", "separator", "minus",    "unit", "date",

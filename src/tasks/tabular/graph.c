@@ -21,7 +21,7 @@ static bool is_ours(const char *name)
     return row->name != NULL;
 }
 
-/* A run of another task is told as such, not by a name that is not known here. */
+/* A run of another task is reported as such, not by an unknown name. */
 int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error)
 {

@@ -56,7 +56,7 @@ static int see(target_seen *s, const et_tabular_task *task, et_samples *rows, et
                            error);
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 #define NAMED_MAX 8
 

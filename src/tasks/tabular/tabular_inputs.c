@@ -27,7 +27,7 @@
 #define BINS_LEAST   4
 #define BINS         48
 
-/* Rows whose quantiles are taken: evenly spread ones, where there are more. */
+/* Rows for the quantiles; of more rows, evenly spread ones. */
 #define FITTED_MOST 65536
 
 /* Rows of a bin, at least: what fewer rows say of a piece is noise. */

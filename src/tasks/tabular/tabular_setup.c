@@ -110,8 +110,8 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     return status;
 }
 
-/* That of the first training file; what is wrong with its rows is said by whoever reads them all.
- */
+/* The delimiter of the first training file; errors in its rows are reported by the reader of all
+ * rows. */
 static int read_delimiter(et_tabular_task *task, et_error *error)
 {
     const et_csv_options options = et_tabular_table_options(&task->options, task->missing).csv;
@@ -421,7 +421,7 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
 
 /* ---- data by a program's settings ---- */
 
-/* Settings that name files name all of them: none of the task's is left beside. */
+/* Settings that name files replace all of the task's. */
 static int read_settings(et_tabular_other *other, const et_tabular_data *own, const char *text,
                          et_error *error)
 {

@@ -344,7 +344,7 @@ static void read_part(const et_translation_part *part,
     const et_strings *lists[] = { &part->source_path, &part->target_path, &part->tsv_path,
                                   &part->input_path };
     for (int i = 0; i < 4; i++) {
-        /* What cannot be found cannot be read: it is said when it is opened. */
+        /* A file that can't be found can't be read: opening it reports that. */
         et_arena arena = ET_ARENA_INIT;
         et_strings found;
         if (et_paths_match(&found, lists[i], NULL, &arena, NULL))

@@ -9,8 +9,8 @@
 static const char *const vocabularies[] = { "task.vocabulary.size", "task.sentencepiece_model_path",
                                             NULL };
 
-/* X(name, setting, label, size, unless), in the order in which people read them; followers behind
- * their first. */
+/* X(name, setting, label, size, unless), in the order for readers; followers come after their
+ * first. */
 #define ROWS(X)                                                                                    \
     X(WIDTH, MODEL "embedding_width", "width", true, NULL)                                         \
     X(ENCODER_LAYERS, MODEL "encoder.num_layers", "layers", true, NULL)                            \

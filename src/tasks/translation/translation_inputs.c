@@ -55,7 +55,7 @@ static void forget_texts(et_translation_data *data)
     data->mix = data->sets = (et_structs){ NULL, 0 };
 }
 
-/* Settings that name a text name all of it: none of the task's is left beside. */
+/* Settings that name a text replace all of the task's. */
 static int read_settings(et_other_inputs *other, const et_translation_data *own, const char *text,
                          et_error *error)
 {

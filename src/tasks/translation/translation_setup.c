@@ -364,8 +364,8 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
     return status;
 }
 
-/* All pairs in order of length; a batch is as full as it gets. What is longer than max_seq_length
- * is cut as Model Garden cuts it: EOS stands at the cut. */
+/* All pairs in order of length; each batch is as full as possible. A sequence longer than
+ * max_seq_length is cut as in Model Garden: EOS is at the cut. */
 int et_translation_validation(const et_translation_task *task, const et_scored *scored,
                               const et_translation_data *data, const et_input_context *part,
                               et_source **out, et_error *error)

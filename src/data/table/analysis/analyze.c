@@ -300,7 +300,7 @@ static void take_form(pass *self, const et_csv *csv)
     }
 }
 
-/* Of a file behind the first one: its columns. */
+/* A file after the first one: its columns. */
 static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
 {
     const et_table_head *head = &self->stats->head;

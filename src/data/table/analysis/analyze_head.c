@@ -281,7 +281,7 @@ static int check_columns(const et_table_head *head, const et_schema *schema, con
                    path, (long long)first->line, head->columns, (long long)wanted);
 }
 
-/* A file says how long fields are, and memory is taken for it. */
+/* Lengths of fields come from a file, and memory is allocated for them. */
 static int check_lengths(const et_schema *schema, et_error *error)
 {
     int64_t all = 0;

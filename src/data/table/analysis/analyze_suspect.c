@@ -154,8 +154,7 @@ static void suspect_texts(et_value *list, const et_table_column *c)
                 et_format_count(s->blanks).text);
 }
 
-/* Numbers that may be meant as texts. Where they are texts nothing is lost; 3E5 beside 2.5 is a
- * number. */
+/* Numbers that may be meant as texts. As texts they lose nothing; 3E5 next to 2.5 is a number. */
 static void suspect_codes(et_value *list, const et_table_column *c)
 {
     static const struct {

@@ -170,7 +170,7 @@ static void note(et_seen_at *seen, const et_column_part *part, int i, const char
 
 /* Digits that any integer may have without a double losing one of them. */
 #define DIGITS_SAFE 15
-/* Of a phone number behind its +, at least: shorter ones are amounts. */
+/* Least digits of a phone number after its +: shorter ones are amounts. */
 #define DIGITS_PHONE 9
 
 /* Whether a double has all digits of an integer, which are [length] without a sign. */
@@ -485,7 +485,7 @@ static size_t without_zeros(const char *text, size_t length)
     return end < length && text[end - 1] != '.' ? end : 0;
 }
 
-/* Versions: 1.1 and 1.10 beside each other are one number, and hardly the same. */
+/* Versions: 1.1 and 1.10 in one column are one number, but hardly the same version. */
 static void find_twin(et_column_stats *stats)
 {
     for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {

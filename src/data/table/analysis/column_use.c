@@ -310,7 +310,7 @@ static bool is_same(const et_column_use *a, const et_column_use *b)
     return a->ignored == b->ignored && a->transforms == b->transforms;
 }
 
-/* Columns of one type and use; the first of each stands for it. */
+/* Columns of one type and use; the first represents them. */
 typedef struct group {
     int first; /* a column */
     int count;

@@ -22,7 +22,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* So many values are taken one and all. */
+/* Up to this many values, all are taken. */
 #define TAKE_ALL ((int64_t)1 << 17)
 
 #define SORT_MAX (2 * ET_SKETCH_WIDTH_MAX)

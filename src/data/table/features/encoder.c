@@ -403,7 +403,7 @@ static void finish_target(building *b, et_encoded_field *f, size_t first)
     f->label = self->steps[first].fitted.column;
 }
 
-/* A step behind each of the target's, over the same value. */
+/* Adds a step after each of the target's, over the same value. */
 static int add_written(building *b, const et_feature_spec *spec, size_t first, size_t end)
 {
     et_encoder *self = b->self;

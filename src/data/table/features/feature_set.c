@@ -28,7 +28,7 @@ struct et_feature_set {
 
 /* ---- checks ---- */
 
-/* Where a spec stands. */
+/* The position of a spec in its file. */
 typedef struct origin {
     const char *name;  /* of the text; NULL: a program */
     const char *outer; /* the feature of the set that it is in */

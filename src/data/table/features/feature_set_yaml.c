@@ -166,7 +166,7 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
                    value->line, key, et_nearest_hint(key, options, "").text);
 }
 
-/* scale's usual max is 1, also where only min is said. */
+/* scale's usual max is 1, also if only min is given. */
 static int read_options(const reading *r, const et_value *value, et_feature_spec *spec)
 {
     int status = ET_OK;
@@ -264,7 +264,7 @@ static int read_key(reading *r, const et_value *value, et_feature_spec *spec)
                    value->line, key, et_nearest_hint(key, feature_keys, "").text);
 }
 
-/* Both 0 means in a spec that nothing is said. */
+/* Both 0 in a spec means that no range is given. */
 static int check_range(const reading *r, const et_value *value, const et_feature_spec *spec)
 {
     const et_value *options = et_value_get(value, "transform");

@@ -282,7 +282,7 @@ static int read_count(const reading *r, const et_value *dict, const char *key, i
     return ET_OK;
 }
 
-/* The list named key, NULL if there is none; *count its length. */
+/* The list named key, NULL if it is missing; *count its length. */
 static int find_list(const reading *r, const et_value *dict, const char *key, const et_value **out,
                      int *count)
 {

@@ -339,7 +339,7 @@ int et_schema_load(et_schema **out, const char *path, et_error *error)
     return status;
 }
 
-/* Only what is not usual is written beside name and type. */
+/* Writes name, type, and only unusual values. */
 static void add_value(et_value *list, const et_schema_field *field)
 {
     et_value *dict = et_value_add_dict(list);

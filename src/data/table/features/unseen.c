@@ -63,8 +63,7 @@ static void note_unknown(et_unseen_column *column, const char *text, size_t leng
     column->value[whole] = 0;
 }
 
-/* Whether training never lacked a value that is taken as it is: one that the schema replaces is
- * none. */
+/* Whether training never lacked a value that has no replacement in the schema. */
 static bool is_always_there(const et_unseen *self, int field)
 {
     const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);

@@ -153,7 +153,7 @@ static size_t end_last_line(et_csv *csv)
     return 1;
 }
 
-/* More bytes behind what is left, at least one unless nothing comes any more; then the last line
+/* Reads more bytes after the rest, at least one except at the end of the input; then the last line
  * gets an end. */
 static int refill(et_csv *csv, et_error *error)
 {
@@ -243,7 +243,7 @@ bool et_csv_may_delimit(char c)
     return c == '\t' || (c >= ' ' && c <= '~' && c != '"');
 }
 
-/* A first line "sep=;" is no row: spreadsheets write it, and are told the delimiter by it. */
+/* A first line "sep=;" is not a row: spreadsheets write it to set the delimiter. */
 static void read_separator(et_csv *csv)
 {
     static const char name[] = "sep=";
@@ -459,8 +459,8 @@ static bool is_one_line(const et_csv *csv, const char *end)
     return csv->row_line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
 }
 
-/* What it is that stands at line's place; the message of a file whose lines end in CR is one for
- * the whole file. */
+/* The message about the row at line's position; a file whose lines end in CR has one for the whole
+ * file. */
 static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *error)
 {
     et_csv_scanner *scanner = &csv->scanner;
@@ -477,9 +477,9 @@ static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *e
     return et_csv_fault_fail(&csv->scanner, csv->name, csv->row_line, error);
 }
 
-/* The row that begins at begin does not end in what there is, and nothing comes any more or it is
- * too long. An open quote is the reason where there is one. The next row is looked for behind the
- * line of the reason. */
+/* The row that begins at begin does not end in the available bytes, and the input has ended or the
+ * row is too long. An open quote, if any, is the reason. The next row is searched after the line of
+ * the reason. */
 static int fail_endless(et_csv *csv, et_error *error)
 {
     et_csv_scanner *scanner = &csv->scanner;

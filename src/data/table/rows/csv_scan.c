@@ -103,7 +103,8 @@ static inline uint64_t mask_of(const char *at, char first, char second)
     return mask;
 }
 
-/* The bytes at `at`, NULs behind the last one: what stands there may be another thread's. */
+/* The bytes at `at`, with NULs after the last one: the bytes beyond limit may be another
+ * thread's. */
 static inline const char *whole_block(const char *at, const char *limit, char copy[BLOCK])
 {
     if (limit - at >= BLOCK)
@@ -148,7 +149,7 @@ static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t le
     return index >= 0;
 }
 
-/* A cell that is quoted lies behind its quote. */
+/* A quoted cell begins after its quote. */
 void et_csv_scanner_take_missing(et_csv_scanner *scanner)
 {
     for (int i = 0; i < scanner->count && (size_t)i < scanner->capacity; i++) {
@@ -176,8 +177,8 @@ static bool grow(et_csv_scanner *scanner)
     return true;
 }
 
-/* Room for one more cell. False: see fault. Cells that nobody expects are counted only: there is
- * none for them. */
+/* Room for one more cell. False: see fault. Unexpected cells are only counted: there is no room for
+ * them. */
 static bool make_room(et_csv_scanner *scanner, size_t count, const char *at)
 {
     if (count < scanner->capacity || (scanner->columns && count > (size_t)scanner->columns))
@@ -265,7 +266,7 @@ static int64_t count_few_lines(const char *begin, const char *end)
     return lines;
 }
 
-/* A fault where the row's end is not known: the next row begins behind the next LF. */
+/* A fault in a row without a known end: the next row begins after the next LF. */
 static et_csv_found bad_before(et_csv_scanner *scanner, et_csv_fault fault, const char *at,
                                char *limit)
 {
@@ -383,7 +384,7 @@ static inline et_csv_found scan_cells(et_csv_scanner *scanner, char *limit, bool
 
 /* ---- byte by byte ---- */
 
-/* Behind an opening quote: the closing one, or NULL. */
+/* After an opening quote: the closing one, or NULL. */
 static char *closing_quote(char *at, char *limit, unsigned char *how)
 {
     while ((at = memchr(at, '"', (size_t)(limit - at)))) {
@@ -551,9 +552,9 @@ et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsi
 
 /* ---- cutting ---- */
 
-/* Behind the line end that ends the row at begin, in which there are quotes; NULL: it is not whole.
- * What follows a closing quote is not looked at, but for where the next cell begins: a bad row ends
- * with the line of its fault. */
+/* The position after the line end of the row at begin, which has quotes; NULL: the row is
+ * incomplete. Bytes after a closing quote are not checked, only searched for the next cell: a bad
+ * row ends with the line of its fault. */
 static char *quoted_end(const et_csv_scanner *scanner, char *begin, char *limit)
 {
     char *at = begin;
@@ -603,7 +604,7 @@ static char *cut_fast(const et_csv_scanner *scanner, char *begin, char *limit)
         uint64_t closing = here & ~inside;
         sound &= !((closing << 1 | closed) & ~mask);
         closed = closing >> 63;
-        /* What is not sound may stand behind a row's end. */
+        /* Unsound bytes may follow a row's end. */
         uint64_t ends = lines & ~inside;
         if (!sound)
             return cut;
@@ -650,7 +651,7 @@ static const char *behind_quoted(const char *at, const char *limit)
     return NULL;
 }
 
-/* How many names stand in the row, beside its cells; NULL: nobody asks. */
+/* The number of names in the row, with its cells; NULL: not needed. */
 typedef struct named {
     const et_csv_known *known;
     int names;

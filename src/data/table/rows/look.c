@@ -10,8 +10,8 @@ static bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* 2024-05-31, 31.5.2024, 5/31/24, with or without a time behind: three runs of digits of 1, 2 or 4
- * with the same of - . / between. */
+/* 2024-05-31, 31.5.2024, 5/31/24, with or without a following time: three runs of digits of 1, 2 or
+ * 4 with the same of - . / between. */
 static bool is_date(const char *text, size_t length)
 {
     size_t year = 0;
@@ -71,9 +71,9 @@ static bool begins(const char *at, const char *end, const char *with, size_t len
     return (size_t)(end - at) >= length && !memcmp(at, with, length);
 }
 
-/* 94,671 or 1,234,567.8: groups of three digits behind the first, and a decimal part that begins
+/* 94,671 or 1,234,567.8: groups of three digits after the first, and a decimal part that begins
  * with one of decimals. 0,671 has a decimal comma. 94,671 may have a decimal comma as well, which
- * other values of the column say; so a point has to be there twice. */
+ * only other values of the column show; so a point must occur twice. */
 static bool has_groups(const char *text, size_t length, const char *separator, const char *decimals)
 {
     const char *at = text + (length && (*text == '-' || *text == '+')), *end = text + length;
@@ -143,7 +143,7 @@ static size_t characters(const char *text, size_t length)
     return count;
 }
 
-/* A number with a sign before it or a short word behind: 12%, $1,500, 30 kg; C85 is a name. */
+/* A number with a sign before it or a short word after it: 12%, $1,500, 30 kg; C85 is a name. */
 static bool has_unit(const char *text, size_t length)
 {
     const size_t sign = length && (*text == '-' || *text == '+');
@@ -159,7 +159,7 @@ static bool has_unit(const char *text, size_t length)
            reads_as_number(text + begin, end - begin);
 }
 
-/* The length of another sign in place of a minus; 0: there is none. */
+/* The length of another sign in place of a minus; 0: none. */
 static size_t other_minus(const char *text, size_t length)
 {
     static const char *const signs[] = { "\u2212", "\u2012", "\u2013" };

@@ -45,7 +45,7 @@ typedef struct csv_rows {
     et_columns columns;  /* of it; count 0: not known, and a row that fails is the last */
     et_columns first;    /* of the first file, where it has a header */
     et_same_header same; /* that; count 0: it has none, or was not read */
-    et_csv_known known;  /* of the files behind it */
+    et_csv_known known;  /* of the later files */
 } csv_rows;
 
 static void close_file(csv_rows *self)

@@ -46,7 +46,7 @@ static void json_close(et_rows *rows)
 
 /* ---- lines ---- */
 
-/* More bytes behind what is left, which is moved to the front. */
+/* Reads more bytes after the rest, which is moved to the front. */
 static int fill(json_rows *self, et_error *error)
 {
     if (self->begin) {

@@ -21,7 +21,7 @@
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
 
-/* What changes behind a const vocabulary: loaded once, by whichever thread comes first. */
+/* The changing part of a const vocabulary: loaded once, by the first thread that needs it. */
 typedef struct loaded {
     pthread_mutex_t mutex;
     _Atomic(et_sentencepiece *) model; /* NULL: not yet; owned, freed by close */
@@ -58,7 +58,7 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     int status = et_vocabulary_check(facts, bytes, length, name, error);
     if (status)
         return status;
-    /* The library trains models without these when it is told to. */
+    /* The library can be told to train models without these. */
     if (facts->eos < 0 || facts->unk < 0)
         return et_fail(error, ET_EFORMAT,
                        "%s has no %s: train the model with eos_id and unk_id of at least 0", name,

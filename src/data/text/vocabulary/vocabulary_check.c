@@ -72,7 +72,7 @@ static bool take_bytes(span *in, uint64_t length, span *out)
     return true;
 }
 
-/* false: damaged. in then stands somewhere within the field, which is what a message says of it. */
+/* false: damaged. in is then within the field, as the message says. */
 static bool take_field(span *in, field *out)
 {
     uint64_t tag, length;
@@ -119,8 +119,8 @@ static uint32_t unit_at(const trie *table, uint32_t at)
     return little_endian(table->units + 4 * (size_t)at);
 }
 
-/* Where the children's labels are counted from; a value stands at this place itself (label 0).
- * (unit & 0x200) >> 6 is 8 if the distance is in steps of 256, else 0. */
+/* The base of the children's labels; a value is at this position itself (label 0). (unit & 0x200)
+ * >> 6 is 8 if the distance is in steps of 256, else 0. */
 static uint32_t unit_children(uint32_t unit, uint32_t at)
 {
     return at ^ ((unit >> 10) << ((unit & 0x200) >> 6));
@@ -173,7 +173,7 @@ enum { TRAINER_MODEL_TYPE = 3, TRAINER_BOS = 46, TRAINER_EOS = 47, TRAINER_PAD =
 /* ModelProto.SentencePiece.Type. */
 enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };
 
-/* What is gathered: the symbols' texts stand behind the tokens. */
+/* The results so far: the symbols' texts follow the tokens. */
 typedef struct reader {
     et_vocabulary_facts *facts;
     span eos, bos, pad; /* texts, within the model's bytes or static */

@@ -11,7 +11,7 @@
 #include "base/values/value.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
-#define CLASSES_MAX    16 /* of a class and its bases; more are taken for a circle */
+#define CLASSES_MAX    16 /* of a class and its bases; more mean a circle */
 #define COMMAND_LINE   "/proc/self/cmdline"
 #define LINE_MAX_BYTES ((size_t)64 << 20)
 

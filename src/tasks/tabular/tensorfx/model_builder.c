@@ -14,7 +14,7 @@
 #include "engine/graph/graph.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
-#define CLASSES_MAX 16 /* of a class and its bases; more are taken for a circle */
+#define CLASSES_MAX 16 /* of a class and its bases; more mean a circle */
 
 /* Where a builder that is asked for more than it may hold is refused. */
 #define METHODS(X)                                                                                 \
@@ -119,7 +119,7 @@ int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_
     return status;
 }
 
-/* A class that is not whole is told of by name, before any graph is begun. */
+/* Reports an incomplete class by name, before any graph is begun. */
 static int check_whole(const et_model_builder *builder, et_error *error)
 {
     const et_model_builder_class *methods = methods_of(builder);

@@ -119,7 +119,7 @@ static int open_run(et_table_model *model, const et_artifact *artifact, et_error
     return status;
 }
 
-/* A directory that is neither is told of by what a person most likely meant. */
+/* For a directory that is neither, the message assumes the likeliest intention. */
 static int check_artifact(const et_artifact *artifact, bool *job, et_error *error)
 {
     *job = et_artifact_has(artifact, ET_RUN_BUILDER);
@@ -188,7 +188,7 @@ void et_table_model_close(et_table_model *model)
 
 /* ---- weights ---- */
 
-/* Whether what lies beside the weights is theirs. */
+/* Checks that the files next to the weights belong to them. */
 static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
 {
     const et_table_model *model = payload;

@@ -120,7 +120,7 @@ const et_job_config *et_model_trainer_config(const et_model_trainer *trainer)
 
 /* ---- lines ---- */
 
-/* Tasks of a cluster may share a terminal: whose line it is stands before it. */
+/* Tasks of a cluster may share a terminal, so each line begins with its task. */
 static size_t begin_line(const job *j, char *text, size_t size)
 {
     const et_job_task *task = et_job_config_task(j->config);
@@ -550,7 +550,7 @@ static int put_in_place(const char *made, const char *position, const char *old,
     return ET_OK;
 }
 
-/* Made beside the earlier one; checkpoint: as et_predictor_options has it. */
+/* Made next to the earlier one; checkpoint: as in et_predictor_options. */
 static int export_model(et_predictor **out, const et_model_builder *builder, const char *output,
                         const char *checkpoint, et_error *error)
 {

@@ -109,7 +109,7 @@ struct call {
     et_csv_scanner scanner;
     et_columns columns;
     int count;  /* cells that columns is for; 0: not yet */
-    char *line; /* a copy with room behind it; owned */
+    char *line; /* a copy with room after it; owned */
     size_t room;
     /* named cells */
     const et_named_cell *named;

@@ -127,7 +127,7 @@ static int make_room(et_aligner *a, et_error *error)
     return status;
 }
 
-/* before: what stands in front of them, none if it is negative. */
+/* before: a token in front of them; negative: none. */
 static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, int64_t count)
 {
     const int64_t shift = before >= 0, rows = count + shift;
@@ -174,8 +174,8 @@ static void add_weights(const et_aligner *a, int64_t row, int64_t length, double
 
 /* ---- words ---- */
 
-/* word[i]: of token i, counted from 0; -1: of none, as a space without anything behind it is. How
- * many there are. */
+/* word[i]: of token i, counted from 0; -1: none, as for a space with nothing after it. Returns the
+ * number of words. */
 static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int64_t count,
                         int *word)
 {

@@ -99,9 +99,8 @@ static int wanted(const et_beam *beam)
     return beam->options.results ? beam->options.results : 1;
 }
 
-/* Best first; ties by hypothesis, then by order among its tokens. A number that equals one in
- * the list goes behind it, so who comes first stays first. Items past `most` fall out at the
- * end. */
+/* Best first; ties by hypothesis, then by order among its tokens. A number that equals one in the
+ * list goes after it, so the earlier one stays first. Items past `most` fall out at the end. */
 static void insert(candidate *list, int *count, int most, candidate item)
 {
     int at = *count;
@@ -131,9 +130,9 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
     return count;
 }
 
-/* The finished pool takes a hypothesis in, if it is among the best `size`. EOS counts in its
- * length. Those that are worse move down by one, the last falls out of a full pool; a score
- * equal to one that is there goes behind it. */
+/* Adds a hypothesis to the finished pool, if it is among the best `size`. EOS counts in its length.
+ * Worse ones move down by one, the last falls out of a full pool; a score equal to an existing one
+ * goes after it. */
 static void finish(et_beam *beam, const candidate *item)
 {
     int size = beam->options.size, length = beam->length + 1;
@@ -184,8 +183,8 @@ static bool is_settled(const et_beam *beam)
     return beam->finished[beam->finished_count - 1] > reach;
 }
 
-/* Candidates are seen best first, so both lists come out sorted. Those behind the `size` that
- * live on may still finish: all 2 size are looked at. */
+/* Candidates come best first, so both lists are sorted. Those after the `size` living ones may
+ * still finish: all 2 size are checked. */
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next)
 {

@@ -86,7 +86,7 @@ static void add_noise(et_choice *choice, et_choice_position which)
     }
 }
 
-/* False: there is none, since an x is not finite. */
+/* False: no result, since an x is not finite. */
 static bool log_softmax(float *x, int64_t count)
 {
     float most = x[0];
@@ -157,7 +157,7 @@ static void sink(const float *log_p, int32_t *heap, int64_t count, int64_t at)
     heap[at] = token;
 }
 
-/* order becomes a heap; what is taken off stands behind it, the likeliest last. */
+/* order becomes a heap; removed items are after it, the likeliest last. */
 static void make_heap(et_choice *choice)
 {
     for (int64_t i = 0; i < choice->vocabulary; i++)

@@ -361,10 +361,10 @@ static void wait_for_others(queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* The caller's thread has no sentence left: it goes on telling at the others' steps, and once more
- * when all is done: what is told last was counted after the end was seen, for the others may end
- * while the caller is being told. A signal that comes too early to be waited for is followed by
- * that of the next step; the last one is given under the lock. */
+/* The caller's thread has no sentence left: it continues to report at the others' steps, and once
+ * more when all is done. The last report counts after the end was seen, for the others may end
+ * during a report. A signal that comes before the wait is followed by that of the next step; the
+ * last one is given under the lock. */
 static void tell_of_others(queue *q)
 {
     for (bool over = false; !over;) {
@@ -395,8 +395,8 @@ static void run_searches(et_decoder *decoder, queue *q)
     }
 }
 
-/* Longest first, ties in the callers' order. Ties matter to who is decoded beside whom, not to
- * results; qsort alone would leave them open. */
+/* Longest first, ties in the callers' order. Ties decide which sentences are decoded together, but
+ * not the results; qsort alone would leave them open. */
 static int longer_first(const void *left, const void *right)
 {
     const et_decoder_sentence *a = *(et_decoder_sentence *const *)left;

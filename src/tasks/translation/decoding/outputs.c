@@ -70,8 +70,8 @@ static int run(et_translation_task *task, et_decoder_sentence *sentences, int64_
                   : et_decoder_run(decoder, sentences, count, arena, stops, task, error);
 }
 
-/* A source without a word has no result, as of et_translator_translate; the others are moved
- * together for the decoder and put back from behind. */
+/* A source without a word has no result, as in et_translator_translate; the others are moved
+ * together for the decoder and put back from the end. */
 int et_translation_search(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
                           bool shared, et_arena *arena, et_error *error)
 {

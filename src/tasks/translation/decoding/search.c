@@ -41,8 +41,8 @@
 /* Of the decoder; the outputs of the encoding plan are listed on the stack. */
 #define LAYERS_MAX 256
 
-/* Where a sentence is decoded. Its hypotheses are rows row .. row + rows of the last step; those
- * of the next one are said by parent (among them) and next. row is that of the first hypothesis;
+/* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows of the last step;
+ * parent (among them) and next define those of the next one. row is that of the first hypothesis;
  * rows is 1 at the first step and the beam's size from then on. segment is the sentence's number
  * among those that enter together. */
 typedef struct seat {
@@ -376,9 +376,9 @@ static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence
     search->in_use++;
 }
 
-/* Packs a source behind the others, as segment number `segment`; the segments after it are
- * empty. Offsets are complete after every source: segments without one are empty and the
- * encoder's attention passes over them. */
+/* Packs a source after the others, as segment number `segment`; the segments after it are empty.
+ * Offsets are complete after every source: segments without one are empty, and the encoder's
+ * attention skips them. */
 static void pack_source(et_search *search, const et_decoder_sentence *sentence, int segment)
 {
     int32_t at = search->source_offsets[segment];
@@ -404,9 +404,9 @@ static void keep_encoded(et_search *search, const seat *at)
     }
 }
 
-/* Free places are taken in order. The plan is for `tokens` rows and runs over as many as came;
- * random numbers are not used, as nothing is trained. segment tells who entered: it is -1 for
- * places whose keys and values are stored. */
+/* Free places are taken in order. The plan is for `tokens` rows and runs over the present ones;
+ * random numbers are not used, as nothing is trained. segment marks new places: it is -1 for places
+ * whose keys and values are stored. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
 {
     et_assert(count >= 1 && count <= search->size.seats - search->in_use);
@@ -449,8 +449,8 @@ static void fill_row(et_search *search, const seat *at, int i, int row)
     search->cross_length[row] = (int32_t)at->sentence->length;
 }
 
-/* The rows of all places in use, one behind another; how many they are. A place's row changes
- * only when all its rows are filled, as they read their parents by it. */
+/* The rows of all used places, one after another; returns their number. A place's row changes only
+ * when all its rows are filled, as they read their parents by it. */
 static int fill_rows(et_search *search)
 {
     int row = 0;

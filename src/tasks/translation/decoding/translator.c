@@ -389,8 +389,8 @@ static bool tell_progress(void *payload, int64_t done)
     return t->progress(t->payload, t->empty_lines + (size_t)done, t->lines);
 }
 
-/* Sentences without a word are not decoded. Those with words are moved together for the decoder
- * and put back from behind, each to its place. */
+/* Sentences without a word are not decoded. Those with words are moved together for the decoder and
+ * put back from the end, each to its position. */
 int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                          et_arena *arena, et_error *error)
 {
@@ -405,7 +405,7 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
     t->empty_lines = count - (size_t)words;
     int status = et_decoder_run_on_ranks(t->decoder, t->options.comm, some, words, arena,
                                          t->progress ? tell_progress : NULL, t, error);
-    /* From behind: words counts down to the place of each. */
+    /* From the end: words counts down to the position of each. */
     for (size_t i = count; i-- > 0 && !status;)
         if (sentences[i].length > 1)
             sentences[i] = some[--words];
@@ -446,7 +446,7 @@ int et_translator_open_beside(et_translator **out, const et_translator_options *
     return open_translator(out, NULL, options->shares->device, options, error);
 }
 
-/* Spans of a profile: what the translator does beside decoding. */
+/* Spans of a profile: the translator's work besides decoding. */
 static const et_activity encode_activity = { .name = "text to tokens", .kind = "text" };
 static const et_activity detokenize_activity = { .name = "tokens to text", .kind = "text" };
 

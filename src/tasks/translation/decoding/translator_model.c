@@ -14,7 +14,7 @@
 
 /* ---- weights ---- */
 
-/* Whether what lies beside the weights, settings and vocabulary, is theirs. */
+/* Checks that settings and vocabulary next to the weights belong to them. */
 static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
 {
     et_translator *t = payload;

@@ -74,7 +74,7 @@ static const char *part(et_onnx *m, const char *of, int64_t at)
     return et_onnx_call(m, "Slice", of, et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1));
 }
 
-/* [batch, longest] to one behind another. */
+/* Flattens [batch, longest]. */
 static const char *flat(et_onnx *m, const char *x)
 {
     const int64_t open = -1;
@@ -89,7 +89,7 @@ static const char *mask_of(et_onnx *m, const char *mask)
     return et_onnx_call(m, "Unsqueeze", mask, et_onnx_ints(m, axes, 2));
 }
 
-/* A position is the column, whatever the mask says, behind those of the past: an int64. */
+/* A position is the column, for any mask, after the past ones: an int64. */
 static side side_of(et_onnx *m, const char *ids, const char *past)
 {
     const char *shape = et_onnx_call(m, "Shape", ids);
