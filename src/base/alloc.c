@@ -128,9 +128,9 @@ void *et_alloc_zero(size_t count, size_t size)
 
 /* ---- arrays ---- */
 
-/* Stands in front of an array: from where it came, so that hooks may change in between. */
+/* Precedes an array: the source of its memory, so that hooks may change in between. */
 typedef struct array_head {
-    void *begin;   /* what was allocated or mapped; the head is at begin or behind it */
+    void *begin;   /* the allocated or mapped memory; the head is at begin or after it */
     size_t mapped; /* bytes; 0: begin is the hooks' */
 } array_head;
 
@@ -143,8 +143,8 @@ static void *array_behind(void *at, array_head head)
     return (char *)at + ARRAY_HEAD;
 }
 
-/* The array begins with a huge page, its head stands on the small page before: a huge one is
- * cleared whole as soon as a byte of it is touched. */
+/* The array begins with a huge page, its head is on the small page before: a huge page is cleared
+ * whole at the first use of any of its bytes. */
 static void *map_array(size_t bytes)
 {
     size_t mapped = bytes + HUGE_PAGE;

@@ -98,7 +98,7 @@ void *et_arena_alloc(et_arena *arena, size_t size)
     block->used += whole;
     et_assert(block->used <= block->capacity && block->used % 16 == 0);
     arena->used += size;
-    /* The red zone behind it stays poisoned, and so does what rounding added. */
+    /* The red zone after it stays poisoned, and so do the bytes of rounding. */
     unpoison(memory, size ? size : 1);
     memset(memory, 0, size);
     return memory;

@@ -49,7 +49,7 @@ static void append(et_error *error, int length, const char *text)
     error->text[at + size] = 0;
 }
 
-/* The cause is copied aside, the context written over it and the cause put behind. */
+/* Copies the cause, writes the context over it, then appends the cause. */
 int et_fail_while(et_error *error, int status, const char *format, ...)
 {
     if (!error)

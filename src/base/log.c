@@ -9,7 +9,7 @@
 
 #include "base/text/plain.h"
 
-static et_log_fn *log_fn; /* NULL: runs alone are told */
+static et_log_fn *log_fn; /* NULL: messages go only to runs */
 static void *log_payload;
 static et_log_tap *taps; /* of open runs, under the lock */
 static pthread_mutex_t taps_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -31,7 +31,7 @@ static uint64_t hash_of(const char *key)
     return hash ^ hash >> 32; /* the low bits choose the place: let the high ones count too */
 }
 
-/* Where key stands or would stand. At least one entry is empty, so the search ends. */
+/* The entry of key, or the free one for it. At least one entry is empty, so the search ends. */
 static et_map_entry *find(et_map_entry *entries, size_t capacity, const char *key)
 {
     et_assert(capacity > 0 && (capacity & (capacity - 1)) == 0);

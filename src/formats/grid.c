@@ -114,7 +114,7 @@ static column *measure(const et_grid *grid, size_t *width)
     return columns;
 }
 
-/* The last one has nothing behind it. */
+/* Nothing follows the last one. */
 static void append_cell(et_strbuf *out, const char *cell, column of, size_t width, bool last)
 {
     const int blanks = (int)(of.width - width);

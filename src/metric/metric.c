@@ -22,7 +22,7 @@ static int64_t counts_of(const et_metric *metric)
     return count;
 }
 
-/* Where whole numbers begin: behind the sums. */
+/* Offset of the whole numbers: after the sums. */
 static size_t sums_size(const et_metric *metric)
 {
     return (size_t)names_in(metric->class->sums) * sizeof(et_exact_sum);

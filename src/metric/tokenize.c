@@ -64,14 +64,14 @@ static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
     return ET_OK;
 }
 
-/* s/(left)(right)/.../g with a space before, between and behind the pair as asked. */
+/* s/(left)(right)/.../g with spaces before, between and after the pair as requested. */
 typedef struct pair_rule {
     class_fn left, right;
     bool before, behind; /* between always */
 } pair_rule;
 
-/* After a match the search goes on behind both characters: in "1-2-3" the pair ("1", "-") is
- * taken, then "2" begins the next, as a regular expression with /g has it: "1 - 2 - 3". */
+/* After a match the search continues after both characters, as a regular expression with /g does.
+ * In "1-2-3" the pair ("1", "-") is replaced, then "2" begins the next: "1 - 2 - 3". */
 static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error *error)
 {
     et_assert(rule->left && rule->right);
@@ -88,7 +88,7 @@ static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error 
             i++;
             continue;
         }
-        /* Spaces in excess do no harm: words are what stands between them. */
+        /* Additional spaces do no harm: words are the texts between them. */
         if (rule->before)
             *to++ = ' ';
         *to++ = code;
@@ -161,8 +161,8 @@ static bool mteval_punctuation(uint32_t code)
            (code >= ':' && code <= '@') || code == '/';
 }
 
-/* The class of Model Garden is put together from all P* characters without escapes, so that
- * the backslash only escapes the bracket behind it and is no member. */
+/* Model Garden's class consists of all P* characters without escapes, so the backslash only escapes
+ * the bracket after it and is no member. */
 static bool v14_punctuation(uint32_t code)
 {
     return code != '\\' && et_unicode_is_punctuation(code);
@@ -187,7 +187,7 @@ static int tokenize_char(et_tokenizer *tokenizer, et_error *error)
 }
 
 /* mteval-v13a.pl without its SGML, in the order of sacrebleu. The script puts a space before and
- * behind the line, so that a period at either end has a neighbour that is no digit. Entities are
+ * after the line, so that a period at either end has a neighbour that is no digit. Entities are
  * decoded after line ends are gone, in this order, so that "&amp;lt;" becomes "<". */
 static int tokenize_13a(et_tokenizer *tokenizer, et_error *error)
 {

@@ -17,7 +17,7 @@
 #include "roles/master.h"
 #include "train/step/update.h"
 
-#define FIRST   10.0 /* seconds until it is said that nobody is there */
+#define FIRST   10.0 /* seconds until a message says that no task is there */
 #define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
@@ -60,7 +60,7 @@ static const float *state_of(void *self, int server)
     return state;
 }
 
-/* Variables lie behind all that is trained. */
+/* Variables come after all trained parameters. */
 static void greet(void *self, unsigned char *greeting)
 {
     const cluster_trainer *c = self;

@@ -86,7 +86,7 @@ static int no_memory(const struct reading *reading)
 /* The first names that fit, then dots: a message is read at once or not at all. */
 static void append_names(et_strbuf *out, const char *const *names)
 {
-    /* The width is that of the names alone, whatever stands before them. */
+    /* Only names count for the width, not the text before them. */
     size_t start = out->length;
     for (size_t i = 0; names[i]; i++) {
         size_t width = out->length - start + 2 + strlen(names[i]);
@@ -100,7 +100,7 @@ static void append_names(et_strbuf *out, const char *const *names)
     }
 }
 
-#define FOUND_MAX 3 /* of a name that stands elsewhere, in a message */
+#define FOUND_MAX 3 /* for places of a name, in a message */
 
 /* Adds the paths of rows named name that are depth groups down, "a.b.name, c.name"; found counts
  * them. Groups are rows as well. only: those that mean nothing here, else the others. */
@@ -121,8 +121,8 @@ static void append_found(et_strbuf *out, int *found, const et_fields *table, con
     }
 }
 
-/* lead, "a.b.name, c.name", the least deep first; nothing, if there is none. What means nothing is
- * proposed where there is nothing else. */
+/* Appends lead, "a.b.name, c.name", the least deep first; nothing, if there are none. Rows without
+ * effect are proposed only if there are no others. */
 static void append_elsewhere(et_strbuf *out, const char *lead, const et_fields *root,
                              const char *name)
 {
@@ -148,7 +148,7 @@ static void gather_names(const char **names, size_t *count, const et_fields *tab
     }
 }
 
-/* Where the name stands, as it was written or nearly so. */
+/* Appends the places of the name, as it was written or nearly so. */
 static void append_hint(et_strbuf *out, const et_fields *root, const char *const *here,
                         const char *name)
 {
@@ -290,8 +290,8 @@ static const et_field *presence(const et_fields *table)
     return row->kind == ET_FIELD_KIND_END ? NULL : row;
 }
 
-/* What is not written, "trainer:", is a group of which nothing is said; a null that is written may
- * have been meant to take it away. */
+/* An empty "trainer:" is a group without settings; a written null may have been meant to remove
+ * it. */
 static int read_null(const struct reading *reading, const et_field *field, void *member,
                      const et_value *value, const char *path)
 {
@@ -309,7 +309,7 @@ static int read_null(const struct reading *reading, const et_field *field, void 
     return ET_OK;
 }
 
-/* A number in place of a group: the row of its table that stands for all of it. */
+/* A number in place of a group: the row of its table that represents the group. */
 static int read_number(const struct reading *reading, const et_field *group, void *options,
                        const et_value *value, const char *path)
 {
@@ -532,7 +532,7 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
     return status ? status : set(&reading, table, options, path, text ? parsed : value);
 }
 
-/* The row that selects stands before the groups, and so does its value in the echo. */
+/* The selecting row comes before the groups, and so does its value in the echo. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
 {
     if (field->kind == ET_FIELD_KIND_ONLY || field->kind == ET_FIELD_KIND_EPOCHS || field->passing)

@@ -15,10 +15,10 @@ const et_field *et_fields_find(const et_fields *table, const char *name, size_t 
     return NULL;
 }
 
-/* No table has so many rows; what has more keys has one that is unknown, which is said. */
+/* No table has so many rows; a dict with more keys has an unknown one, which is reported. */
 #define KEYS_MAX 4096
 
-/* Length of what stands before the first point; all, where there is none. */
+/* Length of the part before the first point; without a point, of all. */
 static size_t head_of(const char *key)
 {
     const size_t length = strcspn(key, ".[");

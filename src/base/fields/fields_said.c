@@ -70,7 +70,7 @@ static void look(gate *found, const et_field *row, const void *options, const ch
         *found = (gate){ row, is, needs, length, above, .usual = false };
 }
 
-/* Of a row and those beside it. */
+/* The gate of a row among its neighbours. */
 static gate gate_of(const et_fields *table, const et_field *field, const void *options,
                     size_t above)
 {

@@ -80,7 +80,7 @@ static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
     }
 }
 
-/* What stands for many values and so for no scalar. */
+/* A value that holds many and so is not a scalar. */
 static bool is_container(const et_value *value)
 {
     return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
@@ -164,7 +164,7 @@ static int read_count_of_epochs(int64_t *member, const et_value *value, const ch
                : wrong_value(value, "a positive number of epochs", where, error);
 }
 
-/* "2ep", up to EPOCHS_MAX: a number and the word, nothing between or behind. False: it is not. */
+/* "2ep", up to EPOCHS_MAX: a number and the word, nothing between or after. False: it is not. */
 static bool read_epochs(int64_t *member, const et_value *value)
 {
     size_t length = value->kind == ET_VALUE_STRING ? strlen(value->string) : 0;
@@ -219,7 +219,7 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
         return wrong_value(value,
                            field->epochs ? "an integer, or epochs such as 2ep" : "an integer",
                            where, error);
-    /* The member is set behind the check: a wrong setting leaves it as it was. */
+    /* Sets the member after the check: a wrong setting does not change it. */
     int status = check_range(field, (double)integer, value, where, error);
     if (!status)
         *member = integer;
@@ -327,8 +327,7 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
         return et_alloc_failed(error, count * sizeof *items, where);
     const et_value *item = list ? value->first : value;
     for (size_t i = 0; i < count; i++, item = item->next) {
-        /* An item without text: a dash with nothing behind it is more likely a slip than a
-         * word. */
+        /* An item without text: a dash with nothing after it is more likely a slip than a word. */
         if (item->kind == ET_VALUE_NULL || is_container(item))
             return et_fail(error, ET_ECONFIG, "%s: item %zu is %s, not text", where, i + 1,
                            et_value_kind_name(item->kind));

@@ -39,8 +39,8 @@ int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et
     return status;
 }
 
-/* Most of JSON is YAML; what is not (escapes, tabs) is read as JSON. On the command line it is a
- * setting that is wrong, and what is said of it is said of YAML. */
+/* Most of JSON is YAML; the rest (escapes, tabs) is read as JSON. On the command line a wrong text
+ * is a wrong setting, and the message is YAML's. */
 static int parse_tree(et_value **out, const char *text, et_arena *arena, et_error *error)
 {
     bool flow = text[strspn(text, " \t\r\n")] == '{';

@@ -37,12 +37,12 @@ typedef struct assignment {
     const char *path; /* [length] */
     size_t length;
     long index;       /* of an item of a list; -1: none; past ITEMS_MAX: too large */
-    bool below;       /* something stands below the item */
+    bool below;       /* the item has members */
     const char *text; /* of the value, up to end */
     const char *end;  /* the comma, or the end of all */
 } assignment;
 
-/* Behind { "." name }: a point without a name behind it is no part of a path. */
+/* After { "." name }: a point without a name after it is not part of a path. */
 static const char *skip_below(const char *text)
 {
     size_t length;
@@ -216,8 +216,8 @@ static int make_list(et_value *list, const et_fields *table, const char *text,
 
 /* ---- all ---- */
 
-/* Copies path and value, since they are parts of one text and the readers want a 0 behind each.
- * The copies live in arena: strings of the settings point into them. */
+/* Copies path and value, since they are parts of one text and the readers need a 0 after each. The
+ * copies live in arena: strings of the settings point into them. */
 static int set_one(et_settings *settings, const char *text, const assignment *a, et_error *error)
 {
     et_arena *arena = settings->arena;

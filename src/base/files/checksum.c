@@ -39,7 +39,7 @@ bool et_checksum_parse(uint64_t *out, const char *digits)
     uint64_t value = 0;
     for (int i = 0; i < ET_CHECKSUM_DIGITS; i++) {
         const char c = digits[i];
-        /* The loop ends at a 0 within the digits, since that is no digit: nothing behind it is
+        /* A 0 within the digits ends the loop, since it is no digit: bytes after it are not
          * read. */
         if (c >= '0' && c <= '9')
             value = value << 4 | (uint64_t)(c - '0');

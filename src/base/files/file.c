@@ -65,8 +65,7 @@ static int open_regular(int *out, struct stat *info, const char *path, et_error 
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return et_fail_errno(error, "cannot open %s", path);
-    /* fstat of what was opened, not stat of the name: what the name stands for may have
-     * changed. */
+    /* fstat of the opened file, not stat of the name: the name may mean another file by now. */
     status = fstat(fd, info) ? et_fail_errno(error, "cannot read %s", path)
                              : refuse_special(info, path, error);
     if (status) {
@@ -384,8 +383,8 @@ static int make_one(const char *path, bool *made, et_error *error)
     return et_fail_errno(error, "cannot make the directory %s", path);
 }
 
-/* The lengths of the parts of "/a/b/c": 2, 4, 6; the root is none, and two slashes are one. 0:
- * there is none longer than `length`. */
+/* The lengths of the parts of "/a/b/c": 2, 4, 6; the root is none, and two slashes are one. 0: none
+ * is longer than `length`. */
 static size_t next_part(const char *path, size_t length)
 {
     while (path[length] == '/')
@@ -410,10 +409,8 @@ static void remove_parts(char *path, size_t length, int made)
     }
 }
 
-/* The name of a directory that was made is durable before anything in it is said to be saved.
- * path[parent] is where its parent ends. One that may be written and not read cannot be
- * synchronized.
- */
+/* The name of a new directory is made durable before any file in it counts as saved. path[parent]
+ * is the end of its parent. A directory that may be written but not read can't be synchronized. */
 static int sync_name(char *path, size_t parent, et_error *error)
 {
     const char cut = path[parent];
@@ -432,7 +429,7 @@ int et_directory_make(const char *path, et_error *error)
         errno = path && *path ? ENAMETOOLONG : ENOENT;
         return et_fail_errno(error, "cannot make the directory %s", path ? path : "NULL");
     }
-    /* A copy to cut behind each part: the path is the caller's. */
+    /* A copy to cut after each part: the path is the caller's. */
     char *part = et_strdup(path);
     if (!part)
         return et_alloc_failed(error, strlen(path), path);
@@ -567,9 +564,9 @@ static int note_holder(int fd, const char *path, et_error *error)
     return et_fd_write(fd, text, (size_t)length, path, error);
 }
 
-/* flock and not the existence of a file: the kernel drops it with the process, whatever kills
- * it, so no lock is left behind. It belongs to the open file, so a child that inherits it
- * would keep it; hence close-on-exec. */
+/* flock, not the existence of a file: the kernel drops it with the process, whatever kills it, so
+ * no lock remains. It belongs to the open file, so a child that inherits it would keep it; hence
+ * close-on-exec. */
 int et_lock_take(int *out, const char *path, et_error *error)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);

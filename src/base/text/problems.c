@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-/* Of a message, for problems: the rest is for what stands before and behind them. */
+/* Of a message, for problems: the rest is for the text around them. */
 #define ROOM (ET_ERROR_TEXT_MAX - 224)
 
 /* The first is always shown, cut where it has to be. */

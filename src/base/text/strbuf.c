@@ -17,8 +17,8 @@
 #include "base/assert.h"
 #include "base/numbers/decimal.h"
 
-/* Room for `more` bytes and the 0 behind them; false: none, or there has been a failure
- * before. 32 bytes at least, so that growing by half grows. */
+/* Room for `more` bytes and the final 0; false: none, or an earlier failure. 32 bytes at least, so
+ * that growing by half grows. */
 static bool reserve(et_strbuf *buffer, size_t more)
 {
     if (buffer->failed)

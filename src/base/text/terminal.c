@@ -38,7 +38,7 @@ void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int wi
     }
 }
 
-/* Where the text behind a line's first wide gap begins: "data         3,000 rows" has 13. */
+/* Position of the text after a line's first wide gap: "data 3,000 rows" has 13. */
 static int hanging(const char *line, size_t bytes, int width)
 {
     for (size_t i = 0; i + 1 < bytes; i++) {

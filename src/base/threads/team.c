@@ -92,8 +92,8 @@ static int check_threads(int threads, et_error *error)
     return status ? status : et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
 }
 
-/* Of the caller and of OpenMP's threads, which are made by it; the first that is too small is
- * told. */
+/* Checks the caller's stack and those of OpenMP's threads, which it makes; the first that is too
+ * small is reported. */
 int et_team_start(int threads, et_error *error)
 {
     et_assert(threads >= 1);

@@ -105,8 +105,8 @@ static void *wait_for(void *gate)
     return NULL;
 }
 
-/* The C library keeps the stacks of threads that have ended, for others of that size: so what is
- * tried here is what is taken later. */
+/* The C library keeps the stacks of ended threads for new ones of that size: so later threads get
+ * the stacks of this check. */
 int et_threads_check(int count, size_t stack, et_error *error)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -195,8 +195,8 @@ void et_queue_close(et_queue *queue)
     et_free(queue);
 }
 
-/* Blocks while the reader is behind: the bound is what keeps a fast writer from filling
- * memory. false leaves item with the caller. */
+/* Blocks until the reader catches up: the bound keeps a fast writer from filling memory. false: the
+ * caller keeps item. */
 bool et_queue_put(et_queue *queue, void *item)
 {
     et_assert(item);
@@ -217,8 +217,8 @@ bool et_queue_put(et_queue *queue, void *item)
     return taken;
 }
 
-/* The status travels through the queue behind the last item, so that the reader hears of a
- * failure at the place where the data ends. */
+/* The status follows the last item through the queue, so the reader gets a failure at the end of
+ * the data. */
 void et_queue_finish(et_queue *queue, int status, const et_error *error)
 {
     if (is_copy(queue))

@@ -64,7 +64,7 @@ et_track *et_track_off(void)
 /* One span as it is kept; end and cost come last, with its end. */
 typedef struct kept_span {
     const et_activity *activity; /* borrowed */
-    int64_t number;              /* shown behind the name; negative: none */
+    int64_t number;              /* shown after the name; negative: none */
     int64_t begin;               /* nanoseconds of the clock */
     _Atomic int64_t end;         /* 0: open */
     et_cost cost;
@@ -159,8 +159,8 @@ static size_t take(recorder *self)
     return NOT_KEPT;
 }
 
-/* The clock is read after the place is taken, and count grows last: whoever sees it sees a
- * whole begin. */
+/* Reads the clock after the place is reserved, and increases count last: a reader of the count sees
+ * a complete begin. */
 static void recorder_begin(et_track *track, const et_activity *activity, int64_t number)
 {
     recorder *self = (recorder *)(void *)track;

@@ -68,7 +68,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The next number outside strings, of a text that may be no JSON; NULL: there is none. */
+/* The next number outside strings, of a text that may not be JSON; NULL: none. */
 static const char *next_number(rest *r, size_t *length)
 {
     bool quoted = false;

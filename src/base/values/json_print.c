@@ -55,7 +55,7 @@ void et_json_print_string(et_strbuf *out, const char *text)
 {
     size_t length = strlen(text), bad;
     et_strbuf_append_char(out, '"');
-    /* What is valid before the bad byte, a replacement for it, then on behind it. */
+    /* The valid bytes before the bad byte, a replacement for it, then the rest. */
     while (!et_utf8_valid(text, length, &bad)) {
         print_escaped(out, text, bad);
         et_strbuf_append(out, "\xef\xbf\xbd");
@@ -92,7 +92,7 @@ static void print_children(et_strbuf *out, const et_value *value, int indent, in
         if (child->next)
             et_strbuf_append_char(out, ',');
     }
-    /* The closing bracket stands under the line that opened it. */
+    /* The closing bracket is below the line that opened it. */
     if (value->first)
         print_break(out, indent, depth);
     et_strbuf_append_char(out, dict ? '}' : ']');

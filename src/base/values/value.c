@@ -154,9 +154,9 @@ const et_value *et_value_leaf(const et_value *tree, const char *path)
     return path ? tree : NULL;
 }
 
-/* The child of that name, made if there is none, emptied to a kind. A new one is complete
- * (node and key) before it is hung up, so that a failure leaves the dict as it was; one that
- * is there keeps its key and its place among its siblings. */
+/* The child of that name, made if missing, emptied to a kind. A new one is complete (node and key)
+ * before it is added, so a failure does not change the dict. An existing one keeps its key and its
+ * position. */
 static et_value *set(et_value *dict, const char *key, et_value_kind kind)
 {
     if (!dict || !key)

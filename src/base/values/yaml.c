@@ -188,7 +188,7 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
     return ET_OK;
 }
 
-/* value->text stays beside what was resolved, so that a setting can be read as it was written
+/* value->text remains next to the resolved value, so that a setting can be read as it was written
  * (a name "010", a rate "1e-3"). */
 static int read_scalar(struct reader *reader, const yaml_event_t *event)
 {

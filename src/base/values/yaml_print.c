@@ -126,7 +126,7 @@ static void print_string(et_strbuf *out, const char *text)
     }
     size_t length = strlen(text), bad;
     et_strbuf_append_char(out, '"');
-    /* What is valid before the bad byte, a replacement for it, then on behind it. */
+    /* The valid bytes before the bad byte, a replacement for it, then the rest. */
     while (!et_utf8_valid(text, length, &bad)) {
         print_valid(out, text, bad);
         et_strbuf_append(out, "\xef\xbf\xbd");
@@ -151,7 +151,7 @@ static bool is_container(const et_value *value)
     return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
 }
 
-/* What fits behind a key or dash: scalars, empty containers, lists without containers. */
+/* Values that fit after a key or dash: scalars, empty containers, lists without containers. */
 static bool is_inline(const et_value *value)
 {
     if (!is_container(value) || !value->first)

@@ -99,7 +99,7 @@ int et_append_write(et_append *file, const void *bytes, size_t length, et_error 
     return ET_OK;
 }
 
-/* Whether the name still stands for the file, and the file still has all that was written. */
+/* Whether the name still belongs to the file, and the file still has all written bytes. */
 static bool is_there(const et_append *file)
 {
     struct stat ours, there;

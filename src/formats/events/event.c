@@ -266,7 +266,7 @@ int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t
 
 typedef Etude__Event__Node node_message;
 
-/* The shape stands in the attribute by which TensorFlow tells it. */
+/* The shape is in the attribute that TensorFlow uses. */
 typedef struct node_parts {
     Etude__Event__AttributeEntry entry, *entries[1];
     Etude__Event__Attribute attribute;

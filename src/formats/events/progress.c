@@ -57,7 +57,7 @@ struct et_progress {
     et_progress_state state; /* the last one told */
     et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
     bool started;                                     /* there is a state */
-    bool drawn;                                       /* a bar stands in the terminal's last line */
+    bool drawn;                                       /* the terminal's last line shows a bar */
     int64_t first_step, drawn_step; /* of the first update, and of the last line */
     double first_time;              /* monotonic, as drawn_time */
     _Atomic double drawn_time;
@@ -261,7 +261,7 @@ static et_progress_state shown(const et_progress *progress)
     return state;
 }
 
-/* Over the old one: shorter lines leave nothing of it behind. */
+/* Over the old one: nothing of a longer old line remains. */
 static void append_bar_line(et_progress *progress)
 {
     et_strbuf_append_char(&progress->line, '\r');

@@ -55,7 +55,7 @@ typedef struct multi {
     et_sink *sinks[]; /* owned */
 } multi;
 
-/* Every sink gets its turn; the first failure is what is told. */
+/* Every sink gets its turn; the first failure is reported. */
 static int keep_first(int status, int other, const et_error *other_error, et_error *error)
 {
     if (status || !other)
@@ -96,7 +96,7 @@ static void multi_positions(const et_sink *self, et_value *out)
         et_sink_positions(many->sinks[i], out);
 }
 
-/* Whether sinks[i] stands before i as well. */
+/* Whether sinks[i] occurs before i. */
 static bool is_again(et_sink *const *sinks, size_t i)
 {
     for (size_t k = 0; k < i; k++)

@@ -56,7 +56,7 @@ static bool append_value(et_strbuf *line, const et_value *value)
     }
 }
 
-/* name NULL: what stands in no directory. A dict without anything to show gives no line. */
+/* name NULL: values outside directories. A dict without anything to show gives no line. */
 static void write_line(console *sink, int64_t step, const char *name, const et_value *dict)
 {
     et_strbuf *line = &sink->line;

@@ -80,7 +80,7 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
     int status = reserve_branch(sink, error);
     if (status)
         return status;
-    /* The place behind the last; it counts only when the file is open. */
+    /* The entry after the last; it counts only when the file is open. */
     branch *next = &sink->branches[sink->count];
     char *directory =
         *name == '\0' ? et_strdup(sink->directory) : et_path_join(sink->directory, name);
@@ -154,7 +154,7 @@ static const char *leaf_of(const char *key)
     return slash ? slash + 1 : key;
 }
 
-/* Whether a value beside this one has the same tag, or would have it. */
+/* Whether another value of the dict has the same tag, or would have it. */
 static bool is_taken(const et_value *dict, const et_value *value, const char *rest)
 {
     const size_t before = (size_t)(leaf_of(value->key) - value->key);
@@ -168,7 +168,7 @@ static bool is_taken(const et_value *dict, const et_value *value, const char *re
     return false;
 }
 
-/* What stands in a summary directory says so by that. NULL: out of memory. */
+/* In a summary directory, tags need no prefix. NULL: out of memory. */
 static const char *tag_of(et_arena *arena, const et_value *dict, const et_value *value)
 {
     const char *leaf = leaf_of(value->key);
@@ -297,7 +297,7 @@ static void events_positions(const et_sink *self, et_value *out)
         et_value_set_int(dict, sink->branches[i].name, et_events_offset(sink->branches[i].events));
 }
 
-/* All are closed; the first error is told. */
+/* All are closed; the first error is reported. */
 static int events_close(et_sink *self, et_error *error)
 {
     events_sink *sink = (events_sink *)self;

@@ -23,7 +23,7 @@
 typedef struct printer {
     et_strbuf text;        /* not yet written, PIECE and an event at most */
     et_file_writer writer; /* under a temporary name until all is written */
-    bool more;             /* an event stands before */
+    bool more;             /* an event comes before */
 } printer;
 
 /* Writes what there is if it is more than `least`. Memory for text is looked at here only. */
@@ -38,7 +38,7 @@ static int flush(printer *p, size_t least, et_error *error)
     return status;
 }
 
-/* JSON has commas between, not behind. */
+/* JSON has commas between items, not after them. */
 static void begin_event(printer *p)
 {
     et_strbuf_append(&p->text, p->more ? ",\n" : "\n");
@@ -83,7 +83,8 @@ static void print_text(et_strbuf *out, const char *key, const char *text)
     et_json_print_string(out, text);
 }
 
-/* One digit behind the point. 0 and what is not finite (a span of no length) are left out. */
+/* One digit after the point. 0 and numbers that are not finite (a span of no length) are left
+ * out. */
 static void print_rate(et_strbuf *out, const char *key, double rate)
 {
     if (rate <= 0 || !isfinite(rate))

@@ -254,7 +254,7 @@ void et_example_builder_free(et_example_builder *builder)
 
 /* ---- features of a builder ---- */
 
-/* The first failure is the one that is said. */
+/* The first failure is reported. */
 static void fail_memory(et_example_builder *builder)
 {
     if (!builder->failure.status)

@@ -77,7 +77,7 @@ static int read_file(et_packed_reader *reader, void *out, size_t room, size_t *g
     return count < 0 ? et_fail_errno(error, "cannot read %s", reader->path) : ET_OK;
 }
 
-/* Moves what is left to the front and puts more bytes behind it. */
+/* Moves the rest to the front and appends more bytes. */
 static int read_raw(et_packed_reader *reader, et_error *error)
 {
     size_t got;
@@ -150,8 +150,8 @@ void et_packed_reader_close(et_packed_reader *reader)
     et_free(reader);
 }
 
-/* zlib finds damage where it stands, but for what a member's end says of the whole member: its
- * checksum and its length. */
+/* zlib finds damage at its position, except for a member's checksum and length, which it finds at
+ * the member's end. */
 static int gzip_failed(const et_packed_reader *reader, et_error *error)
 {
     const char *reason = reader->stream.msg ? reader->stream.msg : "unknown reason";

@@ -245,9 +245,9 @@ struct et_record_reader {
     size_t capacity;
 };
 
-/* Whether a file that begins as gzip does is records all the same: a first length of 35,615 (or
- * 65,536 more, ...) begins with gzip's two bytes, and has a checksum behind it, which gzip has not.
- */
+/* Whether a file with the first bytes of gzip contains records all the same: a first length of
+ * 35,615 (or 65,536 more, ...) begins with gzip's two bytes. A record has a checksum after them,
+ * gzip has not. */
 static bool begins_with_record(const unsigned char *first, size_t count)
 {
     uint64_t length;
@@ -408,7 +408,7 @@ static int damaged(const et_record_scan *scan, const char *what, et_error *error
                    scan->path, what, et_format_count((int64_t)scan->offset).text);
 }
 
-/* offset moves behind the record only when all of it is right. */
+/* offset moves past the record only when all of it is sound. */
 int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length, et_error *error)
 {
     et_assert(scan->offset <= scan->mapping.length);

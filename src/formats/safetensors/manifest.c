@@ -304,7 +304,7 @@ static int print_sealed(et_strbuf *out, const et_value *root, et_error *error)
     return ET_OK;
 }
 
-/* Replaced as a whole: et_file_write goes by a temporary name and rename. */
+/* Replaced as a whole: et_file_write uses a temporary name and rename. */
 static int save(const et_manifest *manifest, const char *directory, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;

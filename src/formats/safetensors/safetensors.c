@@ -269,8 +269,7 @@ static int by_position(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/*   (7) and (8) No hole, no overlap, nothing behind: every byte of the file belongs to one
- *       thing. */
+/* (7) and (8) No hole, no overlap, no rest: every byte of the file belongs to one thing. */
 static int locate_tensors(et_safetensors *file, et_error *error)
 {
     /* Where the next tensor has to begin, relative to the data. */

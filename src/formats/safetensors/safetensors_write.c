@@ -22,8 +22,8 @@
 #include "formats/safetensors/safetensors_seal.h"
 #include "formats/safetensors/tensor_name.h"
 
-/* A file being written: what append_header and the functions behind it share. It lives for one
- * call of et_safetensors_draft. */
+/* A file being written: shared by append_header and the functions after it. It lives for one call
+ * of et_safetensors_draft. */
 struct draft {
     const char *path;                  /* borrowed */
     const et_safetensors_item **items; /* in the order of the data; owned */
@@ -31,7 +31,7 @@ struct draft {
     size_t count;                      /* of items */
     const et_safetensors_reader *reader;
     et_strbuf head; /* length and header */
-    uint64_t data;  /* bytes behind head */
+    uint64_t data;  /* bytes after head */
 };
 
 /* qsort is not stable, so the addresses say what came first. */
@@ -168,7 +168,7 @@ static void append_tensor(et_strbuf *out, const et_safetensors_item *item, uint6
                      (unsigned long long)end);
 }
 
-/* Header without its length and seal; data becomes the number of bytes behind it. */
+/* Header without its length and seal; data becomes the number of bytes after it. */
 static int append_header(struct draft *draft, const et_value *metadata, et_error *error)
 {
     et_strbuf *head = &draft->head;
@@ -205,7 +205,7 @@ static int append_header(struct draft *draft, const et_value *metadata, et_error
 static int seal_head(struct draft *draft, et_error *error)
 {
     et_strbuf *head = &draft->head;
-    /* Spaces behind the object are allowed by the format for just this. */
+    /* The format allows spaces after the object for this purpose. */
     while (!head->failed && head->length % ET_SAFETENSORS_ALIGNMENT != 0)
         et_strbuf_append_char(head, ' ');
     if (head->failed)

@@ -115,7 +115,7 @@ void et_keys_remove(const char *directory)
     rmdir(directory);
 }
 
-/* The key behind "role " at the beginning of a line. */
+/* The key after "role " at the beginning of a line. */
 static int find_key(char *key, const char *text, int role, const char *path, et_error *error)
 {
     static const char z85[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

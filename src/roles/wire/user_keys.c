@@ -81,7 +81,8 @@ static int make(const char *folder, et_error *error)
     return status;
 }
 
-/* Who may rename in the folder's parent could exchange it behind this look, as in any TMPDIR. */
+/* A user who may rename in the folder's parent could exchange it after this check, as in any
+ * TMPDIR. */
 static int check(const char *folder, et_error *error)
 {
     struct stat facts;

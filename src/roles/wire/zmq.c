@@ -9,7 +9,7 @@
 #include "roles/wire/zmq_private.h"
 
 #define ID_MAX     7    /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
-#define TURNS      1024 /* chunks that are taken in one look for a message */
+#define TURNS      1024 /* chunks received in one look for a message */
 #define SEAL_BYTES 33   /* what encryption adds to a chunk */
 
 /* ---- a wire's life ---- */
@@ -183,8 +183,8 @@ static bool is_who_it_says(const et_wire *wire, const et_message *message, et_jo
 
 typedef enum taken { NOTHING, CHUNK, MESSAGE } taken;
 
-/* The next chunk of a socket, into wire->message; bytes: as it was sent; 0: there is none. *alone:
- * as all are that the cluster sends; others are dropped. */
+/* The next chunk of a socket, into wire->message; bytes: as it was sent; 0: none. *alone: as all
+ * chunks of the cluster are; others are dropped. */
 static size_t take_chunk(et_wire *wire, void *socket, bool *alone)
 {
     size_t bytes = 0;

@@ -123,9 +123,9 @@ static void note_failure(et_wire *wire, const et_wire_peer *p, et_wire_line *l)
     l->there = is_there(p->address);
 }
 
-/* After a connection ZeroMQ says at once that it tries again, or it has given the line up. Of what
- * can't be opened it tells, and then as often as not stands still: errno is what telling has left.
- */
+/* After a connection ends, ZeroMQ reports at once that it tries again, or it has given the line up.
+ * If a line can't be opened, it reports that and then often stops: errno has the reason of the
+ * report. */
 static void note_event(et_wire *wire, const et_wire_peer *p, et_wire_line *l, int event,
                        uint32_t value)
 {

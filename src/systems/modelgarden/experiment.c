@@ -111,7 +111,7 @@ static int unknown_name(const et_program *program, const char *name, et_error *e
                    et_nearest_hint(name, names, "").text, program->name, where);
 }
 
-/* Whether name is the other, or a folder that it stands in. */
+/* Whether name is the other, or a folder above it. */
 static bool is_above(const char *name, const char *other)
 {
     size_t length = strlen(name);
@@ -193,10 +193,10 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
                           .said = &experiment->said };
 }
 
-#define NAME_KEY "experiment" /* beside the fields: which experiment a file's settings are for */
+#define NAME_KEY "experiment" /* in addition to the fields: the experiment of a settings file */
 
-/* The name that a file gives; *name NULL if it gives none. *line is that of the key, for
- * messages; untouched if there is none. */
+/* The name in a file; *name NULL: none. *line is that of the key, for messages; not set without a
+ * key. */
 static int find_name(const char **name, int *line, const et_value *dict, const char *path,
                      const et_program *program, et_error *error)
 {

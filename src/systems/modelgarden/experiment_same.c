@@ -50,7 +50,7 @@ struct walk {
     et_value *values;            /* identity in the making */
 };
 
-/* Which of an identity's trees the leaf stands in: what a model computes, or how it was trained. */
+/* The identity's tree of the leaf: the model's computation, or its training. */
 static const char *tree_of(const walk *w)
 {
     return w->change == ET_CHANGE_MODEL ? ET_IDENTITY_MODEL : ET_IDENTITY_TRAINING;
@@ -128,7 +128,7 @@ static int echo(const et_value **out, const et_experiment *experiment, et_arena 
     return status || *out ? status : et_alloc_failed(error, 0, "settings");
 }
 
-/* In the tables' order: the first difference is the one that is said. */
+/* In the tables' order: the first difference is reported. */
 static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena)
 {
     const et_value *root;

@@ -239,7 +239,7 @@ static void view(const et_trainer *trainer, et_trainer_view *out)
     out->epoch = t->step.batch->epoch + 1;
 }
 
-/* Where the data stood: behind the batches of the step that failed. */
+/* The position of the data: after the batches of the failed step. */
 static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
 {
     et_value *data = et_value_set_dict(memory, "data");

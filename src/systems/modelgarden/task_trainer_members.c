@@ -17,7 +17,7 @@ int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
     return status;
 }
 
-/* A source other than the trainer's stands in its place while one batch or update is made. */
+/* Replaces the trainer's source while one batch or update is made. */
 static et_source *put_source(et_task_trainer *t, et_source *iterator)
 {
     et_source *before = t->step.parts.source;

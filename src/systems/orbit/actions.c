@@ -90,7 +90,7 @@ static int write_log(const et_controller *c, et_sink *sink, int64_t step, const 
     return status ? status : et_sink_flush(sink, error);
 }
 
-/* "{"loss":0.25}" behind what the line says of time. */
+/* Appends "{"loss":0.25}" to the line, after its times. */
 static void tell_values(const et_controller *c, const char *line, const et_value *values)
 {
     et_strbuf text = ET_STRBUF_INIT;

@@ -42,8 +42,8 @@ static const struct {
 
 enum { UNITS = sizeof units / sizeof *units };
 
-/* The seconds that are left once minutes are taken, as they are printed: with four digits, of which
- * 59.9996 would make 60. */
+/* The remaining seconds after the minutes, as printed: with four digits, of which 59.9996 would
+ * make 60. */
 static double rounded(double seconds)
 {
     char text[32];

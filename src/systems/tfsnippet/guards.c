@@ -51,7 +51,7 @@ int et_loop_ready_in_epoch(et_loop *loop)
                    "An epoch or a step loop is expected, but neither has been opened");
 }
 
-/* Whoever fires an event goes on behind it in the loop as it was. */
+/* After an event, its caller continues with an unchanged loop. */
 int et_loop_refuse_in_handler(et_loop *loop)
 {
     if (!loop->firing || loop->error.status)
@@ -83,7 +83,7 @@ int et_loop_fire_of(et_loop *loop, et_event_hub *events, const char *name, const
     return status;
 }
 
-/* What handlers themselves did wrong is told first. */
+/* Errors of handlers are reported first. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse)
 {
     et_error failure = ET_ERROR_INIT;

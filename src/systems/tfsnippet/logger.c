@@ -81,7 +81,7 @@ void et_logger_release(et_logger *logger)
     *logger = (et_logger){ 0 };
 }
 
-/* Each is put behind those that are not after it: stable, and lists are short. */
+/* Inserts each after those that are not greater: stable, and lists are short. */
 int et_logger_sort(et_logger_list *out, et_logger *logger, const et_metric_formatter *formatter,
                    et_error *error)
 {

@@ -457,7 +457,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
 
 /* ---- end ---- */
 
-/* A part of the end, which all ranks do, whatever has failed before: that is what is told. */
+/* A part of the end, which all ranks do. An earlier failure is the one reported. */
 static void end_part(et_loop *loop, int (*part)(et_loop *loop, et_error *error))
 {
     et_error failure = ET_ERROR_INIT;

@@ -19,7 +19,7 @@ typedef struct output {
     char *name; /* owned */
     et_dtype dtype;
     et_shape shape;      /* of a batch's; at the end of all */
-    size_t outer, inner; /* elements before the axis, bytes behind it */
+    size_t outer, inner; /* elements before the axis, bytes after it */
     char *data;          /* [rows, outer, inner]; at the end as shape says */
     size_t capacity;     /* bytes */
 } output;

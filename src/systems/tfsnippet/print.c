@@ -100,8 +100,8 @@ int et_loop_println(et_loop *loop, const char *message, bool with_tag)
     return print_line(loop);
 }
 
-/* Times stand together, before or behind the rest, whatever the formatter's order is: each event
- * has its own, in that order. */
+/* Times are together, before or after the rest, in any order of the formatter: each event has its
+ * own, in that order. */
 static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
 {
     int kept = 0;

@@ -47,7 +47,8 @@ int et_loop_add_summary_bytes(et_loop *loop, const void *bytes, size_t length)
 
 /* ---- the graph of a pass ---- */
 
-/* By id, since names of nodes may be the same: one that an earlier node has gets the id behind. */
+/* By id, since names of nodes may be equal: a name that an earlier node has gets the id as a
+ * suffix. */
 static const char **make_names(const et_graph *graph, et_arena *arena)
 {
     const char **names = et_arena_array(arena, (size_t)graph->count + 1, sizeof *names);

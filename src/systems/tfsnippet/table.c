@@ -17,7 +17,7 @@
 #include "formats/grid.h"
 #include "systems/tfsnippet/loop_private.h"
 
-enum { ALL = -1 }; /* a group's number; that behind the last: what is in none */
+enum { ALL = -1 }; /* a group's number; the number after the last: values in no group */
 
 /* Length of the group's name without and with its slash, where a name is in it; else 0. */
 static size_t prefix_length(const char *group, const char *name)
@@ -29,7 +29,7 @@ static size_t prefix_length(const char *group, const char *name)
     return within ? length + 1 : 0;
 }
 
-/* The name as it stands in the table; NULL: it does not. */
+/* The name as it is in the table; NULL: it is not there. */
 static const char *name_in(const et_loop *loop, int group, int param)
 {
     const et_loop_options *o = &loop->options;

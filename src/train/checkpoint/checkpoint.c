@@ -282,8 +282,8 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     return status;
 }
 
-/* Before anything is written in the place of what is not this run's, or after a step that the run
- * has gone back behind. */
+/* Call before writing over files that are not this run's, or after a step to which the run has gone
+ * back. */
 static int claim(et_checkpoints *self, int64_t step, et_error *error)
 {
     if (self->claimed && step >= self->line)
@@ -473,7 +473,7 @@ void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)
     checkpoints->best_before = step;
 }
 
-/* The arrays alone: head and state tree are small beside them. */
+/* The arrays alone: head and state tree are small in comparison. */
 int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *error)
 {
     uint64_t bytes = 0;
@@ -533,7 +533,7 @@ int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int
     return status;
 }
 
-/* Where there are checkpoints it is said by the first save, which sets them aside. */
+/* If there are checkpoints, the first save reports them and sets them aside. */
 int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error)
 {
     if (checkpoints->line >= 0 || checkpoints->marked)

@@ -20,7 +20,7 @@ static int fail_taken(et_error *error)
 }
 
 /* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
- * lock on an open file, so a killed run leaves none behind. */
+ * lock on an open file, so a killed run leaves no lock. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
     *lock = -1;

@@ -423,8 +423,8 @@ static int compare(average *all, et_arena *arena, et_error *error)
     return ET_OK;
 }
 
-/* Elements begin .. begin + count - 1 of item i. Sums in double, in the order of the files;
- * a block at a time, so that it needs no memory beside the result. */
+/* Elements begin .. begin + count - 1 of item i. Sums in double, in the order of the files; a block
+ * at a time, so that only the result needs memory. */
 static void average_block(const average *all, size_t item, int64_t begin, int64_t count)
 {
     et_assert(count > 0 && count <= AVERAGE_BLOCK);

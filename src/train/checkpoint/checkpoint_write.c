@@ -174,9 +174,9 @@ static void remove_best(const et_checkpoints *self, int64_t step)
     et_free(path);
 }
 
-/* info.json is replaced as a whole, which is the commit. If that failed and the old one still
- * stands, the new weights go; if it names the new step all the same (only the fsync of the
- * directory failed), they stay. */
+/* info.json is replaced as a whole, which is the commit. If that failed and the old one remains,
+ * the new weights go. If it names the new step all the same (only the fsync of the directory
+ * failed), they stay. */
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;
@@ -214,7 +214,7 @@ static bool is_best_own(const et_checkpoints *self)
     return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
 }
 
-/* Whether a best that failed is tried once more; then that is told. */
+/* Whether a failed best checkpoint is tried once more, with a message. */
 bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
 {
     if (!status || status == ET_EBUSY)

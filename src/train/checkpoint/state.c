@@ -200,7 +200,7 @@ int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape
     return status;
 }
 
-/* Part "params": how many there are, for people; and the store is told after a restore. */
+/* Part "params": the number of parameters, for people; the store is notified after a restore. */
 static int save_params(const void *self, et_value *dict, et_error *error)
 {
     const et_params *params = self;

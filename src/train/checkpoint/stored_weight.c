@@ -64,8 +64,7 @@ static void read_bfloat16(float *to, const unsigned char *from, int64_t count)
     }
 }
 
-/* Scales by row are taken as a column of a matrix of one row, so one of them is copied at a time.
- */
+/* Scales by row are read as a column of a matrix of one row, so they are copied one at a time. */
 static void read_bytes(float *to, const et_safetensors_tensor *there,
                        const et_safetensors_tensor *scale)
 {

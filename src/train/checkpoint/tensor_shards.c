@@ -56,7 +56,7 @@ int et_tensor_shards_give(const et_state *state, et_error *error)
     return status;
 }
 
-/* What a rank has to give is taken to its end, also where nobody wants it any more. */
+/* A rank's part is received to its end, also if it is no longer needed. */
 static int read_part(const et_state_tensor *tensor, int rank, float *room, et_comm *comm,
                      et_safetensors_take_fn *take, void *payload, et_error *error)
 {

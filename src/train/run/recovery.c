@@ -124,7 +124,7 @@ static int broadcast(et_recovery *r, et_run *run, et_error *error)
     return status;
 }
 
-/* A file that lies beside no checkpoint is of a run that is gone. */
+/* A file without its checkpoint belongs to an earlier run. */
 static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
 {
     if (et_comm_rank(run->options.comm))

@@ -456,8 +456,8 @@ static bool is_asked_to_save(const et_run *run)
     return run->alone ? et_flag_is_set(run->options.save) : run->asked_to_save;
 }
 
-/* The request is taken back before the save, so that one that comes meanwhile gives another. A
- * state that is saved already is not written again. */
+/* Clears the request before the save, so that a new one in the meantime causes another. A state
+ * that is saved already is not written again. */
 static int save_as_asked(et_run *run, int64_t step, et_error *error)
 {
     if (run->alone)
@@ -509,7 +509,7 @@ bool et_run_unsaved(const et_run *run)
 
 /* ---- logs ---- */
 
-/* Beside a save the disk is not waited for: a file system may write the save's bytes first. */
+/* During a save, does not wait for the disk: a file system may write the save's bytes first. */
 static int write_log(const et_run *run, et_sink *sink, int64_t step, const et_value *logs,
                      et_error *error)
 {
@@ -693,7 +693,7 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
 
 /* ---- people ---- */
 
-/* The observer is told one, and the file gets its line. */
+/* The observer gets a warning, and the file its line. */
 static void tell_warning(const et_run *run, const char *text, et_strbuf *lines)
 {
     const et_observer *observer = &run->options.observer;

@@ -96,7 +96,7 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
                      ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
                      : et_evaluator_step(evaluator, NULL, &more, error);
     status = et_comm_agree(evaluator->comm, status, NULL, error);
-    /* Also after a failure: what begin has set up is taken down there. */
+    /* Also after a failure: it undoes what begin has set up. */
     int ended =
         class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;
     return et_comm_agree(evaluator->comm, status ? status : ended, NULL, error);

@@ -120,7 +120,7 @@ static bool is_well(const et_comm_word *word)
     return !word || et_comm_is_well(word);
 }
 
-/* Whether so many elements may go behind a word. */
+/* Whether a word's message has room for this number of elements. */
 static bool is_short(int64_t count)
 {
     return count * (int64_t)sizeof(float) <= DOUBLING_MOST;
@@ -131,8 +131,8 @@ typedef struct span {
     int64_t first, count;
 } span;
 
-/* `give` of what I have to rank ^ bit, while `keep` of what it has comes and is added. Behind a
- * word that goes in a copy. */
+/* Sends `give` of mine to rank ^ bit, and adds its `keep` to mine. After a word, the elements are
+ * sent from a copy. */
 static int add_from(et_bucket_sum *self, int bit, span give, span keep, et_error *error)
 {
     const size_t gone = (size_t)give.count * sizeof(float),

@@ -11,8 +11,8 @@
 #define LEFT_OUT_MAX 100
 #define SCALE_MAX    0x1p100
 
-/* Runs the batch again to name the first value that is not finite. There is none where only the
- * sum of several batches' finite gradients is too large: then its norm is named. */
+/* Runs the batch again to name the first value that is not finite. If only the sum of several
+ * batches' finite gradients is too large, there is no such value: then its norm is named. */
 static int fail(et_overflow *self, et_step *step, int shard, et_error *error)
 {
     char batch[768];

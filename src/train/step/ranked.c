@@ -130,7 +130,7 @@ static bool is_last(const ranked *self, int shard)
 
 /* ---- the class ---- */
 
-/* Sums of ranks lie one behind another, and this rank's are those of its tree. */
+/* Sums of ranks are adjacent, and this rank's are those of its tree. */
 static void sane(const ranked *self)
 {
     et_assert(self->tree && self->rank >= 0 && self->rank < self->ranks);
@@ -190,7 +190,7 @@ static int first_bad(ranked *self, bool mine, et_error *error)
     return ET_EDIVERGED;
 }
 
-/* A failure that not all have agreed on is told as it is. */
+/* A failure without agreement is reported as it is. */
 static int exchanged(ranked *self, int status, unsigned *bad, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;

@@ -145,8 +145,8 @@ bool et_tree_is_finite(const tree *self, const et_pass *pass)
            isfinite(self->kernels->sum_of_squares(self->gradients, self->trained));
 }
 
-/* A shard behind the others: part of the top node, or a node of its own, whose slot is to be set.
- * Whether the former. */
+/* A shard after the others: part of the top node, or a separate node, whose slot is to be set.
+ * Returns whether the former. */
 static bool append_shard(tree *self, int shard)
 {
     bool joins = joins_top(self, shard);

@@ -53,7 +53,7 @@ int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *pre
     return status;
 }
 
-/* The norm is behind the measures and the loss. */
+/* The norm comes after the measures and the loss. */
 static int define_metrics(et_step *step, const et_step_parts *parts, et_error *error)
 {
     static const char norm[] = ET_LOGGED_GRADIENT_NORM;

@@ -22,7 +22,7 @@ bool et_metric_named(const et_value *logs, const char *name, double *value)
     return found && !et_value_read_float(logs, name, value, NULL);
 }
 
-/* How long what stands before a metric's own name is: "a|" of "a|b". */
+/* Length of the prefix before a metric's own name: "a|" of "a|b". */
 static size_t position_of(const char *metric)
 {
     size_t length = strlen(metric);

@@ -230,7 +230,7 @@ int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_er
     return status;
 }
 
-/* The first run by name right below a directory, "runs/a". False: there is none, or no room. */
+/* The first run by name directly in a directory, "runs/a". False: none, or no room. */
 static bool find_below(const char *directory, char *run, size_t size)
 {
     char path[PATH_MAX];

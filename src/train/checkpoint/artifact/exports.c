@@ -251,7 +251,7 @@ int et_exports_clean_up(et_exports *self, et_error *error)
 
 /* ---- exporting ---- */
 
-/* The average stands in the store while it is read, as in a validation. */
+/* The average is in the store while it is read, as in a validation. */
 static int write_values(const et_export_action *self, const char *path, int64_t step,
                         et_error *error)
 {
