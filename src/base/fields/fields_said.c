@@ -151,8 +151,8 @@ bool et_fields_is_open(const et_fields *table, const void *options, const char *
     return !find_gate(table, options, path).row;
 }
 
-/* A file with a whole group, as of a run, says of what is off that it is off; beside a text that is
- * set, a run's file has defaults. */
+/* A file with a whole group, such as a run's, also contains settings that are off. In addition to
+ * settings of a text, a run's file has defaults. */
 static bool is_said_off(const et_said_item *all, const et_said_item *item, const gate *found)
 {
     const size_t above = found->above;

@@ -147,7 +147,7 @@ static int post(et_mpi_chunk chunk, bool sends, size_t *at, MPI_Request *request
     return code;
 }
 
-/* What is taken as it comes is one message. */
+/* A piece received with came is one message. */
 static int exchange(et_mpi_chunk send, et_mpi_chunk receive, size_t *came, bool beside,
                     bool (*gives_up)(void *payload), void *payload, char *text, size_t size)
 {

@@ -20,8 +20,8 @@ typedef struct mpi {
     const et_mpi *module;
 } mpi;
 
-/* In this order: Slurm sets its own beside those of the MPI that it starts ranks for. The first is
- * what says how many ranks there are: of one there is nothing to load. */
+/* In this order: Slurm sets its own variables in addition to those of the MPI that it starts ranks
+ * for. The first set variable gives the number of ranks: for one rank there is nothing to load. */
 static const struct starter {
     const char *size, *rank, *module;
 } starters[] = {
@@ -104,7 +104,7 @@ static const et_comm_class classes[] = {
 
 /* ---- finding it ---- */
 
-/* path: of the library or the program; cut off behind its folder. */
+/* path: of the library or the program; cut off after its folder. */
 static void *load_beside(char *path, const char *name)
 {
     static const char *const folders[] = { "", "etude/", "../" ET_LIBDIR "/etude/" };

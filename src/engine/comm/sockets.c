@@ -231,7 +231,7 @@ bool et_comm_by_launch(void)
     return getenv(ET_RANK_VARIABLE) != NULL;
 }
 
-/* Taken off text: a number from least on, and the mark behind it. */
+/* Removes from text a number from least on, and the mark after it. */
 static bool read_number(const char **text, char end, long least, long most, int *out)
 {
     char *behind;

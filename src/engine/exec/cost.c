@@ -217,7 +217,7 @@ static et_cost cost_exponentials(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 5 * count(input(plan, call, 0)), touched(plan, call) };
 }
 
-/* ---- layout and layers beside the Transformer's ---- */
+/* ---- layout, and layers outside the Transformer ---- */
 
 static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
 {
@@ -237,7 +237,7 @@ static et_cost cost_RESHAPE(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 0, moved ? touched(plan, call) : 0 };
 }
 
-/* Of x only the rows that are taken; of a table likewise. */
+/* Of x only the selected rows; of a table likewise. */
 static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = output(plan, call, 0);

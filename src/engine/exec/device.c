@@ -18,7 +18,7 @@
 #include "base/threads/team.h"
 #include "engine/exec/cpu/ops.h"
 
-/* One block: the struct and, behind it, a track for each thread. */
+/* One block: the struct, then a track for each thread. */
 static int make_tracing(et_device *device, et_error *error)
 {
     size_t size = sizeof *device->tracing + (size_t)device->threads * sizeof(et_track *);
@@ -72,8 +72,8 @@ void et_device_close(et_device *device)
     et_free(device);
 }
 
-/* Track 0, the trace's main one, is for whoever runs plans outside a team; others have tracks of
- * their own beside it. Products tell of each tile, so their cache knows the tracks too. */
+/* Track 0, the trace's main one, is for the thread that runs plans outside a team; others have
+ * their own tracks. Products report each tile, so their cache knows the tracks too. */
 void et_device_record(et_device *device, et_trace *trace)
 {
     et_device_tracing *tracing = device->tracing;

@@ -79,8 +79,8 @@ static void find_results(chains *c)
         c->result[plan->graph->gradients[i].node->id] = true;
 }
 
-/* Whether somebody outside the chain reads node before node `until` does. A reader in the same
- * chain does not count: it runs in the same program, behind the member. */
+/* Whether a node outside the chain reads node before node `until` does. A reader in the same chain
+ * does not count: it runs in the same program, after the member. */
 static bool is_read_before(const chains *c, const et_node *node, int until)
 {
     for (int at = c->first_edge[node->id]; at >= 0; at = c->edges[at].next) {
@@ -112,8 +112,8 @@ static int add_once(int *list, int *count, int most, int value)
     return (*count)++;
 }
 
-/* Whether the chain, as it stands in c->of, fits into one program. The last member is marked
- * there already; who asks takes the mark off again. */
+/* Whether the chain, as it is in c->of, fits into one program. The last member is marked there
+ * already; the caller removes the mark. */
 static bool fits(const chains *c, int chain, int last)
 {
     /* Counted anew for the whole chain: a new member may take an output away, since it reads
@@ -135,8 +135,8 @@ static bool fits(const chains *c, int chain, int last)
 }
 
 /* Whether node may join the chain: its members are free until node, and the whole fits. A member
- * runs where the last one stands. Who reads it before that place, from outside, would find
- * nothing there yet. */
+ * runs at the last one's position. An outside reader before that position would find no value
+ * yet. */
 static bool may_join(chains *c, int chain, const et_node *node)
 {
     for (int id = chain; id <= c->last[chain]; id++)
@@ -293,7 +293,8 @@ static bool is_leaf(const et_plan *plan, const et_node *node)
     return !plan->device->ops[node->op].run;
 }
 
-/* In the order of nodes, which every input comes before; a chain where its last member stands. */
+/* In the order of nodes, in which every input comes first; a chain has its last member's
+ * position. */
 static int add_calls(chains *c, et_error *error)
 {
     const et_graph *graph = c->plan->graph;

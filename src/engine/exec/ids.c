@@ -19,7 +19,7 @@ static int64_t size_of(const et_node *node, int axis)
     return node->type[0].shape.size[axis];
 }
 
-/* Elements behind one another that have the same place along axis and before it. */
+/* Number of adjacent elements with the same position along axis and before it. */
 static int64_t inner_of(const et_node *node, int axis)
 {
     int64_t inner = 1;

@@ -46,9 +46,9 @@ static void find_lives(et_plan *plan)
         plan->values[plan->outputs[i]].last_read = INT_MAX;
 }
 
-/* Results that nobody reads get no memory, but a call's first one does. What stays inside a
- * chain is never written and needs none. A kernel is told by NULL that a further result is not
- * wanted; its first one it always writes. */
+/* Unread results get no memory, except a call's first one. Values inside a chain are never written
+ * and need none. A kernel gets NULL for a further result that is not needed; it always writes its
+ * first one. */
 static void drop_unread(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -94,7 +94,7 @@ static bool is_allowed(const et_plan_call *call, const et_overlap *o, et_overlap
            o->in < call->in_count;
 }
 
-/* The one of that way; NULL: there is none. */
+/* The overlap of that kind; NULL: none. */
 static const et_overlap *find_overlap(const et_plan *plan, const et_plan_call *call,
                                       et_overlap_mode mode)
 {
@@ -259,9 +259,8 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
 /* ---- the gradient array as room ---- */
 
 /* written[parameter]: the call that writes all bytes of the parameter's gradient;
- * ET_ARENA_LAYOUT_ALWAYS where none does. A gradient whose bytes are no multiple of
- * ET_ARENA_LAYOUT_ALIGN has padding behind it, which belongs to the same room and must stay zero:
- * such a room is not lent. */
+ * ET_ARENA_LAYOUT_ALWAYS if none does. If the bytes are no multiple of ET_ARENA_LAYOUT_ALIGN,
+ * padding follows. It belongs to the same room and must stay zero: such a room is not lent. */
 static void find_gradient_writers(const et_plan *plan, int *written, int params)
 {
     const et_graph *graph = plan->graph;
@@ -326,7 +325,7 @@ static int open_layout(et_plan *plan, et_arena_layout *layout, et_error *error)
     return status;
 }
 
-/* activations is what lies behind the wall. */
+/* activations are the bytes after the wall. */
 static int assign_offsets(et_plan *plan, et_error *error)
 {
     et_arena_layout layout;

@@ -22,7 +22,7 @@
 #define GROUP_BYTES  ((size_t)1 << 20)
 #define SHARED_BYTES ((size_t)1 << 18) /* packed in some ten microseconds */
 
-/* Rounded up, so that copies lie one behind another and each is aligned. */
+/* Rounded up, so that adjacent copies are aligned. */
 static size_t packed_bytes(const et_plan_pack *pack)
 {
     size_t bytes = pack->gemm ? et_gemm_packed_size(pack->gemm)

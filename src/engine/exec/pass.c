@@ -50,7 +50,7 @@ typedef struct variant {
     int one;     /* place of the input ET_GRAPH_ONE */
     mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
     int measures, tracks, mark_count;
-    int first_loss, last_loss; /* in marks, with measures between; -1: there is none */
+    int first_loss, last_loss; /* in marks, with measures between; -1: none */
 } variant;
 
 struct et_pass {

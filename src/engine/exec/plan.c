@@ -414,8 +414,8 @@ static size_t live_at(const et_plan *plan, int i)
     return live;
 }
 
-/* A chain goes by the name of its last member, in the type and shape of its first output. The
- * offset is what et_plan_at takes; of a gradient it says nothing. */
+/* A chain has the name of its last member, and the type and shape of its first output. The offset
+ * is et_plan_at's argument; for a gradient it means nothing. */
 void et_plan_print(const et_plan *plan, et_strbuf *out)
 {
     for (int i = 0; i < plan->call_count; i++) {

@@ -11,8 +11,8 @@ int et_plan_value_of(const et_plan *plan, const et_node *node)
     return plan->first_value[node->id];
 }
 
-/* A parameter is float32 in the store; its bfloat16 shadow, at the same offset, is kept beside
- * it. All else is read in the type it has. */
+/* A parameter is float32 in the store; the store also has its bfloat16 shadow, at the same offset.
+ * All other values are read in their own type. */
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
 {
     const et_plan_value *v = &plan->values[value];

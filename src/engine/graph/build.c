@@ -190,8 +190,8 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
     return add_leaf(scope, ET_OP_INTEGERS, &attributes);
 }
 
-/* A number that an op is told and the shape rules do not see: from least on, below or at most, or
- * poison that names the op and says what it must be. A NaN fails every comparison. */
+/* Checks a number of an op that the shape rules do not see: from least on, below or at most. Else
+ * poison with the op's name and the allowed range. A NaN fails every comparison. */
 bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most)
 {
     if (x >= least && x <= most)

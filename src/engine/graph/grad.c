@@ -117,8 +117,8 @@ static et_node *right_gradient(et_node *node, et_node *a, et_node *dy)
                           : product(a, !o->transpose_a, dy, false, f32);
 }
 
-/* Whether of the columns that stand side by side in a, an operand on the left, at most half need a
- * derivative: that of a parameter's table, say, beside numbers. */
+/* Whether a, the left operand of a product, is a concatenation of which at most half of the columns
+ * need a derivative. Example: a parameter's table next to numbers. */
 static bool needs_few_columns(const gradients *g, const et_node *node)
 {
     const et_node *a = node->input[0], *b = node->input[1];
@@ -280,7 +280,7 @@ static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 #undef X
 };
 
-/* needed[i]: node i is a parameter to derive by or has one behind it. */
+/* needed[i]: node i is a parameter to derive by, or depends on one. */
 static void mark_needed(gradients *g)
 {
     for (int i = 0; i < g->count; i++) {
@@ -352,9 +352,8 @@ static int give_roots(gradients *g, et_error *error)
                         : et_fail(error, ET_EGRAPH, "the model has no loss");
 }
 
-/* From the last root downwards: every node that a rule has given something to, and the losses
- * that make their own derivatives. Nodes behind a loss (a metric) have nothing and are passed
- * over. */
+/* From the last root downwards: every node that has a gradient, and the losses that make their own
+ * derivatives. Nodes after a loss (a metric) have none and are skipped. */
 static int propagate(gradients *g, et_error *error)
 {
     mark_needed(g);

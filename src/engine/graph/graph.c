@@ -42,7 +42,7 @@ bool et_op_takes(et_op op, int inputs)
 
 #define FIRST_ELEMENTWISE ET_OP_ADD
 
-/* Both enums are made from elementwise.def, one behind another. */
+/* Both enums are made from elementwise.def, one after another. */
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
     static_assert((int)ET_OP_##id - (int)FIRST_ELEMENTWISE == (int)ET_EW_##id, "order");
 #include "engine/kernel/elementwise.def"

@@ -38,7 +38,7 @@ struct et_conv_block {
     size_t scratch; /* bytes */
 };
 
-/* What a convolution is told besides its layouts. Dilations count the gaps. */
+/* The parameters of a convolution in addition to its layouts. Dilations count the gaps. */
 typedef struct geometry {
     dnnl_dims_t strides, dilations, before, after;
 } geometry;

@@ -51,7 +51,7 @@ static size_t panels_size(int64_t columns, int64_t k, et_row_kind kind)
                               : (size_t)(columns * parts(k, 4) * 4);
 }
 
-/* Bytes have four arrays of a number for each column behind the panels. */
+/* Bytes have four arrays of a number per column after the panels. */
 size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
     int64_t columns = parts(n, panel) * panel;
@@ -91,8 +91,8 @@ ET_INLINE float element(const void *from, int64_t at, et_dtype dtype)
                             : ((const float *)from)[at];
 }
 
-/* k rows of `panel` columns side by side; zeros behind the last column. dtype and next, the way
- * from one column to another, are constants where that makes it a copy. */
+/* k rows of `panel` columns side by side; zeros after the last column. dtype and next, the distance
+ * between columns, are constants if that makes it a copy. */
 ET_INLINE void pack_rows(const et_row_weight *w, int64_t panel, source s, et_dtype dtype,
                          int64_t next)
 {
@@ -171,7 +171,7 @@ static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
         (float)(sqrt(fmax(0, t.whole - scale * t.cross)) + rounding(w->k) * sqrt(t.whole));
 }
 
-/* The whole panel is zeroed first: columns behind n and rows behind k then say 0. */
+/* The whole panel is zeroed first: columns after n and rows after k then give 0. */
 static void pack_panel(const et_row_weight *w, int64_t panel, source s)
 {
     if (w->kind == ET_ROW_F32) {

@@ -29,8 +29,8 @@ static void truncate(float *to, int64_t first, int64_t count, float scale, et_ra
             to[i] = scale * et_random_normal(random, (uint64_t)(first + i));
 }
 
-/* Elements first .. first + count of parameter index, written to `to`, which is where `first`
- * stands. The kernel takes `first` as well: it counts from the parameter's own start. */
+/* Draws elements first .. first + count of parameter index; to: the address of element `first`. The
+ * kernel needs `first` as well: it counts from the parameter's own beginning. */
 static void draw(const et_kernels *kernels, const et_params *params, int index, float *to,
                  int64_t first, int64_t count, uint64_t seed)
 {
@@ -69,8 +69,8 @@ static int nth_of(const et_params *params, int64_t at)
     return low;
 }
 
-/* What lies in [begin, end) of every parameter that reaches into it. The first may have begun
- * in a piece before, the last may end in one behind; between them are whole ones. */
+/* Draws the part of every parameter in [begin, end). The first may have begun in an earlier piece,
+ * the last may end in a later one; those between are whole. */
 static void draw_piece(const et_kernels *kernels, et_params *params, int64_t begin, int64_t end,
                        uint64_t seed)
 {

@@ -20,8 +20,7 @@
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
 
-/* What one sub-layer needs to know about where it stands. A copy is handed down, it is three
- * words. */
+/* The facts of a sub-layer about its position. A copy is passed on; it is three words. */
 typedef struct stack {
     const et_transformer_stack *options;
     int64_t width;    /* D, columns of every node between sub-layers */
@@ -74,7 +73,7 @@ static et_node *before(et_scope *scope, et_node *x, stack s)
     return s.options->norm_first ? et_norm(et_in(scope, "norm"), x, s.options->norm_epsilon) : x;
 }
 
-/* Residual, and the norm behind it if it does not stand before. */
+/* Residual, and the norm after it in a post-norm model. */
 static et_node *after(et_scope *scope, et_node *x, et_node *f, stack s)
 {
     et_node *y = et_add(x, et_dropout(scope, f, s.options->dropout_rate));
@@ -116,7 +115,7 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
     return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
 
-/* What cross-attention looks at: keys beside values, or what they are made of. */
+/* The inputs of cross-attention: keys next to values, or their sources. */
 typedef struct looked_at {
     et_node *encoded, *key_value; /* one of them is NULL */
 } looked_at;

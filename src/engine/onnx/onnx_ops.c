@@ -262,7 +262,7 @@ static const char *part(et_onnx *m, const char *x, const char *first, const char
     return et_onnx_call(m, "Slice", x, first, end, et_onnx_ints(m, &axis, 1));
 }
 
-/* A table for each column, one behind another in one array. */
+/* A table for each column, one after another in one array. */
 static const char *onnx_EMBED_COLUMNS(et_onnx_exporter *exporter, const et_node *node)
 {
     et_onnx *m = exporter->model;

@@ -10,14 +10,14 @@
 #include "base/assert.h"
 #include "engine/tensor/params.h"
 
-/* Length of what stands before a name's last part, its slash included. */
+/* Length of a name without its last part, with the slash. */
 static size_t scope_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
     return slash ? (size_t)(slash - name) + 1 : 0;
 }
 
-/* Whether any parameter of the group stands in the scope that the variable stands in. */
+/* Whether the group has a parameter in the variable's scope. */
 static bool beside(const et_optim_layout *layout, const et_params *params, const char *variable)
 {
     size_t length = scope_length(variable);
@@ -35,7 +35,7 @@ static bool has_all(const et_optim_layout *layout, const et_params *params)
     return layout->size == et_params_trained_size(params);
 }
 
-/* Variables lie behind all that is trained, so ranges stay in order. */
+/* Variables come after all trained parameters, so ranges stay in order. */
 static void add_variables(et_optim_average *average, const et_optim_layout *layout,
                           const et_params *params)
 {

@@ -102,8 +102,7 @@ static const et_field cosine_fields[] = {
 };
 static const et_fields cosine_table = { "cosine", cosine_fields };
 
-/* t_mul below 1 is refused: the sum of all periods would be finite, and past it there is
- * none. */
+/* t_mul below 1 is refused: the sum of all periods would be finite, and no period would follow. */
 static const et_field cosine_restarts_fields[] = {
     INITIAL_RATE(et_rate_cosine_restarts),
     DECAY_STEPS(et_rate_cosine_restarts, first_decay_steps,

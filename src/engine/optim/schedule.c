@@ -26,7 +26,7 @@
 /* So near to a period's end is a restart: less than a step of any, more than what is rounded. */
 #define RESTART_NEAR 1e-12
 
-/* For settings whose default 0 stands for "not given". */
+/* For settings whose default 0 means "not given". */
 static int missing(const char *group, const char *name, et_error *error)
 {
     return et_fail(error, ET_ECONFIG,
@@ -385,7 +385,7 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
 }
 
 /* The formula at s. Before the offset it may give no rate: a logarithm of a number below 0, a
- * division by a cycle of length 0. The rate of the offset is taken then. */
+ * division by a cycle of length 0. Then the rate is that of the offset. */
 static double rate_at(const et_schedule *schedule, int64_t step)
 {
     const et_schedule_class *class = schedule->class;

@@ -121,8 +121,8 @@ static void clip_all(update *u, double norm)
     }
 }
 
-/* Pointers moved to where a chunk begins. Of an average that is to be a copy there is none: the
- * formula with decay 0 rounds, a copy does not. */
+/* Pointers moved to a chunk's beginning. An average that will be a copy has none: the formula with
+ * decay 0 rounds, a copy does not. */
 static void fill_chunk(const update *u, const et_optim_section *part, et_rule_chunk *chunk)
 {
     const et_optimizer *o = u->optimizer;
@@ -152,7 +152,7 @@ static void fill_chunk(const update *u, const et_optim_section *part, et_rule_ch
     }
 }
 
-/* The part of a piece before *at, and behind it what is left of it: both may be empty. */
+/* Returns the part of a piece before at; *rest becomes the part after it. Both may be empty. */
 static et_optim_section cut_off(et_optim_section *rest, int64_t at)
 {
     et_optim_section head = *rest;

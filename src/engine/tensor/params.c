@@ -68,7 +68,7 @@ struct et_params {
     et_params_naming naming;
 };
 
-/* The store behind a view, or the store itself. */
+/* The store of a view, or the store itself. */
 static et_params *whole(const et_params *params)
 {
     return params->of ? params->of : (et_params *)params;
@@ -268,7 +268,7 @@ int et_params_declare_variable(et_params *params, const char *name, et_shape sha
     return declare_in(params, name, shape, init, false, index, error);
 }
 
-/* What is trained in order, then variables, which begin behind it. */
+/* Trained parameters in order, then variables. */
 static int lay_out(et_params *params, et_error *error)
 {
     size_t count = (size_t)params->count;

@@ -168,7 +168,7 @@ static bool is_taken(const et_value *dict, const et_value *value, const char *re
     return false;
 }
 
-/* In a summary directory, tags need no prefix. NULL: out of memory. */
+/* Drops "training_" or "validation_": the directory has that information. NULL: out of memory. */
 static const char *tag_of(et_arena *arena, const et_value *dict, const et_value *value)
 {
     const char *leaf = leaf_of(value->key);

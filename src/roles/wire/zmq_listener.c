@@ -81,8 +81,8 @@ static void note_session(et_wire *wire, int event, uint32_t value, double now)
         et_sessions_left(wire->sessions, (int)value);
 }
 
-/* A thread of its own: who is let in must not wait until the task has time, and ZeroMQ's thread
- * stands still while nobody reads what it tells of connections. */
+/* A separate thread: admission must not wait until the task has time, and ZeroMQ's thread stops
+ * while its reports of connections are not read. */
 static void *guard(void *payload)
 {
     et_wire *wire = payload;

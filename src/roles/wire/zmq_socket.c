@@ -69,8 +69,8 @@ int et_wire_queue(size_t largest)
     return chunks < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * chunks) : QUEUE_MAX;
 }
 
-/* What is told is not limited: at the limit ZeroMQ's thread would wait for its reader, and all
- * connections with it. */
+/* The number of reports is not limited: at a limit ZeroMQ's thread would wait for its reader, and
+ * all connections with it. */
 void *et_wire_monitor(et_wire *wire, void *socket, int number, int events)
 {
     char endpoint[64];

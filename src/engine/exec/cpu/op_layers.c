@@ -43,7 +43,7 @@ static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, 
                          .each = samples > 0 ? rows_of(x) / samples : 1 };
 }
 
-/* Partial sums, and behind them mean and variance where nobody else wants them. */
+/* Partial sums, then mean and variance if nothing else reads them. */
 int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
@@ -77,7 +77,7 @@ void et_run_batch_norm(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
 }
 
-/* Partial sums, and behind them those of parameters that nobody trains. */
+/* Partial sums, then those of parameters that are not trained. */
 int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;

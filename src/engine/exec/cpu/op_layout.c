@@ -31,7 +31,7 @@ static size_t inner(et_shape whole, int axis, et_dtype dtype)
     return bytes;
 }
 
-/* Inputs lie behind one another by the sizes that were planned, of which a run may use fewer. */
+/* Inputs are adjacent, in their planned sizes, of which a run may use less. */
 void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);

@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"
 
-/* Bytes of the kernel's scratch; behind it there is room for tokens that nobody reads. */
+/* Bytes of the kernel's scratch; room for unread tokens follows it. */
 static size_t kernel_scratch(const et_plan *plan, const et_row_weight *rows)
 {
     return et_best_scratch(rows) * (size_t)plan->device->threads;
@@ -34,8 +34,7 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *erro
                                 &call->pack[0], error);
 }
 
-/* The kernel always writes tokens; where the plan gave them no memory they go behind its scratch.
- */
+/* The kernel always writes tokens; if the plan gave them no memory, they go after its scratch. */
 void et_run_vocabulary_best(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *h = &plan->values[call->in[0]].tensor;

@@ -216,7 +216,7 @@ static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *siz
     return status;
 }
 
-/* Packed copies of all parts of the table, one behind another: *first is the first one's index.
+/* Packed copies of all parts of the table, one after another: *first is the first one's index.
  * Parts follow in order, so part p is pack *first + p: the call keeps one index for a whole
  * table. */
 static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size, int which,
@@ -267,9 +267,9 @@ static void take_table(loss_room *room, const et_plan *plan, const et_plan_call 
         take_packed(room, call, size, DH_FIRST);
 }
 
-/* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. The
- * same example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, where logits of 4096 rows
- * would have 500 MiB. */
+/* Without derivatives nothing is kept: each part's logits are dropped after its sums. The same
+ * example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, while logits of 4096 rows would have
+ * 500 MiB. */
 static loss_room room_of(const et_plan *plan, const et_plan_call *call, const loss_sizes *size)
 {
     size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
@@ -510,7 +510,7 @@ static void open_block(loss_block *block, int64_t at)
                      room_at(block, block->room.packed_h), block->h);
 }
 
-/* The six arrays by row lie one behind another, [block] each. */
+/* The six arrays by row are adjacent, [block] each. */
 static loss_block begin(const et_plan *plan, const et_plan_call *call)
 {
     loss_block block = { .plan = plan, .call = call, .size = sizes_of(plan, call) };

@@ -295,8 +295,8 @@ typedef struct attention_views {
     size_t k_column, v_column; /* bytes from a row's start */
 } attention_views;
 
-/* scale = 1 / sqrt(head_dim) (Vaswani et al. 2017). The numbers of dropout are told apart by the
- * op's site. offsets has one entry more than there are segments. */
+/* scale = 1 / sqrt(head_dim) (Vaswani et al. 2017). The op's site separates the numbers of dropout.
+ * offsets has one entry more than there are segments. */
 static attention_views view_attention(const et_plan *plan, const et_plan_call *call, int first)
 {
     const et_attributes *attributes = &call->node->attributes;
@@ -431,7 +431,7 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 #define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
 #define run_SOFTMAX_LOSS         et_run_softmax_loss
 
-/* Ops of files of their own: layout, and layers beside the Transformer's. */
+/* Ops with their own files: layout, and layers outside the Transformer. */
 #define prepare_RESHAPE                 prepare_nothing
 #define run_RESHAPE                     et_run_reshape
 #define prepare_CONCATENATE             prepare_nothing

@@ -256,7 +256,7 @@ static int make_column(et_gemm *gemm, int column, et_error *error)
 
 #define SHORT_ROW 64 /* elements, of a B that blocks copy for themselves */
 
-/* Whether rows of that width lie one behind another; whole: a block takes them from end to end. */
+/* Whether rows of that width are adjacent; whole: a block takes them from end to end. */
 static bool dense(int64_t stride, int64_t width, bool whole)
 {
     return whole && stride == width;

@@ -425,7 +425,7 @@ size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
            (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
 }
 
-/* Panels lie one behind another however many of them are a slab. */
+/* Panels are adjacent, however many of them make a slab. */
 static bool any_columns(const et_gemm *gemm)
 {
     const et_gemm_grid *grid = &gemm->grid;

@@ -241,8 +241,7 @@ ET_INLINE void put_rows(void *y, const float *from, int64_t at, int64_t stride, 
 
 /* ---- passes ---- */
 
-/* Causal: keys behind the last query of the pass are seen by none of its rows, and nothing is
- * computed of them. */
+/* Causal: no row of the pass sees keys after its last query, so those are not computed. */
 static pass pass_of(const et_attention_shape *shape, const tile *at, int first)
 {
     pass now = { .first = first, .rows = pass_rows(at->queries, first), .keys = at->keys };

@@ -289,7 +289,7 @@ static void best_block(float *log_p, int32_t *token, const void *h, const et_bes
     }
 }
 
-/* Blocks of rows to threads; a row's bits do not depend on who is beside it. */
+/* Blocks of rows to threads; a row's bits do not depend on its neighbours. */
 static void best_tokens(float *log_p, int32_t *token, const void *h, const et_best_tokens *shape)
 {
     const et_row_weight *w = shape->weight;

@@ -101,7 +101,7 @@ static void draw_run_uniform(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
         to[i] = 2 * ((float)(int32_t)(word[i] >> 8) * 0x1p-24f) - 1;
 }
 
-/* The distance to the end is taken in whole numbers, before it could be rounded. */
+/* The distance to the end is computed in whole numbers, before rounding. */
 static void draw_run_normal(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
 {
     float t[DRAW_RUN], rest[DRAW_RUN];

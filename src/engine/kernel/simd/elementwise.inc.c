@@ -144,7 +144,7 @@ static void ew_dropout(float *to, const float *a, const et_ew_step *step, et_ran
         v_store(to + i, v_select(v_bits(keep, i), v_load(a + i) * scale, zero));
 }
 
-/* An input as float32, zeros behind its end. */
+/* An input as float32, with zeros after its end. */
 ET_INLINE void ew_load(float *to, const void *from, int64_t first, int64_t n, et_dtype dtype)
 {
     for (int64_t i = 0; i < n; i += V_LANES)

@@ -65,8 +65,8 @@ ET_INLINE void embed_add(float *to, const void *dy, float scale, int64_t at, int
     }
 }
 
-/* An item is a class of ids in a chunk of columns. Each reads all ids, which are few bytes
- * beside the rows. */
+/* An item is a class of ids in a chunk of columns. Each reads all ids, which are few bytes compared
+ * with the rows. */
 static void embedding_grad_part(float *dtable, const int32_t *ids, const void *dy, float scale,
                                 int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype,
                                 int64_t begin, int64_t end)

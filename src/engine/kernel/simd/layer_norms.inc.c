@@ -99,8 +99,8 @@ static void rms_norm_grad(void *dx, float *dgamma, float *scratch, const void *d
 
 /* ---- over a batch ---- */
 
-/* Moves *first, a row, on to the next one that counts, and returns where those that count in a row
- * end; end, if there is none. */
+/* Moves *first, a row, to the next counted one, and returns the end of the counted run; end, if
+ * there is none. */
 ET_INLINE int64_t counted_run(const et_counted *counted, int64_t *first, int64_t end)
 {
     if (!counted->mask)
@@ -228,7 +228,7 @@ static void batch_norm(void *y, const void *x, const et_batch_statistics *norm, 
     ET_PARALLEL(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, batch_part, y, x, norm, width, dtype);
 }
 
-/* sum[0 .. width - 1] = sums of dy n, behind them sums of dy. */
+/* sum[0 .. width - 1] = sums of dy n, then sums of dy. */
 ET_INLINE void batch_grad_sums(float *sum, const void *dy, const void *x,
                                const et_batch_statistics *norm, int64_t begin, int64_t end,
                                int64_t width, et_dtype dtype)

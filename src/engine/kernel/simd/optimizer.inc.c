@@ -201,8 +201,8 @@ static void amsgrad(const et_slice_update *update, const et_adam_moments *moment
     ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
 }
 
-/* a = momentum a - rate g; nesterov looks ahead by momentum a. All of it is taken from w as it was:
- * decay and step do not act on each other. */
+/* a = momentum a - rate g; nesterov looks ahead by momentum a. All terms use the old w: decay and
+ * step do not affect each other. */
 static void sgd_part(const et_slice_update *update, const et_momentum *momentum, int64_t begin,
                      int64_t end)
 {
@@ -246,7 +246,7 @@ ET_INLINE vf deviation(const et_mean_squares *s, vf g, int64_t i, int64_t n)
     return v_max(v_set(0.0f), squares - mean * mean);
 }
 
-/* epsilon stands under the root where there is momentum, outside else. */
+/* epsilon is under the root with momentum, outside it without. */
 static void rmsprop_part(const et_slice_update *update, const et_mean_squares *given, int64_t begin,
                          int64_t end)
 {

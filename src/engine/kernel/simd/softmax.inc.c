@@ -368,8 +368,8 @@ static void labelled(float *y, const int32_t *labels, int64_t rows)
         y[t] = labels[t] >= 0 ? 1.0f : 0.0f;
 }
 
-/* Whether value comes before one that stands earlier in the row: only if it is larger. A NaN is
- * behind all numbers and before nothing. */
+/* Whether value comes before an earlier one of the row: only if it is larger. A NaN comes after all
+ * numbers. */
 static bool beats(float value, float earlier)
 {
     return value > earlier || (isnan(earlier) && !isnan(value));

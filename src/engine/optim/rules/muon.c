@@ -200,7 +200,7 @@ static et_items block_of(const matrix *w, int64_t block, int64_t size)
     return (et_items){ block * size, smaller(block * size + size, w->side) };
 }
 
-/* Columns behind a block of rows, to their place below the diagonal. */
+/* Copies columns after a block of rows to their position below the diagonal. */
 static void mirror(const matrix *w, void *square, et_items rows)
 {
     _Alignas(64) float tile[SYMMETRIC_BLOCK * SYMMETRIC_BLOCK];

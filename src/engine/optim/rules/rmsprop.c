@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "engine/optim/rules/rule.h"
 
-/* Where each slot stands; -1: there is none. */
+/* The index of each slot; -1: none. */
 typedef struct offsets {
     int mean, momentum, count;
 } offsets;
