@@ -13,7 +13,7 @@
 #include "roles/cluster_private.h"
 #include "roles/param_server.h"
 
-#define COUNT_MAX  9007199254740992.0 /* 2^53: what a double counts to */
+#define COUNT_MAX  9007199254740992.0 /* 2^53: the largest exact count of a double */
 #define SAID_AFTER 30.0               /* seconds without a master */
 
 int64_t et_cluster_gradients(const et_cluster_options *options)
@@ -69,7 +69,7 @@ static int64_t slot_floats(const et_placement_shard *shard, const et_slot_part *
     return shard->count == elements ? et_shape_count(part->shape) : shard->count;
 }
 
-/* Calls fn for each slot of each piece of a server: where it lies in the whole optimizer. */
+/* Calls fn for each slot of each piece of a server: its position in the whole optimizer. */
 static void each_slot(const et_cluster_plan *plan, const et_params *params,
                       const et_optimizer *optimizer, int server,
                       void (*fn)(void *payload, float *data, int64_t floats), void *payload)

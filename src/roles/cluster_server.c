@@ -19,7 +19,7 @@ typedef struct server {
     et_wire *wire;
 } server;
 
-/* Where a piece lies: it is parameter number i - first of the server's own store. */
+/* Copies pieces: piece i is parameter number i - first of the server's own store. */
 static void copy_weights(server *s, float *out, const float *in)
 {
     const et_placement *p = &s->plan.placement;

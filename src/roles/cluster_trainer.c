@@ -22,7 +22,7 @@
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
 
-/* Of the gradients of a loop's updates. Of this process alone: no state has it. */
+/* Staleness of the gradients of a loop's updates. Of this process alone: no state has it. */
 typedef struct staleness {
     int64_t gradients, sum, most;
 } staleness;
@@ -48,7 +48,7 @@ typedef struct cluster_trainer {
 
 /* ---- what the master asks ---- */
 
-/* Each has a place of its own: what is asked for again must still be there. */
+/* Each request has its own buffer: the answer must still be there for a repeated request. */
 static const float *state_of(void *self, int server)
 {
     cluster_trainer *c = self;
@@ -151,7 +151,7 @@ static void tell(cluster_trainer *c, const char *line)
         c->options->tell(c->options->listener, line);
 }
 
-/* Who has come may have gone without a word, or take long over a batch. */
+/* A worker that came may have gone without a message, or need long for a batch. */
 static void tell_if_nobody_works(cluster_trainer *c)
 {
     const int present = et_master_present(&c->master);
@@ -166,7 +166,7 @@ static void tell_if_nobody_works(cluster_trainer *c)
     tell(c, line);
 }
 
-/* Whose connection is gone for longer than a network takes to come back. */
+/* A server whose connection has been gone for longer than a network needs to return. */
 static int lost_server(const cluster_trainer *c)
 {
     for (int s = 0; c->master.phase != ET_MASTER_OPENS && s < c->plan.servers; s++)
@@ -280,7 +280,7 @@ static int restore_data(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class data_part = { "data", save_data, restore_data };
 
-/* As the task trainer's, but for the source. */
+/* As the task trainer's, except for the source. */
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);

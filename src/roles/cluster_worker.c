@@ -38,7 +38,7 @@ static void pulled(void *self, int server, const void *weights)
     et_params_changed(params, true);
 }
 
-/* A new worker leaves out what those before it take; one that goes on has taken its own. */
+/* A new worker leaves out the data of those before it; one that resumes has its own position. */
 static void welcomed(void *self, const void *bytes, const void *variables)
 {
     worker *w = self;
@@ -90,7 +90,7 @@ static void write_report(worker *w, const et_reduced *sum)
 static bool is_finite(const worker *w)
 {
     for (int s = 0; s < w->plan.servers; s++) {
-        float sum = 0; /* 0 times a value: not a number where the value is none, or infinite */
+        float sum = 0; /* 0 times a value: not a number if the value is none, or infinite */
         for (int64_t i = 0; i < w->plan.placement.floats[s]; i++)
             sum += 0 * w->gradient[s][i];
         if (sum != 0)

@@ -11,7 +11,7 @@
 #include "train/run/options.h"
 
 #define PATIENCE 60.0
-#define FOREVER  ((int64_t)1 << 60) /* steps, where their number is not known */
+#define FOREVER  ((int64_t)1 << 60) /* steps, if their number is unknown */
 
 struct et_coordinator {
     et_task_trainer *trainer; /* which owns this */
@@ -28,7 +28,7 @@ static void tell(void *listener, const char *line)
     et_log(ET_LOG_INFO, "%s", line);
 }
 
-/* Of what shapes and names do not say. */
+/* A fingerprint of the facts besides shapes and names. */
 static uint64_t fingerprint_of(const et_task_trainer *t)
 {
     const uint64_t facts[] = { t->options.seed, (uint64_t)t->options.batches, t->options.bfloat16 };

@@ -166,7 +166,7 @@ static int read_index(et_job_config *config, const et_value *index, const char *
     return ET_OK;
 }
 
-/* After the cluster, which says who there may be. */
+/* After the cluster, which lists the possible tasks. */
 static int read_task(et_job_config *config, const et_value *task, const char *name, et_error *error)
 {
     int status = check_dict(task, "task", name, error);

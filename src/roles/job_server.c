@@ -33,7 +33,7 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
                    et_job_config_device(config), how);
 }
 
-/* A port that was left a moment ago is free again; one that somebody listens at is not. */
+/* A port that was closed a moment ago is free again; one with a listener is not. */
 static int listen_on(int *out, const struct addrinfo *at, const char *address, et_error *error)
 {
     int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

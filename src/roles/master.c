@@ -34,7 +34,7 @@ static void sane_worker(const et_master *c, int index)
     et_assert(w->took >= 0 && w->took <= c->slowest);
 }
 
-/* What the head of this file says, where no call is under way. */
+/* The invariants of this file's head, between calls. */
 static void sane(const et_master *c)
 {
     const et_master_setup *s = &c->setup;
@@ -164,7 +164,8 @@ static void begin_apply(et_master *c, double now)
     ask_update(c, now, ET_MESSAGE_APPLY);
 }
 
-/* Servers have added the parts: their workers may go on, and what they said of them is kept. */
+/* Servers have added the parts: their workers may go on, and the servers' reports of them are
+ * kept. */
 static void take_parts(et_master *c)
 {
     const size_t size = c->setup.report_size, position = c->setup.position_size;
@@ -202,7 +203,7 @@ static void applied(et_master *c)
     c->update.divisor = 0;
 }
 
-/* All servers have done what they were asked. */
+/* All servers have finished the request. */
 static void all_done(et_master *c, double now)
 {
     const et_message_kind asked = c->asked;
@@ -335,7 +336,7 @@ static void greet(et_master *c, int index, const et_message *message)
     w->owed = true;
 }
 
-/* A ticket that was taken back, or that a worker before has had, is done in vain. */
+/* A ticket that was taken back, or that an earlier worker has had, is worthless. */
 static void take_report(et_master *c, double now, int index, const et_message *message)
 {
     et_master_worker *w = &c->worker[index];
@@ -426,7 +427,7 @@ static bool is_out(const et_master *c, int worker)
     return standing == ET_STANDING_WORKS || standing == ET_STANDING_DONE;
 }
 
-/* Updates before the one whose part a gradient is that `before` others go before. */
+/* The number of updates before the one that gets a gradient, if `before` others go first. */
 static int64_t updates_before(const et_master *c, int64_t before)
 {
     return (c->update.added + c->adds.parts + before) / c->setup.gradients;
@@ -461,7 +462,7 @@ static void add_part(et_master *c, int worker)
     c->update.squares += w->squares;
 }
 
-/* Of those that are done the oldest that may; synchronous: all, once nobody computes. */
+/* Chooses the oldest finished ones that may go; synchronous: all, once no worker computes. */
 static void choose_parts(et_master *c)
 {
     int first = -1;
@@ -524,8 +525,8 @@ static bool may_start(const et_master *c)
     return c->setup.synchronous ? !updating : before <= c->setup.max_staleness;
 }
 
-/* For the update under way, where it would be too late for that; but where all that are there are
- * more than an update takes, some are late whoever waits. */
+/* Whether a worker waits for the end of the current update, as its gradient would be too late for
+ * it. With more workers than an update takes, some are late in any case. */
 static bool waits(const et_master *c, const et_master_worker *w, double now)
 {
     int64_t usual = (et_master_present(c) - 1) / c->setup.gradients;
@@ -595,7 +596,7 @@ void et_master_start(et_master *master, double now)
                           .value = { (double)master->setup.slots_from } });
 }
 
-/* Those that wait for a server hear nothing else. */
+/* Workers that wait for a server get only this message. */
 static void tell_ended(et_master *c, double now)
 {
     if (now < c->reported + ET_ASKING_PAUSE)

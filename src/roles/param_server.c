@@ -198,7 +198,7 @@ static void admit(et_param_server *s, const et_message *message)
     done(s, message, 0);
 }
 
-/* NULL: such a gradient is not here. */
+/* NULL: no such gradient is here. */
 static et_param_server_worker *pushed(et_param_server *s, const et_param_server_push *part)
 {
     if (part->worker < 0 || part->worker >= s->workers)
@@ -214,9 +214,9 @@ static bool lacks_gradients(et_param_server *s, const et_message *message)
     return false;
 }
 
-/* Adds the gradients that the message lists to the next update's, in its order. False: refused,
- * which ends the run, so what was added before does not matter. A gradient is judged here, whatever
- * its worker has said of it. */
+/* Adds the message's gradients to the next update's, in its order. False: refused, which ends the
+ * run, so earlier additions do not matter. The server judges a gradient itself, whatever its worker
+ * has reported. */
 static bool add_up(et_param_server *s, const et_message *message)
 {
     et_param_server_push part;

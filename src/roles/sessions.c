@@ -39,7 +39,7 @@ struct et_sessions {
     session *session; /* [count] */
 };
 
-/* Which descriptors are open, where no call is under way. */
+/* The open descriptors, between calls. */
 static void sane(const et_sessions *v)
 {
     et_assert(v->end >= 0 && v->end <= v->count);
@@ -79,7 +79,7 @@ void et_sessions_close(et_sessions *v)
     et_free(v);
 }
 
-/* Whoever closes the descriptor then leaves nothing of the connection in the kernel (RST). */
+/* Closing the descriptor then leaves nothing of the connection in the kernel (RST). */
 static void end(int descriptor)
 {
     const struct linger at_once = { .l_onoff = 1 };
@@ -87,7 +87,7 @@ static void end(int descriptor)
     shutdown(descriptor, SHUT_RDWR);
 }
 
-/* ---- who comes and leaves ---- */
+/* ---- arrivals and departures ---- */
 
 void et_sessions_came(et_sessions *v, int descriptor, double now)
 {
@@ -148,11 +148,11 @@ static int64_t held_by(const et_sessions *v, int descriptor)
     if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size))
         return 0;
     int64_t held = (int64_t)info.tcpi_bytes_received - (one->taken - one->before);
-    /* What waits in the kernel is asked for only where it matters. */
+    /* The kernel's waiting bytes are requested only if they matter. */
     return held <= v->setup.most || ioctl(descriptor, FIONREAD, &waiting) ? held : held - waiting;
 }
 
-/* The roles whose key it may have shown: a set. */
+/* The roles whose key the session may have shown: a set. */
 static unsigned roles_of(const et_sessions *v, const session *one)
 {
     unsigned roles = 0;
@@ -204,8 +204,8 @@ static void shut(et_sessions *v, int descriptor, const char *why)
     end(descriptor);
 }
 
-/* Its own fault, if any. Where nobody has shown a key since it came it has shown none, and holds no
- * more than a frame: the look at strangers is spared. */
+/* Judges one connection by its own fault, if any. If no key was shown since it came, it has shown
+ * none and holds no more than a frame: then the check of strangers is skipped. */
 static void look_at(et_sessions *v, int descriptor, double now)
 {
     session *one = &v->session[descriptor];
@@ -223,7 +223,7 @@ static void look_at(et_sessions *v, int descriptor, double now)
     }
 }
 
-/* The youngest of those that hold at least so much and are at least so old; -1: none. */
+/* The youngest connection that holds at least this much and is at least this old; -1: none. */
 static int youngest(const et_sessions *v, int64_t held, double until)
 {
     int found = -1;

@@ -175,7 +175,7 @@ static void receive_master(et_worker *w, double now, const et_message *message)
     }
 }
 
-/* Of another run or session: it was meant for one that this process is not. */
+/* Of another run or session: it was meant for another process. */
 static bool is_ours(const et_worker *w, const et_message *message)
 {
     bool before = message->kind == ET_MESSAGE_WELCOME || message->kind == ET_MESSAGE_STOP ||
@@ -215,8 +215,8 @@ static void ask_again(et_worker *w, et_asking *asking, double now)
     end(w, why);
 }
 
-/* A master that validates, or a gate that waits for others, may take its time: what it owes an
- * answer to is asked again for ever, and whether it lives is for the transport to know. */
+/* A master that validates, or a gate that waits for others, may take long: its answer is requested
+ * again without limit. The transport decides whether it lives. */
 void et_worker_tick(et_worker *w, double now)
 {
     sane(w);

@@ -1,4 +1,4 @@
-/* Names for sentence pairs: fields of their batches (pairs.h), and inputs of models
+/* Names for sentence pairs: fields of their batches (data/text/pairs.h), and inputs of models
  * (engine/nn/transformer.h), which are bound by these names. */
 #ifndef ETUDE_ENGINE_NN_PAIR_NAMES_H
 #define ETUDE_ENGINE_NN_PAIR_NAMES_H

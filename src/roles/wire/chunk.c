@@ -72,8 +72,8 @@ static et_assembly_buffer *buffer_of(const et_assembly *assembly, uint64_t conne
     return NULL;
 }
 
-/* The one that is needed least: where nothing is under way, and nothing has been for the longest.
- */
+/* The place that is needed least: nothing is in progress, and nothing has been for the longest
+ * time. */
 static et_assembly_buffer *least_needed(const et_assembly *assembly)
 {
     et_assembly_buffer *least = assembly->buffer;
@@ -95,7 +95,7 @@ static bool make_room(et_assembly_buffer *buffer, size_t whole)
     return buffer->bytes;
 }
 
-/* Where a message's next chunk goes; NULL: nowhere. */
+/* The place of a message's next chunk; NULL: none. */
 static et_assembly_buffer *find_buffer(et_assembly *assembly, uint64_t connection,
                                        const uint64_t *head)
 {

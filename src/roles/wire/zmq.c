@@ -57,7 +57,7 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     return status;
 }
 
-/* monitor: NULL where another thread closes it. */
+/* monitor: NULL if another thread closes it. */
 static void close_socket(void *socket, void *monitor)
 {
     if (socket)
@@ -135,7 +135,7 @@ static bool send_id(void *socket, uint64_t via)
     return et_zmq.send(socket, id, length, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
 }
 
-/* The next chunk; via: 0 in a dealer. False: what is left of the message is dropped. */
+/* Sends the next chunk; via: 0 in a dealer. False: the rest of the message is dropped. */
 static bool send_chunk(void *socket, uint64_t via, et_chunking *cutting)
 {
     zmq_msg_t out;
@@ -164,7 +164,7 @@ static void send_on(et_link *self, int to, const et_message *message)
     }
 }
 
-/* Whose key a message came with; ET_JOB_ROLES: nobody's. */
+/* The role of a message's key; ET_JOB_ROLES: no known key. */
 static et_job_role role_of(et_wire *wire)
 {
     const char *user = et_zmq.msg_gets(&wire->message, "User-Id");
@@ -174,7 +174,7 @@ static et_job_role role_of(et_wire *wire)
     return (et_job_role)role;
 }
 
-/* Who says to be the master has its key, and so on. */
+/* A message from the master needs the master's key, and so on. */
 static bool is_who_it_says(const et_wire *wire, const et_message *message, et_job_role role)
 {
     return (message->from == ET_TASK_MASTER && role == ET_JOB_MASTER) ||
@@ -211,7 +211,7 @@ static et_chunk_state completes(et_wire *wire, et_assembly *assembly, uint64_t c
     return what == ET_CHUNK_LAST && !et_message_read(out, data, size) ? ET_CHUNK_WRONG : what;
 }
 
-/* From a connection that this task has made; from: whose it is. */
+/* From a connection that this task has made; from: the other task. */
 static taken take_dealt(et_wire *wire, int from, et_message *out)
 {
     bool alone;
@@ -267,7 +267,7 @@ static taken take_any(et_wire *wire, et_message *out)
     return what;
 }
 
-/* Of what is there; what makes no message is dropped. */
+/* Takes one of the waiting messages; incomplete ones are dropped. */
 static bool take_message(et_wire *wire, et_message *out)
 {
     taken what = CHUNK;
@@ -276,7 +276,7 @@ static bool take_message(et_wire *wire, et_message *out)
     return what == MESSAGE;
 }
 
-/* Whether something is there to take. */
+/* Waits until a chunk is there; false: none came. */
 static bool wait_for_any(et_wire *wire, double seconds)
 {
     int count = 0;

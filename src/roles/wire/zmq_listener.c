@@ -17,7 +17,7 @@
 
 /* ---- the guard ---- */
 
-/* Whose key it is, by role; ET_JOB_ROLES: nobody's who may connect here. Servers connect to the
+/* The role of the key's owner; ET_JOB_ROLES: not allowed to connect here. Servers connect to the
  * master to see that it lives. */
 static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
 {
@@ -30,11 +30,9 @@ static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
     return ET_JOB_ROLES;
 }
 
-/* Bound before anything listens: without it ZeroMQ would let in whoever knows a server's key; and
- * what has come without a user of ours is dropped once more (is_who_it_says).
- *
- * ZeroMQ's authentication protocol (RFC 27): version, request, domain, address, identity,
- * mechanism, credentials. */
+/* Bound before any socket listens: otherwise ZeroMQ would admit everyone who knows a server's key.
+ * Messages without one of our users are dropped once more (is_who_it_says). ZeroMQ's authentication
+ * protocol (RFC 27): version, request, domain, address, identity, mechanism, credentials. */
 static bool answer_zap(et_wire *wire)
 {
     enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, PARTS };
@@ -61,8 +59,8 @@ static bool answer_zap(et_wire *wire)
     return et_zmq.send(wire->zap, "", 0, 0) >= 0;
 }
 
-/* Who has come, less who got in and who left by itself, as one of the cluster does that comes too
- * early: those who were shown the door, of whom ZeroMQ does not tell all. */
+/* Counts refused connections, of which ZeroMQ does not report all: all that came, less those
+ * admitted and those that left by themselves, as a task does that comes too early. */
 static int refused_by(int event, uint32_t value)
 {
     if (event == ZMQ_EVENT_ACCEPTED)
@@ -149,7 +147,7 @@ static int receive_sessions(et_wire *wire, const et_wire_setup *setup, et_error 
     return status ? status : et_assembly_open(&wire->questions, senders, setup->asked, error);
 }
 
-/* ZeroMQ closes what it listens at, so it has a descriptor of its own. */
+/* ZeroMQ closes its listening descriptor, so it gets its own. */
 static int bind_router(et_wire *wire, const char *endpoint, const et_wire_setup *setup,
                        et_error *error)
 {

@@ -62,8 +62,8 @@ int et_wire_connect(et_wire *wire, const et_wire_setup *setup, int task, et_erro
 
 /* ---- what becomes of them ---- */
 
-/* Whether ZeroMQ is at an address, which begins to speak at once: a proxy takes connections for
- * those who are not there yet, and closes them without a word. */
+/* Whether ZeroMQ is at an address; ZeroMQ begins to speak at once. A proxy accepts connections for
+ * absent tasks and closes them without a message. */
 static bool is_there(const char *address)
 {
     struct addrinfo *found;
@@ -92,7 +92,7 @@ void et_wire_make_again(const et_wire_peer *p, et_wire_line *l)
     et_zmq.connect(l->socket, p->endpoint);
 }
 
-/* Whether all that was sent over a line is at the other side. */
+/* Whether the other side has received all bytes of a line. */
 static bool has_arrived(const et_wire_line *l)
 {
     struct tcp_info info = { 0 };
@@ -101,8 +101,8 @@ static bool has_arrived(const et_wire_line *l)
            !info.tcpi_unacked && !info.tcpi_notsent_bytes;
 }
 
-/* A length that was changed on the way makes who reads it wait for bytes that nobody sends. So a
- * line is made again where nothing whole has come since the question was asked again. */
+/* A length that was damaged on the way makes the reader wait for bytes that never come. So a line
+ * is made again if no whole message has come since the question was repeated. */
 void et_wire_doubt(et_link *self, int to)
 {
     et_wire *wire = (et_wire *)(void *)self;
@@ -111,8 +111,8 @@ void et_wire_doubt(et_link *self, int to)
         et_wire_make_again(&wire->peer[to], l);
 }
 
-/* A network that cuts a handshake, or one that takes its time, is no refusal; nor is a proxy that
- * closes what it takes for who is not there yet: what failed counts again once they are there. */
+/* A slow network, or one that cuts a handshake, is no refusal. Nor is a proxy that closes
+ * connections to absent tasks: failures count again once the task is there. */
 static void note_failure(et_wire *wire, const et_wire_peer *p, et_wire_line *l)
 {
     l->failures = l->known || l->heard - l->tried > AT_ONCE ? 0 : l->failures + 1;
@@ -155,7 +155,7 @@ static void note_event(et_wire *wire, const et_wire_peer *p, et_wire_line *l, in
     }
 }
 
-/* Who is silent is silent on both lines, and TCP takes longer to see it. Once for each loss. */
+/* A silent task is silent on both lines, and TCP needs longer to see it. Once for each loss. */
 static void follow_heartbeat(et_wire_peer *p)
 {
     et_wire_line *talk = &p->line[ET_WIRE_TALK];
@@ -168,7 +168,7 @@ static void follow_heartbeat(et_wire_peer *p)
     et_wire_make_again(p, talk);
 }
 
-/* The line is there and ZeroMQ has given it up: what came over it was none of its bytes. */
+/* The line is there and ZeroMQ has given it up: the bytes that came were not ZeroMQ's. */
 static void try_again(et_wire *wire, const et_wire_peer *p, et_wire_line *l)
 {
     wire->damaged += l->known && l->pause == ET_WIRE_SOON;

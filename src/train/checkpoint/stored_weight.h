@@ -1,6 +1,7 @@
 /* A weight as a file stores it: float32, bfloat16, or bytes. Bytes are a matrix as scale q
- * (row_product.h); the scales, float32 [rows, 1] or [1, columns], are a separate tensor named by
- * ET_ARTIFACT_SCALE. Only matrices are stored as bytes; the rest of a model is small. */
+ * (engine/kernel/row_product.h); the scales, float32 [rows, 1] or [1, columns], are a separate
+ * tensor named by ET_ARTIFACT_SCALE. Only matrices are stored as bytes; the rest of a model is
+ * small. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 #define ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 
