@@ -213,8 +213,8 @@ static int find_name(const char **name, int *line, const et_value *dict, const c
     return ET_OK;
 }
 
-/* All of dict but the name. NULL: no memory. The children are copied, one struct each, since a
- * value hangs in one list only; what is below them is shared. */
+/* All of dict except the name. NULL: no memory. The children are copied, one struct each, since a
+ * value is in only one list; their contents are shared. */
 static const et_value *without_name(const et_value *dict, et_arena *arena)
 {
     /* A dict without the key would need a way to take one out, which values have not. */
@@ -259,7 +259,7 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
     return status;
 }
 
-/* What the file does not mention stays as it is. */
+/* Settings that the file does not mention stay. */
 int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
                             et_error *error)
 {

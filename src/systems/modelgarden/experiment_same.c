@@ -141,7 +141,7 @@ static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena
 
 /* ---- what a checkpoint keeps ---- */
 
-/* Copies a leaf to its place: a.b.c=1 as {a: {b: {c: 1}}}, the dicts made where they are not. */
+/* Copies a leaf to its place: a.b.c=1 as {a: {b: {c: 1}}}; makes missing dicts. */
 static int keep_leaf(walk *w, const et_value *leaf)
 {
     et_arena *arena = w->values->arena;
@@ -183,7 +183,7 @@ static void print_value(et_strbuf *out, const et_value *value)
     et_strbuf_release(&whole);
 }
 
-/* What a leaf was when the checkpoint was made; NULL: it does not say. */
+/* A leaf's value in the checkpoint; NULL: not there. */
 static const et_value *leaf_of(const walk *w)
 {
     const et_value *values = w->identity ? w->identity->values : NULL;
@@ -211,7 +211,7 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     return ET_OK;
 }
 
-/* With the checkpoint's value where it has one, else with that of params.yaml. */
+/* Compares with the checkpoint's value if it has one, else with that of params.yaml. */
 static int compare_leaf(walk *w, const et_value *leaf)
 {
     const char *path = et_strbuf_text(&w->path);

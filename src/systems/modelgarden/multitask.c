@@ -41,7 +41,7 @@ static et_multitask *evaluator_of(et_evaluator *evaluator)
 /* ---- which task ---- */
 
 /* Epochs are counted from 1, and the last one stays. */
-/* What holds where a trainer's or an evaluator's method begins. */
+/* The invariants at the beginning of a trainer's or an evaluator's method. */
 static void sane(const et_multitask *m)
 {
     const bool joint = m->order == ET_MULTITASK_JOINT;
@@ -207,7 +207,7 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return status;
 }
 
-/* A pass writes the gradients of what its loss reaches; the rest is another task's, or zero. */
+/* A pass writes the gradients that its loss reaches; the others are another task's, or zero. */
 static void clear_gradients(const et_multitask *m)
 {
     memset(et_params_gradients(m->params), 0,
@@ -531,7 +531,7 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     return status;
 }
 
-/* Of all tasks that validate: where that of one is not known, none is. */
+/* Of all tasks that validate; 0 if one is unknown. */
 static uint64_t content(const et_multitask *m)
 {
     uint64_t print = (uint64_t)m->count;

@@ -97,7 +97,7 @@ static bool is_given(const et_experiment *experiment, const et_recipe_row *row,
            !et_fields_is_open(experiment->table, experiment, row->setting);
 }
 
-/* Not said: what is chosen is nobody's. */
+/* Not recorded as given: no person has chosen these values. */
 static int assign(et_experiment *experiment, const char *path, const et_value *value,
                   et_arena *arena, et_error *error)
 {

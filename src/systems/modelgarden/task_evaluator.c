@@ -91,7 +91,7 @@ static int open_sets(et_task_trainer *t, et_error *error)
     return status;
 }
 
-/* Of all sets together: where one is not known, none is. */
+/* Of all sets together; 0 if one is unknown. */
 static uint64_t content(const et_validation *v)
 {
     uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
@@ -171,7 +171,7 @@ static int define_metrics(et_task_trainer *t, et_error *error)
     return status ? status : et_task_check_metrics(t->task, v->own, v->metrics, error);
 }
 
-/* What a failure leaves is released before it is tried again. */
+/* Releases the rest of a failure before the next try. */
 static int prepare(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -239,7 +239,7 @@ static bool keeps_rows(et_task_trainer *t)
            class->kept(t->task, 0, &rows);
 }
 
-/* Whether what a step logs goes to a state. */
+/* Whether the values of a step go to a state. */
 static bool aggregates(et_task_trainer *t)
 {
     return t->given.eval_reduce || (t->task->class->aggregate_logs && !keeps_rows(t));
@@ -361,7 +361,7 @@ static bool has_batch(const et_validation *v)
     return v->batch->filled[0] > 0;
 }
 
-/* The model's own values win, in the order: what went past it, what it logged. */
+/* The model's own values come after the additional ones, and replace equal names. */
 static int join_logs(et_value *outputs, const et_value *extra, const et_value *model,
                      et_error *error)
 {
@@ -388,7 +388,7 @@ static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* The batch that was taken; outputs NULL: nobody looks. */
+/* Validates the current batch; outputs NULL: not needed. */
 static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -425,7 +425,7 @@ static int validate_and_reduce(et_task_trainer *t, et_error *error)
     return status || !looks ? status : et_eval_shard_keep(&v->shard, outputs, error);
 }
 
-/* A batch as the evaluator's class has it; what is another rank's is passed over. */
+/* A batch for the evaluator's class; another rank's batch is skipped. */
 static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -491,7 +491,7 @@ static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et
                 : et_alloc_failed(error, sizeof *logs, "an evaluation");
 }
 
-/* What the one that is on has measured is kept. */
+/* Keeps the values of the current set. */
 static int next_set(et_task_trainer *t, et_error *error)
 {
     const et_validation *v = &t->validation;
@@ -517,7 +517,7 @@ static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_
     return status;
 }
 
-/* By what was given in its place, if anything. */
+/* By the given function instead, if any. */
 static int finish_or_given(et_task_trainer *t, const et_value *state, et_value *logs,
                            et_error *error)
 {

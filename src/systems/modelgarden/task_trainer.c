@@ -71,7 +71,7 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     return status ? status : et_task_trainer_attach(t, state, NULL, error);
 }
 
-/* Only where there is nothing to restore: it is most of the work of a start. */
+/* Only if there is nothing to restore: it is most of the work of a start. */
 static int start(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -82,7 +82,7 @@ static int start(et_trainer *trainer, et_error *error)
     return status;
 }
 
-/* A train_loop_end that was given resets metrics, or lets them go on. */
+/* A given train_loop_end resets metrics, or keeps them. */
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -92,7 +92,7 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return ET_OK;
 }
 
-/* What a train_step of the task's own says of its loss; one that was left out says nothing. */
+/* Reads the loss of the task's own train_step; a left-out step has none. */
 static int note_loss(et_task_trainer *t, bool *said, et_error *error)
 {
     const char *key = et_task_loss(t->task);
@@ -132,7 +132,7 @@ static et_comm *comm_of_steps(const et_task_trainer *t)
     return t->task->class->train_step ? NULL : t->options.comm;
 }
 
-/* What the task's own metrics saw of the step, on all ranks. */
+/* The task's own metrics of the step, on all ranks. */
 static int keep_own(et_task_trainer *t, et_error *error)
 {
     int status = et_metrics_sum_ranks(t->metrics.pending, comm_of_steps(t), error);
@@ -349,7 +349,7 @@ int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *
     return ET_OK;
 }
 
-/* Who only evaluates has no rate. */
+/* A trainer that only evaluates has no rate. */
 static int count_own_epochs(et_task_trainer *t, et_error *error)
 {
     const et_optimization_options *given = t->options.optimization;

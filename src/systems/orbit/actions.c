@@ -23,8 +23,8 @@
 #include "train/run/run_names.h"
 #include "train/step/eval_shard.h"
 
-/* Multiples of an interval, not distances from where the run began, so that a resumed run acts at
- * the same steps. */
+/* Multiples of an interval, not distances from the run's beginning, so a resumed run acts at the
+ * same steps. */
 static int64_t due(const et_action *action, int64_t step)
 {
     const et_own_action *self = (const et_own_action *)action;
@@ -171,7 +171,7 @@ static void tell_evaluation(const et_controller *c, const et_value *values, doub
     tell_values(c, line, values);
 }
 
-/* A value as good as the best is an improvement where its tie is lower. */
+/* A value equal to the best is an improvement if its tie is lower. */
 static int note_best(et_controller *c, int64_t step, et_value *values, et_error *error)
 {
     double best;

@@ -43,7 +43,7 @@ static int check_eval_steps(int64_t steps, et_error *error)
                    (long long)steps);
 }
 
-/* What an evaluation gave, with its rate. */
+/* The values of an evaluation, with its rate. */
 static int give_values(const et_controller *c, et_value *logs, et_error *error)
 {
     if (!logs || !c->loop.last)
@@ -122,7 +122,7 @@ int et_controller_save(et_controller *c, et_error *error)
     return status;
 }
 
-/* Weights alone. *step -1: path is NULL and there is no checkpoint. */
+/* Only the weights. *step -1: path is NULL and there is no checkpoint. */
 static int load_weights(et_controller *c, const char *path, int64_t *step, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;

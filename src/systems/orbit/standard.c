@@ -92,7 +92,7 @@ static int restore_training(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class training_part = { "training data", save_training, restore_training };
 
-/* Data first: what the hook attaches may look at where they stand. */
+/* Data first: the hook may look at their position. */
 static int attach_training(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
@@ -100,7 +100,7 @@ static int attach_training(et_trainer *trainer, et_state *state, et_error *error
     return status || !t->class->attach ? status : t->class->attach(t, state, error);
 }
 
-/* Also where a run that went on before begins anew. */
+/* Also if a run that was resumed before begins anew. */
 static int start_training(et_trainer *trainer, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
@@ -128,7 +128,7 @@ static int run_step(et_trainer *trainer, et_error *error)
     if (!status)
         status = t->class->train_step(t, t->data->cursor, error);
     if (status && status != ET_EINTERRUPTED)
-        t->data->in_loop = false; /* the next call begins one of its own */
+        t->data->in_loop = false; /* the next call begins a new one */
     if (status == ET_CURSOR_ENDED)
         return et_fail(error, ET_EDATA,
                        "the data ended at step %lld: make it repeat, or train fewer steps",

@@ -67,7 +67,7 @@ static int put(const et_bound_values *bound, int i, double value, et_error *erro
     return ET_OK;
 }
 
-/* NaN would be the schedule's rate again, and is what a rate that was computed wrong is. */
+/* NaN would mean the schedule's rate again, but a wrong computation of a rate gives NaN. */
 static int put_checked(const et_bound_values *bound, int i, double value, et_error *error)
 {
     if (bound->index[i] < 0 && isnan(value))

@@ -65,7 +65,7 @@ static void add_tag(et_loop *loop, et_value *values, const et_loop_metric *metri
     et_value_set_float(values, et_strbuf_text(&loop->out.line), mean_of(metric));
 }
 
-/* One event for all that are due. */
+/* One event for all due metrics. */
 static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count)
 {
     et_arena arena = ET_ARENA_INIT;

@@ -98,7 +98,7 @@ void et_event_hub_free(et_event_hub *hub)
     et_free(hub);
 }
 
-/* *out NULL: an event that nobody has asked for yet, where all are allowed. */
+/* *out NULL: an event without handlers, in a source that allows all. */
 static int look_up(event **out, et_event_hub *hub, const char *name, et_error *error)
 {
     *out = find(hub, name);

@@ -140,7 +140,8 @@ int et_flow_next(et_flow *flow, bool *over, et_error *error)
 
 /* ---- as a part of the state ---- */
 
-/* What was restored for the source without a name, as long as no step has shown which it is. */
+/* The restored position of the unnamed source, as long as no step has shown which source that
+ * is. */
 static int save_waiting(et_value *dict, const et_flows *flows, et_error *error)
 {
     const et_value *waiting = is_taken(flows, "") ? NULL : et_value_get(flows->restored, "");

@@ -11,7 +11,7 @@
 /* Events within handlers of events: more have no end. */
 #define FIRING_MOST 16
 
-/* What holds at every door, whatever a handler or a restored state has done. */
+/* The invariants at every public function, after any handler or restored state. */
 static void sane(const et_loop *l)
 {
     const bool runs = l->phase == ET_LOOP_RUNNING || l->phase == ET_LOOP_ENDING;

@@ -399,8 +399,8 @@ static int write_text(et_sink *own, const char *text, et_error *error)
     return status;
 }
 
-/* Only where the writer's files begin anew are text and graph written: they are there already in
- * others. */
+/* Text and graph are written only if the writer's files begin anew: other files have them
+ * already. */
 static int open_writer(et_loop *loop, et_error *error)
 {
     const et_loop_options *o = &loop->options;

@@ -40,7 +40,7 @@ static int save_loop(const void *self, et_value *dict, et_error *error)
     return whole ? ET_OK : et_alloc_failed(error, 0, "a state tree");
 }
 
-/* Frequencies may be others than before: what is not there begins anew. */
+/* Frequencies may have changed: missing ones begin anew. */
 static void restore_commits(et_loop *loop, const et_value *dict)
 {
     for (int i = 0; i < loop->options.summary_commit_freq_count; i++) {
@@ -197,7 +197,7 @@ void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
             (loop->own.optimizer_count - i) * sizeof *loop->own.optimizers);
 }
 
-/* "optimizer", "optimizer/2", ...: by the order of trainers, names that nobody has taken. */
+/* "optimizer", "optimizer/2", ...: in the order of trainers, skipping used names. */
 static int add_optimizers(et_loop *loop, et_error *error)
 {
     int status = ET_OK;

@@ -46,8 +46,7 @@ static int save(et_loop *loop, bool transient)
     return et_run_save(loop->run, loop->at.step, transient, &loop->error);
 }
 
-/* What a save that was asked for and left was to keep is kept now: the epoch is over, as it is for
- * what the program does next. */
+/* Makes the requested, undone save: the epoch is over for it, as for the program's next work. */
 static void drop(et_loop *loop)
 {
     close_epoch(loop);
@@ -57,7 +56,7 @@ static void drop(et_loop *loop)
         save(loop, false);
 }
 
-/* Here the program ends: it goes on in this epoch when it is started again. */
+/* The program ends here: a restart continues in this epoch. */
 void et_loop_end_open(et_loop *loop)
 {
     if (save_asked(loop) && !loop->error.status) {
@@ -103,7 +102,7 @@ static int save_now(et_loop *loop, et_error *error)
     return status ? status : et_run_finish_saves(loop->run, loop->at.step, error);
 }
 
-/* One status for all ranks, of which rank 0 alone writes. */
+/* One status for all ranks; only rank 0 writes. */
 static int save_durably(et_loop *loop)
 {
     et_error failure = ET_ERROR_INIT;
@@ -111,7 +110,7 @@ static int save_durably(et_loop *loop)
     return status ? et_loop_fail(loop, &failure) : ET_OK;
 }
 
-/* What is open is saved once more at its end, when its AFTER event was fired. */
+/* An open epoch is saved once more at its end, after its AFTER event. */
 int et_loop_make_checkpoint(et_loop *loop)
 {
     int status = et_loop_ready(loop);

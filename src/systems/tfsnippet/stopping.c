@@ -66,7 +66,7 @@ static void copy_parameter(const et_loop *loop, float *to, const float *from, in
            (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
 }
 
-/* Of what was kept, the group or all. */
+/* The group's part of the kept values, or all. */
 static void take_values(et_loop *loop)
 {
     bool some = loop->options.group != NULL;
@@ -98,7 +98,7 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     return status;
 }
 
-/* As a file has it: null is what is not finite. */
+/* As in a file: null stands for a number that is not finite. */
 static bool has_value(const et_value *info, const char *name, double wanted)
 {
     double value;

@@ -19,7 +19,7 @@
 
 enum { ALL = -1 }; /* a group's number; the number after the last: values in no group */
 
-/* Length of the group's name without and with its slash, where a name is in it; else 0. */
+/* Length of the group's name with its slash, if name is in the group; else 0. */
 static size_t prefix_length(const char *group, const char *name)
 {
     size_t length = strlen(group);

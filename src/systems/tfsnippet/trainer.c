@@ -181,7 +181,7 @@ static int fire_reversed(et_loop_trainer *t, const char *event, et_error *error)
     return et_loop_fire_of(t->loop, t->events, event, t, true, error);
 }
 
-/* What a call of the loop's has returned; its text is the loop's. */
+/* The result of a call of the loop's; its text is the loop's. */
 static int reported(const et_loop_trainer *t, int status, et_error *error)
 {
     return status ? et_fail(error, status, "%s", t->loop->error.text) : ET_OK;

@@ -86,7 +86,7 @@ static int list_tensors(et_checkpoints *self, et_error *error)
                : et_alloc_failed(error, copied * sizeof *self->copies, "checkpoints");
 }
 
-/* Nobody waits with changing what no store has. */
+/* Copies data outside stores, which may change without a wait. */
 static void copy_foreign(et_checkpoints *self)
 {
     float *to = self->copies;
@@ -101,7 +101,7 @@ static void copy_foreign(et_checkpoints *self)
     }
 }
 
-/* What was made before a failure is freed by release. */
+/* Paths made before a failure are freed by release. */
 static int make_paths(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     self->model_dir = et_strdup(model_dir);
@@ -216,7 +216,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     return ET_OK;
 }
 
-/* What a run has written that ends without a save is earlier work for the next one. */
+/* For the next run, the files of a run that ends without a save are earlier work. */
 static void remove_mark(et_checkpoints *self)
 {
     char *path = et_path_join(self->directory, ET_MANIFEST_NAME);
@@ -338,7 +338,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 
 static const et_activity read_activity = { .name = "save has read", .kind = "waiting for a save" };
 
-/* A wait that does not happen costs a lock; only one that does is a span in the trace. */
+/* A wait that ends at once costs a lock; only a real one is a span in the trace. */
 void et_checkpoints_wait_read(et_checkpoints *checkpoints)
 {
     if (!checkpoints || !checkpoints->running)
@@ -353,7 +353,7 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
     pthread_mutex_unlock(&checkpoints->mutex);
 }
 
-/* What the caller may look at: while a thread runs, job and manifest are its own. */
+/* The caller's part: while a thread runs, job and manifest belong to the thread. */
 static void sane(const et_checkpoints *self)
 {
     et_assert(self->state && self->directory && self->best_directory);
@@ -485,7 +485,7 @@ int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *erro
     return status ? et_fail_while(error, status, "space for a checkpoint") : ET_OK;
 }
 
-/* A save on its way counts already: who asks wants to know whether to save this step again. */
+/* A save in progress counts already: callers ask whether to save this step again. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
     bool saving = checkpoints->running && checkpoints->job.kind != ET_SAVE_BEST;
@@ -511,7 +511,7 @@ static void commit_taken_up(et_checkpoints *self)
         self->taken_up = 0;
 }
 
-/* From where this run goes on: what lies after the line is not its own work. */
+/* The step from which this run continues: later checkpoints are not its own work. */
 static void note_line(et_checkpoints *self, int64_t line, bool resumed)
 {
     self->line = line;

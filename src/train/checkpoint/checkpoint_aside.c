@@ -68,7 +68,7 @@ int64_t et_checkpoint_step_at(const et_manifest *manifest, const char *directory
     return step;
 }
 
-/* Entries after the line, whatever their files are called. */
+/* Entries after the line, for any names of files. */
 static int list_entries(names *n, const et_manifest *manifest, int64_t line, et_error *error)
 {
     int status = ET_OK;
@@ -80,8 +80,7 @@ static int list_entries(names *n, const et_manifest *manifest, int64_t line, et_
     return status;
 }
 
-/* Files that no entry has, as those that somebody has copied there: a save of their step would
- * replace them. */
+/* Files without an entry, such as copies by a person: a save of their step would replace them. */
 static int list_files(names *n, const et_manifest *manifest, const char *directory, int64_t line,
                       et_error *error)
 {

@@ -136,7 +136,7 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
     return ET_OK;
 }
 
-/* match_tensors has found every name and shape that must be there; what is left cannot fail. */
+/* match_tensors has found every required name and shape; the rest can't fail. */
 static void copy_tensors(et_state *state, const et_safetensors *file, const char *path)
 {
     const char *dropped = NULL;
@@ -155,7 +155,7 @@ static void copy_tensors(et_state *state, const et_safetensors *file, const char
                path, dropped);
 }
 
-/* et_json_parse names path itself; the rest of what may go wrong with the tree gets it here. */
+/* et_json_parse names path itself; other errors of the tree get it here. */
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
                                bool other_optimizer, et_error *error)
 {

@@ -25,7 +25,7 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run_names.h"
 
-/* Bytes of info.json: a dict of metrics has a few hundred. What is larger is not ours and is not
+/* Bytes of info.json: a dict of metrics has a few hundred. A larger file is not ours and is not
  * read. */
 #define INFO_MAX (64 << 20)
 
@@ -72,8 +72,8 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
     return status;
 }
 
-/* Whether another checkpoint is the newest by now; then *manifest is what there is now. What is
- * wrong with a second reading was said of the first. */
+/* Whether another checkpoint is the newest by now; then *manifest is the present one. Errors of a
+ * second reading are those of the first. */
 static bool has_moved_on(et_manifest *manifest, const char *directory)
 {
     et_manifest now;
@@ -125,7 +125,7 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
                    directory, manifest->count, reason.text);
 }
 
-/* *file stays open: its values are there although a run removes its name. */
+/* *file stays open: its values remain readable although a run removes its name. */
 static int newest_in(et_safetensors **file, int64_t *step, char **path, const char *directory,
                      et_error *error)
 {
@@ -147,7 +147,7 @@ static int newest_in(et_safetensors **file, int64_t *step, char **path, const ch
     return status;
 }
 
-/* A directory that is not there gets a message of its own: the usual cause is a mistyped path. */
+/* A missing directory gets its own message: the usual cause is a mistyped path. */
 int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
                               const char *model_dir, et_error *error)
 {
@@ -228,7 +228,7 @@ int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *ar
     return read_info(info, path, arena, error);
 }
 
-/* The file is not looked at: whoever opens it finds out whether it is there and sound. */
+/* The file is not checked: opening it shows whether it is there and sound. */
 int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -250,7 +250,7 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
 
 /* ---- names ---- */
 
-/* Where the run keeps a file of that name; NULL: nowhere. */
+/* The run's file of that name; NULL: it has none. */
 static int file_of_run(char **path, const char *model_dir, const char *name, et_error *error)
 {
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST };

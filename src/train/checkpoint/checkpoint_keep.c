@@ -39,7 +39,7 @@ static int64_t count_beyond(const et_manifest *manifest, const et_checkpoint_kee
     return counted - keep->newest;
 }
 
-/* Where hours count from, for the first time; a clock that was set back begins anew. */
+/* The beginning of the hours, at first; a clock that was set back begins anew. */
 static void count_hours(et_manifest *manifest, const et_checkpoint_keep *keep)
 {
     double now = manifest->entries[manifest->count - 1].time;
@@ -51,7 +51,7 @@ static void count_hours(et_manifest *manifest, const et_checkpoint_keep *keep)
         manifest->kept_time = now;
 }
 
-/* Whether one that falls out stays for good. */
+/* Whether a checkpoint that falls out stays for good. */
 static bool keep_for_good(et_manifest *manifest, et_manifest_entry *entry,
                           const et_checkpoint_keep *keep)
 {

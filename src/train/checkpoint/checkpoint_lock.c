@@ -7,7 +7,7 @@
 #include "train/checkpoint/checkpoint_private.h"
 #include "train/run/run_names.h"
 
-/* Of ranks that share a run one alone takes it. */
+/* Only one of the ranks that share a run takes it. */
 static int fail_taken(et_error *error)
 {
     if (!error || !(et_comm_by_launch() || et_comm_by_mpi()))
@@ -35,7 +35,7 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
     return status == ET_EBUSY ? fail_taken(error) : status;
 }
 
-/* With the folder, if that is gone too: what is in memory is still a run. */
+/* With the folder, if that is gone too: the state in memory is still a run. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 {
     int *lock = checkpoints->inside.lock ? checkpoints->inside.lock : &checkpoints->lock;

@@ -35,7 +35,7 @@
 /* Into a store that a model has declared its parameters in: it says which names and shapes are
  * wanted. */
 
-/* The average of a weight where it is wanted and there, else the weight itself. NULL: neither. */
+/* The average of a weight if it is wanted and there, else the weight itself. NULL: neither. */
 static const et_safetensors_tensor *find_named(const et_safetensors *file, const char *name,
                                                bool prefer_average, et_arena *arena)
 {
@@ -47,7 +47,7 @@ static const et_safetensors_tensor *find_named(const et_safetensors *file, const
     return average ? average : et_safetensors_find(file, name);
 }
 
-/* What is not a model's own is what it shares. */
+/* Names outside a model's prefix are shared. */
 static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
                                                 et_weights_choice choice, et_arena *arena)
 {
@@ -56,8 +56,8 @@ static const et_safetensors_tensor *find_weight(const et_safetensors *file, cons
     return found ? found : find_named(file, name, choice.averages, arena);
 }
 
-/* The whole path, both types and both shapes: whoever reads this has two models and wants to
- * know which setting differs. file: where it may be stored narrower; NULL: it may not. */
+/* The whole path, both types and both shapes: the reader has two models and needs to know which
+ * setting differs. file: if it may be stored narrower; NULL: it may not. */
 static int check_weight(const et_safetensors *file, const et_safetensors_tensor *there,
                         const char *name, et_shape shape, const char *path, et_error *error)
 {
@@ -122,7 +122,7 @@ int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const
     return status ? status : load(params, file, path, choice, NULL, error);
 }
 
-/* The step is written only when the weights are there. */
+/* Writes the step only after the weights. */
 int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
                                et_checkpoint_facts *facts, et_error *error)
 {
@@ -213,7 +213,7 @@ int et_checkpoint_load(char **path, et_params *params, const char *model_dir, co
 
 /* ---- another run's weights ---- */
 
-/* Where a directory is named, its newest or best checkpoint. */
+/* If a directory is named, its newest or best checkpoint. */
 
 static int find_trimmed(char **path, const char *from, et_error *error)
 {
@@ -266,7 +266,7 @@ static int load_file(et_params *params, const char *path, const et_patterns *wan
     return status;
 }
 
-/* A run that is at work removes what was found before it is opened: then there is another. */
+/* A working run may remove a checkpoint before it is opened: then there is another. */
 static int load_found(et_params *params, const char *from, const et_patterns *wanted,
                       et_error *error)
 {

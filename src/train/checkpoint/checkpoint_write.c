@@ -22,9 +22,9 @@
 /* Everything here runs beside training. It may read self->items' arrays until stop_reading, and
  * writes nothing that the caller reads before the join but `reading`. */
 
-/* After a failed commit: back to what the manifest on disk says. Its text, not ours, decides
- * whether the new file exists. If that cannot be read either, ours stays as it is; the next
- * commit or the next opening settles it. */
+/* After a failed commit: back to the manifest on disk. Its text, not ours, decides whether the new
+ * file exists. If it can't be read either, ours stays as it is; the next commit or the next opening
+ * settles it. */
 static void roll_back(et_checkpoints *self, const char *path)
 {
     et_manifest old;
@@ -48,7 +48,7 @@ static void roll_back(et_checkpoints *self, const char *path)
     self->marked &= !old.count;
 }
 
-/* Names the new file and lets go what is too old, in one replacement of the manifest. */
+/* Names the new file and drops checkpoints that are too old, in one replacement of the manifest. */
 static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
                   et_error *error)
 {
@@ -197,7 +197,7 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
     return status;
 }
 
-/* Whether the best that is there was written before the run began. */
+/* Whether the present best was written before the run began. */
 static bool is_best_earlier(const et_checkpoints *self)
 {
     char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
@@ -224,7 +224,7 @@ bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
     return true;
 }
 
-/* Weights first, then info.json, which names them: so it never names what is not there. */
+/* Weights first, then info.json, which names them: so it never names a missing file. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
     int status =
@@ -234,7 +234,7 @@ static int write_best(et_checkpoints *self, et_error *error)
     return status ? status : write_info(self, self->job.path, error);
 }
 
-/* In parts the caller has what a second try takes. */
+/* With a state in parts, a second try is the caller's. */
 static int write_best_twice(et_checkpoints *self, et_error *error)
 {
     int status = write_best(self, error);

@@ -114,7 +114,7 @@ static bool is_of_training(const char *key)
            !strcmp(key, ET_IDENTITY_DELIMITER);
 }
 
-/* The model's settings first: they are what a person can read. */
+/* The model's settings first, since people can read them. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error)
 {
     et_strbuf path = ET_STRBUF_INIT;
@@ -156,7 +156,7 @@ bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena)
     return sound;
 }
 
-/* By the files' names: the manifest is read, and what is wrong with it said, by the restore. */
+/* From the files' names: the restore reads the manifest and reports its errors. */
 int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *arena, et_error *error)
 {
     et_manifest manifest = { 0 };

@@ -35,7 +35,7 @@
 typedef struct part {
     char *name;                 /* owned; its key in the tree */
     const et_part_class *class; /* static */
-    void *self;                 /* borrowed; what the class's functions get */
+    void *self;                 /* borrowed; argument of the class's functions */
     bool optional;              /* a tree without it matches */
 } part;
 
@@ -44,7 +44,7 @@ struct et_state {
     size_t part_count, part_capacity;
     et_state_tensor *tensors; /* [tensor_count], in order of adding; names owned */
     size_t tensor_count, tensor_capacity;
-    et_map by_name;    /* of tensors, to their index; it keeps no names of its own */
+    et_map by_name;    /* of tensors, to their index; its names are borrowed */
     et_params *params; /* borrowed; NULL: no store is attached */
     et_comm *ranks;    /* borrowed: et_state_ranks */
     bool sealed;       /* et_state_seal */
@@ -152,8 +152,8 @@ int et_state_add_optional(et_state *state, const char *name, const et_part_class
     return status;
 }
 
-/* Adopts name, on failure too; NULL is a name for which there was no memory, so that a
- * caller may pass what it has just made. */
+/* Adopts name, on failure too. NULL is a name without memory, so a caller may pass a name that it
+ * has just made. */
 static int add_owned(et_state *state, char *name, float *data, et_shape shape, et_error *error)
 {
     if (!name)
@@ -258,7 +258,7 @@ et_params *et_state_params(const et_state *state)
 
 #define SLOTS_FROM "slots_from" /* only where slots began anew */
 
-/* Slots are tensors; what is left of an optimizer is how far it came, and since when. */
+/* Slots are tensors; the rest of an optimizer is its progress, and its beginning. */
 static int save_optimizer(const void *self, et_value *dict, et_error *error)
 {
     const et_optimizer *optimizer = self;
@@ -286,7 +286,7 @@ static int restore_optimizer(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
 
-/* Whether a slot is the average of the optimizer of that name, which has a place of its own. */
+/* Whether a slot is the average of the optimizer of that name, which is stored separately. */
 static bool is_average(const char *name, const char *slot)
 {
     return !strcmp(slot, "average") && !strcmp(name, "optimizer");
@@ -348,7 +348,7 @@ static bool is_of_slot(const char *tensor, const char *name, const char *slot)
            !strncmp(tensor + before + 1, slot, own) && tensor[before + 1 + own] == '/';
 }
 
-/* Whether any tensor of the slot was missing in what was restored. name: of the optimizer. */
+/* Whether any tensor of the slot was missing in the restored file. name: of the optimizer. */
 static bool lacks(const et_state *state, const char *name, const char *slot)
 {
     for (size_t i = 0; i < state->tensor_count; i++)
@@ -389,7 +389,7 @@ void et_state_start_slots(const et_state *state, bool tells)
 
 /* ---- plain values ---- */
 
-/* What is small: counters, positions, sums. One dict for each part, under its name. */
+/* Small values: counters, positions, sums. One dict for each part, under its name. */
 
 /* A setter on a dict that could not be made returns NULL, which the part's save reports. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error)

@@ -38,7 +38,7 @@ static int write_best(const et_new_best *self, et_error *error)
     return status;
 }
 
-/* One that is empty counts as none: nothing was known when it was made. */
+/* An empty one counts as none: nothing was known when it was made. */
 static int read_best(et_new_best *self, et_error *error)
 {
     const char *path = self->options.filename;

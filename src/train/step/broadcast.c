@@ -79,7 +79,7 @@ static int broadcast_tensor(const et_state_tensor *t, int read, et_comm *comm, e
                              error);
 }
 
-/* Nobody else reads the arrays by now: a rank that is not 0 saves nothing. */
+/* No save reads the arrays by now: only rank 0 saves. */
 static int broadcast_arrays(et_state *state, et_comm *comm, et_error *error)
 {
     et_params *params = et_state_params(state);
@@ -122,7 +122,7 @@ int et_state_broadcast(et_state *state, et_comm *comm, et_error *error)
     return status;
 }
 
-/* With its end; nothing is sent where there is no text. */
+/* With its final 0; without a text, nothing is sent. */
 int et_text_broadcast(char **text, et_comm *comm, int status, et_error *error)
 {
     void *bytes = et_comm_rank(comm) ? NULL : *text;

@@ -64,7 +64,7 @@ bool et_metric_lower_is_better(const char *metric)
 
 /* ---- the same number twice ---- */
 
-/* In their first bytes, whatever separates parts of a name. */
+/* Whether the first bytes are equal, for any separators of the name's parts. */
 static bool begin_alike(const char *a, const char *b, size_t length)
 {
     size_t i = 0;

@@ -156,7 +156,7 @@ static void take_labels(compared *c, const et_batch *inputs)
     c->rows = inputs->filled[labels->kind];
 }
 
-/* Those that are given, else those of the step's batch and model. */
+/* Uses the given ones, else those of the step's batch and model. */
 static int find_compared(const et_task *self, const et_task_step *now, compared *c, et_error *error)
 {
     *c = (compared){ .rows = 0 };
@@ -253,7 +253,7 @@ static void add_measures(et_metrics *metrics, const et_pass *model)
     }
 }
 
-/* Of an update of the default step all its batches, added up exactly; else of the last run. */
+/* For an update of the default step, all its batches, added up exactly; else the last run. */
 static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_task_inside *inside = now->inside;
@@ -288,7 +288,7 @@ static int process_both(et_task *self, const et_task_step *now, et_error *error)
     return status ? status : et_task_process_compiled_metrics(self, now, error);
 }
 
-/* An update of a program's own: its one batch. */
+/* An update of the program's own step: its only batch. */
 static int train_alone(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
     et_update update;

@@ -200,7 +200,7 @@ int et_artifact_read_named(const char *path, const char *name, size_t most, char
     return status;
 }
 
-/* Whoever made the file chose the name. */
+/* The name comes from the file, so it may be anything. */
 static int unpack(const et_artifact *artifact, const et_safetensors_tensor *text,
                   const char *directory, et_error *error)
 {
@@ -263,7 +263,7 @@ int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
 
 /* ---- what they belong to ---- */
 
-/* What a checkpoint of the run says of itself becomes what one of this model says. */
+/* Turns the identity in a run's checkpoint into that of this model. */
 static int identify(const et_artifact *artifact, const et_value **identity, et_arena *arena,
                     et_error *error)
 {

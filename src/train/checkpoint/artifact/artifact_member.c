@@ -55,7 +55,7 @@ static int parse_file(et_value **dict, const char *path, size_t most, et_arena *
     return status;
 }
 
-/* "runs/a" of "runs/a/task_1"; of what does not end in a name, ".." of it. */
+/* "runs/a" for "runs/a/task_1"; for a path that does not end in a name, its "..". */
 static const char *run_of(const char *folder, et_arena *arena)
 {
     char *text = et_arena_printf(arena, "%.*s", (int)et_path_length(folder), folder);
@@ -106,8 +106,7 @@ int et_artifact_member_read(const et_artifact_member **out, const char *folder, 
 
 /* ---- as a model alone ---- */
 
-/* What is best of a run is a value by its task's name; of the task alone it is what its kind says.
- */
+/* A run's best value has its task's name in front; the task alone has its kind's name. */
 static bool is_kept(const et_value *group, const et_value *setting)
 {
     return strcmp(group->key, "trainer") != 0 ||
@@ -115,7 +114,7 @@ static bool is_kept(const et_value *group, const et_value *setting)
             strcmp(setting->key, "best_checkpoint_metric_comp") != 0);
 }
 
-/* Shares with the run's tree what is below. */
+/* Shares the children with the run's tree. */
 static void copy_group(et_value *out, const et_value *group)
 {
     et_value *copy = et_value_set_dict(out, group->key);
@@ -217,7 +216,7 @@ typedef struct one {
 } one;
 
 typedef struct all {
-    one *items; /* [count], owned; what they point to is in the arena */
+    one *items; /* [count], owned; their pointers are in the arena */
     size_t count, capacity;
     et_arena arena;
 } all;

@@ -137,7 +137,7 @@ static int make_items(draft *d, bool whole, et_error *error)
     return status;
 }
 
-/* whole: with the texts, and what says that it is a model alone. */
+/* whole: with the texts and the mark of a model alone. */
 static int write_file(draft *d, const char *path, bool whole, et_error *error)
 {
     et_strbuf state = ET_STRBUF_INIT;

@@ -38,7 +38,7 @@ struct et_exports {
     char *path, *directory;     /* owned: BASE as it was given, "runs/a/export"; "runs/a/" */
     const char *base;           /* "export", in path */
     int64_t max_to_keep, last;  /* last: number that was given, -1: none */
-    char *name;                 /* owned: what was given last */
+    char *name;                 /* owned: the last given name */
     int64_t id;                 /* its number */
     id_list made;               /* by this process, in any order */
 };
@@ -313,7 +313,7 @@ static bool have_equal_bytes(const char *left, const char *right)
     return equal;
 }
 
-/* As where a run was killed after the export and makes it once more. */
+/* True if a run was killed after the export and makes it again. */
 static bool has_same_weights(const char *weights, const char *temporary)
 {
     char *other = et_path_join(temporary, WEIGHTS);
@@ -374,7 +374,7 @@ static void sweep(const et_exports *self)
         closedir(directory);
 }
 
-/* Makes self->name, a directory with this content, which has the name when all of it is there. One
+/* Makes self->name, a directory with this content, which gets the name when all of it is there. One
  * of that name that this process has made, or that has the same weights, is replaced; another one
  * is moved aside. */
 static int publish(et_exports *self, const export_content *content, et_error *error)
@@ -461,7 +461,7 @@ int64_t et_exports_by_iterations(void *optimizer)
  * checkpoint is written, nor which process looks. A checkpoint that the run sweeps while it is read
  * is passed over. */
 
-/* Of the checkpoint whose path is payload. */
+/* From the checkpoint with the path in payload. */
 static int write_from(void *payload, const char *path, et_error *error)
 {
     const char *checkpoint = payload;
@@ -571,7 +571,7 @@ void et_checkpoint_export_init(et_checkpoint_export *self, const char *name, et_
 
 /* ---- waiting ---- */
 
-/* *id: -1: none. Else it has the name. */
+/* *id: -1: none. Else self has the name. */
 static int find_above(et_exports *self, int64_t after, int64_t *id, et_error *error)
 {
     id_list all;
