@@ -64,7 +64,7 @@ static void print_commented(const char *setting, const char *text)
 {
     const int width = et_terminal_width(STDOUT_FILENO) - 1, length = (int)strlen(setting);
     const int before = length > SETTING_WIDTH ? length : SETTING_WIDTH;
-    if (!isatty(STDOUT_FILENO) || before + 4 + (int)et_utf8_count(text) <= width) {
+    if (!isatty(STDOUT_FILENO) || before + 4 + (int)et_utf8_columns(text, strlen(text)) <= width) {
         printf("%-*s  # %s\n", SETTING_WIDTH, setting, text);
         return;
     }

@@ -57,24 +57,13 @@ void et_grid_add_row(et_grid *grid, const char *const *cells)
 
 /* ---- for people ---- */
 
-#define GAP 2 /* blanks between columns */
-
-/* Bytes of the first most characters. */
-static size_t bytes_of(const char *text, size_t most)
-{
-    size_t at = 0;
-    while (text[at]) {
-        if (((unsigned char)text[at] & 0xc0) != 0x80 && !most--)
-            break;
-        at++;
-    }
-    return at;
-}
+#define GAP 2     /* blanks between columns */
+#define CUT "..." /* in place of the rest */
 
 static bool is_number(const char *text)
 {
     text += *text == '-' || *text == '+';
-    return *text >= '0' && *text <= '9';
+    return (*text >= '0' && *text <= '9') || !strcmp(text, "inf") || !strcmp(text, "nan");
 }
 
 typedef struct column {
@@ -84,13 +73,14 @@ typedef struct column {
 
 static size_t width_of(const et_grid *grid, const char *cell, size_t c)
 {
-    const size_t width = et_utf8_count(cell);
+    const size_t width = et_utf8_columns(cell, strlen(cell));
     return c && grid->most && width > grid->most ? grid->most : width;
 }
 
 static column measure_column(const et_grid *grid, size_t c)
 {
-    column result = { 0, c >= grid->left };
+    const bool left = c < grid->left || (grid->last_left && c + 1 == grid->columns);
+    column result = { c ? 0 : grid->least, !left };
     for (size_t i = c; i < grid->count; i += grid->columns) {
         const char *cell = grid->cells[i];
         const size_t width = width_of(grid, cell, c);
@@ -114,14 +104,18 @@ static column *measure(const et_grid *grid, size_t *width)
     return columns;
 }
 
-/* Nothing follows the last one. */
-static void append_cell(et_strbuf *out, const char *cell, column of, size_t width, bool last)
+/* The last one has nothing behind it. most: columns that it may have; a wide character may leave
+ * one of them. */
+static void append_cell(et_strbuf *out, const char *cell, column of, size_t most, bool last)
 {
-    const int blanks = (int)(of.width - width);
-    const bool cut = et_utf8_count(cell) > width;
+    const size_t length = strlen(cell);
+    const bool cut = et_utf8_columns(cell, length) > most;
+    const size_t bytes = cut ? et_utf8_fitting(cell, most - strlen(CUT)) : length;
+    const size_t used = et_utf8_columns(cell, bytes) + (cut ? strlen(CUT) : 0);
+    const int blanks = (int)(of.width - used);
     et_strbuf_append_blanks(out, of.numbers ? blanks : 0);
-    et_strbuf_append_bytes(out, cell, bytes_of(cell, cut ? width - 3 : width));
-    et_strbuf_append(out, cut ? "..." : "");
+    et_strbuf_append_bytes(out, cell, bytes);
+    et_strbuf_append(out, cut ? CUT : "");
     if (!last)
         et_strbuf_append_blanks(out, GAP + (of.numbers ? 0 : blanks));
 }

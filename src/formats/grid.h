@@ -7,8 +7,8 @@
  *     et_grid_append(&grid, ET_GRID_TEXT, &out);
  *     et_grid_release(&grid);
  *
- * Cells may contain text from anyone: control characters are escaped (base/text/plain.h), in CSV
- * too. */
+ * Widths are columns of a terminal: a wide character has two (base/text/unicode.h). Cells may
+ * contain text from anyone: control characters are escaped (base/text/plain.h), in CSV too. */
 #ifndef ETUDE_FORMATS_GRID_H
 #define ETUDE_FORMATS_GRID_H
 
@@ -27,7 +27,9 @@ typedef struct et_grid {
     size_t columns; /* at least 1; set by the caller, as what follows, before the first cell */
     bool headless;  /* the first row is one of values; not in Markdown */
     size_t left;    /* number of first columns that are left-aligned whatever they hold */
-    size_t most;    /* characters of a cell in TEXT, except the first of a row; 0: all */
+    bool last_left; /* the last column is left-aligned too */
+    size_t most;    /* width of a cell in TEXT, except the first of a row; 0: any */
+    size_t least;   /* minimal width of the first column in TEXT */
     size_t shown;   /* columns in TEXT, the first so many; 0: all */
     size_t width;   /* of a line in TEXT at least; the first column gets the rest */
     char **cells;   /* [count], owned */
@@ -46,10 +48,10 @@ void et_grid_add_row(et_grid *grid, const char *const *cells);
 
 /* In all that follows, rows are whole. */
 
-/* Characters of the longest line of TEXT, without its width and with all columns. */
+/* Width of the longest line of TEXT, without its width and with all columns. */
 size_t et_grid_width(const et_grid *grid);
 
-/* How many of the first columns fit into lines of so many characters; at least one. */
+/* How many of the first columns fit into lines of that width; at least one. */
 size_t et_grid_fitting(const et_grid *grid, size_t width);
 
 /* Appends the table, each row ending in a newline. */

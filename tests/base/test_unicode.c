@@ -196,18 +196,35 @@ static void test_unicode__allocation_fails(void **state)
     }
 }
 
-static void test_unicode__count(void **state)
+static size_t columns(const char *text)
+{
+    return et_utf8_columns(text, strlen(text));
+}
+
+/* Wide characters have two columns, combining ones none, bytes that are not UTF-8 one each. */
+static void test_unicode__columns(void **state)
 {
     (void)state;
-    assert_int_equal(et_utf8_count(""), 0);
-    assert_int_equal(et_utf8_count("abc"), 3);
-    assert_int_equal(et_utf8_count("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 4);
+    assert_int_equal(columns(""), 0);
+    assert_int_equal(columns("abc"), 3);
+    assert_int_equal(columns("a\xc3\xa9\xe2\x82\xac"), 3);
+    assert_int_equal(columns("e\xcc\x81"), 1);
+    assert_int_equal(columns("\xe5\xb9\xb4\xe9\xbe\x84"), 4);
+    assert_int_equal(columns("\xf0\x9f\x98\x80"), 2);
+    assert_int_equal(columns("\xff\xe5\xb9"), 3);
+    assert_int_equal(et_utf8_columns("abc", 2), 2);
+
+    assert_int_equal(et_utf8_fitting("abc", 2), 2);
+    assert_int_equal(et_utf8_fitting("abc", 3), 3);
+    assert_int_equal(et_utf8_fitting("e\xcc\x81x", 1), 3);
+    assert_int_equal(et_utf8_fitting("\xe5\xb9\xb4\xe9\xbe\x84", 3), 3);
+    assert_int_equal(et_utf8_fitting("\xe5\xb9\xb4", 1), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unicode__count),
+        cmocka_unit_test(test_unicode__columns),
         cmocka_unit_test(test_unicode__valid),
         cmocka_unit_test(test_unicode__round_trip),
         cmocka_unit_test(test_unicode__decode_names_the_byte),

@@ -130,7 +130,7 @@ static void print_set(et_strbuf *out, int more, const char *features)
     assert_ok(et_metadata_create(&metadata, &b, 1, error));
     assert_ok(et_feature_set_parse(&set, features, strlen(features), "f.yaml", error));
     et_column_uses_of(uses, schema, set);
-    assert_ok(et_column_uses_print(out, uses, schema, metadata, "- ", error));
+    assert_ok(et_column_uses_print(out, uses, schema, metadata, error));
     et_feature_set_free(set);
     et_metadata_free(metadata);
     et_schema_free(schema);
@@ -146,10 +146,10 @@ static void test_column_use__features(void **state)
               "'a,b'}]}\n"
               "- {name: e, type: embed, fields: b, transform: {minimum_count: 2}}\n");
     assert_string_equal(et_strbuf_text(&text),
-                        "- a   real      number, its logarithm; whether the value is missing\n- b  "
-                        " discrete  embedding of 2 values with 2 rows or more, and one for all "
-                        "others (3 of 53 values differ); whether the value is missing\n- y\xc3\xa4 "
-                        " discrete  ignored: no feature reads it\n");
+                        "a   real      number, its logarithm; whether the value is missing\n"
+                        "b   discrete  embedding of 2 values with 2 rows or more, and one for all "
+                        "others (3 of 53 values differ); whether the value is missing\n"
+                        "y\xc3\xa4  discrete  ignored: no feature reads it\n");
     et_strbuf_release(&text);
     /* of many columns a line for those of which the same is made */
     print_set(&text, 300,
@@ -158,11 +158,11 @@ static void test_column_use__features(void **state)
               "- {name: y\xc3\xa4, type: target}\n");
     assert_string_equal(
         et_strbuf_text(&text),
-        "- 1 real column: number, scaled (a)\n"
-        "- 1 discrete column: ignored: no feature reads it (b)\n"
-        "- 1 discrete column: the target (y\xc3\xa4)\n"
-        "- 7 integer columns: number, scaled (c3, c4, c5, c6, c7, c8, ...)\n"
-        "- 290 integer columns: ignored: no feature reads it (c10, c11, c12, c13, c14, c15, "
+        "1 real column: number, scaled (a)\n"
+        "1 discrete column: ignored: no feature reads it (b)\n"
+        "1 discrete column: the target (y\xc3\xa4)\n"
+        "7 integer columns: number, scaled (c3, c4, c5, c6, c7, c8, ...)\n"
+        "290 integer columns: ignored: no feature reads it (c10, c11, c12, c13, c14, c15, "
         "...)\n");
     et_strbuf_release(&text);
 }

@@ -87,6 +87,37 @@ static void test_grid__cut_cells(void **state)
     et_grid_release(&grid);
 }
 
+/* A wide character has two columns of a terminal; where one does not fit any more, a blank stands.
+ */
+static void test_grid__wide_characters(void **state)
+{
+    (void)state;
+    static const char *const cells[] = { "\xe5\xb9\xb4\xe9\xbe\x84",
+                                         "n",
+                                         "x",
+                                         "a",
+                                         "\xe5\xb9\xb4\xe9\xbe\x84\xe5\xb9\xb4\xe9\xbe\x84",
+                                         "y",
+                                         NULL };
+    et_grid grid = { .columns = 3, .headless = true, .most = 6 };
+    add_all(&grid, cells);
+    assert_prints(&grid, ET_GRID_TEXT,
+                  "\xe5\xb9\xb4\xe9\xbe\x84  n       x\n"
+                  "a     \xe5\xb9\xb4...   y\n");
+    assert_int_equal(et_grid_width(&grid), 15);
+    et_grid_release(&grid);
+}
+
+static void test_grid__least_and_last(void **state)
+{
+    (void)state;
+    static const char *const cells[] = { "a", "12", "7 of 9", "b", "-inf", "8", NULL };
+    et_grid grid = { .columns = 3, .headless = true, .last_left = true, .least = 4 };
+    add_all(&grid, cells);
+    assert_prints(&grid, ET_GRID_TEXT, "a       12  7 of 9\nb     -inf  8\n");
+    et_grid_release(&grid);
+}
+
 static void test_grid__quoted_and_escaped(void **state)
 {
     (void)state;
@@ -130,6 +161,8 @@ int main(void)
         cmocka_unit_test(test_grid__numbers_to_the_right),
         cmocka_unit_test(test_grid__headless_left_and_width),
         cmocka_unit_test(test_grid__cut_cells),
+        cmocka_unit_test(test_grid__wide_characters),
+        cmocka_unit_test(test_grid__least_and_last),
         cmocka_unit_test(test_grid__quoted_and_escaped),
         cmocka_unit_test(test_grid__out_of_memory),
     };

@@ -4,19 +4,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/text/unicode.h"
+
 int et_terminal_width(int fd)
 {
     struct winsize size;
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-}
-
-/* Of valid UTF-8. */
-static int characters(const char *text, size_t bytes)
-{
-    int count = 0;
-    for (size_t i = 0; i < bytes; i++)
-        count += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return count;
 }
 
 void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int width)
@@ -24,7 +17,7 @@ void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int wi
     bool begun = false;
     for (const char *word = text; *word;) {
         const size_t bytes = strcspn(word, " \n");
-        const int length = characters(word, bytes);
+        const int length = (int)et_utf8_columns(word, bytes);
         if (begun && column + 1 + length > width) {
             fprintf(to, "\n%*s", indent, "");
             column = indent;
@@ -44,7 +37,7 @@ static int hanging(const char *line, size_t bytes, int width)
     for (size_t i = 0; i + 1 < bytes; i++) {
         if (line[i] != ' ' || line[i + 1] != ' ')
             continue;
-        const int column = characters(line, i + strspn(line + i, " "));
+        const int column = (int)et_utf8_columns(line, i + strspn(line + i, " "));
         return column <= width / 2 ? column : 4;
     }
     return 4;
@@ -56,7 +49,7 @@ static void fold_line(et_strbuf *out, const char *line, size_t bytes, int width)
     int column = 0;
     for (size_t at = 0; at < bytes;) {
         const size_t gap = strspn(line + at, " "), end = at + gap + strcspn(line + at + gap, " \n");
-        const int length = characters(line + at + gap, end - at - gap);
+        const int length = (int)et_utf8_columns(line + at + gap, end - at - gap);
         /* A line of the label alone would gain nothing. */
         if (column + (int)gap > indent && column + (int)gap + length > width) {
             et_strbuf_printf(out, "\n%*s%.*s", indent, "", (int)(end - at - gap), line + at + gap);

@@ -107,12 +107,31 @@ size_t et_utf8_mark(const char *text, size_t length)
     return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-size_t et_utf8_count(const char *text)
+/* Of the character at text, of size bytes. What is not UTF-8 is shown as one character a byte. */
+static size_t columns_of(const char *text, size_t length, size_t *size)
 {
-    size_t count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
+    const int32_t code = next_code((const unsigned char *)text, length, size);
+    return code < 0 ? 1 : (size_t)utf8proc_charwidth(code);
+}
+
+size_t et_utf8_columns(const char *text, size_t length)
+{
+    size_t columns = 0, size;
+    for (size_t at = 0; at < length; at += size)
+        columns += columns_of(text + at, length - at, &size);
+    return columns;
+}
+
+size_t et_utf8_fitting(const char *text, size_t columns)
+{
+    const size_t length = strlen(text);
+    size_t at = 0, size;
+    for (size_t used = 0; at < length; at += size) {
+        used += columns_of(text + at, length - at, &size);
+        if (used > columns)
+            break;
+    }
+    return at;
 }
 
 /* One pass; the offset of the first fault is where a line of text is to be mended. */

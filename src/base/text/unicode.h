@@ -30,8 +30,12 @@ bool et_utf8_valid(const char *text, size_t length, size_t *offset);
 /* Bytes of a byte order mark at text, which editors and spreadsheets write; 0: no mark. */
 size_t et_utf8_mark(const char *text, size_t length);
 
-/* Characters of UTF-8: all bytes except continuation bytes. */
-size_t et_utf8_count(const char *text);
+/* Columns of text on a terminal: a wide character (of East Asia, an emoji) has two; a character
+ * that combines with the one before it has none. */
+size_t et_utf8_columns(const char *text, size_t length);
+
+/* Bytes of the longest beginning of text that has at most this number of columns. */
+size_t et_utf8_fitting(const char *text, size_t columns);
 
 /* Writes code (a valid one) as 1 to 4 bytes; returns how many. */
 size_t et_utf8_encode(char bytes[4], uint32_t code);

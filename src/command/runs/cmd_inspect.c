@@ -118,18 +118,14 @@ static int inspect_identity(const et_inspection *it, const inquiry *ask, const c
 
 /* ---- one checkpoint ---- */
 
-static void show(const et_inspection *it, const inquiry *ask, et_value *dict)
+static int show(const et_inspection *it, const inquiry *ask, et_value *dict, et_error *error)
 {
     if (ask->json) {
         et_inspection_describe(it, dict, ask->tensors);
-        return;
+        return ET_OK;
     }
     et_print(stdout, "checkpoint   %s\n", it->path);
-    et_inspection_print_sizes(it);
-    et_print(stdout, "\n");
-    et_inspection_print_blocks(it);
-    et_print(stdout, "\n");
-    et_inspection_print_tensors(it, ask->tensors);
+    return et_inspection_print(it, ask->tensors, error);
 }
 
 /* All is shown before the verdict. model_dir: of the run that it is the newest of, or NULL. */
@@ -161,8 +157,9 @@ static int inspect_file(const char *path, const inquiry *ask, const char *model_
     if (status)
         return status;
     et_value *dict = et_value_add_dict(ask->list);
-    show(&it, ask, dict);
-    status = judge(&it, ask, dict, model_dir, error);
+    status = show(&it, ask, dict, error);
+    if (!status)
+        status = judge(&it, ask, dict, model_dir, error);
     et_inspection_close(&it);
     return status;
 }
@@ -253,7 +250,7 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
         et_value *dict = et_value_add_dict(ask->list);
         status = show_overview(&it, &manifest, ask, model_dir, dict, error);
         if (!status)
-            show(&it, ask, dict);
+            status = show(&it, ask, dict, error);
         if (!status)
             status = judge(&it, ask, dict, model_dir, error);
     }

@@ -3,6 +3,7 @@
 #include "command/runs/chart.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/unicode.h"
@@ -16,7 +17,7 @@ static int room_for(const char *const *names, int count)
 {
     size_t most = 0;
     for (int i = 0; i < count; i++) {
-        size_t letters = et_utf8_count(names[i]);
+        size_t letters = et_utf8_columns(names[i], strlen(names[i]));
         most = letters > most ? letters : most;
     }
     return (int)ceil((double)(most < 200 ? most : 200) * LETTER) + 6;

@@ -208,7 +208,7 @@ static const char *part_name(et_inspection_part part)
 
 /* ---- for people ---- */
 
-void et_inspection_print_sizes(const et_inspection *it)
+static void print_sizes(const et_inspection *it)
 {
     char parts[200] = "";
     for (int part = 0; part < ET_INSPECTION_PARTS; part++)
@@ -223,7 +223,7 @@ void et_inspection_print_sizes(const et_inspection *it)
                                                    : "; no checksums: written by another program");
 }
 
-void et_inspection_print_blocks(const et_inspection *it)
+static int print_blocks(const et_inspection *it, et_error *error)
 {
     et_grid grid = { .columns = 4, .most = ET_GRID_CELL_MAX };
     const char *const heads[] = { "block", "tensors", "parameters", "share" };
@@ -246,34 +246,50 @@ void et_inspection_print_blocks(const et_inspection *it)
     et_grid_add(&grid, et_format_count(tensors).text);
     et_grid_add(&grid, et_format_count(it->weights).text);
     et_grid_add(&grid, NULL);
-    et_grid_print(&grid, stdout, ET_GRID_TEXT, NULL);
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     et_grid_release(&grid);
+    return status;
 }
 
-static void print_tensor(const et_inspection *it, size_t i)
+static int print_tensors(const et_inspection *it, bool all, et_error *error)
 {
-    char shape[ET_SHAPE_TEXT_MAX];
-    et_strbuf name = ET_STRBUF_INIT;
-    const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
-    et_plain_append(&name, tensor->name);
-    et_print(stdout, "%-60s %-9s %-16s %s\n", et_strbuf_text(&name), et_dtype_name(tensor->dtype),
-             et_shape_print(tensor->shape, shape), it->wrong[i] ? "damaged" : "ok");
-    et_strbuf_release(&name);
+    et_grid grid = { .columns = 4, .headless = true, .left = 4 };
+    for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
+        char shape[ET_SHAPE_TEXT_MAX];
+        const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
+        if (!all && !it->wrong[i])
+            continue;
+        et_grid_add(&grid, tensor->name);
+        et_grid_add(&grid, et_dtype_name(tensor->dtype));
+        et_grid_add(&grid, et_shape_print(tensor->shape, shape));
+        et_grid_add(&grid, it->wrong[i] ? "damaged" : "ok");
+    }
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    return status;
 }
 
-void et_inspection_print_tensors(const et_inspection *it, bool all)
+static int print_state(const et_inspection *it, et_error *error)
 {
-    for (size_t i = 0; i < et_safetensors_count(it->file); i++)
-        if (all || it->wrong[i])
-            print_tensor(it, i);
-    if (!all || !it->state)
-        return;
     et_strbuf out = ET_STRBUF_INIT;
     et_json_print(&out, it->state, 2);
     et_strbuf_append_char(&out, '\n');
     et_print(stdout, "state ");
     et_print_text(stdout, et_strbuf_text(&out));
+    int status = out.failed ? et_alloc_failed(error, out.length, "a state") : ET_OK;
     et_strbuf_release(&out);
+    return status;
+}
+
+int et_inspection_print(const et_inspection *it, bool all, et_error *error)
+{
+    print_sizes(it);
+    et_print(stdout, "\n");
+    int status = print_blocks(it, error);
+    et_print(stdout, "\n");
+    if (!status)
+        status = print_tensors(it, all, error);
+    return status || !all || !it->state ? status : print_state(it, error);
 }
 
 /* ---- for programs ---- */

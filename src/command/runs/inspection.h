@@ -60,9 +60,7 @@ void et_inspection_close(et_inspection *it); /* zeros are fine */
 
 /* For people: sizes; parameters by block; every tensor with its verdict and the state tree, or the
  * damaged ones alone. */
-void et_inspection_print_sizes(const et_inspection *it);
-void et_inspection_print_blocks(const et_inspection *it);
-void et_inspection_print_tensors(const et_inspection *it, bool all);
+int et_inspection_print(const et_inspection *it, bool all, et_error *error);
 
 /* For people: sizes; parameters by block; every tensor with its verdict and the state tree, or only
  * the damaged tensors. */

@@ -244,7 +244,7 @@ static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *
     }
     et_strbuf_append(out,
                      "\nhow training uses the columns (to change this, see doc/features.md)\n");
-    int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, "", error);
+    int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, error);
     et_free(uses);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "base/text/format.h"
 #include "base/text/plain.h"
 #include "base/text/unicode.h"
+#include "formats/grid.h"
 
 /* Columns of a name, and of a value among others. */
 #define NAME_MAX  28
@@ -13,37 +14,40 @@
 /* Values of a discrete column that are shown. */
 #define VALUES 4
 
+#define CUT    ".." /* in place of the rest */
+#define TARGET "the target"
+#define TEXTS  "texts and classes"
+
 /* ---- texts ---- */
 
-/* Up to `most` characters of a text that was made plain, each taken for one column; how many. */
-static int append_text(et_strbuf *out, const char *text, int most)
+/* Up to `most` columns of a text that was made plain. */
+static void append_text(et_strbuf *out, const char *text, size_t most)
 {
     et_strbuf plain = ET_STRBUF_INIT;
     et_plain_append(&plain, text);
-    const int columns = (int)et_utf8_count(et_strbuf_text(&plain));
-    const int shown = columns > most ? most - 2 : columns;
-    size_t length = 0;
-    for (int count = 0; length < plain.length; length++)
-        if (((unsigned char)plain.data[length] & 0xc0) != 0x80 && ++count > shown)
-            break;
-    et_strbuf_append_bytes(out, et_strbuf_text(&plain), length);
-    et_strbuf_append(out, columns > most ? ".." : "");
+    const char *all = et_strbuf_text(&plain);
+    const bool cut = et_utf8_columns(all, plain.length) > most;
+    et_strbuf_append_bytes(out, all, et_utf8_fitting(all, cut ? most - strlen(CUT) : most));
+    et_strbuf_append(out, cut ? CUT : "");
     out->failed |= plain.failed;
     et_strbuf_release(&plain);
-    return columns > most ? most : columns;
 }
 
-/* The same, and blanks up to width. */
-static void append_name(et_strbuf *out, const char *text, int width)
+static void add_name(et_grid *grid, const char *text)
 {
-    et_strbuf_append_blanks(out, width - append_text(out, text, NAME_MAX));
+    et_strbuf name = ET_STRBUF_INIT;
+    append_text(&name, text, NAME_MAX);
+    et_grid_add(grid, et_strbuf_text(&name));
+    grid->failed |= name.failed;
+    et_strbuf_release(&name);
 }
 
 /* Columns that a name takes. */
-static int columns_of(const char *text)
+static size_t columns_of(const char *text)
 {
     et_strbuf name = ET_STRBUF_INIT;
-    const int columns = append_text(&name, text, NAME_MAX);
+    append_text(&name, text, NAME_MAX);
+    const size_t columns = et_utf8_columns(et_strbuf_text(&name), name.length);
     et_strbuf_release(&name);
     return columns;
 }
@@ -101,13 +105,22 @@ static bool is_numeric(const et_value *column)
     return et_value_get(column, "min") != NULL;
 }
 
-static void append_number(et_strbuf *out, const et_value *dict, const char *key)
+static void add_number(et_grid *grid, const et_value *dict, const char *key)
 {
     double number;
-    et_format text = { "-" };
-    if (!et_value_read_float(dict, key, &number, NULL))
-        text = et_format_value(number);
-    et_strbuf_printf(out, "  %9s", text.text);
+    const bool is = !et_value_read_float(dict, key, &number, NULL);
+    et_grid_add(grid, is ? et_format_value(number).text : "-");
+}
+
+/* Behind an empty line; nothing of one without rows. Releases it. */
+static void append_table(et_strbuf *out, et_grid *grid)
+{
+    if (grid->count > grid->columns) {
+        et_strbuf_append_char(out, '\n');
+        et_grid_append(grid, ET_GRID_TEXT, out);
+    }
+    out->failed |= grid->failed;
+    et_grid_release(grid);
 }
 
 /* Eight heights; the highest is the largest share, and what is there at all has the lowest. */
@@ -126,31 +139,36 @@ static void append_histogram(et_strbuf *out, const et_value *histogram, bool asc
     }
 }
 
-static void print_numbers(et_strbuf *out, const et_value *columns, int width, bool ascii)
+static void add_histogram(et_grid *grid, const et_value *histogram, bool ascii)
 {
-    bool head = false;
+    et_strbuf text = ET_STRBUF_INIT;
+    append_histogram(&text, histogram, ascii);
+    et_grid_add(grid, et_strbuf_text(&text));
+    grid->failed |= text.failed;
+    et_strbuf_release(&text);
+}
+
+static void print_numbers(et_strbuf *out, const et_value *columns, size_t width, bool ascii)
+{
+    static const char *const heads[] = { "numbers", "missing", "distinct", "min", "median",
+                                         "max",     "mean",    "std",      "",    "" };
+    et_grid grid = { .columns = sizeof heads / sizeof *heads, .left = 1, .least = width };
+    et_grid_add_row(&grid, heads);
     for (const et_value *c = columns->first; c; c = c->next) {
         if (!is_numeric(c))
             continue;
-        if (!head) {
-            et_strbuf_append_char(out, '\n');
-            append_name(out, "numbers", width);
-            et_strbuf_printf(out, "  %9s  %9s  %9s  %9s  %9s  %9s  %9s\n", "missing", "distinct",
-                             "min", "median", "max", "mean", "std");
-        }
-        head = true;
-        append_name(out, text_at(c, "name"), width);
-        et_strbuf_printf(out, "  %9s  %9s", et_format_count(count_at(c, "missing")).text,
-                         distinct_of(c).text);
-        append_number(out, c, "min");
-        append_number(out, et_value_get(c, "quantiles"), "50 %");
-        append_number(out, c, "max");
-        append_number(out, c, "mean");
-        append_number(out, c, "std");
-        et_strbuf_append(out, "  ");
-        append_histogram(out, et_value_get(c, "histogram"), ascii);
-        et_strbuf_append(out, is_true(c, "target") ? "  the target\n" : "\n");
+        add_name(&grid, text_at(c, "name"));
+        et_grid_add(&grid, et_format_count(count_at(c, "missing")).text);
+        et_grid_add(&grid, distinct_of(c).text);
+        add_number(&grid, c, "min");
+        add_number(&grid, et_value_get(c, "quantiles"), "50 %");
+        add_number(&grid, c, "max");
+        add_number(&grid, c, "mean");
+        add_number(&grid, c, "std");
+        add_histogram(&grid, et_value_get(c, "histogram"), ascii);
+        et_grid_add(&grid, is_true(c, "target") ? TARGET : NULL);
     }
+    append_table(out, &grid);
 }
 
 /* ---- texts ---- */
@@ -172,39 +190,41 @@ static void append_entries(et_strbuf *out, const et_value *column)
                          et_format_count(count_at(column, "distinct") - shown).text);
 }
 
-static void print_texts(et_strbuf *out, const et_value *columns, int width)
+static void print_texts(et_strbuf *out, const et_value *columns, size_t width)
 {
-    bool head = false;
+    static const char *const heads[] = { TEXTS, "missing", "distinct", "most frequent" };
+    et_grid grid = {
+        .columns = sizeof heads / sizeof *heads, .left = 1, .last_left = true, .least = width
+    };
+    et_grid_add_row(&grid, heads);
     for (const et_value *c = columns->first; c; c = c->next) {
         if (is_numeric(c))
             continue;
-        if (!head) {
-            et_strbuf_append_char(out, '\n');
-            append_name(out, "texts and classes", width);
-            et_strbuf_printf(out, "  %9s  %9s  most frequent\n", "missing", "distinct");
-        }
-        head = true;
-        append_name(out, text_at(c, "name"), width);
-        et_strbuf_printf(out, "  %9s  %9s  ", et_format_count(count_at(c, "missing")).text,
-                         distinct_of(c).text);
-        append_entries(out, c);
-        et_strbuf_append(out, is_true(c, "target") ? "  the target\n" : "\n");
+        et_strbuf entries = ET_STRBUF_INIT;
+        append_entries(&entries, c);
+        add_name(&grid, text_at(c, "name"));
+        et_grid_add(&grid, et_format_count(count_at(c, "missing")).text);
+        et_grid_add(&grid, distinct_of(c).text);
+        et_grid_addf(&grid, "%s%s", et_strbuf_text(&entries),
+                     is_true(c, "target") ? "  " TARGET : "");
+        grid.failed |= entries.failed;
+        et_strbuf_release(&entries);
     }
+    append_table(out, &grid);
 }
 
 /* ---- what is suspicious ---- */
 
-static void print_suspicious(et_strbuf *out, const et_value *list, int width)
+static void print_suspicious(et_strbuf *out, const et_value *list, size_t width)
 {
-    if (!list->count)
-        return;
-    et_strbuf_append(out, "\nsuspicious\n");
+    et_grid grid = { .columns = 2, .left = 2, .least = width };
+    et_grid_add(&grid, "suspicious");
+    et_grid_add(&grid, NULL);
     for (const et_value *item = list->first; item; item = item->next) {
-        append_name(out, text_at(item, "column"), width);
-        et_strbuf_append(out, "  ");
-        et_plain_append(out, text_at(item, "text"));
-        et_strbuf_append_char(out, '\n');
+        add_name(&grid, text_at(item, "column"));
+        et_grid_add(&grid, text_at(item, "text"));
     }
+    append_table(out, &grid);
 }
 
 static void print_unmatched(et_strbuf *out, const et_value *list)
@@ -219,9 +239,9 @@ static void print_unmatched(et_strbuf *out, const et_value *list)
 void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii)
 {
     const et_value *columns = et_value_get(report, "columns");
-    int width = columns_of("texts and classes");
+    size_t width = strlen(TEXTS);
     for (const et_value *c = columns->first; c; c = c->next) {
-        const int name = columns_of(text_at(c, "name"));
+        const size_t name = columns_of(text_at(c, "name"));
         width = name > width ? name : width;
     }
     print_head(out, report);

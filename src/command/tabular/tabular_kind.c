@@ -126,8 +126,7 @@ static void describe_columns(const et_tabular_task *task)
     et_strbuf text = ET_STRBUF_INIT;
     et_column_use *uses = et_alloc((size_t)et_schema_count(task->texts.schema), sizeof *uses);
     const bool ids = uses && find_uses(task, uses);
-    if (!uses ||
-        et_column_uses_print(&text, uses, task->texts.schema, task->texts.metadata, "", NULL))
+    if (!uses || et_column_uses_print(&text, uses, task->texts.schema, task->texts.metadata, NULL))
         et_task_tell(&task->context, "%-12s no memory to list the columns", "columns");
     else
         for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {

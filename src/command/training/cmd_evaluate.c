@@ -105,7 +105,7 @@ static int measure(et_evaluation *evaluation, bool json, et_error *error)
     if (!status && json)
         status = et_evaluation_print_json(evaluation, logs, error);
     else if (!status)
-        et_evaluation_print(evaluation, logs);
+        status = et_evaluation_print(evaluation, logs, error);
     et_arena_release(&arena);
     return status;
 }

@@ -15,6 +15,7 @@
 #include "command/training/processes/ranks.h"
 #include "command/training/scratch.h"
 #include "formats/events/log_names.h"
+#include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/identity.h"
 #include "train/step/eval_shard.h"
@@ -184,7 +185,7 @@ int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
                                 stops, e, logs, error);
 }
 
-#define WIDTH_LEAST 20 /* of names that are printed */
+#define NAME_LEAST 19 /* columns of names */
 
 /* What was measured is of validation data, or of those that were named: names do not say it again,
  * but where two would be the same. */
@@ -197,44 +198,36 @@ static const char *name_of(const et_value *logs, const et_value *value)
     return *name && !et_value_get(logs, name) ? name : key;
 }
 
-/* Of the longest name, with its prefix. */
-static int width_of(const et_value *logs)
-{
-    int width = 0;
-    for (const et_value *value = logs->first; value; value = value->next) {
-        if (et_metric_repeats(logs, value))
-            continue;
-        const int below = value->kind == ET_VALUE_DICT ? 1 + width_of(value) : 0;
-        const int own = (int)strlen(name_of(logs, value)) + below;
-        width = own > width ? own : width;
-    }
-    return width;
-}
-
-static void print_values(const et_value *logs, const char *path, int width)
+static void add_values(et_grid *grid, const et_value *logs, const char *path)
 {
     for (const et_value *value = logs->first; value; value = value->next) {
         if (et_metric_repeats(logs, value))
             continue;
         char name[200];
         snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", name_of(logs, value));
-        if (value->kind == ET_VALUE_FLOAT)
-            et_print(stdout, "%-*s %.6g\n", width, name, value->real);
-        else if (value->kind == ET_VALUE_INT)
-            et_print(stdout, "%-*s %lld\n", width, name, (long long)value->integer);
-        else if (value->kind == ET_VALUE_DICT)
-            print_values(value, name, width);
+        if (value->kind == ET_VALUE_DICT) {
+            add_values(grid, value, name);
+        } else if (value->kind == ET_VALUE_FLOAT) {
+            et_grid_add(grid, name);
+            et_grid_addf(grid, "%.6g", value->real);
+        } else if (value->kind == ET_VALUE_INT) {
+            et_grid_add(grid, name);
+            et_grid_addf(grid, "%lld", (long long)value->integer);
+        }
     }
 }
 
-void et_evaluation_print(const et_evaluation *e, const et_value *logs)
+int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *error)
 {
     if (et_comm_rank(e->comm))
-        return;
+        return ET_OK;
+    et_grid grid = { .columns = 2, .headless = true, .left = 2, .least = NAME_LEAST };
     et_print(stdout, "checkpoint %s, step %lld\n", e->path, (long long)e->step);
-    const int width = width_of(logs);
-    print_values(logs, "", width > WIDTH_LEAST ? width : WIDTH_LEAST);
+    add_values(&grid, logs, "");
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
     fflush(stdout);
+    return status;
 }
 
 int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_error *error)

@@ -278,7 +278,7 @@ static int finish(finetuning *f, int64_t step, char *path, const char *directory
     if (!status)
         status = keep_values(f, step, values, arena, error);
     if (!status)
-        et_evaluation_print(&shown, values);
+        status = et_evaluation_print(&shown, values, error);
     return status ? status : et_run_files_remove_checkpoints(directory, error);
 }
 

@@ -101,12 +101,12 @@ static int measure(following *w, et_error *error)
         logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
     if (!status && w->readings.sink)
         status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
-    status = et_comm_agree(ranks(w), status, NULL, error);
     w->last = w->evaluation.step;
     if (!status && w->table)
         status = show_row(w, logs, error);
     else if (!status)
-        et_evaluation_print(&w->evaluation, logs);
+        status = et_evaluation_print(&w->evaluation, logs, error);
+    status = et_comm_agree(ranks(w), status, NULL, error);
     et_arena_release(&arena);
     return status;
 }

@@ -79,7 +79,7 @@ static void make_label(char out[LABEL_MAX], const char *metric, int room)
 /* Right-aligned in its column, two spaces after the one before. */
 static void append_cell(et_strbuf *line, int width, const char *text)
 {
-    et_strbuf_append_blanks(line, 2 + width - (int)et_utf8_count(text));
+    et_strbuf_append_blanks(line, 2 + width - (int)et_utf8_columns(text, strlen(text)));
     et_strbuf_append(line, text);
 }
 
@@ -99,7 +99,7 @@ static void set_column(column *c, const char *metric, int room)
 {
     c->metric = metric;
     make_label(c->label, metric, room);
-    const int length = (int)et_utf8_count(c->label);
+    const int length = (int)et_utf8_columns(c->label, strlen(c->label));
     c->width = length > NUMBER_WIDTH ? length : NUMBER_WIDTH;
 }
 

@@ -71,11 +71,9 @@ struct et_progress {
 
 /* Pure functions of a state, a width and a style. */
 
-/* Columns of UTF-8 text: characters, each one column wide. Names of fields and units are ours; none
- * is of wide or combining characters. */
 static int columns(const char *text)
 {
-    return (int)et_utf8_count(text);
+    return (int)et_utf8_columns(text, strlen(text));
 }
 
 /* width columns; half columns are drawn in UTF-8. The part that is not done is spaces, so that

@@ -20,6 +20,7 @@
 #include "data/table/features/feature_set.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
+#include "formats/grid.h"
 
 /* Of the values, distinct ones that make texts as good as an ID; and rows below which only all of
  * them do. */
@@ -271,38 +272,22 @@ void et_column_use_print(et_strbuf *out, const et_column_use *use,
 
 /* ---- all columns ---- */
 
-/* At most NAME_MAX characters, then blanks up to width. */
-static void append_name(et_strbuf *out, const char *name, int width)
+/* What fits into NAME_MAX columns. */
+static int name_bytes(const char *name)
 {
-    int count = 0;
-    for (; *name; name++) {
-        count += ((unsigned char)*name & 0xc0) != 0x80;
-        if (count > NAME_MAX)
-            break;
-        et_strbuf_append_char(out, *name);
-    }
-    for (; count < width; count++)
-        et_strbuf_append_char(out, ' ');
+    return (int)et_utf8_fitting(name, NAME_MAX);
 }
 
-static int width_of(const et_schema *schema)
+static void add_row(et_grid *grid, const et_column_use *use, const et_schema_field *field,
+                    const et_column_metadata *m)
 {
-    int width = 0;
-    for (int i = 0; i < et_schema_count(schema); i++) {
-        int count = (int)et_utf8_count(et_schema_at(schema, i)->name);
-        count = count < NAME_MAX ? count : NAME_MAX;
-        width = count > width ? count : width;
-    }
-    return width;
-}
-
-static void print_line(et_strbuf *out, const et_column_use *use, const et_schema_field *field,
-                       const et_column_metadata *m, int width)
-{
-    append_name(out, field->name, width);
-    et_strbuf_printf(out, "  %-8s  ", et_schema_type_name(field->type));
-    print_use(out, use, m);
-    et_strbuf_append(out, "\n");
+    et_strbuf text = ET_STRBUF_INIT;
+    print_use(&text, use, m);
+    et_grid_addf(grid, "%.*s", name_bytes(field->name), field->name);
+    et_grid_add(grid, et_schema_type_name(field->type));
+    et_grid_add(grid, et_strbuf_text(&text));
+    grid->failed |= text.failed;
+    et_strbuf_release(&text);
 }
 
 static bool is_same(const et_column_use *a, const et_column_use *b)
@@ -342,14 +327,15 @@ static void print_group(et_strbuf *out, const group *g, const et_column_use *use
     et_strbuf_append(out, " (");
     for (int i = 0; i < g->count && i < NAMES_SHOWN; i++) {
         et_strbuf_append(out, i ? ", " : "");
-        append_name(out, et_schema_at(schema, g->names[i])->name, 0);
+        const char *name = et_schema_at(schema, g->names[i])->name;
+        et_strbuf_append_bytes(out, name, (size_t)name_bytes(name));
     }
     et_strbuf_append(out, g->count > NAMES_SHOWN ? ", ...)\n" : ")\n");
 }
 
 /* A features file may use columns in so many ways that not each has a line: the rest is counted. */
 static int print_groups(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
-                        const char *prefix, et_error *error)
+                        et_error *error)
 {
     group *groups = et_alloc(LINES_MAX, sizeof *groups);
     int count = 0, others = 0;
@@ -362,27 +348,26 @@ static int print_groups(et_strbuf *out, const et_column_use *uses, const et_sche
         else if (g->count++ < NAMES_SHOWN)
             g->names[g->count - 1] = i;
     }
-    for (int g = 0; g < count; g++) {
-        et_strbuf_append(out, prefix);
+    for (int g = 0; g < count; g++)
         print_group(out, &groups[g], uses, schema);
-    }
     if (others)
-        et_strbuf_printf(out, "%s%s others, each used in another way\n", prefix,
+        et_strbuf_printf(out, "%s others, each used in another way\n",
                          et_format_count(others).text);
     et_free(groups);
     return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
 }
 
 int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
-                         const et_metadata *metadata, const char *prefix, et_error *error)
+                         const et_metadata *metadata, et_error *error)
 {
-    const int width = width_of(schema);
+    et_grid grid = { .columns = 3, .headless = true, .left = 3 };
     if (et_schema_count(schema) > LINES_MAX)
-        return print_groups(out, uses, schema, prefix, error);
+        return print_groups(out, uses, schema, error);
     for (int i = 0; i < et_schema_count(schema); i++) {
         const et_schema_field *field = et_schema_at(schema, i);
-        et_strbuf_append(out, prefix);
-        print_line(out, &uses[i], field, et_metadata_find(metadata, field->name), width);
+        add_row(&grid, &uses[i], field, et_metadata_find(metadata, field->name));
     }
+    et_grid_append(&grid, ET_GRID_TEXT, out);
+    et_grid_release(&grid);
     return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
 }

@@ -48,9 +48,9 @@ void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_fe
 /* "embedding of 188 values that occur at least 2 times (330 of 600 differ)" */
 void et_column_use_print(et_strbuf *out, const et_column_use *use,
                          const et_column_metadata *metadata);
-/* A line for each column, with prefix before it: name, type, feature. Of more than 40 columns,
- * columns of the same type and feature share a line. uses: as the schema's fields. */
+/* A line for each column: name, type, feature. Of more than 40 columns, columns of the same type
+ * and feature share a line. uses: as the schema's fields. */
 int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
-                         const et_metadata *metadata, const char *prefix, et_error *error);
+                         const et_metadata *metadata, et_error *error);
 
 #endif
