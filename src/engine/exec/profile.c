@@ -17,9 +17,12 @@
 
 #include "base/assert.h"
 #include "base/dtype.h"
+#include "formats/grid.h"
 
 /* The track of the thread that runs the steps; others (prefetch, saving) overlap it. */
 #define LEADING 0
+
+#define KIND_LEAST 32 /* columns of a kind in the table */
 
 /* ---- adding up ---- */
 
@@ -113,40 +116,47 @@ et_dtype et_profile_dtype(const et_trace *trace)
 /* A line for each row, longest first; an empty cell is a rate that no cost is known for. */
 
 /* In 10^9 a second, or nothing where no work is known. */
-static void print_rate(et_strbuf *out, double work, double seconds)
+static void add_rate(et_grid *grid, double work, double seconds)
 {
     if (work > 0 && seconds > 0)
-        et_strbuf_printf(out, " %9.1f", 1e-9 * work / seconds);
+        et_grid_addf(grid, "%.1f", 1e-9 * work / seconds);
     else
-        et_strbuf_printf(out, " %9s", "");
+        et_grid_add(grid, NULL);
 }
 
-/* Columns: kind, calls, ms, share of the recording, GFLOP/s, GB/s, share of the roof. */
-static void print_row(const et_profile *profile, const et_profile_row *row, et_strbuf *out)
+static void add_row(et_grid *grid, const et_profile *profile, const et_profile_row *row)
 {
-    et_strbuf_printf(out, "%-32s %8lld %10.2f %6.1f%%", row->kind, (long long)row->calls,
-                     1e3 * row->seconds, 100 * row->seconds / profile->seconds);
-    print_rate(out, row->cost.flops, row->seconds);
-    print_rate(out, row->cost.bytes, row->seconds);
+    et_grid_add(grid, row->kind);
+    et_grid_addf(grid, "%lld", (long long)row->calls);
+    et_grid_addf(grid, "%.2f", 1e3 * row->seconds);
+    et_grid_addf(grid, "%.1f%%", 100 * row->seconds / profile->seconds);
+    add_rate(grid, row->cost.flops, row->seconds);
+    add_rate(grid, row->cost.bytes, row->seconds);
     if (row->peak_seconds > 0 && row->seconds > 0)
-        et_strbuf_printf(out, " %6.1f%%", 100 * row->peak_seconds / row->seconds);
-    et_strbuf_append_char(out, '\n');
+        et_grid_addf(grid, "%.1f%%", 100 * row->peak_seconds / row->seconds);
+    else
+        et_grid_add(grid, NULL);
 }
 
 void et_profile_print(const et_profile *profile, et_strbuf *out)
 {
+    static const char *const heads[] = {
+        "kind", "calls", "ms", "share", "GFLOP/s", "GB/s", "roof"
+    };
     et_profile_row all = { .kind = "all", .seconds = profile->seconds };
-    et_strbuf_printf(out, "%-32s %8s %10s %7s %9s %9s %7s\n", "kind", "calls", "ms", "share",
-                     "GFLOP/s", "GB/s", "roof");
+    et_grid grid = { .columns = sizeof heads / sizeof *heads, .left = 1, .least = KIND_LEAST };
+    et_grid_add_row(&grid, heads);
     for (int i = 0; i < profile->count; i++) {
         const et_profile_row *row = &profile->rows[i];
-        print_row(profile, row, out);
+        add_row(&grid, profile, row);
         all.calls += row->calls;
         all.cost.flops += row->cost.flops;
         all.cost.bytes += row->cost.bytes;
     }
     all.peak_seconds = profile->product_peak_seconds;
-    print_row(profile, &all, out);
+    add_row(&grid, profile, &all);
+    et_grid_append(&grid, ET_GRID_TEXT, out);
+    et_grid_release(&grid);
     et_strbuf_printf(out,
                      "roof: %.0f GFLOP/s (%s, a matrix product of %d x %d x %d) and %.1f GB/s of "
                      "memory, measured now; last line: matrix products only\n",
