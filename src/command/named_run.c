@@ -1,3 +1,5 @@
+/* The words are looked at one by one, not parsed: which table of options they are parsed by depends
+ * on the answer. An option counts as in command/options/parse.c: of several uses the last. */
 #include "command/named_run.h"
 
 #include <string.h>
@@ -43,40 +45,37 @@ static int end_of_options(const et_call *call)
     return end;
 }
 
-static const char *task_named(const et_call *call)
+/* The value of an option; NULL: it is not given. */
+static const char *given(const et_call *call, const char *name, const char *alias)
 {
-    const char *task = NULL;
+    const char *last = NULL;
     for (int i = 0, end = end_of_options(call); i < end; i++) {
-        const char *value = value_of(call, i, "--task");
-        task = value ? value : task;
+        const char *value = value_of(call, i, name);
+        value = value || !alias ? value : value_of(call, i, alias);
+        last = value ? value : last;
     }
-    return task;
+    return last;
 }
 
 et_named_run et_run_named(const et_call *call)
 {
-    et_named_run named = { .task = task_named(call) }, word = named;
+    et_named_run named = { .task = given(call, "--task", NULL) }, word = named;
+    const char *model_dir = given(call, "--model-dir", "--model_dir");
+    if (model_dir) {
+        look(&named, call, model_dir);
+        return named;
+    }
     for (int i = 0, end = end_of_options(call); i < end; i++) {
-        const char *text = call->argv[i], *value = value_of(call, i, "--model-dir");
-        et_assert(text);
-        value = value ? value : value_of(call, i, "--model_dir");
-        if (value) {
-            look(&named, call, value);
-            return named;
-        }
-        if (!named.kind && *text != '-' && look(&word, call, text))
-            named = word;
+        const char *text = call->argv[i];
+        if (*text != '-' && look(&word, call, text))
+            return word;
     }
     return named;
 }
 
 const et_task_kind *et_kind_named(const et_call *call)
 {
-    const char *name = NULL;
-    for (int i = 0, end = end_of_options(call); i < end; i++) {
-        const char *value = value_of(call, i, "--experiment");
-        name = value ? value : name;
-    }
+    const char *name = given(call, "--experiment", NULL);
     for (int k = 0; name && k < call->program->count; k++)
         for (const et_experiment_row *row = call->program->kinds[k]->experiments; row->name; row++)
             if (!strcmp(row->name, name))

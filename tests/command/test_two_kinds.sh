@@ -54,6 +54,8 @@ says 3 'no such setting. Nearest: size (task has: size, most)' \
 settings=trainer.train_steps=1,trainer.optimizer_config.optimizer.type=adam
 settings=$settings,trainer.optimizer_config.learning_rate.type=constant
 says 3 'plain of size 5 opened in plain$' evaluate --model_dir plain --set "$settings"
+says 3 'cannot open a: ' \
+    evaluate --model-dir plain --model_dir=words --source a --reference a
 says 3 'plain of size 3 opened in none$' evaluate --set "$settings" --model-dir none
 says 3 'plain of size 7 opened in new$' \
     train --experiment plain/none --model-dir new --set "$settings,task.size=7"
