@@ -1,5 +1,5 @@
 /* The analysis, for its own files: columns (analyze_head.c), statistics (analyze.c), results
- * (analyze_report.c, analyze_suspect.c, analyze_column.c, analyze_spelling.c). */
+ * (analyze_report.c, analyze_suspect.c, analyze_column.c). */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 
@@ -46,15 +46,6 @@ typedef struct et_table_stats {
     uint64_t bytes;         /* of all files */
     uint64_t missing_found; /* which markers of missing values were there, as csv_scan.h has it */
 } et_table_stats;
-
-/* Entries that differ only in case or in blanks at an end. */
-typedef struct et_alike {
-    size_t first, second; /* the first two */
-    size_t count;         /* entries that are spelt as one before them; 0: there are none */
-} et_alike;
-
-/* Of the first count entries. ET_ENOMEM. */
-int et_entries_alike(et_alike *out, const et_entries *entries, size_t count, et_error *error);
 
 /* One column while it is reported. */
 typedef struct et_table_column {
