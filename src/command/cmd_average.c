@@ -13,7 +13,6 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "train/checkpoint/checkpoint.h"
 
 #define LAST_MAX 256
@@ -99,7 +98,7 @@ static int print_json(const average_options *args, bool averages, et_error *erro
     for (size_t i = 0; i < args->paths.count; i++)
         et_value_add_string(list, args->paths.items[i]);
     et_value_set_bool(results, "averaged_weights", averages);
-    int status = et_results_print(results, error);
+    int status = et_print_json(results, error);
     et_arena_release(&arena);
     return status;
 }

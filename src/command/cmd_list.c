@@ -22,7 +22,6 @@
 #include "command/options/options.h"
 #include "command/pages/settings_page.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/recipe.h"
 
@@ -211,7 +210,7 @@ static int print_json(listing *l, const et_experiment *experiment, const et_valu
     l->settings = et_value_set_list(results, "settings");
     if (l->settings)
         print_settings(l, experiment->table, echo, "", arena);
-    return et_results_print(results, error);
+    return et_print_json(results, error);
 }
 
 /* The experiment as it begins: defaults and what the experiment sets, no run's files. */
@@ -255,7 +254,7 @@ static int list_experiments(const et_program *program, bool json, et_error *erro
             if (!json)
                 et_print_lines(stdout, "%-22s  %s\n", row->name, row->help ? row->help : "");
         }
-    int status = json ? et_results_print(results, error) : ET_OK;
+    int status = json ? et_print_json(results, error) : ET_OK;
     et_arena_release(&arena);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "base/text/plain.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
+#include "base/values/json.h"
 
 /* Bytes of a buffer on the stack: two paths, and the text around them. */
 #define ROOM 10000
@@ -77,5 +78,21 @@ int et_write_results(const char *bytes, size_t length, et_error *error)
     if (!isatty(STDOUT_FILENO))
         return et_fd_write(STDOUT_FILENO, bytes, length, "standard output", error);
     et_print_results(stdout, bytes, length);
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+}
+
+int et_print_json(const et_value *results, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (results && !et_value_failed(results)) {
+        et_json_print(&text, results, 2);
+        et_strbuf_append_char(&text, '\n');
+    }
+    bool whole = text.length && !text.failed;
+    if (whole)
+        et_print_results(stdout, text.data, text.length);
+    et_strbuf_release(&text);
+    if (!whole)
+        return et_alloc_failed(error, 0, "results");
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include <etude/error.h>
+#include <etude/value.h>
 
 /* For people; \n and \t stay. */
 void et_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -21,5 +21,32 @@ void et_print_text(FILE *to, const char *text);
 void et_print_results(FILE *to, const char *bytes, size_t length);
 /* The same straight to standard output, past its buffer. */
 int et_write_results(const char *bytes, size_t length, et_error *error);
+
+/* ---- with --json ----
+ *
+ * One object on standard output, numbers in full. Its keys are part of what a version keeps; new
+ * ones may come.
+ *
+ *     evaluate       {"checkpoint": PATH, "step": N, "values": {NAME: NUMBER, ...}}
+ *     score          {"values": {...}, "signatures": {NAME: TEXT, ...}}
+ *     list           {"experiments": [{"name": ..., "help": ...}, ...]}
+ *     list NAME      {"experiment": NAME, "settings": [{"name": PATH, "value": ..., "help": TEXT,
+ *                    "range": TEXT}, ...]}
+ *     runs           {"runs": [{"run": PATH, "state": TEXT, "step": N, "steps": N,
+ *                    "best": {"metric": NAME, "value": NUMBER, "step": N}, "seconds": NUMBER,
+ *                    "parameters": N, "settings": {PATH: TEXT, ...}}, ...]}; what is not known is
+ *                    not there
+ *     compare        {"runs": [...], "settings": {PATH: [TEXT, ...]}, "metrics": {NAME: [{"last",
+ *                    "median", "best", "best_step"}, ...]}}, in the order of the runs
+ *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; of several
+ *                    {"inspected": [...]}
+ *     average        {"output": PATH, "checkpoints": [PATH, ...], "averaged_weights": BOOL} */
+
+/* Rows of a table of options. */
+#define ET_OPTION_JSON(type, member)                                                               \
+    ET_OPTION_FLAG(type, member, "json", "print the results as a JSON object")
+
+/* Flushed. ET_ENOMEM also where it is not whole. */
+int et_print_json(const et_value *results, et_error *error);
 
 #endif

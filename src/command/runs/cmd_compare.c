@@ -15,7 +15,7 @@
 #include "base/vector.h"
 #include "command/command.h"
 #include "command/options/options.h"
-#include "command/results.h"
+#include "command/print.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
@@ -350,7 +350,7 @@ static int print_json(const comparison *c, et_error *error)
     et_value *metrics = et_value_set_dict(all, "metrics");
     for (size_t i = 0; i < c->metric_count; i++)
         add_json_metric(c, metrics, c->metrics[i]);
-    int status = et_results_print(all, error);
+    int status = et_print_json(all, error);
     et_arena_release(&arena);
     return status;
 }

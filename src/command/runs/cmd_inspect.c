@@ -22,7 +22,6 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "command/runs/inspection.h"
 #include "command/runs/run_overview.h"
 #include "formats/safetensors/manifest.h"
@@ -301,9 +300,9 @@ static int print_json(const et_value *list, et_error *error)
 {
     et_value *all = et_value_dict(list->arena);
     if (list->count == 1)
-        return et_results_print(list->first, error);
+        return et_print_json(list->first, error);
     et_value_append_copy(all, "inspected", list);
-    return list->count ? et_results_print(all, error) : ET_OK;
+    return list->count ? et_print_json(all, error) : ET_OK;
 }
 
 static int inspect(inquiry *ask, et_error *error)

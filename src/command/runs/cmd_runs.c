@@ -19,7 +19,6 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
@@ -535,7 +534,7 @@ static int print_json(const table *t, et_error *error)
     et_value *all = et_value_dict(&arena), *list = et_value_set_list(all, "runs");
     for (size_t i = 0; i < t->histories.count; i++)
         add_json_row(t, list, &t->rows[i]);
-    int status = et_results_print(all, error);
+    int status = et_print_json(all, error);
     et_arena_release(&arena);
     return status;
 }

@@ -12,7 +12,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
-#include "command/results.h"
+#include "command/print.h"
 #include "command/session.h"
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"

@@ -12,7 +12,6 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "command/training/pace.h"
 #include "command/training/scratch.h"
 #include "systems/modelgarden/experiment.h"
@@ -158,7 +157,7 @@ static int print_json(const found *f, et_error *error)
     }
     et_value_set_int(results, "memory", (int64_t)m->memory);
     add_ranks(results, f);
-    int status = et_results_print(results, error);
+    int status = et_print_json(results, error);
     et_arena_release(&arena);
     return status;
 }

@@ -11,7 +11,6 @@
 #include "base/flag.h"
 #include "base/values/value.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/scratch.h"
 #include "formats/events/log_names.h"
@@ -241,7 +240,7 @@ int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_er
     et_value *values = et_value_set_dict(results, "values");
     int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
     if (!status)
-        status = et_results_print(results, error);
+        status = et_print_json(results, error);
     et_arena_release(&arena);
     return status;
 }

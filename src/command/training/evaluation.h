@@ -60,7 +60,7 @@ int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error
 /* On standard output, by rank 0: a line for the checkpoint, one for each value. Flushed. */
 int et_evaluation_print(const et_evaluation *evaluation, const et_value *logs, et_error *error);
 
-/* The same as a JSON object (results.h). */
+/* The same as a JSON object (print.h). */
 int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *logs,
                              et_error *error);
 

@@ -27,7 +27,6 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "command/results.h"
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/translation/lines.h"
@@ -249,7 +248,7 @@ static int evaluate_files(evaluate_options *args, et_error *error)
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
     if (!status && args->json && !args->work.helps)
-        status = et_results_print(args->results, error);
+        status = et_print_json(args->results, error);
     et_lines_release(&sources);
     et_lines_release(&references);
     et_arena_release(&arena);

@@ -17,7 +17,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
-#include "command/results.h"
+#include "command/print.h"
 #include "command/translation/lines.h"
 #include "command/translation/scores.h"
 #include "command/translation/translation_commands.h"
@@ -107,7 +107,7 @@ int et_cmd_score(const et_call *call, et_error *error)
                      : score(call, paths->items[0], paths->count > 1 ? paths->items[1] : NULL,
                              &o->score, results, error);
     if (!status && o->json)
-        status = et_results_print(results, error);
+        status = et_print_json(results, error);
     et_arena_release(&arena);
     return status;
 }
