@@ -121,9 +121,9 @@ static void model_garden_value(et_score_result *result, const et_bleu_counts *co
 }
 
 /* precisions begin at 0, which is what an order without n-grams shows. */
-void et_bleu_compute(et_score_result *result, const et_bleu_counts *counts,
-                     const et_bleu_options *options)
+static void compute(const et_score *bleu, et_score_result *result, const et_score_counts *all)
 {
+    const et_bleu_counts *counts = &all->bleu;
     et_assert(counts->sys_len >= 0 && counts->ref_len >= 0);
     /* The lengths are shown with the score, whatever the rules. */
     *result = (et_score_result){
@@ -131,15 +131,10 @@ void et_bleu_compute(et_score_result *result, const et_bleu_counts *counts,
         .sys_len = counts->sys_len,
         .ref_len = counts->ref_len,
     };
-    if (options->smooth == ET_BLEU_SMOOTH_MODEL_GARDEN)
+    if (bleu->options.smooth == ET_BLEU_SMOOTH_MODEL_GARDEN)
         model_garden_value(result, counts);
     else
-        sacrebleu_value(result, counts, options);
-}
-
-static void compute(const et_score *bleu, et_score_result *result, const et_score_counts *counts)
-{
-    et_bleu_compute(result, &counts->bleu, &bleu->options);
+        sacrebleu_value(result, counts, &bleu->options);
 }
 
 /* sacrebleu's keys in its order; version is ours, since that is who computed it. */

@@ -77,7 +77,7 @@ static int check(const et_score_counts *all, et_error *error)
 
 /* Means over the orders that both sides have n-grams of ("effective order"); 5 is 1 + beta^2, 4
  * is beta^2. */
-double et_chrf_compute(const et_chrf_counts *counts)
+static double score_of(const et_chrf_counts *counts)
 {
     /* P and R are means over orders of the corpus's sums, not means over sentences. */
     double precision = 0, recall = 0;
@@ -102,7 +102,7 @@ double et_chrf_compute(const et_chrf_counts *counts)
 static void compute(const et_score *chrf, et_score_result *result, const et_score_counts *counts)
 {
     (void)chrf;
-    *result = (et_score_result){ .score = et_chrf_compute(&counts->chrf) };
+    *result = (et_score_result){ .score = score_of(&counts->chrf) };
 }
 
 /* nc: order of characters, nw: of words (0: chrF, not chrF++), space: white space is left out. */

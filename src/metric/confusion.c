@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "metric/kinds.h"
 #include "metric/metric.h"
 
 /* A unit of weight: float32 has no smaller part of 1. */

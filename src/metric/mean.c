@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "base/inline.h"
-#include "metric/kinds.h"
+#include "metric/metric.h"
 
 enum { TOTAL, WEIGHT };
 

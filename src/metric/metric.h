@@ -21,7 +21,6 @@ struct et_metric_class {
      * added. */
     bool (*is_sound)(const et_metric *metric);
     bool (*takes)(const et_metric *metric, const et_sample *sample);
-    /* NULL: states are made elsewhere (scores of texts) and merged. */
     void (*add)(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                 const et_sample *sample);
     /* NaN without relevant samples. */

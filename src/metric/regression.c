@@ -6,7 +6,7 @@
  * where the bracket is et_exact_sum_deviation. */
 #include <math.h>
 
-#include "metric/kinds.h"
+#include "metric/metric.h"
 
 enum { WEIGHT, SQUARED, ABSOLUTE, TARGET, TARGET_SQUARED };
 

@@ -1,4 +1,4 @@
-/* The common part of the scores of <etude/score.h> and of metrics made from them. */
+/* The common part of the scores of <etude/score.h>. */
 #ifndef ETUDE_METRIC_SCORE_H
 #define ETUDE_METRIC_SCORE_H
 
@@ -44,11 +44,6 @@ int et_score_new(et_score **out, const et_score_class *class, const et_bleu_opti
 
 /* ET_EDATA, with both counts, unless there are as many hypotheses as references and some. */
 int et_score_check_counts(size_t hypotheses, size_t references, et_error *error);
-
-/* The formulas, of sums however they came to be; of no pairs 0. */
-void et_bleu_compute(et_score_result *result, const et_bleu_counts *counts,
-                     const et_bleu_options *options);
-double et_chrf_compute(const et_chrf_counts *counts);
 
 /* Adds line by line. ET_EDATA before the first is added: the two counts differ, or are 0. */
 int et_score_add_corpus(et_score *score, const char *const *hypotheses, size_t hypothesis_count,

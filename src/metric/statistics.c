@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "metric/kinds.h"
 #include "metric/metric.h"
 
 enum { WEIGHT, TOTAL, SQUARED, SUMS };
