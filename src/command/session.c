@@ -315,9 +315,8 @@ static void show_settings(et_session *s, const char *model_dir, const et_value *
     et_error reason = ET_ERROR_INIT;
     if (settings)
         add_settings(&list, "", settings);
-    int status = list.failed
-                     ? et_alloc_failed(&reason, 0, "settings")
-                     : et_events_open_as(&s->shown, model_dir, ET_EVENTS_SETTINGS, 0, &reason);
+    int status = list.failed ? et_alloc_failed(&reason, 0, "settings")
+                             : et_events_open(&s->shown, model_dir, ET_EVENTS_SETTINGS, 0, &reason);
     if (!status)
         status = et_events_settings(s->shown, list.items, list.count, &reason);
     if (status)

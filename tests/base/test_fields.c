@@ -117,6 +117,29 @@ static int set(const char *path, const char *text)
     return set_field(&table, &given, path, text, &arena, &error);
 }
 
+/* A line for each row: "path  type  default (range)  help". */
+static void print_rows(const et_fields *of, et_strbuf *out, const char *path)
+{
+    for (const et_field *field = of->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        et_strbuf whole = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
+        et_field_range(field, &range);
+        if (field->kind != ET_FIELD_KIND_STRUCT) {
+            et_strbuf_printf(out, "%-40s  %-8s  ", et_strbuf_text(&whole), et_field_type(field));
+            et_field_default(field, out);
+            et_strbuf_printf(out, range.length ? " (%s)  " : "%s  ", et_strbuf_text(&range));
+            et_strbuf_printf(out, "%s\n", field->help);
+        }
+        if (field->kind == ET_FIELD_KIND_STRUCTS)
+            et_strbuf_append(&whole, "[]");
+        out->failed |= whole.failed || range.failed;
+        if (field->kind == ET_FIELD_KIND_STRUCT || field->kind == ET_FIELD_KIND_STRUCTS)
+            print_rows(field->nested, out, et_strbuf_text(&whole));
+        et_strbuf_release(&range);
+        et_strbuf_release(&whole);
+    }
+}
+
 static void test_fields__defaults(void **state)
 {
     (void)state;
@@ -447,7 +470,7 @@ static void test_fields__texts_of_choices(void **state)
     assert_non_null(strstr(error.text, "no choice is called 7 (allowed: relu,"));
     assert_string_equal(n.name, "swish");
     et_strbuf help = ET_STRBUF_INIT;
-    et_fields_help(&of, &help, "");
+    print_rows(&of, &help, "");
     assert_non_null(strstr(et_strbuf_text(&help), "gelu (relu, gelu, swish)  one"));
     et_strbuf_release(&help);
 }
@@ -559,7 +582,7 @@ static void test_fields__help(void **state)
 {
     (void)state;
     et_strbuf text = ET_STRBUF_INIT;
-    et_fields_help(&table, &text, "task");
+    print_rows(&table, &text, "task");
     static const char *const lines[] = {
         "task.model.encoder.num_layers             integer   6 (1 to 100)  layers\n",
         "encoder.intermediate_size      integer   2048 (1 to 4,503,599,627,370,496)  wid",
@@ -580,7 +603,7 @@ static void test_fields__help(void **state)
         count += *c == '\n';
     assert_int_equal(count, 20);
     et_strbuf_reset(&text);
-    et_fields_help(&table, &text, "");
+    print_rows(&table, &text, "");
     assert_memory_equal(et_strbuf_text(&text), "model.encoder.num_layers  ", 26);
     et_strbuf_release(&text);
 }
@@ -627,7 +650,7 @@ static void test_fields__echo_out_of_memory(void **state)
         et_strbuf text = ET_STRBUF_INIT;
         dict = et_fields_echo(&table, &given, &scarce);
         assert_int_equal(dict == NULL, scarce_failed);
-        et_fields_help(&table, &text, "");
+        print_rows(&table, &text, "");
         assert_true(text.failed == scarce_failed || dict);
         et_strbuf_release(&text);
         et_arena_release(&scarce);
@@ -711,7 +734,7 @@ static void test_fields__group_that_may_be_missing(void **state)
     const et_value *all = et_fields_echo(&with_extra_table, &has, &arena);
     assert_int_equal(et_value_path(all, "extra.name")->kind, ET_VALUE_NULL);
     assert_null(et_value_path(et_fields_effective(&with_extra_table, &has, &arena), "extra.name"));
-    et_fields_help(&with_extra_table, &help, "");
+    print_rows(&with_extra_table, &help, "");
     assert_non_null(strstr(et_strbuf_text(&help), "null (any value)  what others call it"));
     et_strbuf_release(&help);
 }

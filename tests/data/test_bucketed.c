@@ -49,7 +49,7 @@ static et_source *open_bucketed(const et_encoded *encoded, const et_bucketed_opt
     et_error error = ET_ERROR_INIT;
     et_samples *samples;
     et_source *source;
-    assert_int_equal(et_pairs_open(&samples, encoded, &error), ET_OK);
+    assert_int_equal(et_truncated_pairs_open(&samples, encoded, 0, &error), ET_OK);
     if (et_bucketed_open(&source, samples, options, &error))
         fail_msg("%s", error.text);
     return source;
@@ -270,7 +270,7 @@ static void test_bucketed__refuses(void **state)
         et_samples *samples;
         et_source *source;
         et_bucketed_options options = { .buckets = &cases[i].bucket, .count = 1 };
-        assert_int_equal(et_pairs_open(&samples, &encoded, &error), ET_OK);
+        assert_int_equal(et_truncated_pairs_open(&samples, &encoded, 0, &error), ET_OK);
         assert_int_equal(et_bucketed_open(&source, samples, &options, &error), ET_ECONFIG);
         if (!strstr(error.text, cases[i].words))
             fail_msg("case %zu: %s", i, error.text);

@@ -39,7 +39,7 @@ static void test_event__messages(void **state)
     et_events *events;
     const et_events_value values[] = { { "loss", 3.125, NULL },
                                        { "sample", 0, "Gr\xc3\xbc\xc3\x9f e" } };
-    assert_ok(et_events_open(&events, in(state, "a/b"), 0, error));
+    assert_ok(et_events_open(&events, in(state, "a/b"), ET_EVENTS_NAME, 0, error));
     assert_ok(et_events_write(events, 0, values, 2, error));
     write_one(events, 7, (et_events_value){ .tag = "zero" });
     assert_ok(et_events_close(events, error));
@@ -105,18 +105,18 @@ static void write_steps(et_events *events, int64_t first, int64_t last)
 static void test_event__resume(void **state)
 {
     et_events *events;
-    assert_ok(et_events_open(&events, in(state, "whole"), 0, error));
+    assert_ok(et_events_open(&events, in(state, "whole"), ET_EVENTS_NAME, 0, error));
     write_steps(events, 1, 10);
     const int64_t end = et_events_offset(events);
     assert_ok(et_events_close(events, error));
 
-    assert_ok(et_events_open(&events, in(state, "cut"), 0, error));
+    assert_ok(et_events_open(&events, in(state, "cut"), ET_EVENTS_NAME, 0, error));
     write_steps(events, 1, 4);
     assert_ok(et_events_flush(events, error));
     const int64_t kept = et_events_offset(events);
     write_steps(events, 5, 7);
     assert_ok(et_events_close(events, error));
-    assert_ok(et_events_open(&events, in(state, "cut"), kept, error));
+    assert_ok(et_events_open(&events, in(state, "cut"), ET_EVENTS_NAME, kept, error));
     assert_int_equal(et_events_offset(events), kept);
     write_steps(events, 5, 10);
     assert_int_equal(et_events_offset(events), end);
@@ -137,7 +137,8 @@ static void test_event__torn_version(void **state)
     et_events *events;
     mkdir(in(state, "torn"), 0777);
     put_file(in(state, "torn/" ET_EVENTS_NAME), "\x18\0\0", 3);
-    assert_ok(et_events_open(&events, in(state, "torn"), ET_EVENTS_CONTINUE, error));
+    assert_ok(
+        et_events_open(&events, in(state, "torn"), ET_EVENTS_NAME, ET_EVENTS_CONTINUE, error));
     assert_ok(et_events_close(events, error));
     Etude__Event__Event *event = read_event(in(state, "torn"), 0);
     assert_string_equal(event->file_version, "brain.Event:2");
@@ -148,8 +149,10 @@ static void test_event__no_directory(void **state)
 {
     et_events *events;
     put_file(in(state, "file"), "", 0);
-    assert_int_equal(et_events_open(&events, in(state, "file"), 0, NULL), ET_EDENIED);
-    assert_int_equal(et_events_open(&events, in(state, "file/below"), 0, NULL), ET_EDENIED);
+    assert_int_equal(et_events_open(&events, in(state, "file"), ET_EVENTS_NAME, 0, NULL),
+                     ET_EDENIED);
+    assert_int_equal(et_events_open(&events, in(state, "file/below"), ET_EVENTS_NAME, 0, NULL),
+                     ET_EDENIED);
     assert_null(events);
 }
 
@@ -158,7 +161,7 @@ static void test_event__no_room(void **state)
 {
     et_events *events;
     limit_files(10);
-    const int status = et_events_open(&events, in(state, "full"), 0, NULL);
+    const int status = et_events_open(&events, in(state, "full"), ET_EVENTS_NAME, 0, NULL);
     unlimit_files();
     assert_int_equal(status, ET_ENOSPACE);
     assert_null(events);

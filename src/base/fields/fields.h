@@ -1,13 +1,10 @@
-/* Fields, for the library, beyond <etude/fields.h>: help, and the nearest name. */
+/* Fields, for the library, beyond <etude/fields.h>: origins, and the nearest name. */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_H
 #define ETUDE_BASE_FIELDS_FIELDS_H
 
 #include <etude/fields.h>
 
 #include "base/text/strbuf.h"
-
-/* One line per member: "path  type  default (range)  help". */
-void et_fields_help(const et_fields *table, et_strbuf *out, const char *path);
 
 /* The source of values, and the destination of values that the table does not know. */
 typedef struct et_fields_origin {

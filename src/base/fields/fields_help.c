@@ -1,22 +1,13 @@
-/* Help from a table: the range and the default of a member, and one line of help. Messages about
- * values out of range use the same words.
- *
- *   optimizer_config.optimizer.sgd.momentum   number    0 (0 to 1)  fraction of the last ...
- *
- * Only memory can fail here; the buffer remembers it. */
+/* Help from a row of a table: its type, its range and its default. Messages about values out of
+ * range use the same words. Only memory can fail here; the buffer remembers it. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/fields/fields.h"
 #include "base/fields/fields_scalar.h"
 
-/* Longer paths push their line to the right and stay whole. */
-#define PATH_WIDTH 40 /* columns of the help text */
-#define TYPE_WIDTH 8
-
-/* Words of the help text, for people; ORDER et_field_kind, by designator. At most TYPE_WIDTH. */
+/* For people; ORDER et_field_kind, by designator. */
 static const char *const type_names[] = {
     [ET_FIELD_KIND_BOOL] = "bool",      [ET_FIELD_KIND_INT] = "integer",
     [ET_FIELD_KIND_FLOAT] = "number",   [ET_FIELD_KIND_STRING] = "text",
@@ -95,41 +86,5 @@ void et_field_default(const et_field *field, et_strbuf *out)
     default:
         et_strbuf_printf(out, "%.15g", field->default_number);
         break;
-    }
-}
-
-/* path: of the member, from the top. */
-static void append_member(const et_field *field, et_strbuf *out, const char *path)
-{
-    /* Made first, to know whether there is anything to put in brackets. */
-    et_strbuf range = ET_STRBUF_INIT;
-    et_field_range(field, &range);
-    et_strbuf_printf(out, "%-*s  %-*s  ", PATH_WIDTH, path, TYPE_WIDTH, type_names[field->kind]);
-    et_field_default(field, out);
-    if (range.length)
-        et_strbuf_printf(out, " (%s)", et_strbuf_text(&range));
-    et_strbuf_printf(out, "  %s\n", field->help ? field->help : "");
-    /* A failure in a buffer of ours is one of the whole text's. */
-    out->failed |= range.failed;
-    et_strbuf_release(&range);
-}
-
-/* Nested tables come where they stand, each member with its whole path: what --set takes. */
-void et_fields_help(const et_fields *table, et_strbuf *out, const char *path)
-{
-    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
-        /* The path of this member, for as long as its line is made. */
-        et_strbuf whole = ET_STRBUF_INIT;
-        et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
-        out->failed |= whole.failed;
-        if (field->kind == ET_FIELD_KIND_STRUCT)
-            et_fields_help(field->nested, out, et_strbuf_text(&whole));
-        else
-            append_member(field, out, et_strbuf_text(&whole));
-        if (field->kind == ET_FIELD_KIND_STRUCTS) {
-            et_strbuf_append(&whole, "[]");
-            et_fields_help(field->nested, out, et_strbuf_text(&whole));
-        }
-        et_strbuf_release(&whole);
     }
 }

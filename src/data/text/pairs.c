@@ -238,11 +238,6 @@ int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
     return status;
 }
 
-int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
-{
-    return et_truncated_pairs_open(out, encoded, 0, error);
-}
-
 /* ---- shortened pairs ---- */
 
 int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most)
@@ -286,7 +281,7 @@ int et_pair_batches_open(et_source **out, const et_encoded *encoded,
                          const et_batches_options *options, et_error *error)
 {
     et_samples *samples = NULL;
-    int status = et_pairs_open(&samples, encoded, error);
+    int status = et_truncated_pairs_open(&samples, encoded, 0, error);
     if (status)
         return status;
     status = et_batches_open(out, samples, options, error);

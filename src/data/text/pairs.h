@@ -28,10 +28,8 @@ typedef enum et_pair_field {
 
 extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
 
-/* encoded is borrowed and must outlive the samples. */
-int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error);
-
-/* As et_pairs_open, with sides that end at most tokens, EOS as their last (0: any). */
+/* With sides that end at most tokens, EOS as their last (0: any). encoded is borrowed and must
+ * outlive the samples. */
 int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most,
                             et_error *error);
 /* Pairs of which that shortens a side. */
@@ -45,7 +43,7 @@ typedef struct et_pairs_drawing {
     int64_t most; /* tokens of a side, EOS counted; of every encoded sentence at least */
 } et_pairs_drawing;
 
-/* As et_pairs_open; both without subwords is that. */
+/* As et_truncated_pairs_open of any tokens; both sides without subwords is that. */
 int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
                         const et_pairs_drawing *drawing, et_error *error);
 

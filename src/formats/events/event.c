@@ -70,8 +70,8 @@ static int write_version(et_events *events, et_error *error)
 }
 
 /* A file that is new, or cut off at 0, gets its version record; one that goes on has it. */
-int et_events_open_as(et_events **out, const char *directory, const char *name, int64_t offset,
-                      et_error *error)
+int et_events_open(et_events **out, const char *directory, const char *name, int64_t offset,
+                   et_error *error)
 {
     *out = NULL;
     et_assert(directory && name);
@@ -99,11 +99,6 @@ int et_events_open_as(et_events **out, const char *directory, const char *name, 
     else
         *out = events;
     return status;
-}
-
-int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error)
-{
-    return et_events_open_as(out, directory, ET_EVENTS_NAME, offset, error);
 }
 
 /* A text summary: a tensor of one string, shape [1], for the plugin "text". Everything the

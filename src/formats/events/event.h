@@ -3,7 +3,7 @@
  * resumes: it is cut off at the offset in the checkpoint, so no step occurs twice. Apart from wall
  * times, the bytes depend only on the values; offsets do not depend on wall times either.
  *
- *     if (et_events_open(&events, "run/train", ET_EVENTS_CONTINUE, &error)) ...
+ *     if (et_events_open(&events, "run/train", ET_EVENTS_NAME, 0, &error)) ...
  *     const et_events_value loss = { .tag = "loss", .scalar = 3.1 };
  *     et_events_write(events, 200, &loss, 1, &error);
  *     et_events_close(events, &error);
@@ -36,11 +36,8 @@ typedef struct et_events_value {
 } et_events_value;
 
 /* Makes the directory if needed. name: of the file, ET_EVENTS_*. offset: as for et_append_open. */
-int et_events_open_as(et_events **out, const char *directory, const char *name, int64_t offset,
-                      et_error *error);
-
-/* The same of ET_EVENTS_NAME. */
-int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error);
+int et_events_open(et_events **out, const char *directory, const char *name, int64_t offset,
+                   et_error *error);
 
 /* Writes all values of a step as one event. */
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,

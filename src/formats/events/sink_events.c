@@ -89,7 +89,7 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
                  ? et_alloc_failed(error, strlen(name), "a path")
                  : set_aside(sink, directory, offset, error);
     if (!status)
-        status = et_events_open_as(&next->events, directory, sink->file, offset, error);
+        status = et_events_open(&next->events, directory, sink->file, offset, error);
     et_free(directory);
     if (status)
         et_free(next->name);
