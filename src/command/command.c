@@ -73,6 +73,7 @@ static int unknown_command(const et_call *call, const et_commands *all, et_error
                    et_nearest_hint(call->command, names, "").text, call->program->name);
 }
 
+/* Before the words are parsed, since whose table of options they are parsed by may not be known. */
 static bool asks_for_help(const et_call *call)
 {
     for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++)

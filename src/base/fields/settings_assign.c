@@ -1,4 +1,4 @@
-/* Settings in one word of a command line:
+/* Settings in one word of a command line, which the parser of options finds:
  *
  *   text       = assignment { "," assignment }
  *   assignment = path [ "[" digits "]" [ "." path ] ] "=" value       blanks around any of them

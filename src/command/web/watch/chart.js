@@ -1,5 +1,8 @@
 /* Charts on a canvas. A line is {x, y, color, dash, name, side}: x and y are arrays of numbers, NaN
- * in y is a gap. What is zoomed in x is shared by all charts, in y it is a chart's own. */
+ * in y is a gap. What is zoomed in x is shared by all charts, in y it is a chart's own.
+ * Ticks are computed here, not by the server: they depend on the width, the zoom, the smoothing and
+ * the kind of axis that the browser shows, also after the server has ended. Pictures have those of
+ * command/runs/axis.c. */
 
 function format(value) {
     if (value === null || value === undefined || Number.isNaN(value))
