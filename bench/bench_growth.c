@@ -50,7 +50,8 @@ static void make(growth *g, build_fn *build, const void *size)
     bench_check(et_graph_new(&g->graph, g->params, &options, &error), &error);
     et_node *loss = build(et_graph_scope(g->graph), size);
     bench_check(et_graph_finish(g->graph, &error), &error);
-    bench_check(et_graph_differentiate(g->graph, loss, &error), &error);
+    et_loss(et_graph_scope(g->graph), "loss", loss, 1);
+    bench_check(et_graph_derive(g->graph, NULL, NULL, &error), &error);
     g->seconds = bench_processor_seconds() - begin;
     bench_check(et_params_materialize(g->params, false, &error), &error);
     begin = bench_processor_seconds();

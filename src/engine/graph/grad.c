@@ -390,18 +390,3 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
     et_free(g.waiting);
     return status;
 }
-
-int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
-{
-    if (et_graph_finish(graph, error))
-        return graph->error.status;
-    if (graph->gradients)
-        return et_fail(error, ET_EGRAPH, "%s: the graph already has derivatives", loss->name);
-    if (loss->graph != graph)
-        return et_fail(error, ET_EGRAPH, "%s: a node of another graph", loss->name);
-    if (!has_sums(loss) && (loss->type[0].shape.rank || loss->type[0].dtype != ET_F32))
-        return et_fail(error, ET_EGRAPH, "%s: neither a scalar nor a loss; use its et_sum",
-                       loss->name);
-    et_loss(et_graph_scope(graph), "loss", loss, 1);
-    return et_graph_derive(graph, NULL, NULL, error);
-}

@@ -41,11 +41,6 @@ int et_graph_finish(const et_graph *graph, et_error *error);
 
 et_scope *et_graph_scope(et_graph *graph); /* the root */
 
-/* Adds the nodes of d(loss)/d(parameter) for every parameter of the loss. loss is a scalar (or a
- * vocabulary or softmax loss; then its first sum counts). ET_EGRAPH: loss is not one, or of another
- * graph, or the graph was differentiated before. */
-int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
-
 /* ET_OP_INPUT and so on, in the table's order; those of elementwise.def are a range, in the order
  * of et_ew_op. */
 typedef enum et_op {
@@ -163,7 +158,7 @@ struct et_graph {
     et_node **param_nodes; /* [param_capacity], by index in the store; NULL: not used here */
     size_t param_capacity;
     et_map drawn;                 /* how many dropouts or attentions have asked for a name */
-    et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
+    et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_derive */
     int gradient_count;
     const et_layout *layout;     /* of the batches it is for; NULL: inputs are bound by hand */
     et_mark *marks, **last_mark; /* in order of making */

@@ -12,6 +12,7 @@
 #include <etude/nn.h>
 
 #include "engine/exec/plan.h"
+#include "engine/graph/differentiate.h"
 
 typedef struct test_model {
     et_params *params;
@@ -34,7 +35,7 @@ static inline void test_model_open_as(test_model *model, test_build_fn *build, e
     et_node *loss = build(et_graph_scope(model->graph));
     if (et_graph_finish(model->graph, &error))
         fail_msg("%s", error.text);
-    if (gradients && et_graph_differentiate(model->graph, loss, &error))
+    if (gradients && differentiate(model->graph, loss, &error))
         fail_msg("%s", error.text);
     assert_int_equal(et_params_materialize(model->params, act == ET_BF16, &error), ET_OK);
     et_init_draw(model->params, 7);

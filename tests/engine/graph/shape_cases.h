@@ -8,6 +8,7 @@
 #include <etude/nn.h>
 
 #include "engine/graph/build.h"
+#include "engine/graph/differentiate.h"
 #include "engine/graph/graph.h"
 
 enum { ACT = -1 }; /* the graph's own type */
@@ -69,7 +70,7 @@ static inline void assert_refused(const misfit *cases, size_t count)
         for (size_t k = 0; k < 3 && cases[i].words[k]; k++)
             if (!strstr(error.text, cases[i].words[k]))
                 fail_msg("case %zu: no \"%s\" in: %s", i, cases[i].words[k], error.text);
-        assert_int_equal(et_graph_differentiate(graph, later, &error), ET_EGRAPH);
+        assert_int_equal(differentiate(graph, later, &error), ET_EGRAPH);
         et_graph_free(graph);
         et_params_free(params);
     }

@@ -8,6 +8,7 @@
 #include <etude/ops.h>
 
 #include "engine/graph/build.h"
+#include "engine/graph/differentiate.h"
 #include "engine/graph/graph.h"
 #include "formats/files.h"
 
@@ -31,11 +32,11 @@ static void test_grad__not_by_variables(void **state)
         assert_ok(et_graph_new(&graph, params, NULL, error));
         et_node *loss = build(et_graph_scope(graph), weight);
         if (weight) {
-            assert_ok(et_graph_differentiate(graph, loss, error));
+            assert_ok(differentiate(graph, loss, error));
             assert_int_equal(graph->gradient_count, 1);
             assert_string_equal(et_params_name(params, graph->gradients[0].param), "weight");
         } else {
-            assert_fails(et_graph_differentiate(graph, loss, error), ET_EGRAPH,
+            assert_fails(differentiate(graph, loss, error), ET_EGRAPH,
                          "does not depend on any parameter");
         }
         et_graph_free(graph);
@@ -55,7 +56,7 @@ static void test_grad__not_by_positions(void **state)
     et_node *ids = et_input(s, "ids", ET_I32, et_shape_1(8));
     et_node *y = et_embedding(ids, et_param(s, "table", et_shape_2(9, 4), ones), 1, ids,
                               et_param(s, "places", et_shape_2(9, 4), ones));
-    assert_fails(et_graph_differentiate(graph, et_sum(y), error), ET_EGRAPH,
+    assert_fails(differentiate(graph, et_sum(y), error), ET_EGRAPH,
                  ": positions of an embedding must be constants, but places is trained: use a "
                  "second embedding and add the two");
     et_graph_free(graph);
@@ -77,7 +78,7 @@ static void test_grad__of_few_columns(void **state)
                          et_param(s, "table", et_shape_2(8, 4), ones) };
     et_node *y = et_matmul(et_concatenate_columns(parts, 2),
                            et_param(s, "w", et_shape_2(16, 3), ones), NULL, NULL);
-    assert_ok(et_graph_differentiate(graph, et_sum(y), error));
+    assert_ok(differentiate(graph, et_sum(y), error));
     assert_int_equal(graph->gradient_count, 2);
     for (int i = y->id + 1; i < graph->count; i++)
         if (graph->nodes[i]->op == ET_OP_MATMUL) {
