@@ -24,8 +24,7 @@ int et_write_results(const char *bytes, size_t length, et_error *error);
 
 /* ---- with --json ----
  *
- * One object on standard output, numbers in full. Its keys are part of what a version keeps; new
- * ones may come.
+ * One object on standard output, with full numbers. The keys are stable; new keys may be added.
  *
  *     evaluate       {"checkpoint": PATH, "step": N, "values": {NAME: NUMBER, ...}}
  *     score          {"values": {...}, "signatures": {NAME: TEXT, ...}}
@@ -34,19 +33,18 @@ int et_write_results(const char *bytes, size_t length, et_error *error);
  *                    "range": TEXT}, ...]}
  *     runs           {"runs": [{"run": PATH, "state": TEXT, "step": N, "steps": N,
  *                    "best": {"metric": NAME, "value": NUMBER, "step": N}, "seconds": NUMBER,
- *                    "parameters": N, "settings": {PATH: TEXT, ...}}, ...]}; what is not known is
- *                    not there
+ *                    "parameters": N, "settings": {PATH: TEXT, ...}}, ...]}, without unknown values
  *     compare        {"runs": [...], "settings": {PATH: [TEXT, ...]}, "metrics": {NAME: [{"last",
  *                    "median", "best", "best_step"}, ...]}}, in the order of the runs
- *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; of several
- *                    {"inspected": [...]}
+ *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; several files
+ *                    or runs: {"inspected": [...]}
  *     average        {"output": PATH, "checkpoints": [PATH, ...], "averaged_weights": BOOL} */
 
 /* Rows of a table of options. */
 #define ET_OPTION_JSON(type, member)                                                               \
     ET_OPTION_FLAG(type, member, "json", "print the results as a JSON object")
 
-/* Flushed. ET_ENOMEM also where it is not whole. */
+/* Prints and flushes. ET_ENOMEM also if results are incomplete. */
 int et_print_json(const et_value *results, et_error *error);
 
 #endif
