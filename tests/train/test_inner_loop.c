@@ -206,7 +206,7 @@ static void test_inner_loop__progress(void **state)
     end(&other);
 
     begin(&other); /* without that action nobody knows what is next */
-    other.loop.count = other.loop.place.next = other.loop.place.stopper = PLAY;
+    other.loop.count = other.loop.position.next = other.loop.position.stopper = PLAY;
     assert_fails(et_progress_part.restore(&other.loop, dict, error), ET_EFORMAT,
                  "no action is called p");
     end(&other);
