@@ -21,7 +21,7 @@ enum { MANY_THREADS = 64 };
 
 /* ---- fork ---- */
 
-static pthread_once_t forks_counted = PTHREAD_ONCE_INIT;
+static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static _Thread_local bool forked; /* the thread that went through fork(), in the child */
 
 /* GNU's OpenMP still counts the parent's threads here, and would wait for them for ever. */
@@ -31,7 +31,7 @@ static void stay_alone(void)
     omp_set_num_threads(1);
 }
 
-static void count_forks(void)
+static void add_fork_handler(void)
 {
     /* Fails without memory alone: a child is then as OpenMP leaves it. */
     (void)!pthread_atfork(NULL, NULL, stay_alone);
@@ -103,7 +103,7 @@ int et_team_start(int threads, et_error *error)
         status = check_threads(threads, error);
     if (status || threads == 1)
         return status;
-    pthread_once(&forks_counted, count_forks);
+    pthread_once(&fork_handler, add_fork_handler);
     et_error first = ET_ERROR_INIT;
 #pragma omp parallel num_threads(threads)
     {
