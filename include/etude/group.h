@@ -19,7 +19,7 @@
 
 typedef struct et_group et_group;
 
-/* A range of the flat arrays, with padding; both ends are multiples of 16. */
+/* A range of the flat arrays. Both ends are multiples of 16; the range includes the padding. */
 typedef struct et_range {
     int64_t begin, end; /* elements begin .. end - 1 */
 } et_range;
