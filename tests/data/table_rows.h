@@ -31,18 +31,18 @@ static inline et_encoder *open_encoder(void)
 }
 
 static inline int open_table(et_samples **out, const char *const *paths, size_t count,
-                             et_table_options options, et_error *error)
+                             et_table_samples_options options, et_error *error)
 {
     et_encoder *encoder = open_encoder();
     *out = NULL;
     options.paths = (et_strings){ paths, count };
-    int status = et_table_open(out, encoder, &options, error);
+    int status = et_table_samples_open(out, encoder, &options, error);
     et_encoder_free(encoder);
     return status;
 }
 
 static inline int open_text(et_samples **out, fixture *f, const char *text,
-                            et_table_options options, et_error *error)
+                            et_table_samples_options options, et_error *error)
 {
     const char *path = write_text(f, "t.csv", text);
     return open_table(out, &path, 1, options, error);

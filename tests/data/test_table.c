@@ -16,7 +16,7 @@ static void test_table__same_rows(void **state)
 {
     static const struct {
         const char *text;
-        et_table_options options;
+        et_table_samples_options options;
     } cases[] = {
         { "age,job,income,note\n39,a,low,x\n50,b,high,y\n?,c,low,z\n", { .csv = { 0 } } },
         { "39,a,low,x\n50,b,high,y\n,c,low,z\n", { .csv = { 0 } } },
@@ -52,8 +52,8 @@ static void test_table__files(void **state)
         write_gzip(f, "c.csv.gz", "# none\n5,a,low,n\n6,a,high,n\n"),
     };
     et_samples *samples = NULL, *one = NULL;
-    assert_ok(
-        open_table(&samples, paths, 3, (et_table_options){ .csv = { .comment = '#' } }, error));
+    assert_ok(open_table(&samples, paths, 3,
+                         (et_table_samples_options){ .csv = { .comment = '#' } }, error));
     uint64_t print = samples->fingerprint;
     assert_string_equal(read_all(f, samples, true),
                         "1/0/0@a.csv:2 2/2/0@a.csv:3 3/1/1@a.csv:5 4/1/1@b.csv:2 5/0/0@c.csv.gz:2 "
@@ -61,7 +61,7 @@ static void test_table__files(void **state)
     assert_ok(open_text(&one, f,
                         "age,job,income\n1,a,low\n2,\"a\n\",low\n3,b,high\n4,b,high\n5,a,low\n"
                         "6,a,high\n",
-                        (et_table_options){ .csv = { 0 } }, error));
+                        (et_table_samples_options){ .csv = { 0 } }, error));
     assert_true(one->fingerprint == print);
     et_samples_close(one);
 }
@@ -93,21 +93,24 @@ static void test_table__files_of_one_header(void **state)
     et_samples *samples = NULL;
     for (size_t i = 0; i < COUNT(others); i++) {
         const char *paths[] = { first, write_text(f, "other.csv", others[i]) };
-        assert_ok(open_table(&samples, paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        assert_ok(
+            open_table(&samples, paths, 2, (et_table_samples_options){ .csv = { 0 } }, error));
         assert_true(
             strstr(read_all(f, samples, true), "1/0/0@a.csv:2 2/1/1@a.csv:3 5/0/0@other.csv:"));
     }
     for (size_t i = 0; i < COUNT(bad); i++) {
         const char *paths[] = { first, write_text(f, "other.csv", bad[i].text) };
-        assert_fails(open_table(&samples, paths, 2, (et_table_options){ .csv = { 0 } }, error),
-                     ET_EDATA, bad[i].message);
+        assert_fails(
+            open_table(&samples, paths, 2, (et_table_samples_options){ .csv = { 0 } }, error),
+            ET_EDATA, bad[i].message);
     }
     /* Without a header a row has the schema's order, and the first one's delimiter. */
     static const char *const headless[] = { "6,b,high,x\n", "6;b;high;x\n",
                                             "6,b,high,x;y;z;v;w\n" };
     for (size_t i = 0; i < COUNT(headless); i++) {
         const char *paths[] = { ordered, write_text(f, "other.csv", headless[i]) };
-        assert_ok(open_table(&samples, paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        assert_ok(
+            open_table(&samples, paths, 2, (et_table_samples_options){ .csv = { 0 } }, error));
         assert_string_equal(read_all(f, samples, true), "5/0/0@b.csv:2 6/1/1@other.csv:1");
     }
 }
@@ -119,22 +122,23 @@ static void test_table__unlabelled(void **state)
     static const char *const text = "age,job,income\n1,a,low\n2,b,?\n3,b,high\n4,a,\n";
     et_samples *samples = NULL;
     f->logged = 0;
-    assert_ok(open_text(&samples, f, text, (et_table_options){ .csv = { 0 } }, error));
+    assert_ok(open_text(&samples, f, text, (et_table_samples_options){ .csv = { 0 } }, error));
     assert_int_equal(f->logged, 1);
     assert_contains(f->log, "t.csv: 2 rows have no target and are left out (");
     assert_string_equal(read_all(f, samples, true), "1/0/0@t.csv:2 3/1/1@t.csv:4");
-    assert_ok(open_text(&samples, f, text, (et_table_options){ .keep_unlabelled = true }, error));
+    assert_ok(
+        open_text(&samples, f, text, (et_table_samples_options){ .keep_unlabelled = true }, error));
     assert_int_equal(f->logged, 1);
     assert_string_equal(read_all(f, samples, false), "1/0/0 2/1/-1 3/1/1 4/0/-1");
     /* The column itself may be absent then, with a header or without. */
     assert_ok(open_text(&samples, f, "age,job\n1,a\n",
-                        (et_table_options){ .keep_unlabelled = true }, error));
+                        (et_table_samples_options){ .keep_unlabelled = true }, error));
     assert_string_equal(read_all(f, samples, false), "1/0/-1");
-    assert_ok(
-        open_text(&samples, f, "1,a,n\n", (et_table_options){ .keep_unlabelled = true }, error));
+    assert_ok(open_text(&samples, f, "1,a,n\n",
+                        (et_table_samples_options){ .keep_unlabelled = true }, error));
     assert_string_equal(read_all(f, samples, false), "1/0/-1");
     assert_fails(open_text(&samples, f, "age,job,income\n1,a,?\n",
-                           (et_table_options){ .csv = { 0 } }, error),
+                           (et_table_samples_options){ .csv = { 0 } }, error),
                  ET_EDATA, "no row has a target");
 }
 
@@ -142,7 +146,7 @@ static void test_table__errors(void **state)
 {
     static const struct {
         const char *text, *error;
-        et_table_options options;
+        et_table_samples_options options;
     } cases[] = {
         { "", "t.csv: no rows: give at least one", { .csv = { 0 } } },
         { "\n\n", "no rows: give at least one", { .csv = { 0 } } },
@@ -187,9 +191,10 @@ static void test_table__errors(void **state)
         assert_fails(open_text(&samples, *state, cases[i].text, cases[i].options, error), ET_EDATA,
                      cases[i].error);
     const char *absent = fixture_path(*state, "absent.csv");
-    assert_fails(open_table(&samples, &absent, 1, (et_table_options){ .csv = { 0 } }, error),
-                 ET_ENOTFOUND, "absent.csv");
-    assert_fails(open_table(&samples, NULL, 0, (et_table_options){ .csv = { 0 } }, error),
+    assert_fails(
+        open_table(&samples, &absent, 1, (et_table_samples_options){ .csv = { 0 } }, error),
+        ET_ENOTFOUND, "absent.csv");
+    assert_fails(open_table(&samples, NULL, 0, (et_table_samples_options){ .csv = { 0 } }, error),
                  ET_ECONFIG, "no data");
 }
 
@@ -206,7 +211,8 @@ static void test_table__resume(void **state)
     et_source *source[2] = { NULL, NULL };
     et_batch *batch[2];
     for (int i = 0; i < 2; i++) {
-        const et_table_options where = { .cache = fixture_path(*state, "rows"), .memory = i };
+        const et_table_samples_options where = { .cache = fixture_path(*state, "rows"),
+                                                 .memory = i };
         assert_ok(open_table(&samples[i], paths, 2, where, error));
         assert_ok(et_batches_open(&source[i], samples[i], &options, error));
         assert_ok(et_batch_new(&batch[i], &source[i]->layout, error));
@@ -245,7 +251,8 @@ static void test_table__mutated(void **state)
             if (k < COUNT(bytes))
                 copy[at] = bytes[k];
             const char *path = write_bytes(f, "m.csv", copy, k < COUNT(bytes) ? length : at);
-            int status = open_table(&samples, &path, 1, (et_table_options){ .csv = { 0 } }, &error);
+            int status =
+                open_table(&samples, &path, 1, (et_table_samples_options){ .csv = { 0 } }, &error);
             if (status)
                 assert_contains(error.text, "m.csv");
             else
@@ -261,7 +268,7 @@ static void test_table__memory(void **state)
     fixture *f = *state;
     const char *paths[] = { write_many(f, "m0.csv", 0, 5), write_many(f, "m1.csv", 5, 5) };
     const char *records[] = { write_examples(f, "m.tfrecord", NULL, 0, 3) };
-    const et_table_options ways[] = {
+    const et_table_samples_options ways[] = {
         { .paths = { paths, 2 } },
         { .paths = { paths, 2 }, .cache = fixture_path(f, "rows"), .memory = 1 },
         { .paths = { paths, 2 }, .cache = fixture_path(f, "rows"), .memory = 1 },
@@ -274,7 +281,7 @@ static void test_table__memory(void **state)
             et_samples *samples = NULL;
             et_error error = ET_ERROR_INIT;
             scarce_begin(n);
-            status = et_table_open(&samples, encoder, &ways[i], &error);
+            status = et_table_samples_open(&samples, encoder, &ways[i], &error);
             et_samples_close(samples);
             scarce_end();
             assert_true(status == ET_OK || (scarce_failed && status == ET_ENOMEM));

@@ -23,8 +23,8 @@ static void test_table_cache__same_rows(void **state)
     f->logged = 0;
     for (int i = 0; i < 3; i++) {
         /* Written, used, and used where there would be room in memory. */
-        const et_table_options small = { .cache = folder, .memory = i < 2 };
-        assert_ok(open_table(&memory, paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        const et_table_samples_options small = { .cache = folder, .memory = i < 2 };
+        assert_ok(open_table(&memory, paths, 2, (et_table_samples_options){ .csv = { 0 } }, error));
         assert_ok(open_table(&file, paths, 2, small, error));
         assert_non_null(find_file(f, folder, ".rows"));
         assert_true(memory->fingerprint == file->fingerprint);
@@ -39,14 +39,14 @@ static void test_table_cache__same_rows(void **state)
     assert_int_equal(f->logged, 0);
     /* Where it fits no file is made. */
     const char *other = fixture_path(f, "other");
-    assert_ok(open_table(&file, paths, 2, (et_table_options){ .cache = other }, error));
+    assert_ok(open_table(&file, paths, 2, (et_table_samples_options){ .cache = other }, error));
     et_samples_close(file);
     assert_null(find_file(f, other, ".rows"));
     /* A folder that cannot be. */
     const char *none = et_arena_printf(&f->arena, "%s/in", paths[0]);
-    assert_fails(
-        open_table(&file, paths, 2, (et_table_options){ .cache = none, .memory = 1 }, error),
-        ET_EDENIED, "c0.csv");
+    assert_fails(open_table(&file, paths, 2,
+                            (et_table_samples_options){ .cache = none, .memory = 1 }, error),
+                 ET_EDENIED, "c0.csv");
 }
 
 /* Other contents, another encoder, other options: other rows. */
@@ -54,8 +54,8 @@ static void test_table_cache__is_by_content(void **state)
 {
     fixture *f = *state;
     const char *folder = fixture_path(f, "rows");
-    const et_table_options small = { .cache = folder, .memory = 1 };
-    et_table_options keep = small;
+    const et_table_samples_options small = { .cache = folder, .memory = 1 };
+    et_table_samples_options keep = small;
     keep.keep_unlabelled = true;
     et_samples *samples = NULL;
     assert_ok(open_text(&samples, f, "age,job,income\n1,a,low\n2,a,?\n", small, error));
@@ -72,7 +72,7 @@ static void test_table_cache__damaged(void **state)
     fixture *f = *state;
     const char *paths[] = { write_many(f, "d.csv", 0, 30) };
     const char *folder = fixture_path(f, "rows");
-    const et_table_options small = { .cache = folder, .memory = 1 };
+    const et_table_samples_options small = { .cache = folder, .memory = 1 };
     et_samples *samples = NULL;
     assert_ok(open_table(&samples, paths, 1, small, error));
     const char *right = read_all(f, samples, false), *path = find_file(f, folder, ".rows");
@@ -107,7 +107,7 @@ static void test_table_cache__made(void **state)
     fixture *f = *state;
     const char *paths[] = { write_many(f, "i.csv", 0, 30) };
     const char *folder = fixture_path(f, "rows");
-    const et_table_options small = { .cache = folder, .memory = 1 };
+    const et_table_samples_options small = { .cache = folder, .memory = 1 };
     static const struct {
         size_t at; /* in the file */
         int32_t value;
@@ -154,7 +154,7 @@ static void test_table_cache__seen(void **state)
     fixture *f = *state;
     const char *paths[] = { write_many(f, "s.csv", 0, 30) };
     const char *folder = fixture_path(f, "rows");
-    const et_table_options small = { .cache = folder, .memory = 1 };
+    const et_table_samples_options small = { .cache = folder, .memory = 1 };
     et_samples *samples = NULL;
     assert_ok(open_table(&samples, paths, 1, small, error));
     et_samples_close(samples);
@@ -173,7 +173,7 @@ static void test_table_cache__changed(void **state)
 {
     fixture *f = *state;
     const char *path = write_text(f, "w.csv", "age,job,income\n1,a,low\n");
-    const et_table_options options = { .paths = { &path, 1 }, .cache = f->directory };
+    const et_table_samples_options options = { .paths = { &path, 1 }, .cache = f->directory };
     et_encoder *encoder = open_encoder();
     et_table_cache cache;
     assert_ok(et_table_cache_open(&cache, encoder, &options, error));

@@ -20,10 +20,10 @@ static void test_table_examples__same_rows(void **state)
     et_samples *left = NULL, *right = NULL;
     char text[100];
     for (int i = 0; i < 3; i++) {
-        const et_table_options options = { .examples = true,
-                                           .cache = fixture_path(f, "rows"),
-                                           .memory = i ? 1 : 0 };
-        assert_ok(open_table(&left, csv, 1, (et_table_options){ .csv = { 0 } }, error));
+        const et_table_samples_options options = { .examples = true,
+                                                   .cache = fixture_path(f, "rows"),
+                                                   .memory = i ? 1 : 0 };
+        assert_ok(open_table(&left, csv, 1, (et_table_samples_options){ .csv = { 0 } }, error));
         assert_ok(open_table(&right, records, 2, options, error));
         assert_true(left->fingerprint == right->fingerprint);
         right->class->describe(right, 21, 0, text, sizeof text);
@@ -50,7 +50,8 @@ static int open_one(fixture *f, const et_feature *feature, const char *job, et_e
 {
     const char *path = write_one(f, feature, job);
     et_samples *samples = NULL;
-    int status = open_table(&samples, &path, 1, (et_table_options){ .examples = true }, error);
+    int status =
+        open_table(&samples, &path, 1, (et_table_samples_options){ .examples = true }, error);
     et_samples_close(samples);
     return status;
 }
@@ -99,8 +100,9 @@ static void test_table_examples__bad(void **state)
         assert_ok(open_one(*state, &missing[i], "", error));
     const char *path = write_text(*state, "no.tfrecord", "age,job\n1,2\n");
     et_samples *samples = NULL;
-    assert_fails(open_table(&samples, &path, 1, (et_table_options){ .examples = true }, error),
-                 ET_EFORMAT, "no.tfrecord: record 1 at byte 0");
+    assert_fails(
+        open_table(&samples, &path, 1, (et_table_samples_options){ .examples = true }, error),
+        ET_EFORMAT, "no.tfrecord: record 1 at byte 0");
 }
 
 /* Every byte of a file of records changed: an error that names it, or other rows. */
@@ -117,7 +119,7 @@ static void test_table_examples__mutated(void **state)
         overwrite(path, bytes, length);
         bytes[at] ^= 8;
         assert_int_equal(
-            open_table(&samples, &path, 1, (et_table_options){ .examples = true }, &error),
+            open_table(&samples, &path, 1, (et_table_samples_options){ .examples = true }, &error),
             ET_EFORMAT);
         assert_contains(error.text, "m.tfrecord");
     }
@@ -150,10 +152,10 @@ static void test_table_examples__vectors(void **state)
                             image_features, error));
     const char *ways[] = { path, csv, named };
     for (int i = 0; i < 3; i++) {
-        const et_table_options options = { .paths = { &ways[i], 1 }, .examples = i == 0 };
+        const et_table_samples_options options = { .paths = { &ways[i], 1 }, .examples = i == 0 };
         et_samples *samples = NULL;
         et_batch *batch;
-        assert_ok(et_table_open(&samples, encoder, &options, error));
+        assert_ok(et_table_samples_open(&samples, encoder, &options, error));
         et_layout layout = samples->layout;
         layout.capacity[0] = 1;
         assert_ok(et_batch_new(&batch, &layout, error));
@@ -195,9 +197,10 @@ static void test_table_examples__lists(void **state)
     assert_ok(encoder_parse(&encoder, list_schema, "{\"tags\": {\"entries\": [\"a\", \"b\"]}}",
                             list_features, error));
     for (int way = 0; way < 2; way++) {
-        const et_table_options options = { .paths = { way ? &csv : &path, 1 }, .examples = !way };
+        const et_table_samples_options options = { .paths = { way ? &csv : &path, 1 },
+                                                   .examples = !way };
         et_batch *batch;
-        assert_ok(et_table_open(&samples, encoder, &options, error));
+        assert_ok(et_table_samples_open(&samples, encoder, &options, error));
         et_layout layout = samples->layout;
         layout.capacity[0] = samples->count;
         assert_ok(et_batch_new(&batch, &layout, error));
@@ -208,8 +211,8 @@ static void test_table_examples__lists(void **state)
         et_batch_free(batch);
         et_samples_close(samples);
     }
-    const et_table_options wrong = { .paths = { &bad, 1 }, .examples = true };
-    assert_fails(et_table_open(&samples, encoder, &wrong, error), ET_EDATA,
+    const et_table_samples_options wrong = { .paths = { &bad, 1 }, .examples = true };
+    assert_fails(et_table_samples_open(&samples, encoder, &wrong, error), ET_EDATA,
                  "bad:1: column n: 0.5 is not an integer, but the schema says so: correct it, set "
                  "fractions: true, or make the field real");
     for (int i = 0; i < 3; i++)

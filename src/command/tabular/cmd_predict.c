@@ -20,11 +20,10 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "command/tabular/prediction_lines.h"
-#include "command/tabular/row_reader.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/ranks.h"
 #include "data/table/features/unseen.h"
+#include "tasks/tabular/model/prediction_block.h"
 
 #define THREADS_MAX 64
 
@@ -129,11 +128,7 @@ static int check_outputs(const predict_options *args, const et_call *call, et_er
  */
 typedef struct work {
     enum { FREE, READY, DONE } state;
-    et_row_block rows;
-    et_strbuf lines;  /* what is printed */
-    et_unseen unseen; /* of its rows */
-    int status;       /* of a row that ended it, after the lines before */
-    et_error error;
+    et_prediction_block block;
 } work;
 
 typedef struct pool {
@@ -154,86 +149,14 @@ typedef struct pool {
     et_file_writer file;
 } pool;
 
-static const et_cell *key_of(const et_predictor *p, const et_cell *cells)
-{
-    const char *name;
-    int field = et_encoder_key(p->model->encoder, 0, &name);
-    return field < 0 ? NULL : &cells[et_encoder_cell(p->model->encoder, field)];
-}
-
-/* A row that cannot be ends the block, or is kept with what is wrong. */
-static int fail_row(const pool *all, work *w, et_block_row *row, int status, et_error *reason)
-{
-    const char *name = all->args->rows.path ? all->args->rows.path : "standard input";
-    et_fail_while(reason, status, "%s:%lld", name, (long long)row->line);
-    if (status != ET_EDATA || !all->args->rows.lenient) {
-        w->error = *reason;
-        return status;
-    }
-    row->failure = et_arena_strdup(&w->rows.arena, reason->text);
-    return row->failure ? ET_OK : et_alloc_failed(&w->error, sizeof reason->text, "a message");
-}
-
-/* Puts a row at a place of the batch. *put: it is there. */
-static int put_row(const pool *all, et_predictor *p, work *w, int64_t i, int64_t at, bool *put)
-{
-    et_block_row *row = &w->rows.row[i];
-    et_error reason = ET_ERROR_INIT;
-    *put = false;
-    if (row->failure)
-        return ET_OK;
-    int status = row->cells ? ET_OK : et_row_block_parse(&w->rows, p->model, i, &reason);
-    if (!status)
-        status = et_predictor_put(p, at, row->cells, NULL, &reason);
-    *put = !status;
-    if (status)
-        return fail_row(all, w, row, status, &reason);
-    et_unseen_add(&w->unseen, row->cells, NULL, row->line);
-    return ET_OK;
-}
-
-/* Lines of the rows that were put. */
-static void take_rows(const pool *all, et_predictor *p, work *w)
-{
-    for (int64_t i = 0, at = 0; i < w->rows.count; i++) {
-        et_block_row *row = &w->rows.row[i];
-        et_error reason = ET_ERROR_INIT;
-        if (row->failure)
-            continue;
-        int status = et_predictor_check(p, at++, NULL, &reason);
-        if (!status)
-            et_prediction_lines_add(&all->lines, p, at - 1, row->line, key_of(p, row->cells),
-                                    &w->lines);
-        else if ((status = fail_row(all, w, row, status, &reason))) {
-            w->status = status;
-            w->rows.count = i;
-        }
-    }
-}
-
-/* Predicts the rows of a block, from the first; rows after one that ends the block are skipped. */
 static void work_on(const pool *all, et_predictor *p, work *w)
 {
-    int64_t put = 0;
-    w->status = ET_OK;
-    et_strbuf_reset(&w->lines);
-    for (int64_t i = 0; i < w->rows.count && !w->status; i++) {
-        bool is_put;
-        w->status = put_row(all, p, w, i, put, &is_put);
-        if (w->status)
-            w->rows.count = i;
-        put += is_put;
-    }
-    et_error reason = ET_ERROR_INIT;
-    int status = put ? et_predictor_run(p, put, &reason) : ET_OK;
-    if (!status)
-        take_rows(all, p, w);
-    if (!status && w->lines.failed)
-        status = et_alloc_failed(&reason, w->lines.length, "predictions");
-    if (status) {
-        w->status = status;
-        w->error = reason;
-    }
+    const et_prediction_how how = {
+        .lines = &all->lines,
+        .name = all->args->rows.path ? all->args->rows.path : "standard input",
+        .lenient = all->args->rows.lenient,
+    };
+    et_prediction_block_run(&w->block, p, &how);
 }
 
 /* ---- threads ---- */
@@ -330,13 +253,13 @@ static int write_oldest(pool *all, et_error *error)
     pthread_mutex_unlock(&all->lock);
     all->written++;
     w->state = FREE;
-    for (int64_t i = 0; i < w->rows.count; i++)
-        if (w->rows.row[i].failure)
-            et_log(ET_LOG_WARNING, "%s; left out", w->rows.row[i].failure);
-    et_unseen_take(&all->unseen, &w->unseen);
-    int status = write_bytes(all, &w->lines, error);
-    if (!status && w->status)
-        status = et_fail(error, w->status, "%s", w->error.text);
+    for (int64_t i = 0; i < w->block.rows.count; i++)
+        if (w->block.rows.row[i].failure)
+            et_log(ET_LOG_WARNING, "%s; left out", w->block.rows.row[i].failure);
+    et_unseen_take(&all->unseen, &w->block.unseen);
+    int status = write_bytes(all, &w->block.lines, error);
+    if (!status && w->block.status)
+        status = et_fail(error, w->block.status, "%s", w->block.error.text);
     return status;
 }
 
@@ -364,9 +287,9 @@ static int run(pool *all, et_error *error)
         if (status)
             break;
         work *w = &all->work[all->read % all->works];
-        read = et_row_reader_next(all->reader, &w->rows, &reason);
-        more = !read && w->rows.count;
-        if (w->rows.count)
+        read = et_row_reader_next(all->reader, &w->block.rows, &reason);
+        more = !read && w->block.rows.count;
+        if (w->block.rows.count)
             hand_on(all, w);
     }
     if (!status)
@@ -416,9 +339,8 @@ static int open_work(pool *all, et_error *error)
     int status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
         work *w = &all->work[all->works];
-        status = et_row_block_open(&w->rows, all->args->batch_size, model->encoder, error);
-        if (!status)
-            status = et_unseen_open(&w->unseen, model->encoder, model->texts.metadata, error);
+        status =
+            et_prediction_block_open(&w->block, all->args->batch_size, all->predictor[0], error);
     }
     return status;
 }
@@ -447,11 +369,8 @@ static void close_all(pool *all)
 {
     stop_threads(all);
     et_row_reader_close(all->reader);
-    for (int i = 0; i < all->works; i++) {
-        et_row_block_release(&all->work[i].rows);
-        et_strbuf_release(&all->work[i].lines);
-        et_unseen_release(&all->work[i].unseen);
-    }
+    for (int i = 0; i < all->works; i++)
+        et_prediction_block_release(&all->work[i].block);
     et_free(all->work);
     et_unseen_release(&all->unseen);
     et_prediction_lines_release(&all->lines);

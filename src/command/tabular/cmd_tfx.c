@@ -18,13 +18,13 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
+#include "base/files/scratch.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/options/options.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/local_cluster.h"
-#include "command/training/scratch.h"
 
 /* TensorFX's TF_CONFIG for a single program. */
 #define SINGLE_NODE "{\"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {\"local\": true}}"

@@ -9,11 +9,11 @@
 #include "base/fields/fields.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "command/tabular/prediction_lines.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"
+#include "tasks/tabular/model/prediction_lines.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
 typedef enum form { LIST, LINES, CSV } form;

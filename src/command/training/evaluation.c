@@ -8,11 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/files/scratch.h"
 #include "base/flag.h"
 #include "base/values/value.h"
 #include "command/print.h"
 #include "command/training/processes/ranks.h"
-#include "command/training/scratch.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"

@@ -184,7 +184,7 @@ static void set_count(table *self, int64_t count, uint64_t fingerprint)
 typedef struct reading {
     table *self;
     et_rows *rows;
-    const et_table_options *options;
+    const et_table_samples_options *options;
     et_table_cache *cache; /* NULL, or without a path: rows stay in memory */
     et_table_writer writer;
     bool writing;
@@ -379,7 +379,7 @@ static uint64_t half_of_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
 }
 
-static int read_all(table *self, et_rows *rows, const et_table_options *options,
+static int read_all(table *self, et_rows *rows, const et_table_samples_options *options,
                     et_table_cache *cache, et_error *error)
 {
     reading r = { .self = self, .rows = rows, .options = options, .cache = cache, .error = error };
@@ -403,7 +403,8 @@ static int read_all(table *self, et_rows *rows, const et_table_options *options,
 
 /* ---- opening ---- */
 
-int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options, et_error *error)
+int et_table_read(et_samples **out, et_rows *rows, const et_table_samples_options *options,
+                  et_error *error)
 {
     table *self = NULL;
     int status = new_table(&self, rows->encoder, &rows->paths, error);
@@ -418,8 +419,9 @@ int et_table_read(et_samples **out, et_rows *rows, const et_table_options *optio
     return ET_OK;
 }
 
-static int read_files(table *self, const et_encoder *encoder, const et_table_options *options,
-                      et_table_cache *cache, et_error *error)
+static int read_files(table *self, const et_encoder *encoder,
+                      const et_table_samples_options *options, et_table_cache *cache,
+                      et_error *error)
 {
     const et_rows_options how = { .csv = options->csv,
                                   .header = options->header,
@@ -434,8 +436,8 @@ static int read_files(table *self, const et_encoder *encoder, const et_table_opt
     return status;
 }
 
-int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
-                  et_error *error)
+int et_table_samples_open(et_samples **out, const et_encoder *encoder,
+                          const et_table_samples_options *options, et_error *error)
 {
     table *self = NULL;
     et_table_cache cache;

@@ -2,8 +2,8 @@
  * stored as the items of its fields side by side, in memory or in a mapped file; both give equal
  * batches.
  *
- *     et_table_options options = { .paths = files };
- *     if (et_table_open(&samples, encoder, &options, &error)) ...
+ *     et_table_samples_options options = { .paths = files };
+ *     if (et_table_samples_open(&samples, encoder, &options, &error)) ...
  *
  * The encoder may be freed after that. A sample describes itself as "train.csv:17". Equal rows have
  * equal fingerprints, from any files. */
@@ -12,7 +12,7 @@
 
 #include "data/table/rows/rows.h"
 
-typedef struct et_table_options {
+typedef struct et_table_samples_options {
     et_strings paths; /* as et_paths_match gave them */
     bool examples;    /* tf.Examples in record files; else CSV */
     et_csv_options csv;
@@ -24,17 +24,17 @@ typedef struct et_table_options {
     const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: its
                              files are used again. NULL: rows must fit */
     uint64_t memory;      /* bytes of rows that fit; 0: half of the machine's memory */
-} et_table_options;
+} et_table_samples_options;
 
 /* ET_EDATA: a row is wrong (the message names the first one), or the table is empty. */
-int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
-                  et_error *error);
+int et_table_samples_open(et_samples **out, const et_encoder *encoder,
+                          const et_table_samples_options *options, et_error *error);
 /* The first row of a file of table, by its number in paths: a file without rows has that of the
  * next. */
 int64_t et_table_first(const et_samples *samples, size_t file);
-/* The same as et_table_open of any rows, which stay the caller's, in memory. Of options
+/* The same as et_table_samples_open of any rows, which stay the caller's, in memory. Of options
  * keep_unlabelled is read. */
-int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options,
+int et_table_read(et_samples **out, et_rows *rows, const et_table_samples_options *options,
                   et_error *error);
 
 #endif

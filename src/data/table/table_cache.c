@@ -24,7 +24,7 @@ static void add_text(et_checksum_stream *stream, const char *text)
 
 static int find_facts(et_table_cache *cache, et_error *error)
 {
-    const et_table_options *o = cache->options;
+    const et_table_samples_options *o = cache->options;
     const uint64_t numbers[] = { FACTS_VERSION,
                                  et_encoder_fingerprint(cache->encoder),
                                  o->examples,
@@ -49,7 +49,7 @@ static int find_facts(et_table_cache *cache, et_error *error)
 
 static int find_path(et_table_cache *cache, et_error *error)
 {
-    const et_table_options *o = cache->options;
+    const et_table_samples_options *o = cache->options;
     uint64_t name = cache->facts;
     for (size_t i = 0; i < o->paths.count; i++) {
         const char *path = o->paths.items[i];
@@ -123,7 +123,7 @@ int et_table_cache_check(const et_table_cache *cache, et_error *error)
 }
 
 int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
-                        const et_table_options *options, et_error *error)
+                        const et_table_samples_options *options, et_error *error)
 {
     *cache = (et_table_cache){ .options = options, .encoder = encoder };
     if (!options->cache)

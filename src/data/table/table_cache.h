@@ -13,14 +13,14 @@ typedef struct et_table_cache {
     uint64_t key;     /* of these and of the files' contents */
     bool known;       /* the file was found sound, and nothing has been written since */
     uint64_t stamp;   /* of the system's facts about the files before they were read */
-    const et_table_options *options;
+    const et_table_samples_options *options;
     const et_encoder *encoder;
     et_arena arena;
 } et_table_cache;
 
 /* Finds path and key. Files that were read and sound before are not read again. */
 int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
-                        const et_table_options *options, et_error *error);
+                        const et_table_samples_options *options, et_error *error);
 void et_table_cache_close(et_table_cache *cache);
 
 /* The rows, if the file exists and is sound: then *mapping has data and belongs to the caller. A

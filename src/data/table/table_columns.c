@@ -217,7 +217,7 @@ static int check_options(const et_table_columns *source, const et_read_options *
 }
 
 static int read_frame(et_samples **out, const et_table_columns *source,
-                      const et_table_options *options, et_error *error)
+                      const et_table_samples_options *options, et_error *error)
 {
     const et_rows_options how = { .no_targets = options->keep_unlabelled };
     et_rows *rows = NULL;
@@ -237,15 +237,15 @@ int et_table_columns_samples(et_samples **out, const et_table_columns *source,
     int status = check_options(source, o, error);
     if (status)
         return status;
-    const et_table_options table = { .paths = source->paths,
-                                     .examples = source->examples,
-                                     .csv = source->csv,
-                                     .header = source->header,
-                                     .keep_unlabelled = o->keep_unlabelled,
-                                     .cache = o->cache,
-                                     .memory = o->memory };
+    const et_table_samples_options table = { .paths = source->paths,
+                                             .examples = source->examples,
+                                             .csv = source->csv,
+                                             .header = source->header,
+                                             .keep_unlabelled = o->keep_unlabelled,
+                                             .cache = o->cache,
+                                             .memory = o->memory };
     status = source->in_memory ? read_frame(out, source, &table, error)
-                               : et_table_open(out, source->encoder, &table, error);
+                               : et_table_samples_open(out, source->encoder, &table, error);
     return status ? et_fail_while(error, status, "source %.60s", source->name) : ET_OK;
 }
 

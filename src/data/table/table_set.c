@@ -314,7 +314,7 @@ int et_table_set_parse_instances(et_samples **out, const et_table_set *dataset,
 {
     const et_table_columns *like = dataset->count ? dataset->sources[0] : NULL;
     et_rows_options how = { .no_targets = prediction };
-    const et_table_options table = { .keep_unlabelled = true };
+    const et_table_samples_options table = { .keep_unlabelled = true };
     if (!count || !instances)
         return et_fail(error, ET_EDATA, "no instance is given: give at least one");
     for (size_t i = 0; i < count; i++)

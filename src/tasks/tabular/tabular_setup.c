@@ -73,31 +73,31 @@ static char character(const char *text)
     return c;
 }
 
-et_table_options et_tabular_table_options(const et_tabular_options *options,
-                                          const char *const *missing)
+et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
+                                                  const char *const *missing)
 {
     static const et_header headers[] = { [ET_TABULAR_HEADER_AUTO] = ET_HEADER_FOUND,
                                          [ET_TABULAR_HEADER_TRUE] = ET_HEADER_THERE,
                                          [ET_TABULAR_HEADER_FALSE] = ET_HEADER_ABSENT,
                                          [ET_TABULAR_HEADER_YES] = ET_HEADER_THERE,
                                          [ET_TABULAR_HEADER_NO] = ET_HEADER_ABSENT };
-    return (et_table_options){ .csv = { .delimiter = character(options->delimiter),
-                                        .comment = character(options->comment),
-                                        .missing = missing },
-                               .header = headers[options->header] };
+    return (et_table_samples_options){ .csv = { .delimiter = character(options->delimiter),
+                                                .comment = character(options->comment),
+                                                .missing = missing },
+                                       .header = headers[options->header] };
 }
 
 static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                       int64_t limit, et_error *error)
 {
-    et_table_options options = et_tabular_table_options(&task->options, task->missing);
+    et_table_samples_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
     if (paths != &task->paths) {
         options.csv.known = &task->known;
         options.metadata = task->texts.metadata;
     }
-    int status = et_table_open(&all, task->encoder, &options, error);
+    int status = et_table_samples_open(&all, task->encoder, &options, error);
     if (!status && paths == &task->paths)
         et_tabular_find_ranges(task, all);
     if (status || !limit || limit >= all->count) {

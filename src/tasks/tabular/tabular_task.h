@@ -44,8 +44,8 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *labels, et_node *outputs);
 
 /* How files are read, by the settings; without paths. */
-et_table_options et_tabular_table_options(const et_tabular_options *options,
-                                          const char *const *missing);
+et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
+                                                  const char *const *missing);
 
 /* The delimiter of a model's training files, by the identity of its checkpoint, which may be NULL;
  * 0: it is not known. */

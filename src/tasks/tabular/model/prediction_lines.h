@@ -13,8 +13,8 @@
  * Numbers have five digits after the point, rounded as printf rounds, or as many as a float32 needs
  * to be read back. Use one buffer from one thread at a time. Threads may share an open
  * et_prediction_lines; it does not change. */
-#ifndef ETUDE_COMMAND_TABULAR_PREDICTION_LINES_H
-#define ETUDE_COMMAND_TABULAR_PREDICTION_LINES_H
+#ifndef ETUDE_TASKS_TABULAR_MODEL_PREDICTION_LINES_H
+#define ETUDE_TASKS_TABULAR_MODEL_PREDICTION_LINES_H
 
 #include "base/text/strbuf.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"

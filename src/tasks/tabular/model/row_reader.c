@@ -1,4 +1,4 @@
-#include "command/tabular/row_reader.h"
+#include "tasks/tabular/model/row_reader.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
  *     et_scratch_open(&directory, "etude-dry-run", &error);      /tmp/etude-dry-run.8fK2aQ
  *     et_scratch_close(directory);
  */
-#ifndef ETUDE_COMMAND_TRAINING_SCRATCH_H
-#define ETUDE_COMMAND_TRAINING_SCRATCH_H
+#ifndef ETUDE_BASE_FILES_SCRATCH_H
+#define ETUDE_BASE_FILES_SCRATCH_H
 
 #include <etude/error.h>
 

@@ -1,4 +1,4 @@
-#include "command/training/scratch.h"
+#include "base/files/scratch.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 
 int et_scratch_open(char **directory, const char *name, et_error *error)
 {
-    const char *base = getenv("TMPDIR");
+    const char *position = getenv("TMPDIR");
     et_strbuf path = ET_STRBUF_INIT;
-    et_strbuf_printf(&path, "%s/%s.XXXXXX", base && *base ? base : "/tmp", name);
+    et_strbuf_printf(&path, "%s/%s.XXXXXX", position && *position ? position : "/tmp", name);
     *directory = et_strdup(et_strbuf_text(&path));
     et_strbuf_release(&path);
     if (!*directory)

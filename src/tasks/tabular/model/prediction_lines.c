@@ -1,4 +1,4 @@
-#include "command/tabular/prediction_lines.h"
+#include "tasks/tabular/model/prediction_lines.h"
 
 #include <inttypes.h>
 #include <math.h>
