@@ -51,6 +51,7 @@
 #include <etude/ops_loss.h>
 #include <etude/ops_random.h>
 #include <etude/optimizer.h>
+#include <etude/optimizer_settings.h>
 #include <etude/options.h>
 #include <etude/outer_loop.h>
 #include <etude/params.h>

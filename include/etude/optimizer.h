@@ -19,18 +19,35 @@
 
 #include <etude/comm.h>
 #include <etude/group.h>
+#include <etude/optimizer_settings.h>
 #include <etude/pass.h>
 #include <etude/state.h>
 
 typedef struct et_optimizer et_optimizer;
 
-/* {0} is Adam with a learning rate of 0.001. */
+/* {0} is Adam with a learning rate of 0.001. Structs and texts are needed during open only. */
 typedef struct et_optimizer_setup {
     /* "sgd", "rmsprop", "adagrad", "adam", "adamw", "lamb", "lars", "adafactor_keras", "muon", and
      * Keras's "sgd_experimental", "adam_experimental", "adamw_experimental"; NULL: adam */
     const char *rule;
     double learning_rate; /* constant; 0: 0.001 */
-    /* YAML that overrides rule and learning_rate, with the names of the command's
+    /* Settings of a rule (optimizer_settings.h), which choose the rule as well; at most one. */
+    const et_sgd *sgd;
+    const et_rmsprop *rmsprop;
+    const et_adagrad *adagrad;
+    const et_adam *adam;
+    const et_adamw *adamw;
+    const et_lamb *lamb;
+    const et_lars *lars;
+    const et_muon *muon;
+    /* A schedule in place of learning_rate; at most one. */
+    const et_schedule_cosine *cosine;
+    const et_schedule_polynomial *polynomial;
+    const et_schedule_exponential *exponential;
+    const et_schedule_inverse_sqrt *inverse_sqrt;
+    int64_t warmup_steps; /* the rate grows from 0 in a line for so many updates; 0: none */
+    double average_decay; /* of a moving average of the weights, 0.999; 0: no average */
+    /* YAML that overrides all this, with the names of the command's
      * trainer.optimizer_config: "{ema: {enabled: true}, learning_rate: {type: cosine, cosine:
      * {...}}}". NULL: none. */
     const char *settings;

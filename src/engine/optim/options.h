@@ -176,6 +176,12 @@ typedef struct et_optimization_options {
 /* For nesting into the trainer's own table. */
 extern const et_fields et_optimization_fields;
 
+/* The settings that a program's setup means; lists and texts live in arena. group is not looked at.
+ * setup.c */
+struct et_optimizer_setup;
+int et_optimizer_settle(et_optimization_options *options, const struct et_optimizer_setup *setup,
+                        et_arena *arena, et_error *error);
+
 /* A number in place of learning_rate is peak. It becomes the peak setting of the chosen schedule:
  * the first rate of a falling one, with values scaled; without a schedule, a constant one.
  * ET_ECONFIG: a growing schedule. */

@@ -1,46 +1,13 @@
-/* Optimizers for programs: <etude/optimizer.h>. A setup becomes settings like those of the command:
- * the rule and its rate, then the text on top. */
+/* Optimizers for programs: <etude/optimizer.h>. */
 #include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/fields/fields.h"
-#include "base/values/yaml.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 #include "train/step/update.h"
-
-static int choose_rule(et_optimization_options *options, const char *name, et_error *error)
-{
-    options->optimizer.type = et_optimizer_type(name);
-    if (options->optimizer.type != ET_OPTIMIZER_NONE)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "no update rule is called %s; there are: %s", name,
-                   et_optimizer_names);
-}
-
-static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,
-                      et_arena *arena, et_error *error)
-{
-    double rate = setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
-    if (!(rate > 0 && isfinite(rate)))
-        return et_fail(error, ET_ECONFIG,
-                       "learning_rate %g: give a positive number, or 0 for 0.001", rate);
-    et_fields_defaults(&et_optimization_fields, options);
-    options->learning_rate.type = ET_RATE_CONSTANT;
-    options->learning_rate.constant.learning_rate = rate;
-    int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
-    if (status || !setup->settings)
-        return status;
-    et_value *tree;
-    status =
-        et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
-    return status ? status
-                  : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
-                                   error);
-}
 
 int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, const char *trains,
                       const et_optimizer_setup *setup, et_error *error)
@@ -52,7 +19,7 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "call et_params_materialize before you open an optimizer");
     et_group *group = NULL;
-    int status = read_setup(&options, setup ? setup : &defaults, &arena, error);
+    int status = et_optimizer_settle(&options, setup ? setup : &defaults, &arena, error);
     const et_group *given = setup ? setup->group : NULL;
     if (!status && given && (trains || et_group_params(given) != params))
         status = et_fail(error, ET_ECONFIG, "et_optimizer_setup.group: %s",

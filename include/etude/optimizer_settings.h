@@ -1,0 +1,122 @@
+/* Settings of optimizers and schedules as structs, for et_optimizer_setup (optimizer.h). They
+ * become the same settings as the text of et_optimizer_setup.settings, which counts where both are
+ * given.
+ *
+ *     et_adamw adamw = { .weight_decay_rate = 0.01 };
+ *     et_schedule_cosine cosine = { .initial_learning_rate = 1e-3 };
+ *     et_optimizer_setup setup = { .adamw = &adamw, .cosine = &cosine };
+ *
+ * A member that is 0 or NULL has the default in its comment. To set a number to 0 whose default is
+ * another number, use the text. All rules clip: clipvalue, the largest absolute value of an
+ * element; clipnorm, the largest norm of a parameter's gradient; global_clipnorm, that of all
+ * gradients. Lists are regular expressions that are searched in names of parameters, ended by NULL.
+ */
+#ifndef ETUDE_OPTIMIZER_SETTINGS_H
+#define ETUDE_OPTIMIZER_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- rules ---- */
+
+typedef struct et_sgd {
+    double momentum; /* 0: none */
+    double clipvalue, clipnorm, global_clipnorm;
+    bool nesterov;
+} et_sgd;
+
+typedef struct et_rmsprop {
+    double rho;      /* 0.9 */
+    double momentum; /* 0: none */
+    double epsilon;  /* 1e-7 */
+    double clipvalue, clipnorm, global_clipnorm;
+    bool centered;
+} et_rmsprop;
+
+typedef struct et_adagrad {
+    double initial_accumulator_value; /* 0.1 */
+    double epsilon;                   /* 1e-7 */
+    double clipvalue, clipnorm, global_clipnorm;
+} et_adagrad;
+
+typedef struct et_adam {
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    double clipvalue, clipnorm, global_clipnorm;
+    bool amsgrad;
+} et_adam;
+
+typedef struct et_adamw {
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    double weight_decay_rate;
+    const char *const *exclude_from_weight_decay; /* names that do not decay */
+    double clipvalue, clipnorm, global_clipnorm;
+    double gradient_clip_norm; /* 1; as global_clipnorm, before the others */
+    bool amsgrad;
+} et_adamw;
+
+typedef struct et_lamb {
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-6 */
+    double weight_decay_rate;
+    const char *const *exclude_from_weight_decay;
+    const char *const *exclude_from_layer_adaptation; /* NULL: as those */
+    double clipvalue, clipnorm, global_clipnorm;
+} et_lamb;
+
+typedef struct et_lars {
+    double momentum; /* 0.9 */
+    double eeta;     /* 0.001 */
+    double weight_decay_rate;
+    const char *const *exclude_from_weight_decay;
+    const char *const *exclude_from_layer_adaptation; /* NULL: as those */
+    double clipvalue, clipnorm, global_clipnorm;
+    bool nesterov;
+} et_lars;
+
+/* Exclude embeddings and the layer before the softmax from orthogonalization. */
+typedef struct et_muon {
+    double momentum; /* 0.95 */
+    double weight_decay_rate;
+    double beta_1, beta_2, epsilon; /* of Adam, for what is no matrix: 0.9, 0.95, 1e-10 */
+    double adam_rate;               /* factor on the learning rate of Adam: 1 */
+    const char *const *exclude_from_weight_decay;
+    const char *const *exclude_from_orthogonalization;
+    double clipvalue, clipnorm, global_clipnorm;
+} et_muon;
+
+/* ---- schedules of the learning rate; steps are updates ---- */
+
+/* Half a cosine from the initial rate to alpha times that rate. */
+typedef struct et_schedule_cosine {
+    double initial_learning_rate; /* must be set */
+    double alpha;                 /* 0 */
+    int64_t decay_steps;          /* 0: until training ends */
+} et_schedule_cosine;
+
+/* From the initial rate to the end rate along (1 - step / decay_steps)^power. */
+typedef struct et_schedule_polynomial {
+    double initial_learning_rate; /* must be set */
+    double end_learning_rate;     /* 1e-4 */
+    double power;                 /* 1 */
+    int64_t decay_steps;          /* 0: until training ends */
+    bool cycle;
+} et_schedule_polynomial;
+
+/* initial_learning_rate decay_rate^(step / decay_steps); staircase: the exponent rounded down. */
+typedef struct et_schedule_exponential {
+    double initial_learning_rate, decay_rate; /* must be set */
+    int64_t decay_steps;                      /* 0: until training ends */
+    bool staircase;
+} et_schedule_exponential;
+
+/* A line up to the peak, then peak sqrt(warmup_steps / step). Do not combine with `warmup_steps` of
+ * the setup. */
+typedef struct et_schedule_inverse_sqrt {
+    double peak_learning_rate; /* 5e-4 */
+    int64_t warmup_steps;      /* 4000 */
+    double warmup_init_learning_rate;
+} et_schedule_inverse_sqrt;
+
+#endif

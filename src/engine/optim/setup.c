@@ -1,0 +1,266 @@
+/* A program's setup as settings: defaults, the rule and the rate, structs as the dict that a text
+ * of them would be, then the text. One reader checks all of it. */
+#include <math.h>
+#include <string.h>
+
+#include <etude/optimizer.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/values/yaml.h"
+#include "engine/optim/options.h"
+
+/* ---- members of public structs ---- */
+
+typedef enum member_kind { NUMBER, WHOLE, FLAG, LIST } member_kind;
+
+typedef struct member {
+    const char *name; /* of the struct and of the setting; NULL: the end */
+    member_kind kind;
+    size_t offset;
+} member;
+
+/* Of a member of et_optimization_options. */
+#define NAME(member) #member
+
+#define ROW(type, kind, name)                                                                      \
+    {                                                                                              \
+#name, kind, offsetof(type, name)                                                          \
+    }
+#define CLIPS(type)                                                                                \
+    ROW(type, NUMBER, clipvalue), ROW(type, NUMBER, clipnorm), ROW(type, NUMBER, global_clipnorm)
+#define BETAS(type) ROW(type, NUMBER, beta_1), ROW(type, NUMBER, beta_2), ROW(type, NUMBER, epsilon)
+#define END                                                                                        \
+    {                                                                                              \
+        NULL, NUMBER, 0                                                                            \
+    }
+
+static const member sgd[] = { ROW(et_sgd, NUMBER, momentum), CLIPS(et_sgd),
+                              ROW(et_sgd, FLAG, nesterov), END };
+static const member rmsprop[] = {
+    ROW(et_rmsprop, NUMBER, rho),     ROW(et_rmsprop, NUMBER, momentum),
+    ROW(et_rmsprop, NUMBER, epsilon), CLIPS(et_rmsprop),
+    ROW(et_rmsprop, FLAG, centered),  END
+};
+static const member adagrad[] = { ROW(et_adagrad, NUMBER, initial_accumulator_value),
+                                  ROW(et_adagrad, NUMBER, epsilon), CLIPS(et_adagrad), END };
+static const member adam[] = { BETAS(et_adam), CLIPS(et_adam), ROW(et_adam, FLAG, amsgrad), END };
+static const member adamw[] = { BETAS(et_adamw),
+                                ROW(et_adamw, NUMBER, weight_decay_rate),
+                                ROW(et_adamw, LIST, exclude_from_weight_decay),
+                                CLIPS(et_adamw),
+                                ROW(et_adamw, NUMBER, gradient_clip_norm),
+                                ROW(et_adamw, FLAG, amsgrad),
+                                END };
+static const member lamb[] = { BETAS(et_lamb),
+                               ROW(et_lamb, NUMBER, weight_decay_rate),
+                               ROW(et_lamb, LIST, exclude_from_weight_decay),
+                               ROW(et_lamb, LIST, exclude_from_layer_adaptation),
+                               CLIPS(et_lamb),
+                               END };
+static const member lars[] = { ROW(et_lars, NUMBER, momentum),
+                               ROW(et_lars, NUMBER, eeta),
+                               ROW(et_lars, NUMBER, weight_decay_rate),
+                               ROW(et_lars, LIST, exclude_from_weight_decay),
+                               ROW(et_lars, LIST, exclude_from_layer_adaptation),
+                               CLIPS(et_lars),
+                               ROW(et_lars, FLAG, nesterov),
+                               END };
+static const member muon[] = { ROW(et_muon, NUMBER, momentum),
+                               ROW(et_muon, NUMBER, weight_decay_rate),
+                               BETAS(et_muon),
+                               ROW(et_muon, NUMBER, adam_rate),
+                               ROW(et_muon, LIST, exclude_from_weight_decay),
+                               ROW(et_muon, LIST, exclude_from_orthogonalization),
+                               CLIPS(et_muon),
+                               END };
+
+static const member cosine[] = { ROW(et_schedule_cosine, NUMBER, initial_learning_rate),
+                                 ROW(et_schedule_cosine, NUMBER, alpha),
+                                 ROW(et_schedule_cosine, WHOLE, decay_steps), END };
+static const member polynomial[] = { ROW(et_schedule_polynomial, NUMBER, initial_learning_rate),
+                                     ROW(et_schedule_polynomial, NUMBER, end_learning_rate),
+                                     ROW(et_schedule_polynomial, NUMBER, power),
+                                     ROW(et_schedule_polynomial, WHOLE, decay_steps),
+                                     ROW(et_schedule_polynomial, FLAG, cycle),
+                                     END };
+static const member exponential[] = { ROW(et_schedule_exponential, NUMBER, initial_learning_rate),
+                                      ROW(et_schedule_exponential, NUMBER, decay_rate),
+                                      ROW(et_schedule_exponential, WHOLE, decay_steps),
+                                      ROW(et_schedule_exponential, FLAG, staircase), END };
+static const member inverse_sqrt[] = {
+    ROW(et_schedule_inverse_sqrt, NUMBER, peak_learning_rate),
+    ROW(et_schedule_inverse_sqrt, WHOLE, warmup_steps),
+    ROW(et_schedule_inverse_sqrt, NUMBER, warmup_init_learning_rate), END
+};
+
+/* Pointers of a setup, by the type that they choose. */
+typedef struct choice {
+    const char *type;
+    size_t offset;
+    const member *members;
+} choice;
+
+#define CHOICE(name)                                                                               \
+    {                                                                                              \
+#name, offsetof(et_optimizer_setup, name), name                                            \
+    }
+
+static const choice rules[] = { CHOICE(sgd),   CHOICE(rmsprop), CHOICE(adagrad), CHOICE(adam),
+                                CHOICE(adamw), CHOICE(lamb),    CHOICE(lars),    CHOICE(muon) };
+static const choice schedules[] = { CHOICE(cosine), CHOICE(polynomial), CHOICE(exponential),
+                                    CHOICE(inverse_sqrt) };
+
+/* ---- a struct as a dict ---- */
+
+static void put_list(et_value *dict, const char *name, const char *const *items)
+{
+    et_value *list = items ? et_value_set_list(dict, name) : NULL;
+    for (; items && *items; items++)
+        et_value_add_string(list, *items);
+}
+
+static void put_member(et_value *dict, const member *m, const void *from)
+{
+    const void *at = (const char *)from + m->offset;
+    const double number = m->kind == NUMBER ? *(const double *)at : 0;
+    const int64_t whole = m->kind == WHOLE ? *(const int64_t *)at : 0;
+    if (m->kind == NUMBER && number != 0)
+        et_value_set_float(dict, m->name, number);
+    else if (m->kind == WHOLE && whole)
+        et_value_set_int(dict, m->name, whole);
+    else if (m->kind == FLAG && *(const bool *)at)
+        et_value_set_bool(dict, m->name, true);
+    else if (m->kind == LIST)
+        put_list(dict, m->name, *(const char *const *const *)at);
+}
+
+/* The one pointer that is set; *chosen NULL: none is. Two are an error. */
+static int choose(const et_optimizer_setup *setup, const choice *all, size_t count,
+                  const choice **chosen, const void **from, et_error *error)
+{
+    *chosen = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const void *one = *(const void *const *)((const char *)setup + all[i].offset);
+        if (one && *chosen)
+            return et_fail(error, ET_ECONFIG,
+                           "et_optimizer_setup has both %s and %s: give one of them",
+                           (*chosen)->type, all[i].type);
+        if (one) {
+            *chosen = &all[i];
+            *from = one;
+        }
+    }
+    return ET_OK;
+}
+
+/* {type: adam, adam: {beta_1: 0.8}} */
+static void put_chosen(et_value *group, const choice *chosen, const void *from)
+{
+    et_value_set_string(group, "type", chosen->type);
+    et_value *dict = et_value_set_dict(group, chosen->type);
+    for (const member *m = chosen->members; m->name; m++)
+        put_member(dict, m, from);
+}
+
+static int put_rule(et_value *tree, const et_optimizer_setup *setup, et_error *error)
+{
+    const choice *rule;
+    const void *from = NULL;
+    int status = choose(setup, rules, sizeof rules / sizeof *rules, &rule, &from, error);
+    if (status || !rule)
+        return status;
+    if (setup->rule && strcmp(setup->rule, rule->type) != 0)
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup has rule \"%s\" and settings of %s: give one of them",
+                       setup->rule, rule->type);
+    put_chosen(et_value_set_dict(tree, "optimizer"), rule, from);
+    return ET_OK;
+}
+
+static int put_schedule(et_value *tree, const et_optimizer_setup *setup, et_error *error)
+{
+    const choice *schedule;
+    const void *from = NULL;
+    int status =
+        choose(setup, schedules, sizeof schedules / sizeof *schedules, &schedule, &from, error);
+    if (status || !schedule)
+        return status;
+    if (setup->learning_rate != 0)
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup has learning_rate and the schedule %s: set the rate in "
+                       "the schedule",
+                       schedule->type);
+    put_chosen(et_value_set_dict(tree, NAME(learning_rate)), schedule, from);
+    return ET_OK;
+}
+
+static int put_rest(et_value *tree, const et_optimizer_setup *setup, et_error *error)
+{
+    if (setup->warmup_steps < 0 || !(setup->average_decay >= 0 && setup->average_decay <= 1))
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup: warmup_steps %lld must be at least 0, and "
+                       "average_decay %g from 0 to 1",
+                       (long long)setup->warmup_steps, setup->average_decay);
+    et_value *warmup = setup->warmup_steps ? et_value_set_dict(tree, "warmup") : NULL;
+    if (warmup) {
+        et_value_set_string(warmup, "type", "linear");
+        et_value_set_int(et_value_set_dict(warmup, "linear"), "warmup_steps", setup->warmup_steps);
+    }
+    et_value *ema = setup->average_decay > 0 ? et_value_set_dict(tree, "ema") : NULL;
+    if (ema) {
+        et_value_set_bool(ema, "enabled", true);
+        et_value_set_float(ema, "average_decay", setup->average_decay);
+    }
+    return ET_OK;
+}
+
+/* ---- the whole ---- */
+
+static int choose_rule(et_optimization_options *options, const char *name, et_error *error)
+{
+    options->optimizer.type = et_optimizer_type(name);
+    if (options->optimizer.type != ET_OPTIMIZER_NONE)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "no update rule is called %s; there are: %s", name,
+                   et_optimizer_names);
+}
+
+static int read_structs(et_optimization_options *options, const et_optimizer_setup *setup,
+                        et_arena *arena, et_error *error)
+{
+    et_value *tree = et_value_dict(arena);
+    int status = put_rule(tree, setup, error);
+    if (!status)
+        status = put_schedule(tree, setup, error);
+    if (!status)
+        status = put_rest(tree, setup, error);
+    if (!status && et_value_failed(tree))
+        status = et_alloc_failed(error, 0, "settings of an optimizer");
+    return status ? status
+                  : et_fields_read(&et_optimization_fields, options, tree, arena,
+                                   "et_optimizer_setup", "", error);
+}
+
+int et_optimizer_settle(et_optimization_options *options, const et_optimizer_setup *setup,
+                        et_arena *arena, et_error *error)
+{
+    double rate = setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    if (!(rate > 0 && isfinite(rate)))
+        return et_fail(error, ET_ECONFIG,
+                       "learning_rate %g: give a positive number, or 0 for 0.001", rate);
+    et_fields_defaults(&et_optimization_fields, options);
+    options->learning_rate.type = ET_RATE_CONSTANT;
+    options->learning_rate.constant.learning_rate = rate;
+    int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
+    if (!status)
+        status = read_structs(options, setup, arena, error);
+    if (status || !setup->settings)
+        return status;
+    et_value *tree;
+    status =
+        et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
+    return status ? status
+                  : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
+                                   error);
+}
