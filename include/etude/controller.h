@@ -32,8 +32,7 @@ typedef struct et_controller_options {
     et_evaluator *evaluator;   /* NULL: no evaluation */
     et_action *const *actions; /* [action_count]: the program's actions; borrowed */
     int action_count;
-    /* run.state must be NULL: the controller has its own. run.model_dir is required without
-     * outer_loop. */
+    /* run.state must be NULL: the controller has its own. run.model_dir NULL: nothing is saved. */
     et_run_options run;
     int64_t train_steps;    /* total number of steps, including those before a resume */
     int64_t steps_per_loop; /* most steps per inner loop; 0: up to the next due action */

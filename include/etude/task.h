@@ -48,9 +48,10 @@ typedef struct et_optimizer_request {
     const et_optimizer_setup *setup;                    /* NULL: use optimization */
     const struct et_optimization_options *optimization; /* the command's settings; if setup is NULL
                                                            too: the default optimizer */
-    bool bfloat16;     /* activations are bfloat16; the trainer has the loss scale, not the
-                          optimizer */
-    double loss_scale; /* as in et_task_trainer_options */
+    const et_group *group; /* parameters to update; NULL: all that are trained */
+    bool bfloat16;         /* activations are bfloat16; the trainer has the loss scale, not the
+                              optimizer */
+    double loss_scale;     /* as in et_task_trainer_options */
 } et_optimizer_request;
 
 typedef struct et_task_class {

@@ -68,6 +68,8 @@ typedef struct et_task_trainer_options {
     const et_optimizer_setup *optimizer;                /* NULL: the default optimizer */
     const struct et_optimization_options *optimization; /* the command's settings, instead of
                                                            optimizer */
+    const et_group *group; /* with `optimization`: parameters to train; needed during open. NULL:
+                              all */
     const et_privacy_options *dp_config; /* copied; NULL: none. Not together with loss_scale */
     const et_task_trainer_given *given;  /* copied; NULL: none */
     int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */

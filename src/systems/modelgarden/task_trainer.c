@@ -75,6 +75,12 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
 static int start(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
+    if (t->keeps) {
+        trainer->step = t->kept_step;
+        if (!et_optimizer_iterations(t->optimizer))
+            et_optimizer_start(t->optimizer);
+        return ET_OK;
+    }
     et_init_draw(t->params, t->options.seed);
     int status = et_task_initialize(t->task, t->params, error);
     if (!status)
@@ -368,6 +374,7 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
                                      .params = t->params,
                                      .setup = t->options.optimizer,
                                      .optimization = t->options.optimization,
+                                     .group = t->options.group,
                                      .bfloat16 = t->options.bfloat16,
                                      .loss_scale = t->options.loss_scale };
     status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
@@ -443,8 +450,13 @@ int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error
         status = define_metrics(t, error);
     t->shares = optimizer != NULL;
     t->optimizer = optimizer;
+    if (!status && t->shares && t->options.group)
+        status = et_fail(error, ET_ECONFIG,
+                         "group: tasks that train together share an optimizer "
+                         "of all their parameters; leave out the group");
     if (!status && !t->shares)
         status = open_optimizer(t, error);
+    t->options.group = NULL;
     return status || !t->source ? status : open_step(t, error);
 }
 
@@ -484,6 +496,9 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
         !(o->loss_scale > 0 && isfinite(o->loss_scale)))
         return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",
                        o->loss_scale);
+    if (o->group && !o->optimization)
+        return et_fail(error, ET_ECONFIG,
+                       "group: set et_optimizer_setup.group of the optimizer instead");
     if (isnan(o->loss_upper_bound) || o->loss_upper_bound < 0 || o->recovery_begin_steps < 0)
         return et_fail(error, ET_ECONFIG,
                        "loss_upper_bound %g, recovery_begin_steps %lld: give at least 0 for both",

@@ -9,6 +9,12 @@
 /* The pass of training; NULL: no training. */
 const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
 
+et_optimizer *et_task_trainer_optimizer(const et_task_trainer *trainer);
+
+/* From now on a start without a checkpoint keeps the weights in the store and the state of the
+ * optimizer, and counts steps from `step`. */
+void et_task_trainer_keep_weights(et_task_trainer *trainer, int64_t step);
+
 /* Of a pass over the training data: et_source_batches. */
 int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error);
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/dtype.h"
 #include "train/run/trainer.h"
 
@@ -145,4 +146,16 @@ int et_task_trainer_distribute_source(et_task_trainer *t, et_source *dataset, et
     if (!status)
         *out = dataset;
     return status;
+}
+
+et_optimizer *et_task_trainer_optimizer(const et_task_trainer *t)
+{
+    return t->optimizer;
+}
+
+void et_task_trainer_keep_weights(et_task_trainer *t, int64_t step)
+{
+    et_assert(step >= 0);
+    t->keeps = true;
+    t->kept_step = step;
 }

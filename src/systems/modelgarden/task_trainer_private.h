@@ -95,6 +95,8 @@ struct et_task_trainer {
     bool stepped;                  /* since it was opened */
     bool in_loop;                  /* of steps, which has begun and not ended */
     bool in_given[ET_GIVEN_HOOKS]; /* of given, which is running: the trainer's own is meant */
+    bool keeps;                    /* a start keeps the weights in the store */
+    int64_t kept_step;             /* and counts from this step */
     et_task_inside inside;
     et_task_step now;
     et_validation validation;

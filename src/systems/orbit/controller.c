@@ -252,9 +252,8 @@ static int check_outer(const et_controller_options *o, et_error *error)
 
 static int check_planned(const et_controller_options *o, et_error *error)
 {
-    if (!o->trainer || !o->run.model_dir || (!o->trainer->class->step && !o->trainer->class->train))
-        return et_fail(error, ET_EUSAGE,
-                       "a controller needs a trainer with a step function, and model_dir");
+    if (!o->trainer || (!o->trainer->class->step && !o->trainer->class->train))
+        return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step function");
     if (!o->trainer->class->step || o->trainer->class->train)
         return et_fail(error, ET_EUSAGE, "a trainer with its own train function needs outer_loop");
     if (o->target && isnan(*o->target))

@@ -68,6 +68,8 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
     loop->position = (et_loop_position){ .next = loop->count, .stopper = loop->count };
     if (trainer->class->start)
         status = trainer->class->start(trainer, error);
+    loop->position.began =
+        trainer->step; /* of one that keeps its weights, the step that they are of */
     if (!status && trainer->class->loop_begin)
         status = trainer->class->loop_begin(trainer, error);
     return status;

@@ -102,7 +102,7 @@ static int create_optimizer(et_task *self, const et_optimizer_request *request, 
 {
     (void)self;
     return request->optimization
-               ? et_optimizer_new(out, request->params, NULL, request->device->kernels,
+               ? et_optimizer_new(out, request->params, request->group, request->device->kernels,
                                   request->optimization, error)
                : et_optimizer_open(out, request->device, request->params, NULL, request->setup,
                                    error);

@@ -318,6 +318,21 @@ static void test_controller__order(void **state)
 
 /* Before whatever acts: what is elsewhere is here for an evaluation, a log, an action and a save.
  */
+/* What acts in a run acts without a directory, too, and nothing is saved. */
+static void test_controller__without_a_directory(void **state)
+{
+    (void)state;
+    toy t = { 0 };
+    script s = two_actions();
+    s.options.train_steps = 10;
+    s.options.summary_interval = 4;
+    s.options.validation_interval = 5;
+    words[0] = 0;
+    assert_ok(process(&t, &s, NULL, error));
+    assert_string_equal(words, TWO_ACTIONS);
+    assert_int_equal(t.trainer.step, 10);
+}
+
 static void test_controller__gathers(void **state)
 {
     toy t = { .gathers = true };
@@ -625,15 +640,11 @@ static void test_controller__refused_options(void **state)
     assert_int_equal(closings, 1);
     et_controller *controller;
     et_trainer nothing = { .class = &(const et_trainer_class){ .name = "nothing" } };
-    toy t = { .trainer.class = &trainer_class };
     et_controller_options options = usual;
     options.run.model_dir = in(state, "refused");
     assert_fails(et_controller_open(&controller, &options, error), ET_EUSAGE, "needs a trainer");
     options.trainer = &nothing;
     assert_fails(et_controller_open(&controller, &options, error), ET_EUSAGE, "with a step");
-    options.trainer = &t.trainer;
-    options.run.model_dir = NULL;
-    assert_fails(et_controller_open(&controller, &options, error), ET_EUSAGE, "model_dir");
     assert_null(controller);
 }
 
@@ -778,6 +789,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_controller__order),
+        cmocka_unit_test(test_controller__without_a_directory),
         cmocka_unit_test(test_controller__gathers),
         cmocka_unit_test(test_controller__rate),
         cmocka_unit_test(test_controller__interrupted),
