@@ -37,6 +37,7 @@
 #include <etude/loop_trainer.h>
 #include <etude/metadata.h>
 #include <etude/metrics.h>
+#include <etude/model.h>
 #include <etude/model_builder.h>
 #include <etude/model_export.h>
 #include <etude/model_trainer.h>

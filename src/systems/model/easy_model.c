@@ -1,0 +1,492 @@
+/* Opening a model: device, store, the graph of training, the graph of prediction, initial values.
+ *
+ * The training graph comes first: parameters lie in the store in the order of the trainer's own
+ * graph, as in every run. That graph is built again by the trainer, into the closed store. */
+#include <string.h>
+
+#include <etude/model.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/strbuf.h"
+#include "engine/exec/pass.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+#include "engine/optim/optimizer.h"
+#include "engine/tensor/layout.h"
+#include "engine/tensor/params.h"
+#include "formats/events/log_names.h"
+#include "systems/model/model_private.h"
+#include "systems/modelgarden/task_trainer.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include "train/task/task_private.h"
+
+/* ---- a network of a program's own ---- */
+
+typedef struct network {
+    et_model model;
+    et_task task;
+    et_build_fn *build;
+    void *payload;
+    et_samples *example; /* one sample, zeros: whose layout the model has */
+    void *zeros;         /* of it */
+} network;
+
+static void build_network(et_task *self, et_scope *scope, bool training)
+{
+    network *n = (network *)(void *)((char *)self - offsetof(network, task));
+    (void)training; /* the scope knows */
+    n->build(scope, n->payload);
+}
+
+static int no_data(et_task *self, bool training, et_source **out, et_error *error)
+{
+    (void)self, (void)training, (void)error;
+    *out = NULL;
+    return ET_OK;
+}
+
+static const et_task_class network_task = { .name = "model",
+                                            .build = build_network,
+                                            .data = no_data };
+
+static int check_field(const char *name, et_dtype type, et_shape shape, et_error *error)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    if (type != ET_F32 && type != ET_I32)
+        return et_fail(error, ET_ECONFIG, "et_model_options.%s_type: give ET_F32 or ET_I32", name);
+    if (shape.rank >= 0 && shape.rank < ET_RANK_MAX && et_shape_count(shape) > 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "et_model_options.%s: %s is no shape of a sample; give 0 to %d positive sizes",
+                   name, et_shape_print(shape, text), ET_RANK_MAX - 1);
+}
+
+/* A sample of each field. */
+static int open_example(network *n, const et_model_options *o, et_error *error)
+{
+    int status = check_field("x", o->x_type, o->x, error);
+    if (!status)
+        status = check_field("y", o->y_type, o->y, error);
+    if (status)
+        return status;
+    const int64_t x = et_shape_count(o->x), y = et_shape_count(o->y);
+    n->zeros = et_alloc_zero((size_t)(x > y ? x : y), sizeof(float));
+    if (!n->zeros)
+        return et_alloc_failed(error, (size_t)(x > y ? x : y) * sizeof(float), "a model");
+    const et_array arrays[] = { { ET_MODEL_X, o->x_type, n->zeros, o->x },
+                                { ET_MODEL_Y, o->y_type, n->zeros, o->y } };
+    return et_arrays_open(&n->example, arrays, 2, 1, error);
+}
+
+/* What a caller's layout points to may be gone before the model. */
+static int copy_layout(et_model *m, et_layout *out, const et_layout *from, et_error *error)
+{
+    et_layout_field *field = et_arena_array(&m->arena, (size_t)from->fields, sizeof *field);
+    bool copied = field != NULL;
+    *out = *from;
+    for (int f = 0; copied && f < from->fields; f++) {
+        field[f] = from->field[f];
+        field[f].name = et_arena_strdup(&m->arena, from->field[f].name);
+        copied = field[f].name != NULL;
+    }
+    out->field = field;
+    for (int k = 0; k < from->kinds && copied; k++) {
+        out->kind[k] = et_arena_strdup(&m->arena, from->kind[k] ? from->kind[k] : "sample");
+        copied = out->kind[k] != NULL;
+    }
+    if (copied && from->unit_name)
+        copied = (out->unit_name = et_arena_strdup(&m->arena, from->unit_name)) != NULL;
+    return copied ? ET_OK : et_alloc_failed(error, sizeof *field, "a model");
+}
+
+static int save_network(const et_model *m, const char *path, et_error *error)
+{
+    const et_artifact_content content = {
+        .params = m->params, .step = m->trainer ? et_task_trainer_trainer(m->trainer)->step : 0
+    };
+    return et_artifact_write(&content, path, error);
+}
+
+static int load_network(et_model *m, const char *path, et_error *error)
+{
+    et_artifact artifact;
+    int status = et_artifact_open(&artifact, path, error);
+    et_artifact_weights weights = { .artifact = &artifact, .params = m->params };
+    if (!status)
+        status = et_artifact_load(&weights, error);
+    et_free(weights.checkpoint);
+    et_artifact_close(&artifact);
+    return status;
+}
+
+static int no_training(et_model *m, et_source *source, const et_fit *fit, et_source **out,
+                       et_error *error)
+{
+    (void)m, (void)source, (void)fit, (void)error;
+    *out = NULL;
+    return ET_OK;
+}
+
+static int no_begin(et_model *m, const char *run_dir, const et_value **identity, et_error *error)
+{
+    (void)m, (void)run_dir, (void)error;
+    *identity = NULL;
+    return ET_OK;
+}
+
+static void close_network(et_model *m)
+{
+    network *n = (network *)m;
+    et_samples_close(n->example);
+    et_free(n->zeros);
+    et_free(n);
+}
+
+static const et_model_kind network_kind = { .name = "a network",
+                                            .open_training = no_training,
+                                            .begin = no_begin,
+                                            .save = save_network,
+                                            .load = load_network,
+                                            .close = close_network,
+                                            .monitor = ET_LOGGED_VALIDATION_LOSS };
+
+static int open_network(network *n, const et_model_options *o, et_error *error)
+{
+    et_layout layout;
+    int status = et_model_init(&n->model, &network_kind, o, error);
+    if (!status)
+        status = o->layout ? copy_layout(&n->model, &layout, o->layout, error)
+                           : open_example(n, o, error);
+    if (!status && !o->layout)
+        layout = n->example->layout;
+    return status ? status : et_model_build(&n->model, &layout, error);
+}
+
+int et_model_open(et_model **out, et_build_fn *build, void *payload,
+                  const et_model_options *options, et_error *error)
+{
+    static const et_model_options defaults = { 0 };
+    *out = NULL;
+    if (!build)
+        return et_fail(error, ET_EUSAGE,
+                       "et_model_open: build is NULL; give the function that "
+                       "builds the network");
+    network *n = et_alloc_zero(1, sizeof *n);
+    if (!n)
+        return et_alloc_failed(error, sizeof *n, "a model");
+    n->build = build;
+    n->payload = payload;
+    n->task.class = &network_task;
+    n->model.task = &n->task;
+    int status = open_network(n, options ? options : &defaults, error);
+    if (status)
+        et_model_close(&n->model);
+    else
+        *out = &n->model;
+    return status;
+}
+
+/* ---- any kind ---- */
+
+int et_model_init(et_model *m, const et_model_kind *kind, const et_model_options *options,
+                  et_error *error)
+{
+    m->kind = kind;
+    m->arena = (et_arena)ET_ARENA_INIT;
+    m->seed = options->seed;
+    m->bfloat16 = options->bfloat16;
+    int status = et_optimizer_settle(&m->optimization, &options->optimizer, &m->arena, error);
+    if (!status && options->optimizer.group)
+        status = et_fail(error, ET_ECONFIG,
+                         "et_model_options.optimizer.group: a model has its own parameters; call "
+                         "et_freeze for those that must not change");
+    if (!status)
+        status = et_device_open(&m->device, error);
+    return status ? status : et_params_new(&m->params, error);
+}
+
+static bool has_loss(const et_graph *graph)
+{
+    const et_mark *mark = graph->marks;
+    while (mark && mark->kind != ET_MARK_LOSS)
+        mark = mark->next;
+    return mark != NULL;
+}
+
+void et_model_build_training(et_scope *scope, void *model)
+{
+    et_task_build(((et_model *)model)->task, scope, true);
+    if (!has_loss(scope->graph))
+        et_graph_poison(scope->graph, "the network has no loss: add et_loss(s, \"loss\", node, 1) "
+                                      "to the function that builds it");
+}
+
+void et_model_build_prediction(et_scope *scope, void *model)
+{
+    et_task_build(((et_model *)model)->task, scope, false);
+}
+
+static int open_graphs(et_model *m, et_error *error)
+{
+    const et_pass_options learns = { .training = true, .bfloat16 = m->bfloat16 };
+    const et_pass_options predicts = { .bfloat16 = m->bfloat16, .name = "prediction" };
+    et_layout layout = m->layout;
+    et_pass *pass;
+    layout.capacity[0] = ET_MODEL_BATCH;
+    int status = et_pass_open(&pass, m->device, m->params, &layout, et_model_build_training, m,
+                              &learns, error);
+    et_pass_close(pass);
+    return status ? status
+                  : et_pass_open(&m->pass, m->device, m->params, &m->predicted,
+                                 et_model_build_prediction, m, &predicts, error);
+}
+
+static int find_output(et_model *m, et_error *error)
+{
+    const char *name = et_pass_output_name(m->pass, 0);
+    if (!name)
+        return et_fail(error, ET_EGRAPH,
+                       "the network names no output: add et_output(s, "
+                       "\"scores\", node) to the function that builds it");
+    et_tensor output = et_pass_output(m->pass, name);
+    const int64_t rows = output.shape.rank ? output.shape.size[0] : 0;
+    if (rows != m->predicted.capacity[0] || (output.dtype != ET_F32 && output.dtype != ET_BF16))
+        return et_fail(error, ET_EGRAPH,
+                       "output %s is not a row of floats for each sample; the first et_output is "
+                       "the prediction",
+                       name);
+    m->width = et_shape_count(output.shape) / rows;
+    return ET_OK;
+}
+
+int et_model_build(et_model *m, const et_layout *layout, et_error *error)
+{
+    m->layout = m->predicted = *layout;
+    m->x = et_layout_find(layout, ET_MODEL_X);
+    m->y = et_layout_find(layout, ET_MODEL_Y);
+    m->predicted.capacity[0] = ET_MODEL_PREDICTS;
+    int status = open_graphs(m, error);
+    if (!status)
+        status = et_params_materialize(m->params, m->bfloat16, error);
+    if (!status)
+        et_init_draw(m->params, m->seed);
+    if (!status)
+        status = et_pass_prepare(m->pass, &m->predicted, error);
+    if (!status)
+        status = et_batch_new(&m->batch, &m->predicted, error);
+    return status ? status : find_output(m, error);
+}
+
+void et_model_release(et_model *m)
+{
+    et_assert(!m->controller);
+    et_model_close_trainer(m);
+    et_batch_free(m->batch);
+    et_pass_close(m->pass);
+    et_params_free(m->params);
+    et_device_close(m->device);
+    et_free(m->run_dir);
+    et_arena_release(&m->arena);
+}
+
+void et_model_close(et_model *m)
+{
+    if (!m)
+        return;
+    et_model_release(m);
+    m->kind->close(m);
+}
+
+/* ---- weights in files ---- */
+
+bool et_model_show_average(const et_model *m)
+{
+    et_optimizer *optimizer = et_model_optimizer(m);
+    return optimizer && et_optimizer_iterations(optimizer) && et_optimizer_show_average(optimizer);
+}
+
+void et_model_hide_average(const et_model *m)
+{
+    et_optimizer_hide_average(et_model_optimizer(m));
+}
+
+int et_model_save(const et_model *m, const char *path, et_error *error)
+{
+    const bool shown = et_model_show_average(m);
+    int status = m->kind->save(m, path, error);
+    if (shown)
+        et_model_hide_average(m);
+    return status;
+}
+
+/* What the optimizer knows is of the weights before. */
+int et_model_load(et_model *m, const char *path, et_error *error)
+{
+    if (!path || !*path)
+        return et_fail(error, ET_ECONFIG, "et_model_load: give the file or the run to load");
+    if (m->controller)
+        return et_fail(error, ET_EUSAGE, "et_model_load: not during training");
+    int status = m->kind->load(m, path, error);
+    if (status)
+        return status;
+    et_model_close_trainer(m);
+    m->has_weights = true;
+    m->version++;
+    m->base = 0;
+    return ET_OK;
+}
+
+/* ---- what is trained ---- */
+
+/* "encoder*" as an expression of whole names: "^encoder.*$". */
+static const char *expression_of(et_model *m, const char *pattern)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (const char *c = pattern; *c; c++)
+        if (*c == '*')
+            et_strbuf_append(&text, ".*");
+        else
+            et_strbuf_printf(&text, strchr("\\^$.|?+()[]{}", *c) ? "\\%c" : "%c", *c);
+    char *copy = text.failed ? NULL : et_arena_strdup(&m->arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
+}
+
+/* "^(?!(a|b)$)": all names but these. */
+int et_model_group(const et_model *m, et_group **out, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    *out = NULL;
+    if (!m->frozen.count)
+        return ET_OK;
+    et_strbuf_append(&text, "^(?!(");
+    for (size_t i = 0; i < m->frozen.count; i++)
+        et_strbuf_printf(&text, "%s%s", i ? "|" : "", m->frozen.items[i]);
+    et_strbuf_append(&text, ")$)");
+    int status = text.failed ? et_alloc_failed(error, text.length, "a pattern")
+                             : et_group_match(out, m->params, et_strbuf_text(&text), error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int add_frozen(et_model *m, const char *pattern, et_error *error)
+{
+    const char **items = et_arena_array(&m->arena, m->frozen.count + 1, sizeof *items);
+    const char *expression = items ? expression_of(m, pattern) : NULL;
+    char *whole = expression ? et_arena_printf(&m->arena, "^(%s)$", expression) : NULL;
+    et_group *group = NULL;
+    if (!whole)
+        return et_alloc_failed(error, strlen(pattern), "a pattern");
+    int status = et_group_match(&group, m->params, whole, NULL);
+    et_group_free(group);
+    if (status)
+        return et_fail(error, ET_ECONFIG,
+                       "et_freeze: no trained parameter matches %s; the first one is %s", pattern,
+                       et_params_name(m->params, 0));
+    for (size_t i = 0; i < m->frozen.count; i++)
+        items[i] = m->frozen.items[i];
+    items[m->frozen.count] = expression;
+    const et_strings before = m->frozen;
+    m->frozen = (et_strings){ items, before.count + 1 };
+    status = et_model_group(m, &group, NULL);
+    et_group_free(group);
+    if (!status)
+        return ET_OK;
+    m->frozen = before;
+    return et_fail(error, ET_ECONFIG, "et_freeze: %s leaves no parameter to train", pattern);
+}
+
+int et_freeze(et_model *m, const char *pattern, et_error *error)
+{
+    if (m->controller || m->kind->no_training)
+        return et_fail(error, ET_EUSAGE, "%s",
+                       m->controller ? "et_freeze: not during training" : m->kind->no_training);
+    if (!pattern)
+        m->frozen = (et_strings){ 0 };
+    int status = pattern ? add_frozen(m, pattern, error) : ET_OK;
+    if (!status)
+        et_model_close_trainer(m);
+    return status;
+}
+
+/* ---- the trainer ---- */
+
+int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error *error)
+{
+    const bool used = m->trainer && et_optimizer_iterations(et_model_optimizer(m));
+    if (m->trainer && m->capacity == capacity && (used || !steps || m->steps))
+        return ET_OK;
+    if (used)
+        return et_fail(error, ET_ECONFIG,
+                       "batches of %lld samples: this model was trained on batches of %lld, and "
+                       "its optimizer is made for them; give batch_size %lld",
+                       (long long)capacity, (long long)m->capacity, (long long)m->capacity);
+    et_model_close_trainer(m);
+    et_layout layout = m->layout;
+    layout.capacity[0] = capacity;
+    et_model_feed_init(&m->train, &layout);
+    et_model_feed_init(&m->valid, &layout);
+    et_optimization_options optimization = m->optimization;
+    et_group *group = NULL;
+    int status = et_optimization_end_with_run(&optimization, steps ? steps : 1, &m->arena, error);
+    if (!status)
+        status = et_model_group(m, &group, error);
+    const et_task_trainer_given given = { .train_dataset = &m->train.source,
+                                          .validation_dataset =
+                                              m->own_valid ? NULL : &m->valid.source };
+    const et_task_trainer_options options = { .optimization = &optimization,
+                                              .group = group,
+                                              .given = &given,
+                                              .seed = m->seed,
+                                              .bfloat16 = m->bfloat16 };
+    if (!status)
+        status = et_task_trainer_open(&m->trainer, m->task, m->device, m->params, &options, error);
+    et_group_free(group);
+    m->capacity = capacity;
+    m->steps = steps;
+    return status;
+}
+
+void et_model_close_trainer(et_model *m)
+{
+    et_task_trainer_close(m->trainer);
+    m->trainer = NULL;
+}
+
+/* ---- parts ---- */
+
+int64_t et_model_width(const et_model *m)
+{
+    return m->width;
+}
+
+et_params *et_model_params(const et_model *m)
+{
+    return m->params;
+}
+
+et_device *et_model_device(const et_model *m)
+{
+    return m->device;
+}
+
+et_pass *et_model_pass(const et_model *m)
+{
+    return m->pass;
+}
+
+et_optimizer *et_model_optimizer(const et_model *m)
+{
+    return m->trainer ? et_task_trainer_optimizer(m->trainer) : NULL;
+}
+
+et_task_trainer *et_model_task_trainer(const et_model *m)
+{
+    return m->trainer;
+}
+
+et_controller *et_model_controller(const et_model *m)
+{
+    return m->controller;
+}

@@ -1,0 +1,110 @@
+#include "systems/model/model_feed.h"
+
+#include <string.h>
+
+#include "data/batches/source.h"
+#include "engine/tensor/layout.h"
+
+static et_model_feed *feed_of(et_source *source)
+{
+    return (et_model_feed *)(void *)source;
+}
+
+static const et_model_feed *const_feed_of(const et_source *source)
+{
+    return (const et_model_feed *)(const void *)source;
+}
+
+static int next(et_source *self, et_batch *batch, et_error *error)
+{
+    et_model_feed *feed = feed_of(self);
+    if (feed->inner)
+        return et_source_next(feed->inner, batch, error);
+    et_batch_clear(batch);
+    return ET_OK;
+}
+
+static void position(const et_source *self, et_position *out)
+{
+    const et_model_feed *feed = const_feed_of(self);
+    if (feed->inner)
+        et_source_position(feed->inner, out);
+}
+
+/* A position that was taken before there was a source is the beginning. */
+static int seek(et_source *self, const et_position *to, et_error *error)
+{
+    et_model_feed *feed = feed_of(self);
+    return feed->inner ? et_source_seek(feed->inner, to->count ? to : &feed->begin, error) : ET_OK;
+}
+
+static void describe(const et_source *self, const et_batch *batch, char *text, size_t size)
+{
+    const et_model_feed *feed = const_feed_of(self);
+    if (feed->inner)
+        et_source_describe(feed->inner, batch, text, size);
+}
+
+static void close_feed(et_source *self)
+{
+    (void)self; /* a member of the model */
+}
+
+static int batches(et_source *self, int64_t *count, et_error *error)
+{
+    et_model_feed *feed = feed_of(self);
+    *count = 0;
+    return feed->inner ? et_source_batches(feed->inner, count, error) : ET_OK;
+}
+
+static uint64_t content(const et_source *self)
+{
+    const et_model_feed *feed = const_feed_of(self);
+    return feed->inner ? et_source_content(feed->inner) : 0;
+}
+
+void et_model_feed_init(et_model_feed *feed, const et_layout *layout)
+{
+    static const et_source_class class = { .name = "feed",
+                                           .next = next,
+                                           .position = position,
+                                           .seek = seek,
+                                           .describe = describe,
+                                           .close = close_feed,
+                                           .batches = batches,
+                                           .content = content };
+    *feed = (et_model_feed){ .source = { &class, *layout } };
+}
+
+static int misfit(const et_layout *wanted, const et_layout *given, et_error *error)
+{
+    for (int f = 0; f < wanted->fields; f++) {
+        const et_layout_field *field = &wanted->field[f];
+        const int at = et_layout_find(given, field->name);
+        if (at < 0 || given->field[at].dtype != field->dtype ||
+            !et_shape_equal(given->field[at].item, field->item))
+            return et_fail(error, ET_ECONFIG,
+                           "the source's batches have %s field %s as this model reads it: give "
+                           "the fields of et_model_options",
+                           at < 0 ? "no" : "another", field->name);
+    }
+    if (given->capacity[0] != wanted->capacity[0])
+        return et_fail(error, ET_ECONFIG,
+                       "the source's batches have %lld samples, but this model's have %lld: make "
+                       "them equal",
+                       (long long)given->capacity[0], (long long)wanted->capacity[0]);
+    return et_fail(error, ET_ECONFIG,
+                   "the source's batches have other fields than this model: give the fields of "
+                   "et_model_options, and no others");
+}
+
+int et_model_feed_set(et_model_feed *feed, et_source *inner, et_error *error)
+{
+    if (inner && !et_layout_fits(&inner->layout, &feed->source.layout))
+        return misfit(&feed->source.layout, &inner->layout, error);
+    feed->inner = inner;
+    feed->begin = (et_position){ 0 };
+    if (inner)
+        et_source_position(inner, &feed->begin);
+    return ET_OK;
+}

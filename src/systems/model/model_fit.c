@@ -1,0 +1,311 @@
+/* Training: the model's trainer under a controller, for one call. With a run directory the call is
+ * a run like any other, so the same call resumes it; without, nothing is saved. */
+#include <math.h>
+#include <string.h>
+
+#include <etude/checkpoint.h>
+
+#include "base/alloc.h"
+#include "data/batches/source.h"
+#include "formats/events/log_names.h"
+#include "systems/model/model_private.h"
+#include "systems/model/model_watch.h"
+#include "systems/modelgarden/task_trainer.h"
+#include "train/run/run_names.h"
+
+/* ---- what a caller asks for ---- */
+
+static int check_length(const et_fit *fit, et_error *error)
+{
+    if (fit->epochs < 0 || fit->steps < 0 || fit->batch_size < 0 || fit->patience < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit: epochs %lld, steps %lld, batch_size %lld and patience %lld must be "
+                       "at least 0",
+                       (long long)fit->epochs, (long long)fit->steps, (long long)fit->batch_size,
+                       (long long)fit->patience);
+    if (fit->epochs && fit->steps)
+        return et_fail(error, ET_ECONFIG, "et_fit has both epochs and steps: give one of them");
+    if (fit->batch_size > UINT32_MAX)
+        return et_fail(error, ET_ECONFIG, "et_fit.batch_size: %lld samples are too many",
+                       (long long)fit->batch_size);
+    return ET_OK;
+}
+
+static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
+{
+    int status = m->kind->no_training ? et_fail(error, ET_EUSAGE, "%s", m->kind->no_training)
+                                      : check_length(fit, error);
+    if (status)
+        return status;
+    if (!(fit->validation_part >= 0 && fit->validation_part < 1))
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.validation_part: %g; give a part from 0 to below 1",
+                       fit->validation_part);
+    if (fit->validation_part > 0 && fit->validation)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit has both validation_part and validation: give one of them");
+    if (fit->verbose < ET_FIT_QUIET || fit->verbose > ET_FIT_LINES)
+        return et_fail(error, ET_ECONFIG, "et_fit.verbose: %d; give 0, 1 (a bar) or 2 (lines)",
+                       fit->verbose);
+    if (fit->run_dir && !*fit->run_dir)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.run_dir: \"\" is no directory; give NULL to "
+                       "write nothing");
+    if (fit->take_best && !fit->run_dir)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.take_best needs run_dir, where the best weights are kept");
+    return m->controller ? et_fail(error, ET_EUSAGE,
+                                   "this model is being trained: wait until "
+                                   "et_model_fit returns")
+                         : ET_OK;
+}
+
+/* ---- a training ---- */
+
+typedef struct fitting {
+    et_model *model;
+    const et_fit *fit;
+    et_source *source; /* borrowed */
+    et_source *own;    /* of the model's kind, in place of source; or NULL */
+    et_model_watch watch;
+    int64_t epoch_steps; /* 0: not known */
+    const et_value *identity;
+    bool validates;
+} fitting;
+
+/* A run counts from where the model first came to its directory. */
+static int note_run(et_model *m, const char *run_dir, et_error *error)
+{
+    const bool same = run_dir && m->run_dir && !strcmp(run_dir, m->run_dir);
+    if (same)
+        return ET_OK;
+    m->base = m->trainer ? et_task_trainer_trainer(m->trainer)->step : 0;
+    et_free(m->run_dir);
+    m->run_dir = run_dir ? et_strdup(run_dir) : NULL;
+    return run_dir && !m->run_dir ? et_alloc_failed(error, strlen(run_dir), "a path") : ET_OK;
+}
+
+static int count_epoch(fitting *f, et_error *error)
+{
+    int status = et_source_batches(f->source, &f->epoch_steps, error);
+    if (status || f->epoch_steps > 0 || f->fit->steps)
+        return status;
+    return et_fail(error, ET_ECONFIG,
+                   "et_fit.epochs: the source does not say how many batches a "
+                   "pass has; give steps");
+}
+
+static int64_t steps_of(const fitting *f)
+{
+    const int64_t epochs = f->fit->epochs ? f->fit->epochs : 1;
+    return f->fit->steps                             ? f->fit->steps
+           : epochs > INT64_MAX / 2 / f->epoch_steps ? INT64_MAX / 2
+                                                     : epochs * f->epoch_steps;
+}
+
+/* Without validation nothing is the best. */
+static int check_validated(const et_fit *fit, et_error *error)
+{
+    if (!fit->patience && !fit->monitor && !fit->take_best)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "et_fit.%s needs validation data: give validation_part or validation",
+                   fit->patience  ? "patience"
+                   : fit->monitor ? "monitor"
+                                  : "take_best");
+}
+
+static int open_data(fitting *f, et_error *error)
+{
+    et_model *m = f->model;
+    int status = m->kind->open_training(m, f->source, f->fit, &f->own, error);
+    if (!status && !f->own && f->fit->batch_size)
+        status = et_fail(error, ET_ECONFIG,
+                         "et_fit.batch_size is for arrays and tables; a source "
+                         "makes its own batches");
+    if (!status && f->own)
+        f->source = f->own;
+    if (!status)
+        status = count_epoch(f, error);
+    if (!status)
+        status = et_model_open_trainer(m, f->source->layout.capacity[0], steps_of(f), error);
+    if (!status)
+        status = et_model_feed_set(&m->train, f->source, error);
+    if (!status && m->own_valid && f->fit->validation)
+        status = et_fail(error, ET_ECONFIG,
+                         "et_fit.validation: %s validates on its held-out rows; "
+                         "leave it out",
+                         m->kind->name);
+    if (!status && !m->own_valid)
+        status = et_model_feed_set(&m->valid, f->fit->validation, error);
+    f->validates = !status && (m->own_valid ? et_task_trainer_evaluator(m->trainer) != NULL
+                                            : f->fit->validation != NULL);
+    return status || f->validates ? status : check_validated(f->fit, error);
+}
+
+static const char *monitor_of(const fitting *f)
+{
+    const et_model *m = f->model;
+    return !f->validates      ? NULL
+           : f->fit->monitor  ? f->fit->monitor
+           : m->kind->monitor ? m->kind->monitor
+                              : m->task->class->best_metric;
+}
+
+static et_controller_options options_of(fitting *f, et_action *const *actions)
+{
+    et_model *m = f->model;
+    const char *monitor = monitor_of(f);
+    const int64_t each = f->epoch_steps ? f->epoch_steps : f->watch.target - m->base;
+    return (et_controller_options){
+        .trainer = et_task_trainer_trainer(m->trainer),
+        .evaluator = f->validates ? et_task_trainer_evaluator(m->trainer) : NULL,
+        .actions = actions,
+        .action_count = 1,
+        .run = { .model_dir = f->fit->run_dir,
+                 .best_metric = monitor,
+                 .best_comparison = monitor && strstr(monitor, ET_LOGGED_LOSS) ? ET_COMPARE_LOWER
+                                                                               : ET_COMPARE_HIGHER,
+                 .best_data =
+                     f->validates && !m->own_valid ? et_source_content(&m->valid.source) : 0,
+                 .observer = et_model_watch_observer(&f->watch),
+                 .console = &f->watch.sink,
+                 .identity = f->identity,
+                 .stop = f->fit->stop },
+        .train_steps = f->watch.target,
+        .summary_interval = each,
+        .validation_interval = f->validates ? each : 0,
+        .checkpoint_interval = each,
+        .patience = f->fit->patience,
+    };
+}
+
+static int run(fitting *f, et_error *error)
+{
+    et_model *m = f->model;
+    et_action *const actions[] = { &f->watch.action };
+    const et_controller_options options = options_of(f, actions);
+    int status = et_controller_open(&m->controller, &options, error);
+    if (!status)
+        status = et_controller_train(m->controller, error);
+    int closed = et_controller_close(m->controller, status ? NULL : error);
+    m->controller = NULL;
+    return status ? status : closed;
+}
+
+static int fit_source(fitting *f, et_error *error)
+{
+    et_model *m = f->model;
+    int status = open_data(f, error);
+    if (!status)
+        status = note_run(m, f->fit->run_dir, error);
+    if (!status)
+        status = m->kind->begin(m, f->fit->run_dir, &f->identity, error);
+    if (!status)
+        status = et_model_watch_open(&f->watch, f->fit, error);
+    if (status)
+        return status;
+    const int64_t step = et_task_trainer_trainer(m->trainer)->step;
+    if (m->has_weights)
+        et_task_trainer_keep_weights(m->trainer, step);
+    f->watch.epoch_steps = f->epoch_steps;
+    f->watch.base = f->fit->run_dir ? m->base : step;
+    f->watch.target = f->watch.base + steps_of(f);
+    status = run(f, error);
+    m->has_weights = true;
+    m->version++;
+    et_model_watch_close(&f->watch);
+    return status;
+}
+
+static int load_best(et_model *m, const et_fit *fit, et_error *error)
+{
+    char *path;
+    int status =
+        et_checkpoint_load(&path, m->params, fit->run_dir, ET_CHECKPOINT_BEST, true, NULL, error);
+    et_checkpoint_free_path(path);
+    et_model_close_trainer(m); /* whose averages are those of the last step */
+    m->version++;
+    return status;
+}
+
+int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *error)
+{
+    static const et_fit defaults = { 0 };
+    fitting f = { .model = m, .fit = fit ? fit : &defaults, .source = source };
+    int status = check_fit(m, f.fit, error);
+    if (!status && !source)
+        status = et_fail(error, ET_EUSAGE,
+                         "et_model_fit: source is NULL; give batches to train "
+                         "on, or call et_model_fit_arrays");
+    if (!status && f.fit->validation_part > 0)
+        status = et_fail(error, ET_ECONFIG,
+                         "et_fit.validation_part is for arrays; for a source give validation");
+    if (!status && !m->own_valid && !f.fit->validation)
+        status = check_validated(f.fit, error);
+    if (!status)
+        status = fit_source(&f, error);
+    if (m->trainer) {
+        et_model_feed_set(&m->train, NULL, NULL);
+        et_model_feed_set(&m->valid, NULL, NULL);
+    }
+    et_source_close(f.own);
+    return status || !f.fit->take_best ? status : load_best(m, f.fit, error);
+}
+
+/* ---- arrays ---- */
+
+static int64_t size_of(const et_model *m, int field)
+{
+    const et_layout_field *f = &m->layout.field[field];
+    return et_shape_count(f->item) * (int64_t)et_dtype_size(f->dtype);
+}
+
+static int open_arrays(et_model *m, const void *x, const void *y, int64_t count, int64_t held,
+                       const et_fit *fit, et_source *sources[2], et_error *error)
+{
+    const int64_t from = count - held, batch = fit->batch_size ? fit->batch_size : ET_MODEL_BATCH;
+    const et_batches_options learns = { .seed = m->seed,
+                                        .shuffle = true,
+                                        .repeat = true,
+                                        .capacity = { batch },
+                                        .setting = "et_fit.batch_size" };
+    const et_batches_options validates = { .capacity = { batch } };
+    int status = et_model_arrays(m, x, y, from, &learns, &sources[0], error);
+    if (!status && held)
+        status = et_model_arrays(m, (const char *)x + from * size_of(m, m->x),
+                                 (const char *)y + from * size_of(m, m->y), held, &validates,
+                                 &sources[1], error);
+    return status;
+}
+
+/* At least one of each part. */
+static int64_t held_out(const et_fit *fit, int64_t count)
+{
+    const int64_t held = (int64_t)((double)count * fit->validation_part + 0.5);
+    return fit->validation_part > 0 && held < 1 ? 1 : held < count ? held : count - 1;
+}
+
+int et_model_fit_arrays(et_model *m, const void *x, const void *y, int64_t count, const et_fit *fit,
+                        et_error *error)
+{
+    static const et_fit defaults = { 0 };
+    et_fit own = fit ? *fit : defaults;
+    et_source *sources[2] = { NULL, NULL };
+    int status = check_fit(m, &own, error);
+    if (!status)
+        status = et_model_check_arrays(m, x, y, count, error);
+    if (!status && own.validation_part > 0 && count < 2)
+        status = et_fail(error, ET_ECONFIG, "et_fit.validation_part: 1 sample cannot be divided");
+    if (!status)
+        status = open_arrays(m, x, y, count, held_out(&own, count), &own, sources, error);
+    own.validation_part = 0;
+    own.batch_size = 0;
+    if (sources[1])
+        own.validation = sources[1];
+    if (!status)
+        status = et_model_fit(m, sources[0], &own, error);
+    et_source_close(sources[0]);
+    et_source_close(sources[1]);
+    return status;
+}

@@ -1,0 +1,94 @@
+/* What the files of the model object share, and what a kind of model gives: a network of a
+ * program's own here, a table's model in tasks/tabular/model. */
+#ifndef ETUDE_SYSTEMS_MODEL_MODEL_PRIVATE_H
+#define ETUDE_SYSTEMS_MODEL_MODEL_PRIVATE_H
+
+#include <etude/model.h>
+
+#include "base/arena.h"
+#include "engine/optim/options.h"
+#include "systems/model/model_feed.h"
+
+/* Samples that are predicted together, and of a batch that is trained, by default. */
+#define ET_MODEL_PREDICTS 256
+#define ET_MODEL_BATCH    32
+
+typedef struct et_model_kind {
+    const char *name; /* what messages call it: "a network" */
+    /* What an arrays' call, as et_model_predict, says of a kind without arrays; NULL: it has. */
+    const char *no_arrays;
+    const char *no_training; /* what training, evaluating and et_freeze say; NULL: it can */
+    /* Batches to train on in place of source; *out NULL: source itself. The caller closes *out. */
+    int (*open_training)(et_model *self, et_source *source, const et_fit *fit, et_source **out,
+                         et_error *error);
+    /* A training in run_dir begins (NULL: without): writes what belongs beside the checkpoints.
+     * *identity: of the checkpoints; NULL: none. */
+    int (*begin)(et_model *self, const char *run_dir, const et_value **identity, et_error *error);
+    int (*save)(const et_model *self, const char *path, et_error *error);
+    int (*load)(et_model *self, const char *path, et_error *error);
+    void (*close)(et_model *self);
+    const char *monitor; /* the value that says what is best; NULL: as of the task's class */
+} et_model_kind;
+
+struct et_model {
+    const et_model_kind *kind;
+    et_task *task; /* of the trainer; the kind's */
+    et_device *device;
+    et_params *params;
+    et_layout layout; /* of batches, without capacities */
+    int x, y;         /* its fields of these names; -1: none */
+    et_pass *pass;    /* of prediction; NULL: not opened */
+    et_batch *batch;  /* of it */
+    et_layout predicted;
+    int64_t width;
+    et_optimization_options optimization;
+    et_arena arena;
+    uint64_t seed;
+    bool bfloat16;
+    et_task_trainer *trainer; /* NULL: not opened */
+    int64_t capacity;         /* of its batches */
+    int64_t steps;            /* of the training that it was opened for; 0: to evaluate */
+    et_model_feed train, valid;
+    bool own_valid; /* the task has validation data of its own; valid is not used */
+    et_strings frozen;
+    bool has_weights; /* trained or loaded: the next training begins with them */
+    int64_t version;  /* grows when weights change */
+    int64_t base;     /* the step at which the run in run_dir began */
+    char *run_dir;    /* of the last training; NULL: none */
+    et_controller *controller;
+};
+
+/* Zeros become a model without passes: device and an empty store are opened. */
+int et_model_init(et_model *model, const et_model_kind *kind, const et_model_options *options,
+                  et_error *error);
+/* Builds the graphs for layout, closes the set of parameters and draws initial values. */
+int et_model_build(et_model *model, const et_layout *layout, et_error *error);
+/* Frees all but the model itself; any state. */
+void et_model_release(et_model *model);
+
+/* What is trained: all but what et_freeze names; *out NULL: all. The caller frees it. */
+int et_model_group(const et_model *model, et_group **out, et_error *error);
+
+/* Of a program's own build function: payload of passes is the task. */
+void et_model_build_training(et_scope *scope, void *model);
+void et_model_build_prediction(et_scope *scope, void *model);
+
+/* Opens the trainer for batches of so many samples, unless it is open for them. steps: of the
+ * training, for schedules that end with it; 0: to evaluate. */
+int et_model_open_trainer(et_model *model, int64_t capacity, int64_t steps, et_error *error);
+void et_model_close_trainer(et_model *model);
+
+/* The weights that a reader of the model sees: averages, if there are any. false: nothing changed.
+ */
+bool et_model_show_average(const et_model *model);
+void et_model_hide_average(const et_model *model);
+
+/* Whether a status is a misuse of a call on arrays. */
+int et_model_check_arrays(const et_model *model, const void *x, const void *y, int64_t count,
+                          et_error *error);
+
+/* Samples of arrays as a source; y NULL: no labels. */
+int et_model_arrays(et_model *model, const void *x, const void *y, int64_t count,
+                    const et_batches_options *options, et_source **out, et_error *error);
+
+#endif

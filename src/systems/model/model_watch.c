@@ -1,0 +1,163 @@
+#include "systems/model/model_watch.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "base/values/value.h"
+#include "formats/events/log_names.h"
+#include "formats/events/progress.h"
+
+static et_model_watch *watch_of_action(et_action *action)
+{
+    return (et_model_watch *)(void *)((char *)action - offsetof(et_model_watch, action));
+}
+
+/* ---- logs of training ---- */
+
+static void forget(et_model_watch *w)
+{
+    et_arena_release(&w->arena);
+    w->arena = (et_arena)ET_ARENA_INIT;
+    w->logs = NULL;
+}
+
+static int keep_logs(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    et_model_watch *w = (et_model_watch *)(void *)self;
+    const et_value *train = et_value_get(values, ET_LOGGED_TRAIN);
+    (void)step;
+    if (!train)
+        return ET_OK;
+    forget(w);
+    w->logs = et_value_dict(&w->arena);
+    int status = w->logs ? et_value_merge(w->logs, train, error) : ET_OK;
+    return status || (w->logs && !et_value_failed(w->logs))
+               ? status
+               : et_alloc_failed(error, 0, "the values of an epoch");
+}
+
+static int flush(et_sink *self, et_error *error)
+{
+    (void)self, (void)error;
+    return ET_OK;
+}
+
+static int close_sink(et_sink *self, et_error *error)
+{
+    (void)self, (void)error; /* a member of the watch */
+    return ET_OK;
+}
+
+/* ---- the end of an epoch ---- */
+
+static int64_t due(const et_action *self, int64_t step)
+{
+    const et_model_watch *w =
+        (const et_model_watch *)(const void *)((const char *)self -
+                                               offsetof(et_model_watch, action));
+    const int64_t each = w->epoch_steps;
+    return each ? w->base + ((step - w->base) / each + 1) * each : ET_ACTION_NEVER;
+}
+
+static int64_t epoch_of(const et_model_watch *w, int64_t step)
+{
+    return w->epoch_steps ? (step - w->base + w->epoch_steps - 1) / w->epoch_steps : 1;
+}
+
+/* What people look at: rates and norms are in the logs. */
+static bool is_shown(const et_value *v)
+{
+    return (v->kind == ET_VALUE_FLOAT || v->kind == ET_VALUE_INT) &&
+           (et_logged_prefix(v->key) || !strcmp(v->key, ET_LOGGED_LOSS));
+}
+
+/* "epoch 3/20  training_loss 0.512  validation_loss 0.498" */
+static void tell(const et_model_watch *w, int64_t step, const et_value *logs)
+{
+    et_strbuf line = ET_STRBUF_INIT;
+    et_strbuf_printf(&line, "epoch %lld", (long long)epoch_of(w, step));
+    if (w->epoch_steps)
+        et_strbuf_printf(&line, "/%lld", (long long)epoch_of(w, w->target));
+    for (const et_value *v = logs->first; v; v = v->next)
+        if (is_shown(v))
+            et_strbuf_printf(
+                &line, "  %s %s", v->key,
+                et_format_value(v->kind == ET_VALUE_INT ? (double)v->integer : v->real).text);
+    if (!line.failed)
+        et_progress_message(w->progress, et_strbuf_text(&line));
+    et_strbuf_release(&line);
+}
+
+static int end_epoch(et_action *self, const et_moment *now, et_error *error)
+{
+    et_model_watch *w = watch_of_action(self);
+    const et_fit *fit = w->fit;
+    et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
+    int status = logs ? ET_OK : et_alloc_failed(error, 0, "the values of an epoch");
+    if (!status && now->logs)
+        status = et_value_merge(logs, now->logs, error);
+    if (!status && et_value_failed(logs))
+        status = et_alloc_failed(error, 0, "the values of an epoch");
+    if (!status && w->progress)
+        tell(w, now->step, logs);
+    if (!status && fit->callback)
+        status = fit->callback(fit->payload, epoch_of(w, now->step), logs, now->stop, error);
+    forget(w);
+    return status;
+}
+
+/* ---- the bar ---- */
+
+static void show(void *self, const et_showing *showing)
+{
+    et_model_watch *w = self;
+    et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true } };
+    const et_progress_state state = { .step = showing->step,
+                                      .steps = showing->steps,
+                                      .fields = fields,
+                                      .field_count = 1,
+                                      .rate = showing->rate,
+                                      .unit = "samples/s",
+                                      .epoch = showing->epoch,
+                                      .seconds_left = NAN,
+                                      .time = showing->time };
+    et_progress_update(w->progress, &state);
+}
+
+static void hear(void *self, const char *text)
+{
+    et_progress_message(((et_model_watch *)self)->progress, text);
+}
+
+et_observer et_model_watch_observer(et_model_watch *w)
+{
+    return (et_observer){ .self = w,
+                          .show = w->fit->verbose == ET_FIT_BAR ? show : NULL,
+                          .tell = w->progress ? hear : NULL };
+}
+
+int et_model_watch_open(et_model_watch *w, const et_fit *fit, et_error *error)
+{
+    static const et_sink_class sink = {
+        .name = "fit", .write = keep_logs, .flush = flush, .close = close_sink
+    };
+    static const et_action_class action = { .name = "epoch", .due = due, .act = end_epoch };
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    et_assert(fit);
+    *w = (et_model_watch){ .sink = { &sink }, .action = { &action }, .fit = fit };
+    w->arena = (et_arena)ET_ARENA_INIT;
+    options.fd = STDERR_FILENO;
+    options.mode = fit->verbose == ET_FIT_BAR ? ET_PROGRESS_AUTO : ET_PROGRESS_QUIET;
+    return fit->verbose == ET_FIT_QUIET ? ET_OK : et_progress_open(&w->progress, &options, error);
+}
+
+void et_model_watch_close(et_model_watch *w)
+{
+    et_progress_close(w->progress);
+    et_arena_release(&w->arena);
+}

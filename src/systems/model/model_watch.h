@@ -1,0 +1,32 @@
+/* What a program and a person see of a training: an action at the end of each epoch that merges the
+ * epoch's logs, prints a line and calls the program's function; a sink that hands it the logs of
+ * training; an observer for the bar. */
+#ifndef ETUDE_SYSTEMS_MODEL_MODEL_WATCH_H
+#define ETUDE_SYSTEMS_MODEL_MODEL_WATCH_H
+
+#include <etude/action.h>
+#include <etude/model.h>
+#include <etude/run.h>
+#include <etude/summary.h>
+
+#include "base/arena.h"
+
+typedef struct et_progress et_progress;
+
+typedef struct et_model_watch {
+    et_sink sink; /* given to a run, which closes it: that does nothing */
+    et_action action;
+    const et_fit *fit;
+    int64_t epoch_steps;   /* 0: not known, so that there is one epoch */
+    int64_t base, target;  /* steps */
+    et_arena arena;        /* of logs */
+    et_value *logs;        /* of training, since the last line; NULL: none */
+    et_progress *progress; /* NULL: quiet */
+} et_model_watch;
+
+int et_model_watch_open(et_model_watch *watch, const et_fit *fit, et_error *error);
+void et_model_watch_close(et_model_watch *watch);
+
+et_observer et_model_watch_observer(et_model_watch *watch);
+
+#endif

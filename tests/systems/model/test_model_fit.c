@@ -1,0 +1,203 @@
+/* et_model_fit: how long, what is said, and runs that resume. */
+#include "systems/model/disc.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+typedef struct heard {
+    int epochs, stop_at;
+    double loss[64], validation[64];
+} heard;
+
+static int hear(void *payload, int64_t epoch, const et_value *logs, bool *stop, et_error *error)
+{
+    heard *h = payload;
+    assert_int_equal(epoch, ++h->epochs);
+    int status = et_value_read_float(logs, "training_loss", &h->loss[epoch], error);
+    h->validation[epoch] = NAN;
+    if (!status && et_value_get(logs, "validation_loss"))
+        status = et_value_read_float(logs, "validation_loss", &h->validation[epoch], error);
+    *stop = h->epochs == h->stop_at;
+    return status;
+}
+
+static void test_fit__tells_each_epoch(void **state)
+{
+    heard h = { 0 };
+    (void)state;
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 6,
+                               .batch_size = 50,
+                               .validation_part = 0.25,
+                               .callback = hear,
+                               .payload = &h });
+    assert_int_equal(h.epochs, 6);
+    assert_true(h.loss[6] < h.loss[1]);
+    assert_true(h.validation[6] < h.validation[1]);
+    /* 450 rows in batches of 50, six times */
+    assert_int_equal(et_optimizer_iterations(et_model_optimizer(model)), 54);
+    et_model_close(model);
+}
+
+static void test_fit__ends_when_the_program_says_so(void **state)
+{
+    heard h = { .stop_at = 3 };
+    (void)state;
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 6, .batch_size = 50, .callback = hear, .payload = &h });
+    assert_int_equal(h.epochs, 3);
+    assert_int_equal(et_optimizer_iterations(et_model_optimizer(model)), 36);
+    et_model_close(model);
+}
+
+/* With a rate of next to nothing no validation is better by much: float32 stays where it is. */
+static void test_fit__patience_ends_it(void **state)
+{
+    heard h = { 0 };
+    (void)state;
+    et_model *model;
+    et_model_options options = disc;
+    options.optimizer = (et_optimizer_setup){ .rule = "sgd", .learning_rate = 1e-30 };
+    assert_ok(et_model_open(&model, build_disc, NULL, &options, error));
+    fit_disc(model, &(et_fit){ .epochs = 20,
+                               .validation_part = 0.25,
+                               .patience = 3,
+                               .callback = hear,
+                               .payload = &h });
+    assert_int_equal(h.epochs, 4);
+    et_model_close(model);
+}
+
+/* 3 and 3 epochs are 6, with the optimizer's state; the order of the data begins anew. */
+static void test_fit__continues(void **state)
+{
+    heard h = { 0 };
+    (void)state;
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 3, .callback = hear, .payload = &h });
+    const double before = h.loss[3];
+    h.epochs = 0;
+    fit_disc(model, &(et_fit){ .epochs = 3, .callback = hear, .payload = &h });
+    assert_true(h.loss[1] < before);
+    assert_int_equal(et_optimizer_iterations(et_model_optimizer(model)), 6 * 19);
+    et_model_close(model);
+}
+
+/* ---- runs ---- */
+
+/* Trains in a process of its own that kills itself in the middle of an epoch; 0: it does not. */
+typedef struct end {
+    int epochs, kill_at;
+} end;
+
+static int die(void *payload, int64_t epoch, const et_value *logs, bool *stop, et_error *error)
+{
+    end *e = payload;
+    (void)epoch, (void)logs, (void)stop, (void)error;
+    if (++e->epochs == e->kill_at)
+        raise(SIGKILL);
+    return 0;
+}
+
+static int train(const char *run, int64_t epochs, int kill_at)
+{
+    int code;
+    const pid_t child = fork();
+    if (!child) {
+        end e = { 0, kill_at };
+        et_error error = ET_ERROR_INIT;
+        et_model *model;
+        et_model_options options = disc;
+        int drops = 1;
+        options.optimizer =
+            (et_optimizer_setup){ .adam = &(et_adam){ .beta_1 = 0.8 },
+                                  .cosine = &(et_schedule_cosine){ .initial_learning_rate = 0.01 },
+                                  .average_decay = 0.95 };
+        const et_fit fit = {
+            .epochs = epochs, .validation_part = 0.2, .run_dir = run, .callback = die, .payload = &e
+        };
+        int status = et_model_open(&model, build_disc, &drops, &options, &error) ||
+                     et_model_fit_arrays(model, points, inside, POINTS, &fit, &error);
+        if (status)
+            fprintf(stderr, "%s\n", error.text);
+        _exit(status != 0);
+    }
+    assert_true(child > 0 && waitpid(child, &code, 0) == child);
+    return WIFSIGNALED(code) ? WTERMSIG(code) : WEXITSTATUS(code);
+}
+
+static void test_fit__resumes_to_the_same_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(system("rm -rf whole killed"), 0);
+    assert_int_equal(train("whole", 8, 0), 0);
+    assert_int_equal(train("killed", 8, 3), SIGKILL);
+    assert_int_equal(train("killed", 8, 2), SIGKILL);
+    assert_int_equal(train("killed", 8, 0), 0);
+    assert_int_equal(system("cmp whole/checkpoints/ckpt-120.safetensors "
+                            "killed/checkpoints/ckpt-120.safetensors"),
+                     0);
+    assert_int_equal(train("killed", 8, 1), 0); /* nothing is left to do */
+    assert_int_equal(system("rm -rf whole killed"), 0);
+}
+
+static void test_fit__a_run_is_loaded(void **state)
+{
+    (void)state;
+    assert_int_equal(system("rm -rf loaded"), 0);
+    et_model *model = open_disc(), *best = open_disc();
+    fit_disc(
+        model,
+        &(et_fit){ .epochs = 4, .validation_part = 0.2, .run_dir = "loaded", .take_best = true });
+    assert_ok(et_model_load(best, "loaded", error));
+    assert_same_weights(model, best);
+    et_model_close(model);
+    et_model_close(best);
+    assert_int_equal(system("rm -rf loaded"), 0);
+}
+
+static void test_fit__without_a_run_writes_nothing(void **state)
+{
+    (void)state;
+    struct stat before, after;
+    assert_int_equal(mkdir("empty", 0777), 0);
+    assert_int_equal(chdir("empty"), 0);
+    assert_int_equal(stat(".", &before), 0);
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 2, .validation_part = 0.2, .patience = 1 });
+    et_model_close(model);
+    assert_int_equal(stat(".", &after), 0);
+    assert_true(before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+                before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
+    assert_int_equal(chdir(".."), 0);
+    assert_int_equal(rmdir("empty"), 0);
+}
+
+static void test_fit__stops_when_asked(void **state)
+{
+    (void)state;
+    const volatile sig_atomic_t stop = 1;
+    et_model *model = open_disc();
+    assert_fails(et_model_fit_arrays(model, points, inside, POINTS,
+                                     &(et_fit){ .epochs = 2, .stop = &stop }, error),
+                 ET_EINTERRUPTED, "interrupted");
+    et_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fit__tells_each_epoch),
+        cmocka_unit_test(test_fit__ends_when_the_program_says_so),
+        cmocka_unit_test(test_fit__patience_ends_it),
+        cmocka_unit_test(test_fit__continues),
+        cmocka_unit_test(test_fit__resumes_to_the_same_bytes),
+        cmocka_unit_test(test_fit__a_run_is_loaded),
+        cmocka_unit_test(test_fit__without_a_run_writes_nothing),
+        cmocka_unit_test(test_fit__stops_when_asked),
+    };
+    return cmocka_run_group_tests(tests, draw_points, NULL);
+}

@@ -1,0 +1,260 @@
+/* What each call refuses, in one clear sentence. */
+#include "systems/model/disc.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static et_model *model;
+static et_arena *arena;
+
+static int open_all(void **state)
+{
+    draw_points(state);
+    arena = et_arena_new();
+    model = open_disc();
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    et_model_close(model);
+    et_arena_free(arena);
+    return 0;
+}
+
+/* ---- et_fit ---- */
+
+typedef struct wrong_fit {
+    et_fit fit;
+    const char *says;
+} wrong_fit;
+
+static const wrong_fit fits[] = {
+    { { .epochs = -1 }, "epochs -1" },
+    { { .steps = -1 }, "steps -1" },
+    { { .batch_size = -1 }, "batch_size -1" },
+    { { .patience = -1, .validation_part = 0.5 }, "patience -1" },
+    { { .epochs = 1, .steps = 1 }, "both epochs and steps" },
+    { { .validation_part = 1 }, "validation_part: 1" },
+    { { .validation_part = -0.1 }, "validation_part: -0.1" },
+    { { .validation_part = NAN }, "validation_part: nan" },
+    { { .patience = 1 }, "patience needs validation data" },
+    { { .monitor = "validation_loss" }, "monitor needs validation data" },
+    { { .verbose = 3 }, "verbose: 3" },
+    { { .run_dir = "" }, "run_dir" },
+    { { .take_best = true, .validation_part = 0.5 }, "take_best needs run_dir" },
+    { { .batch_size = (int64_t)1 << 40 }, "too many" },
+};
+
+static void test_misuse__of_fit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof fits / sizeof *fits; i++)
+        assert_fails(et_model_fit_arrays(model, points, inside, POINTS, &fits[i].fit, error),
+                     ET_ECONFIG, fits[i].says);
+    assert_null(et_model_optimizer(model)); /* nothing has begun */
+}
+
+/* A value that validation does not have is told at the first of them. */
+static void test_misuse__of_monitor(void **state)
+{
+    (void)state;
+    et_model *own = open_disc();
+    et_fit fit = { .epochs = 1, .validation_part = 0.5, .monitor = "validation_f1" };
+    assert_fails(et_model_fit_arrays(own, points, inside, POINTS, &fit, error), ET_ECONFIG,
+                 "validation_f1");
+    et_model_close(own);
+}
+
+/* ---- opening ---- */
+
+static void no_loss(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_output(s, "scores", et_dense(et_in(s, "logits"), et_batch_input(s, ET_MODEL_X), 2));
+}
+
+static void no_output(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_dense(et_in(s, "logits"), et_batch_input(s, ET_MODEL_X), 2);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, ET_MODEL_Y), 0), 1);
+}
+
+static void scalar_output(et_scope *s, void *payload)
+{
+    no_output(s, payload);
+    et_output(s, "mean", et_mean(et_batch_input(s, ET_MODEL_X)));
+}
+
+static void other_field(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_batch_input(s, "pixels");
+}
+
+typedef struct wrong_open {
+    et_build_fn *build;
+    et_model_options options;
+    int status;
+    const char *says;
+} wrong_open;
+
+static const wrong_open opens[] = {
+    { NULL, { .x = { 1, { 2 } } }, ET_EUSAGE, "build is NULL" },
+    { no_loss, { .x = { 1, { 2 } }, .y_type = ET_I32 }, ET_EGRAPH, "no loss" },
+    { no_output, { .x = { 1, { 2 } }, .y_type = ET_I32 }, ET_EGRAPH, "names no output" },
+    { scalar_output, { .x = { 1, { 2 } }, .y_type = ET_I32 }, ET_EGRAPH, "output mean" },
+    { other_field, { .x = { 1, { 2 } } }, ET_EGRAPH, "pixels" },
+    { no_loss, { .x = { 1, { 0 } } }, ET_ECONFIG, "et_model_options.x" },
+    { no_loss, { .x = { 4, { 1, 1, 1, 1 } } }, ET_ECONFIG, "et_model_options.x" },
+    { no_loss, { .x_type = ET_U8 }, ET_ECONFIG, "x_type" },
+    { no_loss, { .y = { 1, { -1 } } }, ET_ECONFIG, "et_model_options.y" },
+    { no_loss, { .optimizer = { .rule = "adamm" } }, ET_ECONFIG, "adamm" },
+    { no_loss, { .optimizer = { .learning_rate = -1 } }, ET_ECONFIG, "learning_rate" },
+    { no_loss,
+      { .optimizer = { .adam = &(const et_adam){ 0 }, .sgd = &(const et_sgd){ 0 } } },
+      ET_ECONFIG,
+      "both sgd and adam" },
+    { no_loss,
+      { .optimizer = { .rule = "sgd", .adam = &(const et_adam){ 0 } } },
+      ET_ECONFIG,
+      "settings of adam" },
+    { no_loss,
+      { .optimizer = { .learning_rate = 1, .cosine = &(const et_schedule_cosine){ 0 } } },
+      ET_ECONFIG,
+      "schedule cosine" },
+    { no_loss,
+      { .optimizer = { .adam = &(const et_adam){ .beta_1 = 2 } } },
+      ET_ECONFIG,
+      "optimizer.adam.beta_1" },
+    { no_loss, { .optimizer = { .warmup_steps = -1 } }, ET_ECONFIG, "warmup_steps -1" },
+    { no_loss, { .optimizer = { .average_decay = 2 } }, ET_ECONFIG, "average_decay 2" },
+};
+
+static void test_misuse__of_open(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
+        et_model *own = model;
+        assert_fails(et_model_open(&own, opens[i].build, NULL, &opens[i].options, error),
+                     opens[i].status, opens[i].says);
+        assert_null(own);
+    }
+}
+
+/* ---- the other calls ---- */
+
+static void test_misuse__of_arrays(void **state)
+{
+    (void)state;
+    static float out[2];
+    et_value *logs = et_value_dict(arena), *list = et_value_set_list(logs, "list");
+    assert_fails(et_model_fit_arrays(model, NULL, inside, 5, NULL, error), ET_EUSAGE, "x is NULL");
+    assert_fails(et_model_fit_arrays(model, points, NULL, 5, NULL, error), ET_EUSAGE, "y is NULL");
+    assert_fails(et_model_fit_arrays(model, points, inside, 0, NULL, error), ET_ECONFIG,
+                 "0 samples");
+    assert_fails(et_model_evaluate(model, points, inside, -1, logs, error), ET_ECONFIG,
+                 "-1 samples");
+    assert_fails(et_model_evaluate(model, points, inside, 5, NULL, error), ET_EUSAGE, "logs");
+    assert_fails(et_model_evaluate(model, points, inside, 5, list, error), ET_EUSAGE, "logs");
+    assert_fails(et_model_evaluate_source(model, NULL, logs, error), ET_EUSAGE, "NULL");
+    assert_fails(et_model_fit(model, NULL, NULL, error), ET_EUSAGE, "source is NULL");
+    assert_fails(et_model_predict(model, NULL, 1, out, error), ET_EUSAGE, "x is NULL");
+    assert_fails(et_model_predict(model, points, 1, NULL, error), ET_EUSAGE, "out is NULL");
+    assert_fails(et_model_predict(model, points, -1, out, error), ET_EUSAGE, "-1 samples");
+}
+
+static void test_misuse__of_labels(void **state)
+{
+    (void)state;
+    static const int32_t three[2] = { 0, 3 };
+    et_model *own = open_disc();
+    assert_fails(et_model_fit_arrays(own, points, three, 2, NULL, error), ET_EDATA, "3");
+    et_model_close(own);
+}
+
+static void test_misuse__of_files(void **state)
+{
+    (void)state;
+    assert_fails(et_model_save(model, "", error), ET_ECONFIG, "name");
+    assert_fails(et_model_load(model, "", error), ET_ECONFIG, "et_model_load");
+    assert_fails(et_model_load(model, NULL, error), ET_ECONFIG, "et_model_load");
+    assert_fails(et_model_load(model, "nowhere.safetensors", error), ET_ENOTFOUND,
+                 "nowhere.safetensors");
+    assert_fails(et_model_summary(model, NULL, error), ET_EUSAGE, "stdout");
+    assert_fails(et_freeze(model, "encoder/*", error), ET_ECONFIG, "encoder/*");
+    assert_fails(et_freeze(model, "*", error), ET_ECONFIG, "no parameter to train");
+    assert_fails(et_freeze(model, "hidden", error), ET_ECONFIG, "hidden/weight");
+}
+
+static void wider(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_dense(et_in(s, "hidden"), et_batch_input(s, ET_MODEL_X), 17);
+    h = et_dense(et_in(s, "logits"), h, 2);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, ET_MODEL_Y), 0), 1);
+    et_output(s, "scores", h);
+}
+
+static void test_misuse__of_other_weights(void **state)
+{
+    (void)state;
+    et_model *other;
+    assert_ok(et_model_save(model, "narrow.safetensors", error));
+    assert_ok(et_model_open(&other, wider, NULL, &disc, error));
+    assert_fails(et_model_load(other, "narrow.safetensors", error), ET_ECONFIG, "hidden/");
+    et_model_close(other);
+    unlink("narrow.safetensors");
+}
+
+/* Another size of batches after training; a source of other batches. */
+static void test_misuse__of_batches(void **state)
+{
+    (void)state;
+    et_model *own = open_disc();
+    et_samples *samples;
+    et_source *source;
+    const et_array pixels[] = { { "pixels", ET_F32, points, et_shape_1(2) } };
+    fit_disc(own, &(et_fit){ .steps = 1 });
+    assert_fails(et_model_fit_arrays(own, points, inside, POINTS,
+                                     &(et_fit){ .steps = 1, .batch_size = 64 }, error),
+                 ET_ECONFIG, "batches of 64");
+    assert_ok(et_arrays_open(&samples, pixels, 1, POINTS, error));
+    assert_ok(et_batches_open(&source, samples, &(et_batches_options){ .repeat = true }, error));
+    assert_fails(et_model_fit(own, source, NULL, error), ET_ECONFIG, "field x");
+    assert_fails(et_model_fit(own, source, &(et_fit){ .batch_size = 32 }, error), ET_ECONFIG,
+                 "batch_size is for arrays");
+    et_source_close(source);
+    et_model_close(own);
+}
+
+static int train_inside(void *payload, int64_t epoch, const et_value *logs, bool *stop,
+                        et_error *error)
+{
+    (void)epoch, (void)logs, (void)stop;
+    return et_model_fit_arrays(payload, points, inside, POINTS, NULL, error);
+}
+
+static void test_misuse__of_a_callback(void **state)
+{
+    (void)state;
+    et_model *own = open_disc();
+    et_fit fit = { .epochs = 1, .callback = train_inside, .payload = own };
+    assert_fails(et_model_fit_arrays(own, points, inside, POINTS, &fit, error), ET_EUSAGE,
+                 "being trained");
+    et_model_close(own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_misuse__of_fit),           cmocka_unit_test(test_misuse__of_monitor),
+        cmocka_unit_test(test_misuse__of_open),          cmocka_unit_test(test_misuse__of_arrays),
+        cmocka_unit_test(test_misuse__of_labels),        cmocka_unit_test(test_misuse__of_files),
+        cmocka_unit_test(test_misuse__of_other_weights), cmocka_unit_test(test_misuse__of_batches),
+        cmocka_unit_test(test_misuse__of_a_callback),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

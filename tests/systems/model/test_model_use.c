@@ -1,0 +1,238 @@
+/* A model that is opened, trained, evaluated, saved, loaded, frozen and printed. */
+#include "systems/model/disc.h"
+
+#include <stdio.h>
+
+#include <etude/model_export.h>
+
+static double evaluate(et_model *model, const char *name)
+{
+    double value = -1;
+    et_arena *arena = et_arena_new();
+    et_value *logs = et_value_dict(arena);
+    assert_ok(et_model_evaluate(model, points, inside, POINTS, logs, error));
+    assert_ok(et_value_read_float(logs, name, &value, error));
+    et_arena_free(arena);
+    return value;
+}
+
+static void test_model__learns_a_disc(void **state)
+{
+    (void)state;
+    et_model *model = open_disc();
+    const double before = evaluate(model, "validation_accuracy");
+    fit_disc(model, &(et_fit){ .epochs = 40 });
+    const double after = evaluate(model, "validation_accuracy");
+    assert_true(before < 0.8);
+    assert_true(after > 0.95);
+    et_model_close(model);
+}
+
+static void test_model__predicts_each_sample_by_itself(void **state)
+{
+    (void)state;
+    static float all[POINTS][2], one[2];
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 10 });
+    assert_int_equal(et_model_width(model), 2);
+    assert_ok(et_model_predict(model, points, POINTS, all, error));
+    for (int i = 0; i < POINTS; i += 37) {
+        assert_ok(et_model_predict(model, points[i], 1, one, error));
+        assert_memory_equal(one, all[i], sizeof one);
+    }
+    int right = 0;
+    for (int i = 0; i < POINTS; i++)
+        right += (all[i][1] > all[i][0]) == inside[i];
+    assert_int_equal((int)(evaluate(model, "validation_accuracy") * POINTS + 0.5), right);
+    assert_ok(et_model_predict(model, NULL, 0, NULL, error));
+    et_model_close(model);
+}
+
+static void test_model__loads_what_it_saved(void **state)
+{
+    (void)state;
+    static float before[POINTS][2], after[POINTS][2];
+    static const char *const places[] = { "use.safetensors", "use.export" };
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 5 });
+    assert_ok(et_model_predict(model, points, POINTS, before, error));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(system("rm -rf use.export"), 0);
+        assert_ok(et_model_save(model, places[i], error));
+        et_model *other = open_disc();
+        assert_ok(et_model_load(other, places[i], error));
+        assert_ok(et_model_predict(other, points, POINTS, after, error));
+        assert_memory_equal(before, after, sizeof before);
+        et_model_close(other);
+    }
+    et_model_close(model);
+    assert_int_equal(system("rm -rf use.export use.safetensors"), 0);
+}
+
+/* A model that loads and trains starts from what it loaded. */
+static void test_model__trains_from_loaded_weights(void **state)
+{
+    (void)state;
+    et_model *model = open_disc(), *other = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 20 });
+    const double before = evaluate(model, "validation_loss");
+    assert_ok(et_model_save(model, "from.safetensors", error));
+    assert_ok(et_model_load(other, "from.safetensors", error));
+    fit_disc(other, &(et_fit){ .steps = 1 });
+    const double after = evaluate(other, "validation_loss");
+    assert_true(after < before + 0.05 && after > before - 0.05);
+    et_model_close(model);
+    et_model_close(other);
+    unlink("from.safetensors");
+}
+
+static void test_model__averages_are_what_it_predicts_with(void **state)
+{
+    (void)state;
+    static float before[POINTS][2], after[POINTS][2];
+    et_model *model, *other = open_disc();
+    et_model_options options = disc;
+    options.optimizer.average_decay = 0.9;
+    assert_ok(et_model_open(&model, build_disc, NULL, &options, error));
+    fit_disc(model, &(et_fit){ .epochs = 2 });
+    const float live = et_params_values(et_model_params(model))[0];
+    assert_ok(et_model_save(model, "average.safetensors", error));
+    assert_true(live == et_params_values(et_model_params(model))[0]);
+    assert_ok(et_model_load(other, "average.safetensors", error));
+    assert_true(live != et_params_values(et_model_params(other))[0]);
+    assert_ok(et_model_predict(model, points, POINTS, before, error));
+    assert_ok(et_model_predict(other, points, POINTS, after, error));
+    assert_memory_equal(before, after, sizeof before);
+    et_model_close(model);
+    et_model_close(other);
+    unlink("average.safetensors");
+}
+
+static float value_of(const et_model *model, const char *name)
+{
+    et_params *params = et_model_params(model);
+    return et_params_values(params)[et_params_offset(params, et_params_find(params, name)) + 1];
+}
+
+static void test_model__frozen_parameters_stay(void **state)
+{
+    (void)state;
+    et_model *model = open_disc();
+    fit_disc(model, &(et_fit){ .epochs = 1 });
+    assert_ok(et_freeze(model, "hidden/*", error));
+    const float hidden = value_of(model, "hidden/weight"),
+                logits = value_of(model, "logits/weight");
+    fit_disc(model, &(et_fit){ .epochs = 1 });
+    assert_true(hidden == value_of(model, "hidden/weight"));
+    assert_true(logits != value_of(model, "logits/weight"));
+    assert_ok(et_freeze(model, NULL, error));
+    fit_disc(model, &(et_fit){ .epochs = 1 });
+    assert_true(hidden != value_of(model, "hidden/weight"));
+    et_model_close(model);
+}
+
+static void test_model__prints_its_layers(void **state)
+{
+    (void)state;
+    char *text;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    et_model *model = open_disc();
+    assert_ok(et_model_summary(model, file, error));
+    fclose(file);
+    assert_non_null(strstr(text, "hidden  [16]         48"));
+    assert_non_null(strstr(text, "logits  [2]          34"));
+    assert_non_null(strstr(text, "82, of them trained: 82"));
+    free(text);
+    et_model_close(model);
+}
+
+static void test_model__gives_its_parts(void **state)
+{
+    (void)state;
+    et_model *model = open_disc();
+    assert_non_null(et_model_device(model));
+    assert_non_null(et_model_pass(model));
+    assert_null(et_model_optimizer(model));
+    assert_null(et_model_controller(model));
+    fit_disc(model, &(et_fit){ .steps = 7 });
+    assert_int_equal(et_optimizer_iterations(et_model_optimizer(model)), 7);
+    assert_int_equal(et_task_trainer_trainer(et_model_task_trainer(model))->step, 7);
+    et_model_close(model);
+}
+
+/* A schedule that ends with the training begins when its length is known. */
+static void test_model__evaluates_before_a_schedule_has_a_length(void **state)
+{
+    (void)state;
+    et_model *model[2];
+    et_model_options options = disc;
+    options.optimizer =
+        (et_optimizer_setup){ .cosine = &(et_schedule_cosine){ .initial_learning_rate = 0.01 } };
+    for (int k = 0; k < 2; k++)
+        assert_ok(et_model_open(&model[k], build_disc, NULL, &options, error));
+    evaluate(model[0], "validation_loss");
+    for (int k = 0; k < 2; k++)
+        fit_disc(model[k], &(et_fit){ .epochs = 2 });
+    assert_same_weights(model[0], model[1]);
+    et_model_close(model[0]);
+    et_model_close(model[1]);
+}
+
+/* A struct and the text of the same settings train the same weights. */
+static void test_model__structs_are_the_text_of_settings(void **state)
+{
+    (void)state;
+    static const char *const none[] = { "bias", NULL };
+    const et_optimizer_setup structs[] = {
+        { .adamw = &(et_adamw){ .beta_1 = 0.8,
+                                .weight_decay_rate = 0.1,
+                                .exclude_from_weight_decay = none },
+          .cosine = &(et_schedule_cosine){ .initial_learning_rate = 0.02, .alpha = 0.1 },
+          .warmup_steps = 5 },
+        { .sgd = &(et_sgd){ .momentum = 0.9, .nesterov = true }, .learning_rate = 0.02 },
+        { .muon = &(et_muon){ .momentum = 0.8 },
+          .inverse_sqrt =
+              &(et_schedule_inverse_sqrt){ .peak_learning_rate = 0.01, .warmup_steps = 10 } },
+    };
+    static const char *const texts[] = {
+        "{optimizer: {type: adamw, adamw: {beta_1: 0.8, weight_decay_rate: 0.1, "
+        "exclude_from_weight_decay: [bias]}}, learning_rate: {type: cosine, cosine: {"
+        "initial_learning_rate: 0.02, alpha: 0.1}}, warmup: {type: linear, linear: {"
+        "warmup_steps: 5}}}",
+        "{optimizer: {type: sgd, sgd: {momentum: 0.9, nesterov: true}}, learning_rate: {type: "
+        "constant, constant: {learning_rate: 0.02}}}",
+        "{optimizer: {type: muon, muon: {momentum: 0.8}}, learning_rate: {type: inverse_sqrt, "
+        "inverse_sqrt: {peak_learning_rate: 0.01, warmup_steps: 10}}}",
+    };
+    for (int i = 0; i < 3; i++) {
+        et_model *model[2];
+        et_model_options options = disc;
+        options.optimizer = structs[i];
+        assert_ok(et_model_open(&model[0], build_disc, NULL, &options, error));
+        options.optimizer = (et_optimizer_setup){ .settings = texts[i] };
+        assert_ok(et_model_open(&model[1], build_disc, NULL, &options, error));
+        for (int k = 0; k < 2; k++)
+            fit_disc(model[k], &(et_fit){ .steps = 30 });
+        assert_same_weights(model[0], model[1]);
+        et_model_close(model[0]);
+        et_model_close(model[1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model__learns_a_disc),
+        cmocka_unit_test(test_model__predicts_each_sample_by_itself),
+        cmocka_unit_test(test_model__loads_what_it_saved),
+        cmocka_unit_test(test_model__trains_from_loaded_weights),
+        cmocka_unit_test(test_model__averages_are_what_it_predicts_with),
+        cmocka_unit_test(test_model__frozen_parameters_stay),
+        cmocka_unit_test(test_model__prints_its_layers),
+        cmocka_unit_test(test_model__gives_its_parts),
+        cmocka_unit_test(test_model__evaluates_before_a_schedule_has_a_length),
+        cmocka_unit_test(test_model__structs_are_the_text_of_settings),
+    };
+    return cmocka_run_group_tests(tests, draw_points, NULL);
+}
