@@ -74,6 +74,7 @@
 #include <etude/statistics.h>
 #include <etude/summary.h>
 #include <etude/summary_message.h>
+#include <etude/table.h>
 #include <etude/table_set.h>
 #include <etude/tabular.h>
 #include <etude/task.h>

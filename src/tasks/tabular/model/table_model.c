@@ -1,0 +1,275 @@
+/* The model object's kind for tables: the tabular task under the model's trainer. What it saves is
+ * an export as `etude export` writes it: three texts, params.yaml, weights. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/value.h"
+#include "systems/modelgarden/task_trainer.h"
+#include "tasks/tabular/model/tables.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/tensorfx/predictor_private.h"
+#include "train/checkpoint/identity.h"
+#include "train/run/run_names.h"
+
+enum { PARAMS = ET_TABLE_TEXTS, TEXTS };
+
+static et_table_network *network_of(const et_model *m)
+{
+    return (et_table_network *)(void *)(uintptr_t)m;
+}
+
+/* ---- data ---- */
+
+/* The table's own rows come in batches of the model's settings. */
+static int open_training(et_model *m, et_source *source, const et_fit *fit, et_source **out,
+                         et_error *error)
+{
+    et_table_network *n = network_of(m);
+    et_tabular_task *task = (et_tabular_task *)(void *)m->task;
+    *out = NULL;
+    if (source != n->source)
+        return ET_OK;
+    if (fit->batch_size)
+        task->options.train_data.batch_size = fit->batch_size;
+    return et_task_build_inputs(m->task, &(et_data_config){ .training = true }, NULL, out, error);
+}
+
+/* ---- files ---- */
+
+static int print_settings(et_table_network *n, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_experiment_print(&n->experiment, &text, error);
+    if (!status && text.failed)
+        status = et_alloc_failed(error, text.length, "settings");
+    n->text[PARAMS] = (et_artifact_text){ ET_RUN_SETTINGS, NULL, text.length };
+    n->text[PARAMS].bytes = status ? NULL : et_strbuf_detach(&text);
+    if (!status && !n->text[PARAMS].bytes)
+        status = et_alloc_failed(error, n->text[PARAMS].length, "settings");
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int read_texts(et_table_network *n, const et_table *table, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
+        char *bytes = NULL, *path = et_path_join(table->directory, et_table_text_names[i]);
+        n->text[i].name = et_table_text_names[i];
+        status = path ? et_file_read(&bytes, &n->text[i].length, path, ET_TABLE_BYTES_MAX, error)
+                      : et_alloc_failed(error, strlen(table->directory), "a path");
+        n->text[i].bytes = bytes;
+        et_free(path);
+    }
+    return status;
+}
+
+static int identify(et_table_network *n, et_error *error)
+{
+    et_value *identity = et_value_dict(&n->model.arena);
+    int status = identity ? et_tabular_identify(n->model.task, identity, error)
+                          : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        status = et_experiment_identify(&n->experiment, identity, error);
+    n->identity = identity;
+    return status;
+}
+
+static int save(const et_model *m, const char *path, et_error *error)
+{
+    const et_table_network *n = network_of(m);
+    const et_predictor *p = n->predictor;
+    if (n->saved)
+        return et_predictor_export(p, path, NULL, error);
+    if (!m->has_weights)
+        return et_fail(error, ET_EUSAGE, "et_model_save: this model is neither trained nor loaded");
+    const et_artifact_content content = { .texts = n->text,
+                                          .count = TEXTS,
+                                          .params = m->params,
+                                          .step = m->trainer
+                                                      ? et_task_trainer_trainer(m->trainer)->step
+                                                      : 0,
+                                          .identity = n->identity };
+    return et_artifact_write(&content, path, error);
+}
+
+/* Whether weights are of this table and these settings. */
+static int is_same(void *payload, const et_artifact_weights *weights, et_error *error)
+{
+    const et_table_network *n = payload;
+    const et_identity own = { NULL, n->identity };
+    const et_identity theirs = { weights->checkpoint, weights->facts.identity };
+    const char *file = et_identity_other_file(own.values, theirs.values);
+    int status = et_experiment_check_model(&n->experiment, &theirs,
+                                           et_artifact_run(weights->artifact), error);
+    if (status || !file)
+        return status;
+    return et_fail(error, ET_ECONFIG,
+                   "%s was trained with another %s than this table has; open it with "
+                   "et_model_open_saved",
+                   weights->checkpoint, file);
+}
+
+static int load(et_model *m, const char *path, et_error *error)
+{
+    et_table_network *n = network_of(m);
+    et_artifact artifact;
+    if (n->saved)
+        return et_fail(error, ET_EUSAGE,
+                       "et_model_load: open another saved model with "
+                       "et_model_open_saved");
+    int status = et_artifact_open(&artifact, path, error);
+    et_artifact_weights weights = { .artifact = &artifact,
+                                    .params = m->params,
+                                    .facts = { .arena = &m->arena },
+                                    .check = is_same,
+                                    .payload = n };
+    if (!status)
+        status = et_artifact_load(&weights, error);
+    et_free(weights.checkpoint);
+    et_artifact_close(&artifact);
+    return status;
+}
+
+/* ---- a run ---- */
+
+/* What is there already is this model's, or the run is another one. */
+static int write_text(const et_table_network *n, int which, const char *run, et_error *error)
+{
+    const et_artifact_text *text = &n->text[which];
+    char *bytes = NULL, *path = et_path_join(run, text->name);
+    size_t length = 0;
+    int status = path ? ET_OK : et_alloc_failed(error, strlen(run), "a path");
+    const bool there = !status && et_file_exists(path);
+    if (there)
+        status = et_file_read(&bytes, &length, path, ET_TABLE_BYTES_MAX, error);
+    if (there && !status && (length != text->length || memcmp(bytes, text->bytes, length) != 0))
+        status = et_fail(error, ET_ECONFIG,
+                         "%s is not what this model has: the run was made with other data or "
+                         "settings; choose another run_dir",
+                         path);
+    if (!status && !there)
+        status = et_file_write(path, text->bytes, text->length, error);
+    et_free(bytes);
+    et_free(path);
+    return status;
+}
+
+static int begin(et_model *m, const char *run, const et_value **identity, et_error *error)
+{
+    const et_table_network *n = network_of(m);
+    *identity = n->identity;
+    int status = run ? et_directory_make(run, error) : ET_OK;
+    for (int i = 0; run && i < TEXTS && !status; i++)
+        status = write_text(n, i, run, error);
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+static void close_network(et_model *m)
+{
+    et_table_network *n = network_of(m);
+    if (!n->saved)
+        et_tabular_task_close(m->task);
+    et_predictor_close(n->predictor);
+    for (int i = 0; i < TEXTS; i++)
+        et_free((char *)n->text[i].bytes);
+    et_free(n);
+}
+
+static const et_model_kind table_kind = {
+    .name = "a model for a table",
+    .no_arrays = "this model is for a table, not for arrays: call et_model_fit with "
+                 "et_table_source, et_model_evaluate_source, or et_model_predict_csv",
+    .open_training = open_training,
+    .begin = begin,
+    .save = save,
+    .load = load,
+    .close = close_network,
+};
+
+static const et_model_kind saved_kind = {
+    .name = "a saved model",
+    .no_arrays = "this model is for a table, not for arrays: call et_model_predict_csv",
+    .no_training = "this model was opened by et_model_open_saved and only predicts: to train, open "
+                   "the table and a model for it, then call et_model_load",
+    .save = save,
+    .load = load,
+    .close = close_network,
+};
+
+et_table_network *et_table_network_of(et_model *m)
+{
+    return m->kind == &table_kind || m->kind == &saved_kind ? network_of(m) : NULL;
+}
+
+static int open_network(et_table_network *n, et_table *table, const char *name,
+                        const char *settings, et_error *error)
+{
+    et_model *m = &n->model;
+    const et_model_options none = { .seed = 0 };
+    int status = et_model_init(m, &table_kind, &none, error);
+    const char *full = status ? NULL : et_arena_printf(&m->arena, "tabular/%s", name);
+    if (!status && !full)
+        status = et_alloc_failed(error, strlen(name), "a name");
+    if (!status)
+        status = et_table_experiment(&n->experiment, table, full, settings, &m->arena, error);
+    if (!status) {
+        m->seed = (uint64_t)n->experiment.runtime.seed;
+        m->bfloat16 = n->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+        m->optimization = n->experiment.trainer.optimizer_config;
+        status = et_table_task(&m->task, table, &n->experiment, m->device, m->params, error);
+    }
+    if (!status)
+        status = read_texts(n, table, error);
+    if (!status)
+        status = print_settings(n, error);
+    if (!status)
+        status = identify(n, error);
+    if (status)
+        return status;
+    m->own_valid = true;
+    n->source = table->source;
+    return et_model_build(m, &((et_tabular_task *)(void *)m->task)->training->layout, error);
+}
+
+int et_model_for_table(et_model **out, et_table *table, const char *name, const char *settings,
+                       et_error *error)
+{
+    *out = NULL;
+    if (!table || !name)
+        return et_fail(error, ET_EUSAGE, "et_model_for_table: give %s",
+                       table ? "the name of a model, such as \"mlp\"" : "a table");
+    et_table_network *n = et_alloc_zero(1, sizeof *n);
+    if (!n)
+        return et_alloc_failed(error, sizeof *n, "a model");
+    int status = open_network(n, table, name, settings, error);
+    if (status)
+        et_model_close(&n->model);
+    else
+        *out = &n->model;
+    return status;
+}
+
+/* ---- saved ---- */
+
+int et_model_open_saved(et_model **out, const char *path, et_error *error)
+{
+    *out = NULL;
+    et_table_network *n = et_alloc_zero(1, sizeof *n);
+    if (!n)
+        return et_alloc_failed(error, sizeof *n, "a model");
+    n->saved = true;
+    n->model.kind = &saved_kind;
+    n->model.has_weights = true;
+    n->model.arena = (et_arena)ET_ARENA_INIT;
+    int status = et_predictor_open(&n->predictor, path, NULL, error);
+    if (status)
+        et_model_close(&n->model);
+    else
+        *out = &n->model;
+    return status;
+}

@@ -1,0 +1,52 @@
+/* What the files of tables for programs share. */
+#ifndef ETUDE_TASKS_TABULAR_MODEL_TABLES_H
+#define ETUDE_TASKS_TABULAR_MODEL_TABLES_H
+
+#include <etude/predictor.h>
+#include <etude/table.h>
+
+#include "systems/model/model_private.h"
+#include "systems/modelgarden/experiment.h"
+#include "tasks/tabular/table_texts.h"
+#include "train/checkpoint/artifact/artifact.h"
+
+struct et_table {
+    et_arena arena;
+    const char *path, *target, *settings; /* in arena; settings NULL: none */
+    char *directory;                      /* temporary: the texts of the table */
+    et_device *device;
+    et_params *params; /* of a task without a model */
+    et_experiment experiment;
+    et_task *task;
+    et_source *source;
+    et_position begin;
+};
+
+/* Settings of an experiment, "tabular/mlp", for a file, with two more layers of settings or NULL.
+ */
+int et_table_experiment(et_experiment *experiment, const et_table *table, const char *name,
+                        const char *settings, et_arena *arena, et_error *error);
+
+/* A task on the rows of the table. */
+int et_table_task(et_task **out, const et_table *table, const et_experiment *experiment,
+                  et_device *device, et_params *params, et_error *error);
+
+/* A model of a table: to train, or saved. */
+typedef struct et_table_network {
+    et_model model;
+    const et_source *source;                   /* of its table; compared, not used */
+    et_experiment experiment;                  /* settings in the model's arena */
+    et_artifact_text text[ET_TABLE_TEXTS + 1]; /* of the table, then params.yaml; bytes are owned */
+    const et_value *identity;                  /* of its checkpoints */
+    et_predictor *predictor; /* of the weights of version `predicts`; NULL: none */
+    int64_t predicts;        /* the version of the model */
+    bool saved;              /* a predictor alone */
+} et_table_network;
+
+/* Whether a model is one of these; NULL: it is not. */
+et_table_network *et_table_network_of(et_model *model);
+
+/* The predictor of the weights as they are. */
+int et_table_network_predictor(et_table_network *network, et_error *error);
+
+#endif
