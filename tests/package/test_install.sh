@@ -123,4 +123,18 @@ done
 if [ -x "$prefix/bin/etude" ]; then
     "$prefix/bin/etude" --help >/dev/null || fail "the installed command does not print its help"
 fi
+# README's program, compiled as README says, on a table that it names.
+readme=$here/../../README.md
+awk '/^    #include <stdio.h>$/ { block = 1 } block { sub(/^    /, ""); print } /^}$/ { exit }' \
+    "$readme" >income.c
+[ "$(grep -c . income.c)" -le 25 ] || fail "README's program has more than 25 lines"
+compile=$(sed -n 's/^    \(cc income.c .*pkg-config.*\)/\1/p' "$readme")
+[ -n "$compile" ] || fail "README does not say how its program is compiled"
+awk 'BEGIN { print "age,job,income"
+    for (i = 0; i < 200; i++)
+        print 18 + i * 37 % 50 ",job" i % 3 "," (i * 37 % 50 > 25 ? "high" : "low") }' >people.csv
+cut -d, -f1,2 people.csv | head -6 >new.csv
+eval "$cc ${compile#cc }" || fail "README's program does not compile"
+LD_LIBRARY_PATH=$lib ./income >lines 2>log || fail "README's program: $(tail -3 log)"
+[ "$(wc -l <lines)" = 5 ] || fail "README's program did not predict five rows"
 echo "installed $version: pkg-config, find_package, shared and static"
