@@ -8,13 +8,14 @@
  * metrics included. The median of short runs over SECONDS counts: a busy machine seldom
  * interrupts one; with one thread processor time is taken. The peak is the time of the matrix
  * products alone, each at its best rate: peak.h. Steps and peak are timed in turn, so that a share
- * compares what the clock was the same for. Then where the time goes, by kind of op. */
+ * compares what the clock was the same for. Then the same steps by et_model_fit, and
+ * where the time goes, by kind of op. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/model.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -96,7 +97,7 @@ static void open_source(mlp *m, et_error *error)
 
 /* ---- model ---- */
 
-static void build(et_scope *s, void *payload)
+static et_node *build_logits(et_scope *s, void *payload)
 {
     const mlp_kind *kind = ((const mlp *)payload)->kind;
     et_dense_options hidden = { .activation = ET_ACTIVATION_RELU }, last = { 0 };
@@ -104,6 +105,12 @@ static void build(et_scope *s, void *payload)
     for (int i = 1; i <= LAYERS; i++)
         h = et_dense_with(et_at(s, "layer", i), h, kind->width[i], i < LAYERS ? &hidden : &last);
     et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, "labels"), 0), 1);
+    return h;
+}
+
+static void build(et_scope *s, void *payload)
+{
+    build_logits(s, payload);
 }
 
 static void open_pass(mlp *m, et_error *error)
@@ -196,6 +203,49 @@ static mlp_result time_rounds(mlp *m, bench_kinds *ops, double seconds)
                          bench_median(share, ROUNDS), peak };
 }
 
+/* ---- the same by a model object ---- */
+
+static void build_model(et_scope *s, void *payload)
+{
+    et_output(s, "logits", build_logits(s, payload));
+}
+
+#define FIT_ROUNDS 15
+
+/* Seconds of a step, the mean of so many. */
+static double time_block(mlp *m, int64_t steps)
+{
+    et_error error = ET_ERROR_INIT;
+    const double since = bench_work_clock();
+    for (int64_t i = 0; i < steps; i++)
+        bench_check(et_step_run(&m->step, &error), &error);
+    return (bench_work_clock() - since) / (double)steps;
+}
+
+/* Steps inside et_model_fit and the trainer's alone, in turn, so that what disturbs one disturbs
+ * the other: medians over rounds. */
+static void compare_fit(mlp *m, double step, double seconds)
+{
+    double inside[FIT_ROUNDS], ratio[FIT_ROUNDS];
+    et_error error = ET_ERROR_INIT;
+    et_model *model;
+    const et_model_options options = { .layout = &m->source->layout, .seed = 1 };
+    const et_fit fit = { .steps = (int64_t)(seconds / FIT_ROUNDS / step) + 1 };
+    bench_check(et_model_open(&model, build_model, m, &options, &error), &error);
+    bench_check(et_model_fit(model, m->source, &fit, &error), &error); /* warms up */
+    for (int i = 0; i < FIT_ROUNDS; i++) {
+        const double outside = time_block(m, fit.steps), since = bench_work_clock();
+        bench_check(et_model_fit(model, m->source, &fit, &error), &error);
+        inside[i] = (bench_work_clock() - since) / (double)fit.steps;
+        ratio[i] = outside / inside[i];
+    }
+    const double median = bench_median(inside, FIT_ROUNDS);
+    printf("%s by et_model_fit: %.0f steps/s, %.1f %% of the trainer's steps alone\n",
+           m->kind->name, 1 / median, 100 * bench_median(ratio, FIT_ROUNDS));
+    bench_figure(1 / median, "steps/s", 0, "mlp.%s.fit.steps_s", m->kind->name);
+    et_model_close(model);
+}
+
 static void print_result(const mlp_kind *kind, const mlp_result *result)
 {
     double rate = 1 / result->step, peak_time = 1 / result->peak_time;
@@ -225,6 +275,7 @@ int main(int argc, char **argv)
     bench_kinds_add_others(&kinds_of_ops, &model.step, BATCH);
     mlp_result result = time_rounds(&model, &kinds_of_ops, seconds);
     print_result(kind, &result);
+    compare_fit(&model, result.step, seconds);
     bench_kinds_print(&kinds_of_ops, result.step);
     close_mlp(&model);
     return 0;
