@@ -8,6 +8,13 @@
  *     h = et_norm_rms(et_in(s, "rms"), h, 1e-6f);
  *     h = et_activate(et_dense(et_in(s, "hidden"), h, 512), ET_ACTIVATION_GELU);
  *     et_node *logits = et_dense(et_in(s, "output"), h, 10);
+ *
+ * Sentences of 20 ids each, int32 [N, 20], classified:
+ *
+ *     et_attention_block_options block = { .heads = 4, .dropout = 0.1f };
+ *     h = et_embedding_table(et_in(s, "words"), words, 8000, 128);           [N 20, 128]
+ *     h = et_attention_block(et_in(s, "block"), h, 20, &block);
+ *     h = et_flatten(et_reshape(h, et_shape_3(et_node_shape(words).size[0], 20, 128)));
  */
 #ifndef ETUDE_NN_H
 #define ETUDE_NN_H
@@ -73,6 +80,27 @@ ET_API et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t 
  * tables, uniform in [-0.05, 0.05). */
 ET_API et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns,
                                      int count);
+
+/* The rows of a table by ids, int32 of any shape: a row of width numbers for each id, in their
+ * order [count of ids, width]. scope/table [rows, width], uniform in [-0.05, 0.05). A negative id
+ * gives zeros. */
+ET_API et_node *et_embedding_table(et_scope *scope, et_node *ids, int64_t rows, int64_t width);
+
+/* [N, ...] as [N, all the rest], in order. */
+ET_API et_node *et_flatten(et_node *x);
+
+typedef struct et_attention_block_options {
+    int heads;     /* divide the width; 0: 1 */
+    int64_t units; /* of the hidden layer; 0: four times the width */
+    float dropout; /* of attention weights and of what each half adds, in training */
+    bool causal;   /* a row sees itself and rows before it */
+} et_attention_block_options;
+
+/* A block of a Transformer with the norms first: x + attention(norm(x)), then that + W2 gelu(W1
+ * norm(that)). x [T, D]: sequences of `length` rows each, one behind another; length divides T.
+ * Parameters: scope/norm_0, qkv, mixed, norm_1, hidden, out. Result [T, D]. options NULL: zeros. */
+ET_API et_node *et_attention_block(et_scope *scope, et_node *x, int64_t length,
+                                   const et_attention_block_options *options);
 
 /* Draws the initial value of every parameter as declared, and calls et_params_changed. A random
  * number depends only on (seed, the parameter's name, element): not on other parameters, the
