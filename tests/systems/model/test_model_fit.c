@@ -86,6 +86,66 @@ static void test_fit__continues(void **state)
     et_model_close(model);
 }
 
+/* ---- sources of a program's own ---- */
+
+static void build_places(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_relu(et_dense(et_in(s, "hidden"), et_batch_input(s, "place"), 16));
+    h = et_dense(et_in(s, "logits"), h, 2);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, "kind"), 0), 1);
+    et_output(s, "scores", h);
+}
+
+static et_source *open_places(int from, int count, bool train)
+{
+    const et_array arrays[] = { { "place", ET_F32, points[from], { 1, { 2 } } },
+                                { "kind", ET_I32, inside + from, { 0, { 0 } } } };
+    const et_batches_options options = { .shuffle = train, .repeat = train, .capacity = { 40 } };
+    et_samples *samples;
+    et_source *source;
+    assert_ok(et_arrays_open(&samples, arrays, 2, count, error));
+    assert_ok(et_batches_open(&source, samples, &options, error));
+    return source;
+}
+
+/* The layout that a model was opened with may be gone. */
+static void test_fit__takes_sources(void **state)
+{
+    heard h = { 0 };
+    (void)state;
+    float out[2];
+    et_model *model;
+    et_source *sources[] = { open_places(0, 400, true), open_places(400, 200, false) };
+    et_source *example = open_places(0, 40, false);
+    const et_model_options options = { .layout = &example->layout };
+    assert_ok(et_model_open(&model, build_places, NULL, &options, error));
+    et_source_close(example);
+    const et_fit fit = { .epochs = 8, .validation = sources[1], .callback = hear, .payload = &h };
+    assert_ok(et_model_fit(model, sources[0], &fit, error));
+    assert_int_equal(h.epochs, 8);
+    assert_true(h.validation[8] < h.validation[1]);
+    assert_int_equal(et_optimizer_iterations(et_model_optimizer(model)), 80);
+    assert_fails(et_model_predict(model, points, 1, out, error), ET_EUSAGE, "x and y");
+    assert_fails(et_model_fit_arrays(model, points, inside, 9, NULL, error), ET_EUSAGE, "x and y");
+    et_source_close(sources[0]);
+    et_source_close(sources[1]);
+    et_model_close(model);
+}
+
+/* One pass and no more: a source that does not repeat ends too early. */
+static void test_fit__needs_a_source_that_repeats(void **state)
+{
+    (void)state;
+    et_model *model;
+    et_source *once = open_places(0, 400, false);
+    const et_model_options options = { .layout = &once->layout };
+    assert_ok(et_model_open(&model, build_places, NULL, &options, error));
+    assert_fails(et_model_fit(model, once, &(et_fit){ .epochs = 2 }, error), ET_EDATA, "end");
+    et_source_close(once);
+    et_model_close(model);
+}
+
 /* ---- runs ---- */
 
 /* Trains in a process of its own that kills itself in the middle of an epoch; 0: it does not. */
@@ -194,6 +254,8 @@ int main(void)
         cmocka_unit_test(test_fit__ends_when_the_program_says_so),
         cmocka_unit_test(test_fit__patience_ends_it),
         cmocka_unit_test(test_fit__continues),
+        cmocka_unit_test(test_fit__takes_sources),
+        cmocka_unit_test(test_fit__needs_a_source_that_repeats),
         cmocka_unit_test(test_fit__resumes_to_the_same_bytes),
         cmocka_unit_test(test_fit__a_run_is_loaded),
         cmocka_unit_test(test_fit__without_a_run_writes_nothing),
