@@ -52,18 +52,17 @@ static int print_settings(et_table_network *n, et_error *error)
     return status;
 }
 
-static int read_texts(et_table_network *n, const et_table *table, et_error *error)
+static int copy_texts(et_table_network *n, const et_table *table, et_error *error)
 {
-    int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
-        char *bytes = NULL, *path = et_path_join(table->directory, et_table_text_names[i]);
-        n->text[i].name = et_table_text_names[i];
-        status = path ? et_file_read(&bytes, &n->text[i].length, path, ET_TABLE_BYTES_MAX, error)
-                      : et_alloc_failed(error, strlen(table->directory), "a path");
-        n->text[i].bytes = bytes;
-        et_free(path);
+    for (int i = 0; i < ET_TABLE_TEXTS; i++) {
+        const et_artifact_text *from = &table->text[i];
+        char *bytes = et_alloc(from->length + 1, 1);
+        if (!bytes)
+            return et_alloc_failed(error, from->length, "a model");
+        memcpy(bytes, from->bytes, from->length + 1);
+        n->text[i] = (et_artifact_text){ from->name, bytes, from->length };
     }
-    return status;
+    return ET_OK;
 }
 
 static int identify(et_table_network *n, et_error *error)
@@ -221,10 +220,11 @@ static int open_network(et_table_network *n, et_table *table, const char *name,
         m->seed = (uint64_t)n->experiment.runtime.seed;
         m->bfloat16 = n->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
         m->optimization = n->experiment.trainer.optimizer_config;
-        status = et_table_task(&m->task, table, &n->experiment, m->device, m->params, error);
+        status =
+            et_table_task(&m->task, table, &n->experiment, m->device, m->params, &m->arena, error);
     }
     if (!status)
-        status = read_texts(n, table, error);
+        status = copy_texts(n, table, error);
     if (!status)
         status = print_settings(n, error);
     if (!status)

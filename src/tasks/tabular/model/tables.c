@@ -1,10 +1,12 @@
-/* A table: a task without a trainer. Its texts lie in a temporary directory, as they would in a
- * run's, so that one code infers and reads them. */
+/* A table: a task without a trainer. A task has its texts in its run's directory; here that is a
+ * temporary one, which is gone as soon as the task is open, so that one code infers and reads them.
+ */
 #include "tasks/tabular/model/tables.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/files/file.h"
 #include "base/files/scratch.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
@@ -37,29 +39,69 @@ int et_table_experiment(et_experiment *e, const et_table *table, const char *nam
     return status ? status : et_experiment_check(e, error);
 }
 
-int et_table_task(et_task **out, const et_table *table, const et_experiment *e, et_device *device,
-                  et_params *params, et_error *error)
+/* ---- texts ---- */
+
+static int write_texts(const et_table *t, const char *directory, et_error *error)
 {
-    const et_task_context context = { .model_dir = table->directory,
-                                      .params = params,
-                                      .device = device,
-                                      .seed = (uint64_t)e->runtime.seed,
-                                      .validation_interval = 1,
-                                      .best_metric = et_trainer_own_metric(&e->trainer) };
-    return et_tabular_task_open(out, e->task, &context, error);
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status && t->text[i].bytes; i++) {
+        char *path = et_path_join(directory, et_table_text_names[i]);
+        status = path ? et_file_write(path, t->text[i].bytes, t->text[i].length, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+        et_free(path);
+    }
+    return status;
 }
+
+static int read_texts(et_table *t, const char *directory, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status && !t->text[i].bytes; i++) {
+        char *bytes = NULL, *path = et_path_join(directory, et_table_text_names[i]);
+        et_artifact_text *text = &t->text[i];
+        text->name = et_table_text_names[i];
+        status = path ? et_file_read(&bytes, &text->length, path, ET_TABLE_BYTES_MAX, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+        text->bytes = bytes;
+        et_free(path);
+    }
+    return status;
+}
+
+int et_table_task(et_task **out, et_table *t, const et_experiment *e, et_device *device,
+                  et_params *params, et_arena *arena, et_error *error)
+{
+    char *directory = NULL;
+    et_task_context context = { .params = params,
+                                .device = device,
+                                .seed = (uint64_t)e->runtime.seed,
+                                .validation_interval = 1,
+                                .best_metric = et_trainer_own_metric(&e->trainer) };
+    int status = et_scratch_open(&directory, "etude-table", error);
+    context.model_dir = status ? NULL : et_arena_strdup(arena, directory);
+    if (!status && !context.model_dir)
+        status = et_alloc_failed(error, strlen(directory), "a path");
+    if (!status)
+        status = write_texts(t, directory, error);
+    if (!status)
+        status = et_tabular_task_open(out, e->task, &context, error);
+    if (!status)
+        status = read_texts(t, directory, error);
+    et_scratch_close(directory);
+    return status;
+}
+
+/* ---- a table ---- */
 
 static int open_task(et_table *t, et_error *error)
 {
     int status = et_table_experiment(&t->experiment, t, "tabular/mlp", NULL, &t->arena, error);
     if (!status)
-        status = et_scratch_open(&t->directory, "etude-table", error);
-    if (!status)
         status = et_device_open(&t->device, error);
     if (!status)
         status = et_params_new(&t->params, error);
     if (!status)
-        status = et_table_task(&t->task, t, &t->experiment, t->device, t->params, error);
+        status = et_table_task(&t->task, t, &t->experiment, t->device, t->params, &t->arena, error);
     if (!status)
         status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
                                       &t->source, error);
@@ -100,7 +142,8 @@ void et_table_close(et_table *t)
     et_tabular_task_close(t->task);
     et_params_free(t->params);
     et_device_close(t->device);
-    et_scratch_close(t->directory);
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+        et_free((char *)t->text[i].bytes);
     et_arena_release(&t->arena);
     et_free(t);
 }

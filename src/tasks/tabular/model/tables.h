@@ -12,8 +12,8 @@
 
 struct et_table {
     et_arena arena;
-    const char *path, *target, *settings; /* in arena; settings NULL: none */
-    char *directory;                      /* temporary: the texts of the table */
+    const char *path, *target, *settings;  /* in arena; settings NULL: none */
+    et_artifact_text text[ET_TABLE_TEXTS]; /* bytes are owned; NULL: not known yet */
     et_device *device;
     et_params *params; /* of a task without a model */
     et_experiment experiment;
@@ -27,9 +27,10 @@ struct et_table {
 int et_table_experiment(et_experiment *experiment, const et_table *table, const char *name,
                         const char *settings, et_arena *arena, et_error *error);
 
-/* A task on the rows of the table. */
-int et_table_task(et_task **out, const et_table *table, const et_experiment *experiment,
-                  et_device *device, et_params *params, et_error *error);
+/* A task on the rows of the table, whose texts become the table's if it has none. While this works
+ * the texts are in a temporary directory, whose name lives in arena. */
+int et_table_task(et_task **out, et_table *table, const et_experiment *experiment,
+                  et_device *device, et_params *params, et_arena *arena, et_error *error);
 
 /* A model of a table: to train, or saved. */
 typedef struct et_table_network {
