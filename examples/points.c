@@ -57,6 +57,46 @@ static int show_epoch(void *payload, int64_t epoch, const et_value *logs, bool *
     return status;
 }
 
+/* An update by the program's own hand, on the parts of the model. */
+static int step_by_hand(et_model *model, et_source *source, et_error *error)
+{
+    const et_pass_options training = { .training = true };
+    et_params *params = et_model_params(model);
+    et_device *device = et_model_device(model);
+    et_pass *pass = NULL;
+    et_optimizer *sgd = NULL;
+    et_batch *batch = NULL;
+    const et_optimizer_setup setup = { .sgd = &(et_sgd){ .momentum = 0.9 } };
+    int status =
+        et_pass_open(&pass, device, params, &source->layout, build, NULL, &training, error);
+    if (!status)
+        status = et_optimizer_open(&sgd, device, params, "logits/", &setup, error);
+    if (!status)
+        status = et_batch_new(&batch, &source->layout, error);
+    if (!status)
+        status = et_source_next(source, batch, error);
+    if (!status)
+        status = et_pass_run(pass, batch, 1, 0, error);
+    if (!status)
+        status = et_optimizer_update(sgd, pass, NULL, error);
+    if (!status)
+        printf("by hand: loss %.3f of %s\n", et_pass_loss(pass) / et_pass_divisor(pass),
+               et_pass_measured(et_model_pass(model), 0).name);
+    et_batch_free(batch);
+    et_optimizer_free(sgd);
+    et_pass_close(pass);
+    return status;
+}
+
+static int open_points(et_source **source, et_error *error)
+{
+    const et_array arrays[] = { { ET_MODEL_X, ET_F32, x, et_shape_1(WIDTH) },
+                                { ET_MODEL_Y, ET_I32, y, et_shape_scalar() } };
+    et_samples *samples;
+    int status = et_arrays_open(&samples, arrays, 2, TRAINED, error);
+    return status ? status : et_batches_open(source, samples, NULL, error);
+}
+
 /* Trains a second model's last layer alone. */
 static int tune(const et_model_options *options, const char *run, et_error *error)
 {
@@ -65,9 +105,6 @@ static int tune(const et_model_options *options, const char *run, et_error *erro
     if (status)
         return status;
     et_params *params = et_model_params(model);
-    const et_pass *pass = et_model_pass(model);
-    printf("%d threads, measures: %s, %s\n", et_device_threads(et_model_device(model)),
-           et_pass_measured(pass, 0).name, et_pass_measured(pass, 2).name);
     const int logits = et_params_find(params, "logits/weight");
     status = et_model_load(model, run, error);
     if (!status)
@@ -81,6 +118,12 @@ static int tune(const et_model_options *options, const char *run, et_error *erro
                (int)et_task_trainer_trainer(et_model_task_trainer(model))->step,
                et_params_name(params, logits),
                et_params_values(params)[et_params_offset(params, logits)]);
+    et_source *source = NULL;
+    if (!status)
+        status = open_points(&source, error);
+    if (!status)
+        status = step_by_hand(model, source, error);
+    et_source_close(source);
     et_model_close(model);
     return status;
 }

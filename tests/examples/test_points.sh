@@ -15,6 +15,7 @@ fail() {
 grep -q '^hidden_0  *\[64\]  *576' log || fail "no table of layers"
 awk '$1 == "test" && $3 + 0 > 0.85 { good = 1 } END { exit !good }' log || fail "not learned"
 grep -q '^tuned: 200 updates' log || fail "not tuned"
+grep -q '^by hand: loss 0.[0-9]* of loss' log || fail "no step by hand"
 [ -f run/metrics.jsonl ] || fail "no run"
 grep '^test' log >first
 "$points" run >log 2>&1 || fail "again: exit $?"

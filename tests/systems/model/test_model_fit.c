@@ -146,6 +146,33 @@ static void test_fit__needs_a_source_that_repeats(void **state)
     et_model_close(model);
 }
 
+/* ---- a model in use while it trains ---- */
+
+static int use(void *payload, int64_t epoch, const et_value *logs, bool *stop, et_error *error)
+{
+    static float scores[POINTS][2];
+    (void)epoch, (void)logs, (void)stop;
+    int status = et_model_predict(payload, points, POINTS, scores, error);
+    return status ? status : et_model_save(payload, "within.safetensors", error);
+}
+
+static void test_fit__a_model_is_used_between_epochs(void **state)
+{
+    (void)state;
+    et_model *model[2];
+    et_model_options options = disc;
+    options.optimizer.average_decay = 0.9;
+    for (int k = 0; k < 2; k++) {
+        assert_ok(et_model_open(&model[k], build_disc, NULL, &options, error));
+        fit_disc(model[k],
+                 &(et_fit){ .epochs = 3, .callback = k ? use : NULL, .payload = model[k] });
+    }
+    assert_same_weights(model[0], model[1]);
+    et_model_close(model[0]);
+    et_model_close(model[1]);
+    unlink("within.safetensors");
+}
+
 /* ---- runs ---- */
 
 /* Trains in a process of its own that kills itself in the middle of an epoch; 0: it does not. */
@@ -256,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_fit__continues),
         cmocka_unit_test(test_fit__takes_sources),
         cmocka_unit_test(test_fit__needs_a_source_that_repeats),
+        cmocka_unit_test(test_fit__a_model_is_used_between_epochs),
         cmocka_unit_test(test_fit__resumes_to_the_same_bytes),
         cmocka_unit_test(test_fit__a_run_is_loaded),
         cmocka_unit_test(test_fit__without_a_run_writes_nothing),
