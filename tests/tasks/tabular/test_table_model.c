@@ -204,6 +204,18 @@ static void test_table_model__misuse(void **state)
     assert_fails(et_model_for_table(&model, table, "mlq", NULL, error), ET_ECONFIG, "mlp");
     assert_fails(et_model_for_table(&model, table, "mlp", "task.model.mlp.width=-1", error),
                  ET_ECONFIG, "width");
+    static const char *const lost[] = {
+        "trainer.train_steps=5", "runtime.data_shards=2", "trainer.early_stopping.patience=2",
+        "task.differential_privacy_config={noise_multiplier: 1, clipping_norm: 1}"
+    };
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        assert_fails(et_model_for_table(&model, table, "mlp", lost[i], error), ET_ECONFIG,
+                     "no effect on a model object");
+    assert_ok(et_model_for_table(&model, table, "mlp",
+                                 "runtime.seed=3,trainer.optimizer_config.optimizer.adamw."
+                                 "weight_decay_rate=0.2",
+                                 error));
+    et_model_close(model);
     assert_ok(et_model_for_table(&model, table, "linear", NULL, error));
     assert_fails(et_model_predict_csv(model, "new.csv", stdout, error), ET_EUSAGE, "trained");
     assert_fails(et_model_save(model, "x.safetensors", error), ET_EUSAGE, "trained");

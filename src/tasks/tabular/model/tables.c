@@ -12,6 +12,7 @@
 #include "data/batches/source.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
+#include "train/checkpoint/identity.h"
 
 static int assign(et_experiment *e, const char *path, const char *text, et_arena *arena,
                   et_error *error)
@@ -22,10 +23,62 @@ static int assign(et_experiment *e, const char *path, const char *text, et_arena
                  : et_alloc_failed(error, strlen(text), "a table");
 }
 
+/* ---- settings ---- */
+
+/* What a model object does by calls or not at all. */
+static const char *const refused[] = { "trainer", "runtime", NULL };
+static const char *const taken[] = { "trainer.optimizer_config", "runtime.seed",
+                                     "runtime.mixed_precision_dtype", NULL };
+
+static bool is_one_of(const char *path, const char *const *paths)
+{
+    while (*paths && strcmp(*paths, path) != 0)
+        paths++;
+    return *paths != NULL;
+}
+
+/* The first setting below path that is another one now; NULL: there is none, or no memory. */
+static const char *first_other(const et_value *before, const et_value *now, const char *path,
+                               et_arena *arena)
+{
+    const char *found = NULL;
+    if (!now || is_one_of(path, taken))
+        return NULL;
+    if (now->kind != ET_VALUE_DICT || !before || before->kind != ET_VALUE_DICT)
+        return before && et_identity_same(before, now) ? NULL : path;
+    for (const et_value *v = now->first; v && !found; v = v->next) {
+        const char *below = et_arena_printf(arena, "%s.%s", path, v->key);
+        found = below ? first_other(et_value_get(before, v->key), v, below, arena) : NULL;
+    }
+    return found;
+}
+
+static int check_taken(const et_value *before, const et_experiment *e, et_arena *arena,
+                       et_error *error)
+{
+    const et_value *now = et_experiment_tree(e, arena);
+    const char *other = NULL;
+    for (int i = 0; now && refused[i] && !other; i++)
+        other = first_other(et_value_path(before, refused[i]), et_value_path(now, refused[i]),
+                            refused[i], arena);
+    if (!before || !now)
+        return et_alloc_failed(error, 0, "settings");
+    if (et_privacy_in(e->kind->fields, e->task))
+        other = "task.differential_privacy_config";
+    if (!other)
+        return ET_OK;
+    return et_fail(
+        error, ET_ECONFIG,
+        "%s has no effect on a model object: its length, saves and validations are those "
+        "of et_fit; for this setting use `etude train`",
+        other);
+}
+
 int et_table_experiment(et_experiment *e, const et_table *table, const char *name,
                         const char *settings, et_arena *arena, et_error *error)
 {
     int status = et_experiment_begin(e, &et_tabular_program, name, arena, error);
+    const et_value *before = status ? NULL : et_experiment_tree(e, arena);
     if (!status)
         status = assign(e, "task.train_data.input_path", table->path, arena, error);
     if (!status)
@@ -36,6 +89,8 @@ int et_table_experiment(et_experiment *e, const et_table *table, const char *nam
         status = et_experiment_set(e, settings, arena, error);
     if (!status)
         status = et_experiment_complete(e, error);
+    if (!status)
+        status = check_taken(before, e, arena, error);
     return status ? status : et_experiment_check(e, error);
 }
 
