@@ -66,13 +66,6 @@ int et_model_build(et_model *model, const et_layout *layout, et_error *error);
 /* Frees all but the model itself; any state. */
 void et_model_release(et_model *model);
 
-/* What is trained: all but what et_freeze names; *out NULL: all. The caller frees it. */
-int et_model_group(const et_model *model, et_group **out, et_error *error);
-
-/* Of a program's own build function: payload of passes is the task. */
-void et_model_build_training(et_scope *scope, void *model);
-void et_model_build_prediction(et_scope *scope, void *model);
-
 /* Opens the trainer for batches of so many samples, unless it is open for them. steps: of the
  * training, for schedules that end with it; 0: to evaluate. */
 int et_model_open_trainer(et_model *model, int64_t capacity, int64_t steps, et_error *error);

@@ -1,5 +1,4 @@
 /* The printed table of a model: a line for each scope that has parameters. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"

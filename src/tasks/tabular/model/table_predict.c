@@ -14,7 +14,8 @@
 
 #define EXPORT "export.safetensors"
 
-int et_table_network_predictor(et_table_network *n, et_error *error)
+/* The predictor of the weights as they are. */
+static int open_predictor(et_table_network *n, et_error *error)
 {
     char *directory = NULL;
     if (n->predictor && (n->saved || n->predicts == n->model.version))
@@ -105,7 +106,7 @@ int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *erro
         return et_fail(error, ET_EUSAGE,
                        "et_model_predict_csv: this model is neither trained nor "
                        "loaded");
-    int status = et_table_network_predictor(n, error);
+    int status = open_predictor(n, error);
     printing p = { .predictor = n->predictor, .to = to };
     if (!status)
         status = open_all(&p, path, error);

@@ -47,7 +47,4 @@ typedef struct et_table_network {
 /* Whether a model is one of these; NULL: it is not. */
 et_table_network *et_table_network_of(et_model *model);
 
-/* The predictor of the weights as they are. */
-int et_table_network_predictor(et_table_network *network, et_error *error);
-
 #endif

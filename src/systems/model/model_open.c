@@ -13,8 +13,6 @@
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/optim/optimizer.h"
-#include "engine/tensor/layout.h"
-#include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/task_trainer.h"
@@ -214,7 +212,7 @@ static bool has_loss(const et_graph *graph)
     return mark != NULL;
 }
 
-void et_model_build_training(et_scope *scope, void *model)
+static void build_training(et_scope *scope, void *model)
 {
     et_task_build(((et_model *)model)->task, scope, true);
     if (!has_loss(scope->graph))
@@ -222,7 +220,7 @@ void et_model_build_training(et_scope *scope, void *model)
                                       "to the function that builds it");
 }
 
-void et_model_build_prediction(et_scope *scope, void *model)
+static void build_prediction(et_scope *scope, void *model)
 {
     et_task_build(((et_model *)model)->task, scope, false);
 }
@@ -234,12 +232,12 @@ static int open_graphs(et_model *m, et_error *error)
     et_layout layout = m->layout;
     et_pass *pass;
     layout.capacity[0] = ET_MODEL_BATCH;
-    int status = et_pass_open(&pass, m->device, m->params, &layout, et_model_build_training, m,
-                              &learns, error);
+    int status =
+        et_pass_open(&pass, m->device, m->params, &layout, build_training, m, &learns, error);
     et_pass_close(pass);
     return status ? status
-                  : et_pass_open(&m->pass, m->device, m->params, &m->predicted,
-                                 et_model_build_prediction, m, &predicts, error);
+                  : et_pass_open(&m->pass, m->device, m->params, &m->predicted, build_prediction, m,
+                                 &predicts, error);
 }
 
 static int find_output(et_model *m, et_error *error)
@@ -353,8 +351,8 @@ static const char *expression_of(et_model *m, const char *pattern)
     return copy;
 }
 
-/* "^(?!(a|b)$)": all names but these. */
-int et_model_group(const et_model *m, et_group **out, et_error *error)
+/* What is trained: "^(?!(a|b)$)", all names but these. *out NULL: all. The caller frees it. */
+static int trained_group(const et_model *m, et_group **out, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     *out = NULL;
@@ -389,7 +387,7 @@ static int add_frozen(et_model *m, const char *pattern, et_error *error)
     items[m->frozen.count] = expression;
     const et_strings before = m->frozen;
     m->frozen = (et_strings){ items, before.count + 1 };
-    status = et_model_group(m, &group, NULL);
+    status = trained_group(m, &group, NULL);
     et_group_free(group);
     if (!status)
         return ET_OK;
@@ -431,7 +429,7 @@ int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error
     et_group *group = NULL;
     int status = et_optimization_end_with_run(&optimization, steps ? steps : 1, &m->arena, error);
     if (!status)
-        status = et_model_group(m, &group, error);
+        status = trained_group(m, &group, error);
     const et_task_trainer_given given = { .train_dataset = &m->train.source,
                                           .validation_dataset =
                                               m->own_valid ? NULL : &m->valid.source };
