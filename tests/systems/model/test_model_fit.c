@@ -191,7 +191,7 @@ static int die(void *payload, int64_t epoch, const et_value *logs, bool *stop, e
 
 static int train(const char *run, int64_t epochs, int kill_at)
 {
-    int code;
+    int code = -1;
     const pid_t child = fork();
     if (!child) {
         end e = { 0, kill_at };

@@ -150,7 +150,7 @@ static int die(void *payload, int64_t epoch, const et_value *logs, bool *stop, e
 
 static int train(const char *directory, int kill_at)
 {
-    int code;
+    int code = -1;
     const pid_t child = fork();
     if (!child) {
         et_table *table;
