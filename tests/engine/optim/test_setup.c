@@ -1,0 +1,127 @@
+/* Every member of a struct of settings is the setting of its name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <etude/optimizer.h>
+
+#include "base/arena.h"
+#include "base/values/json.h"
+#include "calls.h"
+#include "engine/optim/options.h"
+
+static const char *const ab[] = { "a", "b", NULL }, *const c[] = { "c", NULL };
+
+typedef struct setup_case {
+    et_optimizer_setup setup;
+    const char *text;
+} setup_case;
+
+#define CLIPS                .clipvalue = 1, .clipnorm = 2, .global_clipnorm = 0
+#define CLIPS_TEXT           "clipvalue: 1, clipnorm: 2"
+#define BETAS                .beta_1 = 0.5, .beta_2 = 0.6, .epsilon = 0.1
+#define BETAS_TEXT           "beta_1: 0.5, beta_2: 0.6, epsilon: 0.1"
+#define RULE(name, settings) "{optimizer: {type: " name ", " name ": {" settings "}}, " RATE "}"
+#define RATE                 "learning_rate: {type: constant, constant: {learning_rate: 0.001}}"
+#define SCHEDULE(name, settings)                                                                   \
+    "{optimizer: {type: adam}, learning_rate: {type: " name ", " name ": {" settings "}}}"
+
+static const setup_case cases[] = {
+    { { .sgd = &(const et_sgd){ .momentum = 0.3, CLIPS, .nesterov = true } },
+      RULE("sgd", "momentum: 0.3, nesterov: true, " CLIPS_TEXT) },
+    { { .rmsprop =
+            &(const et_rmsprop){
+                .rho = 0.4, .momentum = 0.3, .epsilon = 0.1, CLIPS, .centered = true } },
+      RULE("rmsprop", "rho: 0.4, momentum: 0.3, epsilon: 0.1, centered: true, " CLIPS_TEXT) },
+    { { .adagrad = &(const et_adagrad){ .initial_accumulator_value = 0.4, .epsilon = 0.1, CLIPS } },
+      RULE("adagrad", "initial_accumulator_value: 0.4, epsilon: 0.1, " CLIPS_TEXT) },
+    { { .adam = &(const et_adam){ BETAS, CLIPS, .amsgrad = true } },
+      RULE("adam", BETAS_TEXT ", amsgrad: true, " CLIPS_TEXT) },
+    { { .adamw = &(const et_adamw){ BETAS, CLIPS, .weight_decay_rate = 0.7,
+                                    .exclude_from_weight_decay = ab, .gradient_clip_norm = 3,
+                                    .amsgrad = true } },
+      RULE("adamw", BETAS_TEXT ", weight_decay_rate: 0.7, exclude_from_weight_decay: [a, b], "
+                               "gradient_clip_norm: 3, amsgrad: true, " CLIPS_TEXT) },
+    { { .lamb = &(const et_lamb){ BETAS, CLIPS, .weight_decay_rate = 0.7,
+                                  .exclude_from_weight_decay = ab,
+                                  .exclude_from_layer_adaptation = c } },
+      RULE("lamb", BETAS_TEXT ", weight_decay_rate: 0.7, exclude_from_weight_decay: [a, b], "
+                              "exclude_from_layer_adaptation: [c], " CLIPS_TEXT) },
+    { { .lars = &(const et_lars){ .momentum = 0.3,
+                                  .eeta = 0.2,
+                                  CLIPS,
+                                  .weight_decay_rate = 0.7,
+                                  .exclude_from_weight_decay = ab,
+                                  .exclude_from_layer_adaptation = c,
+                                  .nesterov = true } },
+      RULE("lars", "momentum: 0.3, eeta: 0.2, weight_decay_rate: 0.7, exclude_from_weight_decay: "
+                   "[a, b], exclude_from_layer_adaptation: [c], nesterov: true, " CLIPS_TEXT) },
+    { { .muon = &(const et_muon){ BETAS, CLIPS, .momentum = 0.3, .weight_decay_rate = 0.7,
+                                  .adam_rate = 0.8, .exclude_from_weight_decay = ab,
+                                  .exclude_from_orthogonalization = c } },
+      RULE("muon", BETAS_TEXT
+           ", momentum: 0.3, weight_decay_rate: 0.7, adam_rate: 0.8, "
+           "exclude_from_weight_decay: [a, b], exclude_from_orthogonalization: [c], " CLIPS_TEXT) },
+    { { .cosine = &(const et_schedule_cosine){ 0.1, 0.2, 30 } },
+      SCHEDULE("cosine", "initial_learning_rate: 0.1, alpha: 0.2, decay_steps: 30") },
+    { { .polynomial = &(const et_schedule_polynomial){ 0.1, 0.02, 3, 40, true } },
+      SCHEDULE("polynomial", "initial_learning_rate: 0.1, end_learning_rate: 0.02, power: 3, "
+                             "decay_steps: 40, cycle: true") },
+    { { .exponential = &(const et_schedule_exponential){ 0.1, 0.9, 30, true } },
+      SCHEDULE("exponential", "initial_learning_rate: 0.1, decay_rate: 0.9, decay_steps: 30, "
+                              "staircase: true") },
+    { { .inverse_sqrt = &(const et_schedule_inverse_sqrt){ 0.1, 20, 0.03 } },
+      SCHEDULE("inverse_sqrt", "peak_learning_rate: 0.1, warmup_steps: 20, "
+                               "warmup_init_learning_rate: 0.03") },
+    { { .learning_rate = 0.2, .warmup_steps = 7, .average_decay = 0.5 },
+      "{optimizer: {type: adam}, learning_rate: {type: constant, constant: {learning_rate: 0.2}}, "
+      "warmup: {type: linear, linear: {warmup_steps: 7}}, ema: {enabled: true, average_decay: "
+      "0.5}}" },
+    { { .rule = "adam", .adam = &(const et_adam){ 0 } }, RULE("adam", "") },
+};
+
+static void print(et_strbuf *out, const et_optimizer_setup *setup)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_optimization_options options = { 0 };
+    assert_ok(et_optimizer_settle(&options, setup, &arena, error));
+    et_json_print(out, et_fields_echo(&et_optimization_fields, &options, &arena), 1);
+    et_arena_release(&arena);
+}
+
+static void test_setup__a_member_is_the_setting_of_its_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_strbuf structs = ET_STRBUF_INIT, text = ET_STRBUF_INIT;
+        print(&structs, &cases[i].setup);
+        print(&text, &(et_optimizer_setup){ .settings = cases[i].text });
+        assert_string_equal(et_strbuf_text(&structs), et_strbuf_text(&text));
+        et_strbuf_release(&structs);
+        et_strbuf_release(&text);
+    }
+}
+
+/* The text is put on top. */
+static void test_setup__the_text_counts(void **state)
+{
+    (void)state;
+    et_strbuf both = ET_STRBUF_INIT, text = ET_STRBUF_INIT;
+    print(&both, &(et_optimizer_setup){ .adam = &(et_adam){ .beta_1 = 0.5 },
+                                        .settings = "{optimizer: {adam: {beta_1: 0}}}" });
+    print(&text, &(et_optimizer_setup){ .settings = RULE("adam", "beta_1: 0") });
+    assert_string_equal(et_strbuf_text(&both), et_strbuf_text(&text));
+    et_strbuf_release(&both);
+    et_strbuf_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_setup__a_member_is_the_setting_of_its_name),
+        cmocka_unit_test(test_setup__the_text_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
