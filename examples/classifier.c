@@ -37,10 +37,12 @@ int main(int argc, char **argv)
     et_task_trainer *trainer = NULL;
     et_controller *controller = NULL;
     et_controller_options options = { .summary_interval = 500, .validation_interval = 500 };
+    if (argc != 3)
+        return fprintf(stderr, "usage: %s RUN STEPS\n", argv[0]), 2;
     et_log_to_stderr();
-    options.run.model_dir = argc == 3 ? argv[1] : NULL;
+    options.run.model_dir = argv[1];
     options.run.best_metric = "validation_accuracy";
-    options.train_steps = argc == 3 ? atoi(argv[2]) : 0;
+    options.train_steps = atoi(argv[2]);
     for (int i = 0; i < ROWS * WIDTH; i++) {
         labels[i / WIDTH] = i / WIDTH % CLASSES;
         rows[i / WIDTH][i % WIDTH] = (float)rand() / 2e9f + (i % WIDTH == labels[i / WIDTH]);

@@ -44,5 +44,5 @@ cmp -s before whole/metrics.jsonl || fail "a run that is over has logged"
 
 status=0
 "$classifier" >log 2>&1 || status=$?
-[ "$status" = 1 ] && grep -q model_dir log || fail "without arguments: exit $status"
+[ "$status" = 2 ] && grep -q usage log || fail "without arguments: exit $status"
 echo "classifier: accuracy $accuracy after 200 steps, broken or not"

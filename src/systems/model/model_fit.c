@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "data/batches/source.h"
 #include "formats/events/log_names.h"
+#include "systems/model/model_monitor.h"
 #include "systems/model/model_private.h"
-#include "systems/model/model_watch.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "train/run/run_names.h"
 
@@ -66,7 +66,7 @@ typedef struct fitting {
     const et_fit *fit;
     et_source *source; /* borrowed */
     et_source *own;    /* of the model's kind, in place of source; or NULL */
-    et_model_watch watch;
+    et_model_monitor monitor;
     int64_t epoch_steps; /* 0: not known */
     const et_value *identity;
     bool validates;
@@ -129,14 +129,14 @@ static int open_data(fitting *f, et_error *error)
     if (!status)
         status = et_model_open_trainer(m, f->source->layout.capacity[0], steps_of(f), error);
     if (!status)
-        status = et_model_feed_set(&m->train, f->source, error);
+        status = et_model_source_set(&m->train, f->source, error);
     if (!status && m->own_valid && f->fit->validation)
         status = et_fail(error, ET_ECONFIG,
                          "et_fit.validation: %s validates on its held-out rows; "
                          "leave it out",
                          m->kind->name);
     if (!status && !m->own_valid)
-        status = et_model_feed_set(&m->valid, f->fit->validation, error);
+        status = et_model_source_set(&m->valid, f->fit->validation, error);
     f->validates = !status && (m->own_valid ? et_task_trainer_evaluator(m->trainer) != NULL
                                             : f->fit->validation != NULL);
     return status || f->validates ? status : check_validated(f->fit, error);
@@ -155,7 +155,7 @@ static et_controller_options options_of(fitting *f, et_action *const *actions)
 {
     et_model *m = f->model;
     const char *monitor = monitor_of(f);
-    const int64_t each = f->epoch_steps ? f->epoch_steps : f->watch.target - m->base;
+    const int64_t each = f->epoch_steps ? f->epoch_steps : f->monitor.target - m->base;
     return (et_controller_options){
         .trainer = et_task_trainer_trainer(m->trainer),
         .evaluator = f->validates ? et_task_trainer_evaluator(m->trainer) : NULL,
@@ -167,11 +167,11 @@ static et_controller_options options_of(fitting *f, et_action *const *actions)
                                                                                : ET_COMPARE_HIGHER,
                  .best_data =
                      f->validates && !m->own_valid ? et_source_content(&m->valid.source) : 0,
-                 .observer = et_model_watch_observer(&f->watch),
-                 .console = &f->watch.sink,
+                 .observer = et_model_monitor_observer(&f->monitor),
+                 .console = &f->monitor.sink,
                  .identity = f->identity,
                  .stop = f->fit->stop },
-        .train_steps = f->watch.target,
+        .train_steps = f->monitor.target,
         .summary_interval = each,
         .validation_interval = f->validates ? each : 0,
         .checkpoint_interval = each,
@@ -182,7 +182,7 @@ static et_controller_options options_of(fitting *f, et_action *const *actions)
 static int run(fitting *f, et_error *error)
 {
     et_model *m = f->model;
-    et_action *const actions[] = { &f->watch.action };
+    et_action *const actions[] = { &f->monitor.action };
     const et_controller_options options = options_of(f, actions);
     int status = et_controller_open(&m->controller, &options, error);
     if (!status)
@@ -201,19 +201,19 @@ static int fit_source(fitting *f, et_error *error)
     if (!status)
         status = m->kind->begin(m, f->fit->run_dir, &f->identity, error);
     if (!status)
-        status = et_model_watch_open(&f->watch, f->fit, error);
+        status = et_model_monitor_open(&f->monitor, f->fit, error);
     if (status)
         return status;
     const int64_t step = et_task_trainer_trainer(m->trainer)->step;
     if (m->has_weights)
         et_task_trainer_keep_weights(m->trainer, step);
-    f->watch.epoch_steps = f->epoch_steps;
-    f->watch.base = f->fit->run_dir ? m->base : step;
-    f->watch.target = f->watch.base + steps_of(f);
+    f->monitor.epoch_steps = f->epoch_steps;
+    f->monitor.base = f->fit->run_dir ? m->base : step;
+    f->monitor.target = f->monitor.base + steps_of(f);
     status = run(f, error);
     m->has_weights = true;
     m->version++;
-    et_model_watch_close(&f->watch);
+    et_model_monitor_close(&f->monitor);
     return status;
 }
 
@@ -245,8 +245,8 @@ int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *er
     if (!status)
         status = fit_source(&f, error);
     if (m->trainer) {
-        et_model_feed_set(&m->train, NULL, NULL);
-        et_model_feed_set(&m->valid, NULL, NULL);
+        et_model_source_set(&m->train, NULL, NULL);
+        et_model_source_set(&m->valid, NULL, NULL);
     }
     et_source_close(f.own);
     return status || !f.fit->take_best ? status : load_best(m, f.fit, error);

@@ -66,14 +66,14 @@ int et_model_evaluate_source(et_model *m, et_source *source, et_value *logs, et_
                                            : ET_MODEL_BATCH;
     int status = et_model_open_trainer(m, capacity, 0, error);
     if (!status && source)
-        status = et_model_feed_set(&m->valid, source, error);
+        status = et_model_source_set(&m->valid, source, error);
     if (!status && !et_task_trainer_evaluator(m->trainer))
         status =
             et_fail(error, ET_ECONFIG, "%s has no held-out rows to evaluate on", m->kind->name);
     if (!status)
         status = et_task_trainer_evaluate(m->trainer, -1, logs, error);
     if (m->trainer)
-        et_model_feed_set(&m->valid, NULL, NULL);
+        et_model_source_set(&m->valid, NULL, NULL);
     return status;
 }
 

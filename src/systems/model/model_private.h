@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "engine/optim/options.h"
-#include "systems/model/model_feed.h"
+#include "systems/model/model_source.h"
 
 /* Samples that are predicted together, and of a batch that is trained, by default. */
 #define ET_MODEL_PREDICTS 256
@@ -48,7 +48,7 @@ struct et_model {
     et_task_trainer *trainer; /* NULL: not opened */
     int64_t capacity;         /* of its batches */
     int64_t steps;            /* of the training that it was opened for; 0: to evaluate */
-    et_model_feed train, valid;
+    et_model_source train, valid;
     bool own_valid; /* the task has validation data of its own; valid is not used */
     et_strings frozen;
     bool has_weights; /* trained or loaded: the next training begins with them */

@@ -1,8 +1,8 @@
 /* What a program and a person see of a training: an action at the end of each epoch that merges the
  * epoch's logs, prints a line and calls the program's function; a sink that hands it the logs of
  * training; an observer for the bar. */
-#ifndef ETUDE_SYSTEMS_MODEL_MODEL_WATCH_H
-#define ETUDE_SYSTEMS_MODEL_MODEL_WATCH_H
+#ifndef ETUDE_SYSTEMS_MODEL_MODEL_MONITOR_H
+#define ETUDE_SYSTEMS_MODEL_MODEL_MONITOR_H
 
 #include <etude/action.h>
 #include <etude/model.h>
@@ -13,7 +13,7 @@
 
 typedef struct et_progress et_progress;
 
-typedef struct et_model_watch {
+typedef struct et_model_monitor {
     et_sink sink; /* given to a run, which closes it: that does nothing */
     et_action action;
     const et_fit *fit;
@@ -22,11 +22,11 @@ typedef struct et_model_watch {
     et_arena arena;        /* of logs */
     et_value *logs;        /* of training, since the last line; NULL: none */
     et_progress *progress; /* NULL: quiet */
-} et_model_watch;
+} et_model_monitor;
 
-int et_model_watch_open(et_model_watch *watch, const et_fit *fit, et_error *error);
-void et_model_watch_close(et_model_watch *watch);
+int et_model_monitor_open(et_model_monitor *monitor, const et_fit *fit, et_error *error);
+void et_model_monitor_close(et_model_monitor *monitor);
 
-et_observer et_model_watch_observer(et_model_watch *watch);
+et_observer et_model_monitor_observer(et_model_monitor *monitor);
 
 #endif

@@ -1,79 +1,80 @@
-#include "systems/model/model_feed.h"
+#include "systems/model/model_source.h"
 
 #include <string.h>
 
 #include "data/batches/source.h"
 #include "engine/tensor/layout.h"
 
-static et_model_feed *feed_of(et_source *source)
+static et_model_source *outer_of(et_source *source)
 {
-    return (et_model_feed *)(void *)source;
+    return (et_model_source *)(void *)source;
 }
 
-static const et_model_feed *const_feed_of(const et_source *source)
+static const et_model_source *const_outer_of(const et_source *source)
 {
-    return (const et_model_feed *)(const void *)source;
+    return (const et_model_source *)(const void *)source;
 }
 
 static int next(et_source *self, et_batch *batch, et_error *error)
 {
-    et_model_feed *feed = feed_of(self);
-    if (feed->inner)
-        return et_source_next(feed->inner, batch, error);
+    et_model_source *outer = outer_of(self);
+    if (outer->inner)
+        return et_source_next(outer->inner, batch, error);
     et_batch_clear(batch);
     return ET_OK;
 }
 
 static void position(const et_source *self, et_position *out)
 {
-    const et_model_feed *feed = const_feed_of(self);
-    if (feed->inner)
-        et_source_position(feed->inner, out);
+    const et_model_source *outer = const_outer_of(self);
+    if (outer->inner)
+        et_source_position(outer->inner, out);
 }
 
 /* A position that was taken before there was a source is the beginning. */
 static int seek(et_source *self, const et_position *to, et_error *error)
 {
-    et_model_feed *feed = feed_of(self);
-    return feed->inner ? et_source_seek(feed->inner, to->count ? to : &feed->begin, error) : ET_OK;
+    et_model_source *outer = outer_of(self);
+    return outer->inner ? et_source_seek(outer->inner, to->count ? to : &outer->begin, error)
+                        : ET_OK;
 }
 
 static void describe(const et_source *self, const et_batch *batch, char *text, size_t size)
 {
-    const et_model_feed *feed = const_feed_of(self);
-    if (feed->inner)
-        et_source_describe(feed->inner, batch, text, size);
+    const et_model_source *outer = const_outer_of(self);
+    if (outer->inner)
+        et_source_describe(outer->inner, batch, text, size);
 }
 
-static void close_feed(et_source *self)
+static void close_outer(et_source *self)
 {
     (void)self; /* a member of the model */
 }
 
 static int batches(et_source *self, int64_t *count, et_error *error)
 {
-    et_model_feed *feed = feed_of(self);
+    et_model_source *outer = outer_of(self);
     *count = 0;
-    return feed->inner ? et_source_batches(feed->inner, count, error) : ET_OK;
+    return outer->inner ? et_source_batches(outer->inner, count, error) : ET_OK;
 }
 
 static uint64_t content(const et_source *self)
 {
-    const et_model_feed *feed = const_feed_of(self);
-    return feed->inner ? et_source_content(feed->inner) : 0;
+    const et_model_source *outer = const_outer_of(self);
+    return outer->inner ? et_source_content(outer->inner) : 0;
 }
 
-void et_model_feed_init(et_model_feed *feed, const et_layout *layout)
+void et_model_source_init(et_model_source *outer, const et_layout *layout)
 {
-    static const et_source_class class = { .name = "feed",
+    static const et_source_class class = { .name = "outer",
                                            .next = next,
                                            .position = position,
                                            .seek = seek,
                                            .describe = describe,
-                                           .close = close_feed,
+                                           .close = close_outer,
                                            .batches = batches,
                                            .content = content };
-    *feed = (et_model_feed){ .source = { &class, *layout } };
+    *outer = (et_model_source){ .source = { &class, *layout } };
 }
 
 static int misfit(const et_layout *wanted, const et_layout *given, et_error *error)
@@ -98,13 +99,13 @@ static int misfit(const et_layout *wanted, const et_layout *given, et_error *err
                    "et_model_options, and no others");
 }
 
-int et_model_feed_set(et_model_feed *feed, et_source *inner, et_error *error)
+int et_model_source_set(et_model_source *outer, et_source *inner, et_error *error)
 {
-    if (inner && !et_layout_fits(&inner->layout, &feed->source.layout))
-        return misfit(&feed->source.layout, &inner->layout, error);
-    feed->inner = inner;
-    feed->begin = (et_position){ 0 };
+    if (inner && !et_layout_fits(&inner->layout, &outer->source.layout))
+        return misfit(&outer->source.layout, &inner->layout, error);
+    outer->inner = inner;
+    outer->begin = (et_position){ 0 };
     if (inner)
-        et_source_position(inner, &feed->begin);
+        et_source_position(inner, &outer->begin);
     return ET_OK;
 }

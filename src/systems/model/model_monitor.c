@@ -1,4 +1,4 @@
-#include "systems/model/model_watch.h"
+#include "systems/model/model_monitor.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
 
-static et_model_watch *watch_of_action(et_action *action)
+static et_model_monitor *monitor_of_action(et_action *action)
 {
-    return (et_model_watch *)(void *)((char *)action - offsetof(et_model_watch, action));
+    return (et_model_monitor *)(void *)((char *)action - offsetof(et_model_monitor, action));
 }
 
 /* ---- logs of training ---- */
 
-static void forget(et_model_watch *w)
+static void forget(et_model_monitor *w)
 {
     et_arena_release(&w->arena);
     w->arena = (et_arena)ET_ARENA_INIT;
@@ -28,7 +28,7 @@ static void forget(et_model_watch *w)
 
 static int keep_logs(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
-    et_model_watch *w = (et_model_watch *)(void *)self;
+    et_model_monitor *w = (et_model_monitor *)(void *)self;
     const et_value *train = et_value_get(values, ET_LOGGED_TRAIN);
     (void)step;
     if (!train)
@@ -49,7 +49,7 @@ static int flush(et_sink *self, et_error *error)
 
 static int close_sink(et_sink *self, et_error *error)
 {
-    (void)self, (void)error; /* a member of the watch */
+    (void)self, (void)error; /* a member of the monitor */
     return ET_OK;
 }
 
@@ -57,14 +57,14 @@ static int close_sink(et_sink *self, et_error *error)
 
 static int64_t due(const et_action *self, int64_t step)
 {
-    const et_model_watch *w =
-        (const et_model_watch *)(const void *)((const char *)self -
-                                               offsetof(et_model_watch, action));
+    const et_model_monitor *w =
+        (const et_model_monitor *)(const void *)((const char *)self -
+                                                 offsetof(et_model_monitor, action));
     const int64_t each = w->epoch_steps;
     return each ? w->base + ((step - w->base) / each + 1) * each : ET_ACTION_NEVER;
 }
 
-static int64_t epoch_of(const et_model_watch *w, int64_t step)
+static int64_t epoch_of(const et_model_monitor *w, int64_t step)
 {
     return w->epoch_steps ? (step - w->base + w->epoch_steps - 1) / w->epoch_steps : 1;
 }
@@ -77,7 +77,7 @@ static bool is_shown(const et_value *v)
 }
 
 /* "epoch 3/20  training_loss 0.512  validation_loss 0.498" */
-static void tell(const et_model_watch *w, int64_t step, const et_value *logs)
+static void tell(const et_model_monitor *w, int64_t step, const et_value *logs)
 {
     et_strbuf line = ET_STRBUF_INIT;
     et_strbuf_printf(&line, "epoch %lld", (long long)epoch_of(w, step));
@@ -95,7 +95,7 @@ static void tell(const et_model_watch *w, int64_t step, const et_value *logs)
 
 static int end_epoch(et_action *self, const et_moment *now, et_error *error)
 {
-    et_model_watch *w = watch_of_action(self);
+    et_model_monitor *w = monitor_of_action(self);
     const et_fit *fit = w->fit;
     et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
     int status = logs ? ET_OK : et_alloc_failed(error, 0, "the values of an epoch");
@@ -115,7 +115,7 @@ static int end_epoch(et_action *self, const et_moment *now, et_error *error)
 
 static void show(void *self, const et_showing *showing)
 {
-    et_model_watch *w = self;
+    et_model_monitor *w = self;
     et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true } };
     const et_progress_state state = { .step = showing->step,
                                       .steps = showing->steps,
@@ -131,17 +131,17 @@ static void show(void *self, const et_showing *showing)
 
 static void hear(void *self, const char *text)
 {
-    et_progress_message(((et_model_watch *)self)->progress, text);
+    et_progress_message(((et_model_monitor *)self)->progress, text);
 }
 
-et_observer et_model_watch_observer(et_model_watch *w)
+et_observer et_model_monitor_observer(et_model_monitor *w)
 {
     return (et_observer){ .self = w,
                           .show = w->fit->verbose == ET_FIT_BAR ? show : NULL,
                           .tell = w->progress ? hear : NULL };
 }
 
-int et_model_watch_open(et_model_watch *w, const et_fit *fit, et_error *error)
+int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *error)
 {
     static const et_sink_class sink = {
         .name = "fit", .write = keep_logs, .flush = flush, .close = close_sink
@@ -149,14 +149,14 @@ int et_model_watch_open(et_model_watch *w, const et_fit *fit, et_error *error)
     static const et_action_class action = { .name = "epoch", .due = due, .act = end_epoch };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     et_assert(fit);
-    *w = (et_model_watch){ .sink = { &sink }, .action = { &action }, .fit = fit };
+    *w = (et_model_monitor){ .sink = { &sink }, .action = { &action }, .fit = fit };
     w->arena = (et_arena)ET_ARENA_INIT;
     options.fd = STDERR_FILENO;
     options.mode = fit->verbose == ET_FIT_BAR ? ET_PROGRESS_AUTO : ET_PROGRESS_QUIET;
     return fit->verbose == ET_FIT_QUIET ? ET_OK : et_progress_open(&w->progress, &options, error);
 }
 
-void et_model_watch_close(et_model_watch *w)
+void et_model_monitor_close(et_model_monitor *w)
 {
     et_progress_close(w->progress);
     et_arena_release(&w->arena);
