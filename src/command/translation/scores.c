@@ -34,7 +34,7 @@ static int print_score(et_score *score, const char *name, const char *signature,
                        const target *to, et_error *error)
 {
     et_assert(count > 0);
-    et_score_result result;
+    et_score_result result = { .score = 0 };
     char text[ET_SCORE_TEXT_MAX], own[ET_SCORE_TEXT_MAX];
     int status = et_score_add_corpus(score, hypotheses, count, references, count, error);
     if (!status)

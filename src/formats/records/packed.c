@@ -373,9 +373,10 @@ int et_packed_png(et_strbuf *out, const uint8_t *pixels, uint32_t height, uint32
 {
     static const unsigned char magic[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
     static const unsigned char kinds[4] = { 0, 4, 2, 6 };
-    unsigned char *packed, head[13] = { [8] = 8, [9] = kinds[channels - 1] };
+    unsigned char *packed, head[13] = { [8] = 8 };
     uLongf length;
     et_assert(channels >= 1 && channels <= 4);
+    head[9] = kinds[channels - 1];
     int status =
         pack_rows(&packed, &length, pixels, height, (size_t)width * (size_t)channels, error);
     put_number(head, width);

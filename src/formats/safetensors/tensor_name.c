@@ -44,7 +44,7 @@ const char *et_tensor_name_fault(const char *name)
 
 et_tensor_name et_tensor_name_escaped(const char *name)
 {
-    et_tensor_name escaped;
+    et_tensor_name escaped = { .text = "" };
     et_plain_copy(escaped.text, sizeof escaped.text, name);
     return escaped;
 }

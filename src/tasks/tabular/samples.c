@@ -174,7 +174,7 @@ int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double s
         size = class_rows(order, begin, rows);
         due = hold_of_class(held, order, begin, size, 0, due);
     }
-    if (rows > 1 && !memchr(held, true, (size_t)rows * sizeof *held))
+    if (rows > 1 && !memchr(held, 1, (size_t)rows * sizeof *held))
         held[order[0].row] = true;
     et_free(order);
     return ET_OK;

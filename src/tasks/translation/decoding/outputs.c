@@ -275,7 +275,9 @@ static int check_lists(const et_value *logs, const et_value *lists[3], et_error 
 static void add_copy(et_value *list, const et_value *ids)
 {
     if (!ids || ids->kind != ET_VALUE_LIST) {
-        et_value_append(list, NULL, list ? et_value_new(list->arena, ET_VALUE_NULL) : NULL);
+        et_value *none = list ? et_value_new(list->arena, ET_VALUE_NULL) : NULL;
+        if (none)
+            et_value_append(list, NULL, none);
         return;
     }
     et_value *to = et_value_add_list(list);
