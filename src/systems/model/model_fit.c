@@ -242,8 +242,9 @@ int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *er
                          "et_fit.validation_part is for arrays; for a source give validation");
     if (!status && !m->own_valid && !f.fit->validation)
         status = check_validated(f.fit, error);
-    if (!status)
-        status = fit_source(&f, error);
+    if (status) /* the training that is under way, if any, keeps its sources */
+        return status;
+    status = fit_source(&f, error);
     if (m->trainer) {
         et_model_source_set(&m->train, NULL, NULL);
         et_model_source_set(&m->valid, NULL, NULL);

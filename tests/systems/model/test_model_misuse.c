@@ -247,14 +247,43 @@ static void test_misuse__of_a_callback(void **state)
     et_model_close(own);
 }
 
+static int try_inside(void *payload, int64_t epoch, const et_value *logs, bool *stop,
+                      et_error *error)
+{
+    et_error own = ET_ERROR_INIT;
+    (void)epoch, (void)logs, (void)stop, (void)error;
+    assert_int_equal(et_model_fit(payload, NULL, NULL, &own), ET_EUSAGE);
+    return ET_OK;
+}
+
+/* A call that is refused leaves the training that is under way as it is. */
+static void test_misuse__of_a_callback_that_goes_on(void **state)
+{
+    (void)state;
+    static float scores[2][POINTS][2];
+    for (int i = 0; i < 2; i++) {
+        et_model *own = open_disc();
+        et_fit fit = { .epochs = 3, .callback = i ? try_inside : NULL, .payload = own };
+        assert_ok(et_model_fit_arrays(own, points, inside, POINTS, &fit, error));
+        assert_ok(et_model_predict(own, points, POINTS, scores[i], error));
+        et_model_close(own);
+    }
+    assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_misuse__of_fit),           cmocka_unit_test(test_misuse__of_monitor),
-        cmocka_unit_test(test_misuse__of_open),          cmocka_unit_test(test_misuse__of_arrays),
-        cmocka_unit_test(test_misuse__of_labels),        cmocka_unit_test(test_misuse__of_files),
-        cmocka_unit_test(test_misuse__of_other_weights), cmocka_unit_test(test_misuse__of_batches),
+        cmocka_unit_test(test_misuse__of_fit),
+        cmocka_unit_test(test_misuse__of_monitor),
+        cmocka_unit_test(test_misuse__of_open),
+        cmocka_unit_test(test_misuse__of_arrays),
+        cmocka_unit_test(test_misuse__of_labels),
+        cmocka_unit_test(test_misuse__of_files),
+        cmocka_unit_test(test_misuse__of_other_weights),
+        cmocka_unit_test(test_misuse__of_batches),
         cmocka_unit_test(test_misuse__of_a_callback),
+        cmocka_unit_test(test_misuse__of_a_callback_that_goes_on),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
