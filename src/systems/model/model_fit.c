@@ -78,7 +78,7 @@ static int note_run(et_model *m, const char *run_dir, et_error *error)
     const bool same = run_dir && m->run_dir && !strcmp(run_dir, m->run_dir);
     if (same)
         return ET_OK;
-    m->base = m->trainer ? et_task_trainer_trainer(m->trainer)->step : 0;
+    m->base = et_model_step(m);
     et_free(m->run_dir);
     m->run_dir = run_dir ? et_strdup(run_dir) : NULL;
     return run_dir && !m->run_dir ? et_alloc_failed(error, strlen(run_dir), "a path") : ET_OK;
@@ -204,7 +204,7 @@ static int fit_source(fitting *f, et_error *error)
         status = et_model_monitor_open(&f->monitor, f->fit, error);
     if (status)
         return status;
-    const int64_t step = et_task_trainer_trainer(m->trainer)->step;
+    const int64_t step = et_model_step(m);
     if (m->has_weights)
         et_task_trainer_keep_weights(m->trainer, step);
     f->monitor.epoch_steps = f->epoch_steps;

@@ -16,7 +16,6 @@
 #include "formats/events/log_names.h"
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/task_trainer.h"
-#include "train/checkpoint/artifact/artifact.h"
 #include "train/task/task_private.h"
 
 /* ---- a network of a program's own ---- */
@@ -100,22 +99,14 @@ static int copy_layout(et_model *m, et_layout *out, const et_layout *from, et_er
 
 static int save_network(const et_model *m, const char *path, et_error *error)
 {
-    const et_artifact_content content = {
-        .params = m->params, .step = m->trainer ? et_task_trainer_trainer(m->trainer)->step : 0
-    };
+    const et_artifact_content content = { .params = m->params, .step = et_model_step(m) };
     return et_artifact_write(&content, path, error);
 }
 
 static int load_network(et_model *m, const char *path, et_error *error)
 {
-    et_artifact artifact;
-    int status = et_artifact_open(&artifact, path, error);
-    et_artifact_weights weights = { .artifact = &artifact, .params = m->params };
-    if (!status)
-        status = et_artifact_load(&weights, error);
-    et_free(weights.checkpoint);
-    et_artifact_close(&artifact);
-    return status;
+    et_artifact_weights weights = { .artifact = NULL };
+    return et_model_take_weights(m, path, &weights, error);
 }
 
 static int no_training(et_model *m, et_source *source, const et_fit *fit, et_source **out,
@@ -318,6 +309,20 @@ int et_model_save(const et_model *m, const char *path, et_error *error)
     return status;
 }
 
+int et_model_take_weights(et_model *m, const char *path, et_artifact_weights *weights,
+                          et_error *error)
+{
+    et_artifact artifact;
+    int status = et_artifact_open(&artifact, path, error);
+    weights->artifact = &artifact;
+    weights->params = m->params;
+    if (!status)
+        status = et_artifact_load(weights, error);
+    et_free(weights->checkpoint);
+    et_artifact_close(&artifact);
+    return status;
+}
+
 /* What the optimizer knows is of the weights before. */
 int et_model_load(et_model *m, const char *path, et_error *error)
 {
@@ -444,6 +449,11 @@ int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error
     m->capacity = capacity;
     m->steps = steps;
     return status;
+}
+
+int64_t et_model_step(const et_model *m)
+{
+    return m->trainer ? et_task_trainer_trainer(m->trainer)->step : 0;
 }
 
 void et_model_close_trainer(et_model *m)

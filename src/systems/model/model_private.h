@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "engine/optim/options.h"
 #include "systems/model/model_source.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 /* Samples that are predicted together, and of a batch that is trained, by default. */
 #define ET_MODEL_PREDICTS 256
@@ -78,6 +79,13 @@ void et_model_hide_average(const et_model *model);
 
 /* Whether a status is a misuse of a call on arrays. */
 int et_model_check_arrays(const et_model *model, const void *x, const void *y, int64_t count,
+                          et_error *error);
+
+/* Updates of the trainer that is open; 0: none is. */
+int64_t et_model_step(const et_model *model);
+
+/* Loads the weights of any artifact into the model. weights: check and facts may be set. */
+int et_model_take_weights(et_model *model, const char *path, et_artifact_weights *weights,
                           et_error *error);
 
 /* Samples of arrays as a source; y NULL: no labels. */

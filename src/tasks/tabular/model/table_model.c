@@ -87,9 +87,7 @@ static int save(const et_model *m, const char *path, et_error *error)
     const et_artifact_content content = { .texts = n->text,
                                           .count = TEXTS,
                                           .params = m->params,
-                                          .step = m->trainer
-                                                      ? et_task_trainer_trainer(m->trainer)->step
-                                                      : 0,
+                                          .step = et_model_step(m),
                                           .identity = n->identity };
     return et_artifact_write(&content, path, error);
 }
@@ -114,22 +112,14 @@ static int is_same(void *payload, const et_artifact_weights *weights, et_error *
 static int load(et_model *m, const char *path, et_error *error)
 {
     et_table_network *n = network_of(m);
-    et_artifact artifact;
     if (n->saved)
         return et_fail(error, ET_EUSAGE,
                        "et_model_load: open another saved model with "
                        "et_model_open_saved");
-    int status = et_artifact_open(&artifact, path, error);
-    et_artifact_weights weights = { .artifact = &artifact,
-                                    .params = m->params,
-                                    .facts = { .arena = &m->arena },
+    et_artifact_weights weights = { .facts = { .arena = &m->arena },
                                     .check = is_same,
                                     .payload = n };
-    if (!status)
-        status = et_artifact_load(&weights, error);
-    et_free(weights.checkpoint);
-    et_artifact_close(&artifact);
-    return status;
+    return et_model_take_weights(m, path, &weights, error);
 }
 
 /* ---- a run ---- */
