@@ -49,8 +49,8 @@ et_dtype bench_dtype(const char *name);
 /* "f32" or "bf16", as names of figures have it. */
 const char *bench_dtype_short(et_dtype dtype);
 
-/* One figure; name in printf's format, a blank or + in it becomes a dot. peak NAN: there is none.
- */
+/* Prints one figure. The name is a printf format; blanks and + in the name become dots. peak is NAN
+ * if the figure has no peak. */
 void bench_figure(double value, const char *unit, double peak, const char *name, ...)
     __attribute__((format(printf, 4, 5)));
 

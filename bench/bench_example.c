@@ -1,5 +1,5 @@
-/* Steps of programs of examples/, as their own loops do them, beside the peak, and where their time
- * goes.
+/* Times the steps of the programs in examples/, with the programs' own loops. Prints the rate, the
+ * peak and the time by kind of op.
  *
  *     bench_example NAME [DATA] [steps=N] [roof=no]     NAME: see `examples`, below
  *

@@ -6,10 +6,9 @@
  * kernel: shape, type, milliseconds (the fastest and the median run), and by the fastest: ns per
  * element, GB/s of memory touched or GFLOP/s where products count, and how many times faster
  * than the reference, which runs on one thread and on 1/64 of the rows. Kernels of decoding take
- * few rows, each of which sees SEGMENT_LENGTH positions; those whose data are float32 whatever the
- * activations are stand under float32 alone. The peak of a figure is what this machine reaches with
- * a large float32 product, or with memory alone: kernels whose operands lie in cache are above it.
- */
+ * few rows; each row sees SEGMENT_LENGTH positions. Kernels that always use float32 are listed only
+ * under float32. The peak of a figure is the rate of a large float32 product, or of memory alone,
+ * on this machine. Kernels whose operands fit in cache can exceed the peak. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>

@@ -5,11 +5,11 @@
  * timed. The smallest time of all runs counts, so a share of the peak is never flattered.
  *
  * Attention's products are small, one for each segment and head: they are timed as a run of equal
- * ones, by one primitive that all threads share or by one for each thread, in four layouts. Where
- * they are smallest that time is mostly what a call and a tile's edges cost oneDNN, and a peak made
- * of it would flatter; so attention is given the better of that rate and of the best rate of all
- * products with weights in the same plan (kinds.c). No kernel need be slower than these: it may
- * keep scores in registers and cache, and pays no call for each product. */
+ * ones, by one primitive that all threads share or by one for each thread, in four layouts. For the
+ * smallest products this time is mostly the cost of a call and of a tile's edges in oneDNN, so a
+ * peak from this time would be too low. The peak of attention is therefore the better of this rate
+ * and the best rate of all products with weights in the same plan (kinds.c). A kernel can reach the
+ * peak: it may keep scores in registers and cache, and has no call for each product. */
 #ifndef ETUDE_BENCH_PEAK_H
 #define ETUDE_BENCH_PEAK_H
 
