@@ -47,9 +47,10 @@ typedef enum et_transform {
                               transform.buckets; missing: the id after the buckets */
     ET_TRANSFORM_CROSS,    /* the same for several fields together; missing: all fields are
                               missing */
-    ET_TRANSFORM_DATE,     /* parts of "2024-05-31[T12:30[:00]]" (as written, any time zone) or of
-                              seconds since 1970. The year is (year - 1970) / 100. Another part is
-                              its position in its cycle, 0..1, with sine and cosine; missing 0 */
+    ET_TRANSFORM_DATE,     /* parts of a date: "2024-05-31[T12:30[:00]]", 31.5.2024, 5/31/2024,
+                              "31 May 2024" (as written, any time zone), or seconds since 1970.
+                              The year is (year - 1970) / 100. Another part is its position in its
+                              cycle, 0..1, with sine and cosine; missing 0 */
     ET_TRANSFORM_MISSING,  /* 1 for a missing value, else 0 */
     ET_TRANSFORM_KEY, /* the text itself, only copied to predictions; no model sees it. An identity
                          feature named "key" outside a concat is a key too, as in TensorFX */
@@ -57,8 +58,8 @@ typedef enum et_transform {
 } et_transform;
 
 /* In a file, all members after fields except features are in a group `transform` (min, max,
- * boundaries, buckets, parts, classes, minimum_count). A text in a concat's features names another
- * feature of the file; that feature is then only a part of the concat. */
+ * boundaries, buckets, parts, order, classes, minimum_count). A text in a concat's features names
+ * another feature of the file; that feature is then only a part of the concat. */
 typedef struct et_feature_spec {
     const char *name; /* optional in a concat */
     et_transform type;
@@ -73,6 +74,7 @@ typedef struct et_feature_spec {
     const char *const
         *parts; /* [part_count] of year, month, day, weekday, hour, minute; none: all */
     int part_count;
+    et_date_order order;                    /* date; ANY: the metadata's, or month first */
     bool classes;                           /* target: the numbers of an integer field are
                                                classes */
     const struct et_feature_spec *features; /* [feature_count]; concat */

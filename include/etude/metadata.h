@@ -25,12 +25,20 @@
 
 #include <etude/error.h>
 
+/* How to read dates of three numbers that do not begin with the year, such as 3/4/2024. */
+typedef enum et_date_order {
+    ET_DATE_ANY, /* no date depends on the order */
+    ET_DATE_MONTH_FIRST,
+    ET_DATE_DAY_FIRST,
+} et_date_order;
+
 typedef struct et_column_metadata {
     const char *name;
     int64_t count, missing; /* rows with and without a value; both 0: not in the file */
     int64_t distinct;       /* number of distinct values, within 3 % if there are many; 0:
                                unknown */
     int64_t dates;          /* values that the transform date can read; 0: none, or unknown */
+    et_date_order order;    /* of these dates */
     bool has_range;         /* min and max are set */
     bool has_moments;       /* mean and std are set */
     double min, max;

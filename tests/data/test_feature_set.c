@@ -34,7 +34,7 @@ static const char *const everything =
     "  - {name: j, type: embed, transform: {minimum_count: 3}}\n"
     "  - {name: k, type: hash, transform: {buckets: 100}}\n"
     "  - {name: l, type: cross, fields: [j, k], transform: {buckets: 7}}\n"
-    "  - {name: when, type: date, transform: {parts: [year, weekday]}}\n"
+    "  - {name: when, type: date, transform: {parts: [year, weekday], order: day-first}}\n"
     "  - {name: n, type: missing}\n"
     "  - {name: key, type: key, fields: 007}\n"
     "  - {name: Y, type: target, fields: label, transform: {classes: true}}\n";
@@ -60,6 +60,7 @@ static void check_everything(const et_feature_set *set)
     assert_int_equal(et_feature_set_find(set, "k")->buckets, 100);
     assert_int_equal(et_feature_set_find(set, "l")->field_count, 2);
     assert_string_equal(et_feature_set_find(set, "when")->parts[1], "weekday");
+    assert_int_equal(et_feature_set_find(set, "when")->order, ET_DATE_DAY_FIRST);
     assert_string_equal(et_feature_set_find(set, "key")->fields[0], "007");
     assert_true(et_feature_set_find(set, "Y")->classes);
 }
@@ -194,6 +195,10 @@ static void test_feature_set__errors(void **state)
           "from 1 to 2147483646", ET_ECONFIG },
         { "features:\n- {name: a, type: cross, fields: b, transform: {buckets: 9}}",
           "cross needs two or more fields: name them in fields", ET_ECONFIG },
+        { "features:\n- {name: a, type: date, transform: {order: day}}",
+          "expected month-first or day-first", ET_ECONFIG },
+        { "features:\n- {name: a, type: hash, transform: {buckets: 9, order: day-first}}",
+          "hash does not use order: leave them out", ET_ECONFIG },
         { "features:\n- {name: a, type: date, transform: {parts: [yar]}}",
           "\"yar\" is not a part of a date. Nearest: year", ET_ECONFIG },
         { "features:\n- {name: a, type: target, transform: {classes: 3}}", "true or false",

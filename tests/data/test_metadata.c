@@ -31,6 +31,7 @@ static const et_column_metadata columns[] = {
     { .name = "income", .count = 32567, .entry_count = 4, .entries = entries, .counts = counts },
     { .name = "nothing" },
     { .name = "id", .count = 7, .cut = true, .entry_count = 1, .entries = entries },
+    { .name = "when", .count = 9, .dates = 9, .order = ET_DATE_DAY_FIRST },
 };
 
 static void check_column(const et_column_metadata *got, const et_column_metadata *want)
@@ -39,6 +40,8 @@ static void check_column(const et_column_metadata *got, const et_column_metadata
     assert_int_equal(got->count, want->count);
     assert_int_equal(got->missing, want->missing);
     assert_int_equal(got->distinct, want->distinct);
+    assert_int_equal(got->dates, want->dates);
+    assert_int_equal(got->order, want->order);
     assert_int_equal(got->cut, want->cut);
     assert_int_equal(got->has_range, want->has_range);
     assert_int_equal(got->has_moments, want->has_moments);
@@ -72,7 +75,7 @@ static void check_all(const et_metadata *metadata)
     assert_int_equal(et_metadata_entry_at(metadata, 2, ">50K", 4), -1);
     assert_int_equal(et_metadata_entry_at(metadata, 9, ">50K", 4), -1);
     assert_int_equal(et_metadata_entry(metadata, "none", ">50K", 4), -1);
-    assert_null(et_metadata_at(metadata, 4));
+    assert_null(et_metadata_at(metadata, COUNT(columns)));
     assert_int_equal(et_metadata_position(metadata, "none"), -1);
     const et_column_metadata *none = et_metadata_find(metadata, "none");
     assert_non_null(none);

@@ -84,8 +84,9 @@ static look look_of(const et_table_column *c)
         return l;
     if ((double)s->looks[ET_LOOK_DATE] >= most)
         l = (look){ "date", "dates",
-                    s->dated ? "the transform date needs a date in every row"
-                             : "to have dates, write the year first, as in 2024-05-31" };
+                    et_column_stats_dates(s)
+                        ? "the transform date needs a date in every row"
+                        : "to have dates, write the year first, as in 2024-05-31" };
     else if ((double)s->looks[ET_LOOK_COMMAS] >= most)
         l = (look){ "comma", "numbers with commas between thousands",
                     "to have numbers, remove them" };
@@ -101,19 +102,33 @@ static look look_of(const et_table_column *c)
     return l;
 }
 
+/* Dates of which no row says which number is the month. */
+static void suspect_order(et_value *list, const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    const int64_t *dated = s->dated;
+    if (dated[ET_DATE_MONTH_FIRST] == dated[ET_DATE_DAY_FIRST] &&
+        dated[ET_DATE_ANY] < dated[ET_DATE_DAY_FIRST])
+        suspect(list, c, "order",
+                "its dates have the month first or the day first, and no row says which: read "
+                "with the month first; otherwise write `transform: {order: day-first}` in a "
+                "features file");
+}
+
 static void suspect_looks(et_value *list, const et_table_column *c, const look *l)
 {
     const et_column_stats *s = c->stats;
-    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT), *other = &s->first_undated;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT),
+                     *other = &s->first_undated[et_column_stats_date_order(s)];
     const char *const *paths = c->table->paths->items;
-    int64_t texts = s->count[ET_CELL_TEXT];
-    if (!strcmp(l->kind, "date") && s->dated == c->values)
-        return;
-    if (!strcmp(l->kind, "date") && s->dated && other->line)
+    const int64_t texts = s->count[ET_CELL_TEXT], dates = et_column_stats_dates(s);
+    if (!strcmp(l->kind, "date") && dates == c->values)
+        suspect_order(list, c);
+    else if (!strcmp(l->kind, "date") && dates && other->line)
         suspect(list, c, l->kind,
                 "%s of %s values are dates, but not \"%s\" in %s:%lld: correct it, or give "
                 "--missing \"%s\" if this text means a missing value",
-                et_format_count(s->dated).text, et_format_count(c->values).text, other->text,
+                et_format_count(dates).text, et_format_count(c->values).text, other->text,
                 paths[other->file], (long long)other->line, other->text);
     else if (texts == c->values)
         suspect(list, c, l->kind, "its texts are %s, such as \"%s\": %s", l->what, first->text,

@@ -237,8 +237,16 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
     if (class != ET_CELL_TEXT)
         return;
     sample(stats, text, length);
-    if (!et_date_is(text, length))
-        note(&stats->first_undated, part, i, text, length);
+    for (unsigned order = 0, orders = et_date_orders(text, length); order <= ET_DATE_DAY_FIRST;
+         order++)
+        if (!(orders >> order & 1))
+            note(&stats->first_undated[order], part, i, text, length);
+}
+
+static void add_dates(et_column_stats *stats, const char *text, size_t length, int64_t count)
+{
+    for (unsigned order = 0, orders = et_date_orders(text, length); orders >> order; order++)
+        stats->dated[order] += orders >> order & 1 ? count : 0;
 }
 
 /* ---- from entries to numbers ---- */
@@ -251,7 +259,7 @@ static void count_classes(et_column_stats *stats)
         const char *text = et_entries_text(&stats->entries, entry);
         stats->count[entry->class] += entry->count;
         stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
-        stats->dated += et_date_is(text, entry->length) ? entry->count : 0;
+        add_dates(stats, text, entry->length, entry->count);
     }
 }
 
@@ -323,7 +331,7 @@ static void add_read(et_column_stats *stats, const et_column_part *part, int i, 
     if (is_both(class))
         add_numbers(stats, number, 1);
     stats->blanks += has_blanks(text, length);
-    stats->dated += et_date_is(text, length);
+    add_dates(stats, text, length, 1);
     look_at(stats, part, i, text, length, class);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));
     if (stats->stage != ET_STATS_KEY)
@@ -533,6 +541,20 @@ int64_t et_column_stats_numbers(const et_column_stats *stats)
 {
     return stats->count[ET_CELL_INTEGER] + stats->count[ET_CELL_REAL] + stats->count[ET_CELL_CODE] +
            stats->count[ET_CELL_LONG] + stats->count[ET_CELL_EXPONENT];
+}
+
+et_date_order et_column_stats_date_order(const et_column_stats *stats)
+{
+    const int64_t month_first = stats->dated[ET_DATE_MONTH_FIRST];
+    const int64_t day_first = stats->dated[ET_DATE_DAY_FIRST];
+    if (month_first == day_first && day_first == stats->dated[ET_DATE_ANY])
+        return ET_DATE_ANY;
+    return day_first > month_first ? ET_DATE_DAY_FIRST : ET_DATE_MONTH_FIRST;
+}
+
+int64_t et_column_stats_dates(const et_column_stats *stats)
+{
+    return stats->dated[et_column_stats_date_order(stats)];
 }
 
 bool et_column_stats_exact(const et_column_stats *stats)

@@ -7,6 +7,7 @@
 #include "data/table/analysis/distinct.h"
 #include "data/table/analysis/entries.h"
 #include "data/table/analysis/sketch.h"
+#include "data/table/rows/date_text.h"
 #include "data/table/rows/look.h"
 
 /* The class of a cell's text. CODE, LONG and EXPONENT are numbers that may be meant as texts: they
@@ -67,9 +68,10 @@ typedef struct et_column_stats {
     int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
     int64_t blanks;                 /* values with blanks at an end */
     et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
-    char twin[24];            /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
-    et_seen_at first_undated; /* a text that is no date as the transform reads it */
-    int64_t dated;            /* values that are dates as the transform reads them */
+    char twin[24]; /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
+    /* By et_date_order; ANY: both orders read the same. */
+    et_seen_at first_undated[ET_DATE_DAY_FIRST + 1]; /* a text that is not a date */
+    int64_t dated[ET_DATE_DAY_FIRST + 1];            /* values that are dates */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
     const char
         *separator;  /* of those that are SEPARATED, what stands between thousands: "blanks" */
@@ -108,6 +110,10 @@ const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_cl
 /* After finish: rows with a value, and with a number of any class. */
 int64_t et_column_stats_values(const et_column_stats *stats);
 int64_t et_column_stats_numbers(const et_column_stats *stats);
+/* The order by which most values are dates; ANY: all of these read the same by both. */
+et_date_order et_column_stats_date_order(const et_column_stats *stats);
+/* Values that are dates by this order. */
+int64_t et_column_stats_dates(const et_column_stats *stats);
 /* Whether the entries are all there were, with their counts. */
 bool et_column_stats_exact(const et_column_stats *stats);
 /* Distinct values: then exact, else estimated. */

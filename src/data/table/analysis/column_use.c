@@ -20,6 +20,7 @@
 #include "data/table/features/feature_set.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
+#include "data/table/rows/date_text.h"
 #include "formats/grid.h"
 
 /* Of the values, distinct ones that make texts as good as an ID; and rows below which only all of
@@ -66,8 +67,9 @@ static bool is_dates(const et_column_metadata *m)
 {
     if (m->dates)
         return m->dates == m->count;
+    const unsigned bit = 1u << (m->order ? m->order : ET_DATE_MONTH_FIRST);
     for (int i = 0; i < m->entry_count; i++)
-        if (!et_date_is(m->entries[i], strlen(m->entries[i])))
+        if (!(et_date_orders(m->entries[i], strlen(m->entries[i])) & bit))
             return false;
     return m->entry_count > 0;
 }
@@ -233,6 +235,8 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
                             const et_column_metadata *m)
 {
     et_strbuf_append(out, words[type]);
+    if (m && type == ET_TRANSFORM_DATE && m->order)
+        et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
     if (!m || (type != ET_TRANSFORM_EMBED && type != ET_TRANSFORM_ONE_HOT))
         return;
     et_strbuf_printf(out, " of %s", et_format_many(entries_used(use, m), "value").text);

@@ -486,8 +486,10 @@ static void add_step_print(const et_encoder *self, const step *s, et_checksum_st
     const et_fitted *f = &s->fitted;
     const double numbers[] = { f->offset, f->divisor, f->span, f->base,
                                isnan(f->missing) ? 0 : f->missing };
-    const int64_t counts[] = { s->field,       (int64_t)s->offset, f->inputs, f->width,
-                               f->cardinality, f->points,          f->parts };
+    const int64_t counts[] = {
+        s->field,  (int64_t)s->offset,      f->inputs, f->width, f->cardinality,
+        f->points, f->parts | f->order << 8
+    };
     add_text(stream, f->row->name);
     et_checksum_stream_add(stream, numbers, sizeof numbers);
     et_checksum_stream_add(stream, counts, sizeof counts);

@@ -87,6 +87,7 @@ static int check_taken(const et_feature_spec *spec, const origin *from)
         { ET_TAKES_BOUNDARIES, spec->boundary_count != 0, "boundaries" },
         { ET_TAKES_BUCKETS, spec->buckets != 0, "buckets" },
         { ET_TAKES_PARTS, spec->part_count != 0, "parts" },
+        { ET_TAKES_ORDER, spec->order != ET_DATE_ANY, "order" },
         { ET_TAKES_CLASSES, spec->classes, "classes" },
         { ET_TAKES_FEATURES, spec->feature_count != 0, "features" },
         { ET_TAKES_MINIMUM_COUNT, spec->minimum_count != 0, "minimum_count" },

@@ -15,6 +15,7 @@
 #include "base/values/yaml.h"
 #include "data/table/features/feature_set.h"
 #include "data/table/features/transforms.h"
+#include "data/table/rows/date_text.h"
 #include "data/table/rows/number.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
@@ -140,12 +141,22 @@ static int read_boundaries(const reading *r, const et_value *value, et_feature_s
     return status;
 }
 
+static int read_order(const reading *r, const et_value *value, et_date_order *order)
+{
+    for (int i = ET_DATE_MONTH_FIRST; i <= ET_DATE_DAY_FIRST; i++)
+        if (value->kind == ET_VALUE_STRING && !strcmp(value->string, et_date_order_name(i))) {
+            *order = (et_date_order)i;
+            return ET_OK;
+        }
+    return fail_line(r, value, "expected month-first or day-first");
+}
+
 /* ---- transform ---- */
 
 static int read_option(const reading *r, const et_value *value, et_feature_spec *spec)
 {
-    static const char *const options[] = { "min",   "max",     "boundaries",    "buckets",
-                                           "parts", "classes", "minimum_count", NULL };
+    static const char *const options[] = { "min",   "max",     "boundaries",    "buckets", "parts",
+                                           "order", "classes", "minimum_count", NULL };
     const char *key = value->key;
     if (!strcmp(key, "min") || !strcmp(key, "max"))
         return read_number(r, value,
@@ -154,6 +165,8 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
         return read_boundaries(r, value, spec);
     if (!strcmp(key, "parts"))
         return read_texts(r, value, &spec->parts, &spec->part_count);
+    if (!strcmp(key, "order"))
+        return read_order(r, value, &spec->order);
     if (!strcmp(key, "buckets"))
         return read_count(r, value, &spec->buckets);
     if (!strcmp(key, "minimum_count"))
@@ -380,8 +393,8 @@ static void add_texts(et_value *dict, const char *key, const char *const *texts,
 static void add_options(et_value *dict, const et_feature_spec *spec)
 {
     bool range = spec->minimum != 0 || spec->maximum != 0;
-    if (!range && !spec->boundary_count && !spec->buckets && !spec->part_count && !spec->classes &&
-        !spec->minimum_count)
+    if (!range && !spec->boundary_count && !spec->buckets && !spec->part_count && !spec->order &&
+        !spec->classes && !spec->minimum_count)
         return;
     et_value *options = et_value_set_dict(dict, "transform");
     if (range) {
@@ -394,6 +407,8 @@ static void add_options(et_value *dict, const et_feature_spec *spec)
     if (spec->buckets)
         et_value_set_int(options, "buckets", spec->buckets);
     add_texts(options, "parts", spec->parts, spec->part_count);
+    if (spec->order)
+        et_value_set_string(options, "order", et_date_order_name(spec->order));
     if (spec->classes)
         et_value_set_bool(options, "classes", true);
     if (spec->minimum_count)

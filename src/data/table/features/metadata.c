@@ -23,6 +23,7 @@
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
+#include "data/table/rows/date_text.h"
 
 /* Largest file accepted, in bytes: what JSON is read of at most. */
 #define FILE_MAX ((size_t)128 << 20)
@@ -403,6 +404,17 @@ static int read_counts(const reading *r, const et_value *dict, et_column_metadat
     return ET_OK;
 }
 
+static int read_order(const reading *r, const et_value *dict, et_date_order *order)
+{
+    const et_value *value = find_value(dict, "date_order");
+    for (int i = ET_DATE_MONTH_FIRST; value && i <= ET_DATE_DAY_FIRST; i++)
+        if (value->kind == ET_VALUE_STRING && !strcmp(value->string, et_date_order_name(i)))
+            *order = (et_date_order)i;
+    return !value || *order
+               ? ET_OK
+               : fail_kind(r, dict->key, "date_order", "month-first or day-first", value);
+}
+
 static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)
 {
     if (dict->kind != ET_VALUE_DICT)
@@ -420,6 +432,8 @@ static int read_column(const reading *r, const et_value *dict, et_column_metadat
         status = read_count(r, dict, "distinct", &c->distinct);
     if (!status)
         status = read_count(r, dict, "dates", &c->dates);
+    if (!status)
+        status = read_order(r, dict, &c->order);
     if (!status)
         status = read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
     if (!status)
@@ -512,6 +526,8 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
         et_value_set_int(dict, "distinct", c->distinct);
     if (c->dates)
         et_value_set_int(dict, "dates", c->dates);
+    if (c->order)
+        et_value_set_string(dict, "date_order", et_date_order_name(c->order));
     if (c->has_range) {
         add_number(dict, "min", c->min);
         add_number(dict, "max", c->max);

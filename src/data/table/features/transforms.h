@@ -35,6 +35,7 @@ enum et_transform_takes {
     ET_TAKES_FEATURES = 32,
     ET_TAKES_LISTS = 64, /* no member: fields of variable length */
     ET_TAKES_MINIMUM_COUNT = 128,
+    ET_TAKES_ORDER = 256,
 };
 
 /* A transform over a value of a row, or, crossed, over several. Everything is the arena's. */
@@ -52,6 +53,7 @@ typedef struct et_fitted {
     int points;
     const et_dictionary *labels; /* NULL: numbers from offset on are classes */
     unsigned parts;              /* of a date, a bit each */
+    et_date_order order;         /* the same */
 } et_fitted;
 
 /* What it is fitted from. */
@@ -94,9 +96,6 @@ extern const char *const et_date_parts[];
 /* Prints the beginning of a problem of a fit: line and name of the feature. */
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* Whether text is a date as ET_TRANSFORM_DATE reads it. */
-bool et_date_is(const char *text, size_t length);
 
 /* What date does, in date.c. */
 void et_date_fit(et_fitted *fitted, const et_fitting *with);

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "data/table/rows/date_text.h"
 #include "data/table/rows/number.h"
 
 static bool is_digit(char c)
@@ -10,10 +11,12 @@ static bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* 2024-05-31, 31.5.2024, 5/31/24, with or without a following time: three runs of digits of 1, 2 or
- * 4 with the same of - . / between. */
+/* A date, or what is meant as one, such as 31.13.2024: three runs of digits of 1, 2 or 4 with the
+ * same of - . / between. */
 static bool is_date(const char *text, size_t length)
 {
+    if (et_date_orders(text, length))
+        return true;
     size_t year = 0;
     char between = 0;
     for (int part = 0; part < 3; part++) {

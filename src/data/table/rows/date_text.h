@@ -1,0 +1,34 @@
+/* Reads dates from texts: calendar date, weekday, hour and minute.
+ *
+ *     2024-05-31   2024/5/31   31.5.2024   5/31/2024   31/05/24   31 May 2024   May 31, 2024
+ *     Fri, 31 May 2024 14:30:00 GMT   2024-05-31T14:30:00.5+02:00   5/31/2024 2:30 PM
+ *
+ * Month and weekday names are English, in any case. Of numbers alone, a year of four digits may be
+ * first; with points the day is first; with - or / the order says which of two numbers is the
+ * month. Years of two digits are 1969 to 2068. Times are not converted: an hour is the hour that
+ * is written. Pure functions. */
+#ifndef ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
+#define ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/metadata.h>
+
+/* month, day and weekday count from 0; weekday 0 is Monday. */
+typedef struct et_date {
+    int year, month, day, weekday, hour, minute;
+} et_date;
+
+/* False: not a date, or a day that the calendar does not have. order ANY: month first. */
+bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order);
+/* The orders by which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
+ * also 1 << ET_DATE_ANY if both give the same date. 0: not a date. */
+unsigned et_date_orders(const char *text, size_t length);
+/* "month-first" and "day-first" in files. */
+const char *et_date_order_name(et_date_order order);
+/* seconds since 1970; false: before the year 0 or after 9999. */
+bool et_date_of_seconds(et_date *out, double seconds);
+
+#endif

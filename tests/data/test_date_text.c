@@ -1,0 +1,164 @@
+/* Dates in texts: every form, its order, and what is not a date. */
+#include "base/main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/table/rows/date_text.h"
+
+typedef struct date_case {
+    const char *text;
+    et_date date;
+} date_case;
+
+/* The date that both orders must give. */
+static void test_date_text__forms(void **state)
+{
+    (void)state;
+    static const date_case cases[] = {
+        { "2024-05-31", { 2024, 4, 30, 4, 0, 0 } },
+        { "2024-5-1", { 2024, 4, 0, 2, 0, 0 } },
+        { "2024/05/31", { 2024, 4, 30, 4, 0, 0 } },
+        { "2024.05.31", { 2024, 4, 30, 4, 0, 0 } },
+        { "31.5.2024", { 2024, 4, 30, 4, 0, 0 } },
+        { "03.04.2024", { 2024, 3, 2, 2, 0, 0 } },
+        { "31.05.24", { 2024, 4, 30, 4, 0, 0 } },
+        { "01.01.69", { 1969, 0, 0, 2, 0, 0 } },
+        { "01.01.68", { 2068, 0, 0, 6, 0, 0 } },
+        { "31 May 2024", { 2024, 4, 30, 4, 0, 0 } },
+        { "31-may-24", { 2024, 4, 30, 4, 0, 0 } },
+        { "3 September 2024", { 2024, 8, 2, 1, 0, 0 } },
+        { "31. May 2024", { 2024, 4, 30, 4, 0, 0 } },
+        { "May 31, 2024", { 2024, 4, 30, 4, 0, 0 } },
+        { "DECEMBER 1 1999", { 1999, 11, 0, 2, 0, 0 } },
+        { "2024-May-31", { 2024, 4, 30, 4, 0, 0 } },
+        { "Fri, 31 May 2024 14:30:00 GMT", { 2024, 4, 30, 4, 14, 30 } },
+        { "Friday, May 31, 2024", { 2024, 4, 30, 4, 0, 0 } },
+        { "May 31, 2024, 2:30 PM", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-05-31 12:05 am", { 2024, 4, 30, 4, 0, 5 } },
+        { "2024-05-31 12:05PM", { 2024, 4, 30, 4, 12, 5 } },
+        { "2024-05-31 9:05", { 2024, 4, 30, 4, 9, 5 } },
+        { "2024-05-31T14:30:59.123+02:00", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-05-31 14:30:59 +0200", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-02-29", { 2024, 1, 28, 3, 0, 0 } },
+        { "0000-01-01", { 0, 0, 0, 5, 0, 0 } },
+        { "9999-12-31", { 9999, 11, 30, 4, 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t length = strlen(cases[i].text);
+        et_date date;
+        for (int order = ET_DATE_ANY; order <= ET_DATE_DAY_FIRST; order++)
+            if (!et_date_read(&date, cases[i].text, length, (et_date_order)order) ||
+                memcmp(&date, &cases[i].date, sizeof date) != 0)
+                fail_msg("%s, order %d: %d-%d-%d weekday %d %d:%d", cases[i].text, order, date.year,
+                         date.month, date.day, date.weekday, date.hour, date.minute);
+        assert_int_equal(et_date_orders(cases[i].text, length), 7);
+    }
+}
+
+static void test_date_text__orders(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned orders;
+    } cases[] = {
+        { "3/4/2024", 1 << ET_DATE_MONTH_FIRST | 1 << ET_DATE_DAY_FIRST },
+        { "3-4-24", 1 << ET_DATE_MONTH_FIRST | 1 << ET_DATE_DAY_FIRST },
+        { "4/4/2024", 7 },
+        { "13/4/2024", 1 << ET_DATE_DAY_FIRST },
+        { "4/13/2024 10:00", 1 << ET_DATE_MONTH_FIRST },
+        { "13/13/2024", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (et_date_orders(cases[i].text, strlen(cases[i].text)) != cases[i].orders)
+            fail_msg("%s: %u", cases[i].text, et_date_orders(cases[i].text, strlen(cases[i].text)));
+    et_date date;
+    assert_true(et_date_read(&date, "3/4/2024", 8, ET_DATE_MONTH_FIRST));
+    assert_int_equal(date.month, 2);
+    assert_int_equal(date.day, 3);
+    assert_true(et_date_read(&date, "3/4/2024", 8, ET_DATE_DAY_FIRST));
+    assert_int_equal(date.month, 3);
+    assert_int_equal(date.day, 2);
+}
+
+static void test_date_text__refused(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        "",
+        "2024",
+        "2024-05",
+        "2024-13-01",
+        "2023-02-29",
+        "2024-00-01",
+        "2024-01-00",
+        "31.4.2024",
+        "1.2.3.4",
+        "192.168.10.12",
+        "1/2-2024",
+        "1.2/2024",
+        "1 2 2024",
+        "12024-05-31",
+        "2024-05-311",
+        "5/31/124",
+        "1.2.3",
+        "Ma 31, 2024",
+        "Mayor 31, 2024",
+        "May 32, 2024",
+        "May",
+        "May 2024",
+        "May 31",
+        "2024-05-31T",
+        "2024-05-31 ",
+        "2024-05-31T24:00",
+        "2024-05-31T10:60",
+        "2024-05-31T10:00:61",
+        "2024-05-31T10:00:00.",
+        "2024-05-31T10:00+5",
+        "2024-05-31 10:00x",
+        "2024-05-31 13:00 PM",
+        "2024-05-31 0:30 AM",
+        "2024-05-31 10:00 ",
+        "2024-05-31, 10",
+        "about 2024-05-31",
+        "-1.2.2024",
+        "31-may-2024-",
+        "Fri",
+        "Fri, ",
+        "Fri 10",
+        "12:30",
+        "\xff\xfe\xfd\xfc\xfb\xfa",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (et_date_orders(cases[i], strlen(cases[i])))
+            fail_msg("\"%s\" is a date", cases[i]);
+}
+
+/* A text is not terminated: nothing behind its length is read. */
+static void test_date_text__length(void **state)
+{
+    (void)state;
+    static const char text[] = "Fri, 31 May 2024 14:30:00 GMT";
+    for (size_t length = 0; length < sizeof text - 1; length++) {
+        char *copy = malloc(length ? length : 1);
+        assert_non_null(copy);
+        memcpy(copy, text, length);
+        const unsigned orders = et_date_orders(copy, length);
+        /* years of two and four digits, hours and minutes, seconds */
+        assert_int_equal(orders,
+                         length == 14 || length == 16 || length == 22 || length == 25 ? 7 : 0);
+        free(copy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_date_text__forms),
+        cmocka_unit_test(test_date_text__orders),
+        cmocka_unit_test(test_date_text__refused),
+        cmocka_unit_test(test_date_text__length),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
