@@ -98,8 +98,8 @@ ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_e
 
 /* Chooses features from the metadata as a person would:
  * - Numbers go into "X" with the transform `numeric`, plus missing if some are missing.
- * - Texts use `discrete` (embed: "ids"; one-hot: in X), with minimum_count 2 if more than half of
- *   the values differ. Texts that are dates use date. The target is "Y".
+ * - Texts use `discrete` (embed: "ids"; one-hot: in X), with minimum_count 5 if more than a tenth
+ * of the values differ. Texts that are dates use date. The target is "Y".
  * - Ignored: columns that are constant or empty, and columns that look like IDs (texts of which 90
  *   % differ, integers that number the rows), except whether such values are missing. */
 typedef struct et_feature_choice {

@@ -16,12 +16,14 @@
 static const char *const entries[] = { "a", "b", "c" };
 static const char *const days[] = { "2024-05-31", "2024-06-01" };
 static const int64_t counts[] = { 50, 2, 1 };
+static const int64_t many[] = { 50, 5, 4 };
 
 #define TEXT(rows, differ, ...)                                                                    \
     {                                                                                              \
         .name = "c", .count = rows, .distinct = differ, __VA_ARGS__                                \
     }
-#define ENTRIES .entry_count = 3, .entries = entries, .counts = counts
+#define ENTRIES  .entry_count = 3, .entries = entries, .counts = counts
+#define FREQUENT .entry_count = 3, .entries = entries, .counts = many
 
 static const struct {
     et_schema_field field;
@@ -34,6 +36,17 @@ static const struct {
       "embedding of 2 values with 2 rows or more, and one for all others (330 of 600 values "
       "differ)" },
     { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 300, ENTRIES), "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 61, FREQUENT),
+      "embedding of 2 values with 5 rows or more, and one for all others (61 of 600 values "
+      "differ)" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 60, FREQUENT), "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(100, 49, FREQUENT), "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 61, ENTRIES), "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 330, FREQUENT),
+      "embedding of 2 values with 5 rows or more, and one for all others (330 of 600 values "
+      "differ)" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 539, ENTRIES),
       "embedding of 2 values with 2 rows or more, and one for all others (539 of 600 values "

@@ -4,7 +4,7 @@
  *   texts that are dates                        date
  *   texts, 9 of 10 of them different            ignored: an ID
  *   whole numbers that count the rows           ignored: an ID
- *   other texts, more than half different       embed or one-hot of those that occur again
+ *   other texts, more than one of ten different  embed or one-hot of those with 5 rows or more
  *   other texts                                 embed or one-hot; hash if entries are not known
  *   other numbers                               the chosen transform, if the metadata allows it
  *
@@ -27,10 +27,15 @@
  * them do. */
 #define KEY_SHARE 0.9
 #define KEY_ROWS  20
-/* Of the values, distinct ones that make texts too rare to learn each; and how often those come
- * that are. */
-#define RARE_SHARE    0.5
-#define MINIMUM_COUNT 2
+/* Of the values, distinct ones that make texts too rare to learn each. Texts with fewer rows than
+ * the minimum then share one embedding. 8,000 rows with 2,600 different texts: RMSE 1.108 with all
+ * of them, 1.090 with a minimum of 2 rows, 1.079 with 5, 1.121 without the column. */
+#define RARE_SHARE 0.1
+#define RARE_FROM  50
+#define RARE_COUNT 5
+/* The same of columns in which hardly a text has 5 rows. */
+#define SINGLE_SHARE 0.5
+#define SINGLE_COUNT 2
 
 /* Columns that have a line each. */
 #define LINES_MAX 40
@@ -116,6 +121,26 @@ static void judge_number(et_column_use *use, const et_schema_field *field,
         add(use, ET_TRANSFORM_MISSING);
 }
 
+static int64_t entries_with(const et_column_metadata *m, int64_t minimum_count)
+{
+    int64_t count = 0;
+    for (int i = 0; i < m->entry_count; i++)
+        count += !m->counts || m->counts[i] >= minimum_count;
+    return count;
+}
+
+/* 0: each text is frequent enough. */
+static int64_t minimum_count(const et_column_metadata *m)
+{
+    const int64_t different = et_column_distinct(m);
+    if (!m->counts)
+        return 0;
+    if (different >= RARE_FROM && (double)different > RARE_SHARE * (double)m->count &&
+        entries_with(m, RARE_COUNT) > 1)
+        return RARE_COUNT;
+    return (double)different > SINGLE_SHARE * (double)m->count ? SINGLE_COUNT : 0;
+}
+
 static void judge_text(et_column_use *use, const et_schema_field *field,
                        const et_column_metadata *m, const et_feature_choice *choice)
 {
@@ -130,8 +155,7 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         add(use, ET_TRANSFORM_HASH);
     else {
         add(use, choice->discrete);
-        if (m->counts && (double)et_column_distinct(m) > RARE_SHARE * (double)m->count)
-            use->minimum_count = MINIMUM_COUNT;
+        use->minimum_count = minimum_count(m);
     }
     if (m->missing && (dates || use->ignored == ET_COLUMN_KEY))
         add(use, ET_TRANSFORM_MISSING);
@@ -216,14 +240,6 @@ static const char *const reasons[] = {
     [ET_COLUMN_UNNAMED] = "ignored: no feature reads it",
 };
 
-static int64_t entries_used(const et_column_use *use, const et_column_metadata *m)
-{
-    int64_t count = 0;
-    for (int i = 0; i < m->entry_count; i++)
-        count += !m->counts || m->counts[i] >= use->minimum_count;
-    return count;
-}
-
 static void print_shares(et_strbuf *out, const et_column_metadata *m)
 {
     et_strbuf_printf(out, "%s of %s values differ", et_format_count(et_column_distinct(m)).text,
@@ -239,7 +255,8 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
         et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
     if (!m || (type != ET_TRANSFORM_EMBED && type != ET_TRANSFORM_ONE_HOT))
         return;
-    et_strbuf_printf(out, " of %s", et_format_many(entries_used(use, m), "value").text);
+    et_strbuf_printf(out, " of %s",
+                     et_format_many(entries_with(m, use->minimum_count), "value").text);
     if (use->minimum_count > 1) {
         et_strbuf_printf(out, " with %lld rows or more, and one for all others (",
                          (long long)use->minimum_count);
