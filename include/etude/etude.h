@@ -78,6 +78,7 @@
 #include <etude/table_set.h>
 #include <etude/tabular.h>
 #include <etude/task.h>
+#include <etude/task_open.h>
 #include <etude/task_step.h>
 #include <etude/task_trainer.h>
 #include <etude/tensor.h>

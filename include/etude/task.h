@@ -79,8 +79,7 @@ typedef struct et_task_class {
     /* Measures more than the losses of the validation data, which logs already contains, and adds
      * it to logs. ET_EINTERRUPTED: asked to stop, nothing was done. Optional. */
     int (*validate)(et_task *self, int64_t step, et_value *logs, et_error *error);
-    /* The validation value (higher is better) that chooses the best checkpoint if the settings name
-     * none. NULL: none. */
+    /* By default this validation value, the higher the better, chooses the best checkpoint. */
     const char *best_metric;
     /* Validation values to show during training, most important first, ended by NULL. The command's
      * table shows two: first the metric of the best checkpoint. NULL: best_metric and
@@ -155,11 +154,12 @@ typedef struct et_task_class {
 
 struct et_task {
     const et_task_class *ET_CLASS;
-    const char *name;            /* NULL: the class's */
-    const char *logging_dir;     /* for the task's files; NULL: the current directory */
-    const void *task_config;     /* the task's settings, as given */
-    const char *init_checkpoint; /* NULL: none; see et_checkpoint_initialize */
-    const char *init_pattern;    /* regular expression of the names to load; NULL: all */
+    const char *name;              /* NULL: the class's */
+    const char *logging_dir;       /* for the task's files; NULL: the current directory */
+    const void *task_config;       /* the task's settings, as given */
+    const char *init_checkpoint;   /* NULL: none; see et_checkpoint_initialize */
+    const char *init_pattern;      /* regular expression of the names to load; NULL: all */
+    struct et_task_opened *opened; /* internal, of et_task_open; NULL */
 };
 
 /* The defaults of all methods except data, attach and validate, which have none. */

@@ -99,7 +99,8 @@ ET_API int et_translator_export(const et_translator *translator, const char *pat
 ET_API const char *et_translator_checkpoint(const et_translator *translator);
 ET_API int64_t et_translator_step(const et_translator *translator);
 
-/* The kind of task that trains such models, for et_command_main (command.h). */
+/* The kind of task that trains such models, for et_task_open (task_open.h) and et_command_main
+ * (command.h). */
 struct et_task_kind;
 ET_DATA const struct et_task_kind et_translation_kind;
 

@@ -1,8 +1,6 @@
 /* X: translation, as a task and as what comes of it. */
 #include "members.h"
 
-#include <sys/stat.h>
-
 static const char task_settings[] =
     "{model: {encoder: {num_layers: 1, num_attention_heads: 2, intermediate_size: 16,"
     " use_bias: false, norm_first: true, final_norm: true},"
@@ -152,21 +150,18 @@ static void validate_by_hand(et_task *task, et_device *device, et_params *params
 void test_members__translation(void **state)
 {
     (void)state;
-    const et_task_kind *kind = &et_translation_kind;
-    void *options = calloc(1, kind->size);
-    et_arena *arena = et_arena_new();
-    et_settings settings = { .table = kind->fields, .options = options, .arena = arena };
+    char settings[900];
     et_task_context context = { .model_dir = "task" };
     et_source *source;
     et_task *task;
+    snprintf(settings, sizeof settings,
+             "{task: %.*s, init_checkpoint: run}, runtime: {mixed_precision_dtype: float32}}",
+             (int)sizeof task_settings - 2, task_settings);
     write_pairs();
-    assert_int_equal(mkdir("task", 0700), 0);
     ok(et_device_open(&context.device, error));
     ok(et_params_new(&context.params, error));
-    et_fields_defaults(settings.table, options);
-    ok(et_settings_override(&settings, task_settings, error));
-    ok(et_settings_override(&settings, "init_checkpoint=run", error));
-    ok(kind->open(&task, options, &context, error));
+    ok(et_task_open(&task, &et_translation_kind, "translation/tiny", settings, &context, error));
+    assert_false(et_task_trainer_config(task)->bfloat16);
     assert_string_equal(et_task_loss(task), "loss");
     assert_string_equal(et_task_name(task), "translation");
     assert_string_equal(task->logging_dir, "task");
@@ -183,9 +178,7 @@ void test_members__translation(void **state)
     ok(et_task_initialize(task, context.params, error));
     assert_true(et_params_values(context.params)[0] == first);
     validate_by_hand(task, context.device, context.params);
-    kind->close(task);
+    et_task_close(task);
     et_params_free(context.params);
     et_device_close(context.device);
-    et_arena_free(arena);
-    free(options);
 }

@@ -395,7 +395,7 @@ static int open_directory(finetuning *f, et_error *error)
 
 static int begin(finetuning *f, et_error *error)
 {
-    et_train_resolve_precision(&f->experiment);
+    et_experiment_resolve_precision(&f->experiment);
     int status = is_first(f) ? open_directory(f, error) : ET_OK;
     return et_checkpoint_wait_number(f->comm, status, &f->readings.last, error);
 }

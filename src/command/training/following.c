@@ -215,7 +215,7 @@ static int adopt_run(following *w, et_error *error)
     et_experiment kept;
     int status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error);
     if (!status)
-        status = et_train_adopt(&w->experiment, &kept, w->arena, error);
+        status = et_experiment_adopt(&w->experiment, &kept, w->arena, error);
     return status;
 }
 

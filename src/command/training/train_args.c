@@ -9,15 +9,12 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/fields/fields_scalar.h"
 #include "base/files/file.h"
 #include "command/print.h"
 #include "command/training/processes/local_cluster.h"
 #include "engine/comm/comm.h"
-#include "engine/kernel/gemm/gemm.h"
-#include "systems/modelgarden/recipe.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
@@ -333,27 +330,4 @@ int et_train_configure(et_experiment *experiment, et_initial *initial, const et_
 {
     int status = et_train_assemble(experiment, initial, args, program, arena, error);
     return status ? status : et_train_settle(experiment, error);
-}
-
-bool et_train_resolve_precision(et_experiment *experiment)
-{
-    et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
-    int *precision = &experiment->runtime.mixed_precision_dtype;
-    if (*precision == ET_PRECISION_AUTO)
-        *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
-    return *precision == ET_PRECISION_BFLOAT16;
-}
-
-/* auto is whatever the run began with, also on a CPU that would choose otherwise. */
-int et_train_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
-                   et_error *error)
-{
-    if (experiment->runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
-        experiment->runtime.mixed_precision_dtype = kept->runtime.mixed_precision_dtype;
-    if (experiment->kind->adopt && kept->kind == experiment->kind)
-        experiment->kind->adopt(experiment->task, kept->task);
-    et_train_resolve_precision(experiment);
-    const et_recipe *recipe = et_recipe_of(experiment);
-    return recipe && recipe == et_recipe_of(kept) ? et_recipe_adopt(experiment, kept, arena, error)
-                                                  : ET_OK;
 }

@@ -63,12 +63,4 @@ int et_train_settle(et_experiment *experiment, et_error *error);
 int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error);
 
-/* Replaces auto by bfloat16 on a CPU with products of bfloat16, once: the run's settings keep the
- * result, so it resumes with the same type on another machine. Returns whether it is bfloat16. */
-bool et_train_resolve_precision(et_experiment *experiment);
-
-/* Settings that are not given get the values of the existing run. */
-int et_train_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
-                   et_error *error);
-
 #endif

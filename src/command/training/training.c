@@ -42,7 +42,7 @@ static int claim(et_training *t, const char *directory, et_error *error)
     et_experiment kept;
     /* A new run. Its precision is settled now, since the written settings contain it. */
     if (!et_train_finds_run(t->args)) {
-        et_train_resolve_precision(&t->experiment);
+        et_experiment_resolve_precision(&t->experiment);
         int status = et_training_choose(t, error);
         if (!status)
             status = check_memory(t, NULL, error);
@@ -56,7 +56,7 @@ static int claim(et_training *t, const char *directory, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, t->experiment.kind->name);
-    status = et_train_adopt(&t->experiment, &kept, &t->arena, error);
+    status = et_experiment_adopt(&t->experiment, &kept, &t->arena, error);
     if (!status)
         status = check_memory(t, &kept, error);
     if (status)

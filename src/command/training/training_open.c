@@ -134,20 +134,15 @@ static bool stops_early(et_training *t)
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static et_controller_options controller_options(et_training *t, const char *directory)
 {
-    const et_trainer_options *o = &t->plan;
     t->inside = (et_inside){ .lock = &t->directory.lock,
                              .track = et_device_track(t->device),
                              .waits = !t->args->async };
-    return (et_controller_options){
+    et_controller_options options = {
         .trainer = et_training_trainer(t),
         .evaluator = evaluator_of(t),
         .run = { .model_dir = directory,
-                 .max_to_keep = o->max_to_keep ? o->max_to_keep : -1,
-                 .keep_every_n_hours = o->keep_checkpoint_every_n_hours,
-                 .on_failed_save = o->on_failed_save,
                  .best_metric = t->best_metric,
                  .best_tie = t->best_tie,
-                 .best_comparison = et_trainer_best_comparison(o),
                  .observer = { .self = t, .show = show, .tell = tell },
                  .verbose = t->args->verbose,
                  .inside = &t->inside,
@@ -156,16 +151,12 @@ static et_controller_options controller_options(et_training *t, const char *dire
                  .comm = t->comm,
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
-        .train_steps = o->train_steps,
-        .steps_per_loop = o->steps_per_loop,
-        .summary_interval = o->summary_interval,
-        .validation_interval = validation_interval(t),
-        .validation_steps = o->validation_steps,
-        .checkpoint_interval = o->checkpoint_interval,
-        .recovery_max_trials = o->recovery_max_trials,
-        .patience = stops_early(t) ? o->early_stopping.patience : 0,
+        .patience = stops_early(t) ? t->plan.early_stopping.patience : 0,
         .target = stops_early(t) && t->targeted ? &t->target : NULL,
     };
+    et_experiment_control(&t->plan, &options);
+    options.validation_interval = validation_interval(t);
+    return options;
 }
 
 static int open_table(et_training *t, const char *directory, et_sink **out, et_error *error)
@@ -211,17 +202,6 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
-static const et_privacy_options *privacy_of(et_training *t)
-{
-    const et_privacy_options *o = et_privacy_in(t->experiment.kind->fields, t->experiment.task);
-    if (!o)
-        return NULL;
-    t->privacy = (et_privacy_options){ .clipping_norm = o->clipping_norm,
-                                       .noise_multiplier = o->noise_multiplier,
-                                       .per_example = o->per_example };
-    return &t->privacy;
-}
-
 static void name_rate(et_training *t)
 {
     const char *rate = t->experiment.kind->rate;
@@ -232,19 +212,10 @@ static void name_rate(et_training *t)
 static int open_trainer(et_training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
-    et_task_trainer_options options = {
-        .optimization = &t->plan.optimizer_config,
-        .seed = (uint64_t)e->runtime.seed,
-        .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
-        .recompute = e->runtime.recompute,
-        .batches = (int)(e->trainer.gradient_accumulation * e->runtime.data_shards),
-        .comm = e->runtime.data_shards > 1 ? t->comm : NULL,
-        .stop = &et_stop_requested,
-        .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
-        .recovery_begin_steps = e->trainer.recovery_begin_steps,
-        .dp_config = privacy_of(t),
-    };
-    int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
+    et_task_trainer_options options;
+    int status = et_experiment_trainer_options(e, &t->plan, &options, error);
+    options.comm = e->runtime.data_shards > 1 ? t->comm : NULL;
+    options.stop = &et_stop_requested;
     if (!status)
         status = et_learner_open(&t->learner, t->task, t->device, t->params, &options, error);
     bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
@@ -407,7 +378,7 @@ static int open_model(et_training *t, const char *directory, et_error *error)
 {
     et_experiment *e = &t->experiment;
     int status = ET_OK;
-    bool bfloat16 = et_train_resolve_precision(e);
+    bool bfloat16 = et_experiment_resolve_precision(e);
     t->context = (et_task_context){ .model_dir = directory,
                                     .device = t->device,
                                     .seed = (uint64_t)e->runtime.seed,

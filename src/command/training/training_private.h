@@ -28,16 +28,15 @@ typedef struct et_training {
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open, and there is a run to keep */
     const et_train_args *args;
-    et_comm *comm;              /* the ranks that train together; usually only this process */
-    et_experiment experiment;   /* all settings; refers to texts in arena */
-    et_initial initial;         /* its initial weights */
-    et_recipe_amounts amounts;  /* by which the experiment's recipe has chosen; zeros: it has not */
-    double step_seconds;        /* as measured for the length of the run; 0: not measured */
-    et_privacy_options privacy; /* a copy of those of the settings */
-    et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
-    et_identity kept;           /* of the newest existing checkpoint */
-    et_value *identity;         /* of this training's checkpoints */
-    et_progress *progress;      /* on standard error; nowhere with --quiet */
+    et_comm *comm;             /* the ranks that train together; usually only this process */
+    et_experiment experiment;  /* all settings; refers to texts in arena */
+    et_initial initial;        /* its initial weights */
+    et_recipe_amounts amounts; /* by which the experiment's recipe has chosen; zeros: it has not */
+    double step_seconds;       /* as measured for the length of the run; 0: not measured */
+    et_trainer_options plan;   /* of the trainer, with steps in place of epochs */
+    et_identity kept;          /* of the newest existing checkpoint */
+    et_value *identity;        /* of this training's checkpoints */
+    et_progress *progress;     /* on standard error; nowhere with --quiet */
     et_quiet_log log;
     double began;            /* monotonic time */
     char rate[64];           /* its unit */

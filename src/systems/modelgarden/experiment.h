@@ -14,6 +14,8 @@
 #define ETUDE_SYSTEMS_MODELGARDEN_EXPERIMENT_H
 
 #include <etude/command.h>
+#include <etude/controller.h>
+#include <etude/task_trainer.h>
 
 #include "base/fields/fields_said.h"
 #include "base/text/strbuf.h"
@@ -77,6 +79,22 @@ int et_experiment_complete(et_experiment *experiment, et_error *error);
 /* What tables cannot check, for all parts: settings without effect first, then the kind's
  * restrictions. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
+
+/* Settings that are not given get the values of the existing run. */
+int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
+                        et_error *error);
+
+/* Replaces auto by bfloat16 on a CPU with products of bfloat16, once: the run's settings keep the
+ * result, so it resumes with the same type on another machine. Returns whether it is bfloat16. */
+bool et_experiment_resolve_precision(et_experiment *experiment);
+
+/* What the settings say of a trainer (not of ranks and stopping). plan: the experiment's trainer
+ * settings, whose schedules end with the run; out borrows it. */
+int et_experiment_trainer_options(const et_experiment *experiment, const et_trainer_options *plan,
+                                  et_task_trainer_options *out, et_error *error);
+
+/* Sets the members of options that settings have: steps, intervals, checkpoints. plan: in steps. */
+void et_experiment_control(const et_trainer_options *plan, et_controller_options *options);
 
 /* From here on, reading or setting more is ET_ECONFIG. */
 void et_experiment_lock(et_experiment *experiment);

@@ -105,14 +105,11 @@ static int best_metric(const et_learner *learner, const char **name, et_arena *a
     *name = NULL;
     for (int i = 0; i < task_count(learner); i++) {
         const et_task_trainer *t = task_at(learner, i);
-        const char *own = t->task->class->best_metric;
-        const char *set = et_task_trainer_validation_set(t, 0);
-        if (!own || (learner->multitask && !t->validation.source))
+        if (!t->task->class->best_metric || (learner->multitask && !t->validation.source))
             continue;
         const char *prefix = prefix_of(learner, i, arena);
-        if (prefix)
-            *name = et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", own);
-        return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
+        return prefix ? et_main_metrics_best(name, t, prefix, arena, error)
+                      : et_alloc_failed(error, 0, "a name");
     }
     return ET_OK;
 }

@@ -42,6 +42,18 @@ static const char *first_of(const et_task_class *class)
                                                        : ET_LOGGED_VALIDATION_LOSS;
 }
 
+int et_main_metrics_best(const char **name, const et_task_trainer *trainer, const char *prefix,
+                         et_arena *arena, et_error *error)
+{
+    const char *own = trainer->task->class->best_metric;
+    const char *set = et_task_trainer_validation_set(trainer, 0);
+    *name = NULL;
+    if (!own)
+        return ET_OK;
+    *name = et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", own);
+    return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
+}
+
 int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, const char *prefix,
                             bool only_first, et_arena *arena, et_error *error)
 {

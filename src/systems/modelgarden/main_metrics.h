@@ -17,6 +17,11 @@ typedef struct et_main_metrics {
  * "a/b", or if the list is full. */
 void et_main_metrics_add(et_main_metrics *metrics, const char *name);
 
+/* The value of a task that chooses the best, of several sets of validation data the first's; NULL:
+ * the task names none. It begins with prefix, as below. */
+int et_main_metrics_best(const char **name, const et_task_trainer *trainer, const char *prefix,
+                         et_arena *arena, et_error *error);
+
 /* Adds those of one task, which begin with prefix: "prices/" or "". Of several sets of validation
  * data it is one of each, with only_first that of the first set. None without validation data.
  * Names live in arena or are the task's. */

@@ -34,7 +34,7 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args,
     if (status)
         return status;
     optimization->learning_rate.run.gradients = et_roles_batches(roles, e);
-    bool bfloat16 = et_train_resolve_precision(e);
+    bool bfloat16 = et_experiment_resolve_precision(e);
     status = et_device_open(&p->device, error);
     if (!status)
         status = et_params_new(&p->params, error);

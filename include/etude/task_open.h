@@ -1,0 +1,51 @@
+/* Opening a task of a kind in a program, with the settings of the command: Model Garden's
+ * experiment configuration and its TranslationTask. The task then has a trainer (task_trainer.h)
+ * and a controller (controller.h) like every task:
+ *
+ *     et_task_context context = { .model_dir = "runs/help" };
+ *     et_controller_options options;
+ *     if (et_device_open(&context.device, &error) || et_params_new(&context.params, &error) ||
+ *         et_task_open(&task, &et_translation_kind, "translation/tiny",
+ *                      "task.train_data.source_path=train.en,task.train_data.target_path=train.de",
+ *                      &context, &error) ||
+ *         et_task_trainer_open(&trainer, task, context.device, context.params,
+ *                              et_task_trainer_config(task), &error) ||
+ *         et_task_controller_config(task, trainer, &options, &error) ||
+ *         et_controller_open(&controller, &options, &error) ||
+ *         et_controller_train(controller, &error)) ...
+ *     et_task_close(task);
+ *
+ * What the controller saves is a run, with the bytes that `etude train` gives with the same
+ * settings: et_translator_open, `etude translate` and `etude evaluate` read it, and opening it
+ * again resumes. Settings that may not change in a run are refused with another value. One thread.
+ */
+#ifndef ETUDE_TASK_OPEN_H
+#define ETUDE_TASK_OPEN_H
+
+#include <etude/controller.h>
+#include <etude/experiment.h>
+#include <etude/task_trainer.h>
+
+/* experiment: one of the kind's rows, such as those that `etude list` prints; NULL: the first.
+ * settings: changes to them, as after --set of the command: "task.train_data.limit=1000", or YAML
+ * as in a file; NULL: none. context: model_dir (made if missing; gets params.yaml), params (empty)
+ * and device are required; members that settings have are ignored: seed, bfloat16, prefetch,
+ * data_shards, validation_interval, best_metric, identity. Copied; what it points to outlives the
+ * task. ET_ECONFIG: a wrong setting; an experiment that chooses settings by the data
+ * (translation/auto), which only `etude train` begins; a directory with another run. */
+ET_API int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
+                        const char *settings, const et_task_context *context, et_error *error);
+/* A task of et_task_open, after its trainer. NULL allowed. */
+ET_API void et_task_close(et_task *task);
+
+/* What `trainer` and `runtime` of the settings say of a trainer. Borrowed. NULL: the task is not
+ * of et_task_open. */
+ET_API const et_task_trainer_options *et_task_trainer_config(const et_task *task);
+
+/* Fills options with what they say of a controller: steps, intervals, best metric, what
+ * checkpoints belong to. You may change options before et_controller_open. ET_EUSAGE: the trainer
+ * is not the task's, or the task is not of et_task_open. */
+ET_API int et_task_controller_config(const et_task *task, et_task_trainer *trainer,
+                                     et_controller_options *options, et_error *error);
+
+#endif

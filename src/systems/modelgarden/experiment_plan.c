@@ -1,0 +1,60 @@
+/* What an experiment's settings come to: the type of activations, options of a trainer and of a
+ * controller. For the command and for programs alike. */
+#include "base/assert.h"
+#include "engine/kernel/gemm/gemm.h"
+#include "systems/modelgarden/recipe.h"
+
+bool et_experiment_resolve_precision(et_experiment *experiment)
+{
+    et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
+    int *precision = &experiment->runtime.mixed_precision_dtype;
+    if (*precision == ET_PRECISION_AUTO)
+        *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
+    return *precision == ET_PRECISION_BFLOAT16;
+}
+
+/* auto is whatever the run began with, also on a CPU that would choose otherwise. */
+int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
+                        et_error *error)
+{
+    if (experiment->runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
+        experiment->runtime.mixed_precision_dtype = kept->runtime.mixed_precision_dtype;
+    if (experiment->kind->adopt && kept->kind == experiment->kind)
+        experiment->kind->adopt(experiment->task, kept->task);
+    et_experiment_resolve_precision(experiment);
+    const et_recipe *recipe = et_recipe_of(experiment);
+    return recipe && recipe == et_recipe_of(kept) ? et_recipe_adopt(experiment, kept, arena, error)
+                                                  : ET_OK;
+}
+
+int et_experiment_trainer_options(const et_experiment *experiment, const et_trainer_options *plan,
+                                  et_task_trainer_options *out, et_error *error)
+{
+    const et_runtime_options *runtime = &experiment->runtime;
+    *out = (et_task_trainer_options){
+        .optimization = &plan->optimizer_config,
+        .seed = (uint64_t)runtime->seed,
+        .bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16,
+        .recompute = runtime->recompute,
+        .batches = (int)(plan->gradient_accumulation * runtime->data_shards),
+        .loss_upper_bound = plan->recovery_max_trials < 0 ? 0 : plan->loss_upper_bound,
+        .recovery_begin_steps = plan->recovery_begin_steps,
+        .dp_config = et_privacy_in(experiment->kind->fields, experiment->task),
+    };
+    return et_runtime_loss_scale(runtime, &out->loss_scale, error);
+}
+
+void et_experiment_control(const et_trainer_options *plan, et_controller_options *options)
+{
+    options->run.max_to_keep = plan->max_to_keep ? plan->max_to_keep : -1;
+    options->run.keep_every_n_hours = plan->keep_checkpoint_every_n_hours;
+    options->run.on_failed_save = plan->on_failed_save;
+    options->run.best_comparison = et_trainer_best_comparison(plan);
+    options->train_steps = plan->train_steps;
+    options->steps_per_loop = plan->steps_per_loop;
+    options->summary_interval = plan->summary_interval;
+    options->validation_interval = plan->validation_interval;
+    options->validation_steps = plan->validation_steps;
+    options->checkpoint_interval = plan->checkpoint_interval;
+    options->recovery_max_trials = plan->recovery_max_trials;
+}
