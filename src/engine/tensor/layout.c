@@ -169,11 +169,10 @@ int et_layout_check_size(const et_layout *layout, et_error *error)
     int status = check(layout, shapeless, error);
     for (int k = 0; !status && k < layout->kinds; k++)
         if (layout->capacity[k] < 1 || layout->capacity[k] > ROWS_MAX)
-            status = et_fail(error, ET_ECONFIG, "batches of %lld %ss: %s",
-                             (long long)layout->capacity[k],
-                             layout->kind[k] ? layout->kind[k] : "sample",
-                             layout->capacity[k] < 1 ? "a source needs a batch size; samples need 0"
-                                                     : "below 2^31");
+            status = et_fail(
+                error, ET_ECONFIG, "batches of %lld %ss: %s", (long long)layout->capacity[k],
+                layout->kind[k] ? layout->kind[k] : "sample",
+                layout->capacity[k] < 1 ? "give the batch size, `capacity`" : "below 2^31");
     return status ? status : check_sizes(layout, error);
 }
 

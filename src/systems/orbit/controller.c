@@ -255,7 +255,11 @@ static int check_planned(const et_controller_options *o, et_error *error)
     if (!o->trainer || (!o->trainer->class->step && !o->trainer->class->train))
         return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step function");
     if (!o->trainer->class->step || o->trainer->class->train)
-        return et_fail(error, ET_EUSAGE, "a trainer with its own train function needs outer_loop");
+        return et_fail(error, ET_EUSAGE,
+                       "the trainer %s has its own train function, which only calls of "
+                       "<etude/outer_loop.h> use: set et_controller_options.outer_loop and call "
+                       "et_controller_train_to",
+                       o->trainer->class->name ? o->trainer->class->name : "");
     if (o->target && isnan(*o->target))
         return et_fail(error, ET_ECONFIG, "target: not a number");
     if ((o->patience || o->target) &&

@@ -398,7 +398,7 @@ static void test_outer_loop__refused_options(void **state)
           "a trainer needs either step or train" },
         { { .trainer = &own, .steps_per_loop = 4, .run.model_dir = in(state, "own") },
           ET_EUSAGE,
-          "needs outer_loop" },
+          "set et_controller_options.outer_loop" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         et_controller *c;
