@@ -41,6 +41,7 @@
 #include <etude/model_builder.h>
 #include <etude/model_export.h>
 #include <etude/model_trainer.h>
+#include <etude/modelgarden.h>
 #include <etude/module.h>
 #include <etude/multitask.h>
 #include <etude/multitask_kind.h>
@@ -54,6 +55,7 @@
 #include <etude/optimizer.h>
 #include <etude/optimizer_settings.h>
 #include <etude/options.h>
+#include <etude/orbit.h>
 #include <etude/outer_loop.h>
 #include <etude/params.h>
 #include <etude/pass.h>
@@ -82,6 +84,8 @@
 #include <etude/task_step.h>
 #include <etude/task_trainer.h>
 #include <etude/tensor.h>
+#include <etude/tensorfx.h>
+#include <etude/tfsnippet.h>
 #include <etude/trainer.h>
 #include <etude/translator.h>
 #include <etude/value.h>
