@@ -28,7 +28,9 @@
  *
  *     int main(void)
  *     {
- *         const et_trainer_class my_class = { "MyTrainer", .attach = attach, .train = train };
+ *         const et_trainer_class my_class = {
+ *             .name = "MyTrainer", .attach = attach, .train = train
+ *         };
  *         my_trainer my = { .trainer = { .class = &my_class } };
  *         et_outer_loop_options outer_loop = { 0 };
  *         et_controller_options options = { .trainer = &my.trainer, .run.model_dir = "runs/my",
