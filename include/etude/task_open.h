@@ -31,8 +31,9 @@
  * as in a file; NULL: none. context: model_dir (made if missing; gets params.yaml), params (empty)
  * and device are required; members that settings have are ignored: seed, bfloat16, prefetch,
  * data_shards, validation_interval, best_metric, identity. Copied; what it points to outlives the
- * task. ET_ECONFIG: a wrong setting; an experiment that chooses settings by the data
- * (translation/auto), which only `etude train` begins; a directory with another run. */
+ * task. With context->comm all ranks make the call. ET_ECONFIG: a wrong setting; an experiment that
+ * chooses settings by the data (translation/auto), which only `etude train` begins; a directory
+ * with another run. */
 ET_API int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
                         const char *settings, const et_task_context *context, et_error *error);
 /* A task of et_task_open, after its trainer. NULL allowed. */

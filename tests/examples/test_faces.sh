@@ -131,6 +131,28 @@ grep -q sacrebleu_score runs/help/metrics.jsonl || fail "not validated"
 cmp runs/help/checkpoints/ckpt-600.safetensors runs/command/checkpoints/ckpt-600.safetensors ||
     fail "the program and the command give different bytes"
 cmp runs/help/params.yaml runs/command/params.yaml || fail "other settings"
+
+# By two ranks, with a communicator that each opens: the bytes of one process of the command.
+few="$small,runtime.data_shards=2"
+sed "s/trainer.train_steps=600/trainer.train_steps=20/; s/trainer.validation_interval=300/trainer.validation_interval=10/
+    s/warmup_steps=50/&,runtime.data_shards=2/; s/et_task_context context = { .model_dir = model_dir };/et_comm *comm = NULL;\\
+    if (et_comm_open(\&comm, NULL, error))\\
+        return error->status;\\
+    et_task_context context = { .model_dir = model_dir, .comm = comm };/
+    s/^    et_device_close.*/&\\
+    et_comm_close(comm);/" modelgarden-1.c >ranks-1.c
+build ranks
+rm -rf runs/help
+"$etude" launch -n 2 -- ./ranks-1 >log 2>&1 || fail "two ranks: $(cat log)"
+"$etude" train runs/ranks --experiment translation/tiny --quiet --set \
+    "task.train_data.source_path=train.en,task.train_data.target_path=train.de,task.validation_data.source_path=valid.en,task.validation_data.target_path=valid.de,trainer.train_steps=20,trainer.validation_interval=10,$few" \
+    >log 2>&1 || fail "train: $(cat log)"
+cmp runs/help/checkpoints/ckpt-20.safetensors runs/ranks/checkpoints/ckpt-20.safetensors ||
+    fail "two ranks and the command give different bytes"
+sed -i 's/runtime.data_shards=2/&,runtime.sharded_optimizer=true/' ranks-1.c
+build ranks
+"$etude" launch -n 2 -- ./ranks-1 >log 2>&1 && fail "a setting of ranks that are open"
+grep -q 'runtime.sharded_optimizer has no effect on ranks that are open' log || fail "ranks: $(cat log)"
 run page_modelgarden 2
 awk '$1 == "accuracy:" && $2 > 0.9 { good = 1 } END { exit !good }' log || fail "page_modelgarden: $(cat log)"
 echo "programs of four headers and pages"

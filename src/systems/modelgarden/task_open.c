@@ -9,6 +9,7 @@
 #include "base/files/file.h"
 #include "base/stages.h"
 #include "base/values/value.h"
+#include "engine/comm/comm.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/main_metrics.h"
 #include "systems/modelgarden/recipe.h"
@@ -35,19 +36,39 @@ typedef struct et_task_opened {
 
 /* ---- settings ---- */
 
+/* A program opens its ranks itself. */
+static int check_ranks(const et_runtime_options *was, const et_task_opened *o, et_error *error)
+{
+    const et_runtime_options *now = &o->experiment.runtime;
+    const char *other = now->sharded_optimizer != was->sharded_optimizer     ? "sharded_optimizer"
+                        : now->bfloat16_gradients != was->bfloat16_gradients ? "bfloat16_gradients"
+                        : now->peer_timeout != was->peer_timeout             ? "peer_timeout"
+                                                                             : NULL;
+    return !other || !o->context.comm
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "runtime.%s has no effect on ranks that are open: set et_comm_options.%s "
+                         "in et_comm_open",
+                         other, other);
+}
+
 static int read_settings(et_task_opened *o, et_error *error)
 {
     et_experiment *e = &o->experiment;
+    et_runtime_options runtime;
     int status = et_program_check(&o->program, error);
     if (!status && !o->name)
         o->name = o->kind->experiments->name;
     if (!status)
         status = et_experiment_begin(e, &o->program, o->name, &o->arena, error);
+    runtime = e->runtime;
     if (!status && o->settings)
         status = et_experiment_set(e, o->settings, &o->arena, error);
     if (!status)
         status = et_experiment_complete(e, error);
-    return status ? status : et_experiment_check(e, error);
+    if (!status)
+        status = et_experiment_check(e, error);
+    return status ? status : check_ranks(&runtime, o, error);
 }
 
 static int find_run(et_task_opened *o, et_error *error)
@@ -104,6 +125,16 @@ static int open_task(et_task_opened *o, et_error *error)
     return status;
 }
 
+/* Of several ranks the first makes what the others only read. */
+static int open_in_turn(et_task_opened *o, et_error *error)
+{
+    const bool first = et_comm_rank(o->context.comm) == 0;
+    int status = first ? open_task(o, error) : ET_OK;
+    status = et_comm_agree(o->context.comm, status, NULL, error);
+    o->context.reader |= !first;
+    return status || first ? status : open_task(o, error);
+}
+
 static int make_identity(et_task_opened *o, et_error *error)
 {
     et_value *identity = et_value_dict(&o->arena);
@@ -128,7 +159,7 @@ static int make_trainer_options(et_task_opened *o, et_error *error)
 
 /* Each needs those before it. */
 static int (*const stages[])(et_task_opened *, et_error *) = {
-    read_settings, find_run, open_task, make_identity, make_trainer_options, write_settings,
+    read_settings, find_run, open_in_turn, make_identity, make_trainer_options, write_settings,
 };
 
 /* ---- opening and closing ---- */
@@ -167,6 +198,7 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
     o->settings = settings;
     o->context = *context;
     ET_STAGES_RUN(status, stages, o, error);
+    status = et_comm_agree(context->comm, status, NULL, error);
     if (status) {
         release(o);
         return status;
