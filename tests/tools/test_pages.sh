@@ -118,7 +118,9 @@ page doc/reference/profile.md 3 's|train --steps 12 \.\.\.|train runs/p --data p
 page doc/reference/command.md 25 "$tiny; s|--model-dir runs/a|$small &|
     s|1000|12|; s|RUN|runs/joint|; s|red < rows|red < red|"
 page doc/reference/scale.md 1 "$tiny"
-for page in CONTRIBUTING.md doc/install.md doc/testing.md doc/your-loop.md; do
+page doc/modelgarden.md 3
+page doc/tensorfx.md 2 's|species|income|'
+for page in CONTRIBUTING.md doc/install.md doc/testing.md doc/your-loop.md doc/orbit.md doc/tfsnippet.md doc/api.md; do
     page $page 0
 done
 end_pages
