@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/translator.h>
 
 #include "base/alloc.h"

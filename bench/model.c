@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "bench.h"

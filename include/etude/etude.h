@@ -30,6 +30,7 @@
 #include <etude/group.h>
 #include <etude/hypotheses.h>
 #include <etude/job_config.h>
+#include <etude/layers.h>
 #include <etude/log.h>
 #include <etude/loop.h>
 #include <etude/loop_evaluator.h>
@@ -45,7 +46,6 @@
 #include <etude/module.h>
 #include <etude/multitask.h>
 #include <etude/multitask_kind.h>
-#include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>
 #include <etude/ops_image.h>

@@ -9,7 +9,7 @@
  * the error.
  *
  *     et_node *x = et_batch_input(s, "pixels");
- *     et_node *h = et_relu(et_dense(et_in(s, "hidden"), x, 512));        (ops.h, nn.h)
+ *     et_node *h = et_relu(et_dense(et_in(s, "hidden"), x, 512));        (ops.h, layers.h)
  *     if (et_scope_training(s))
  *         h = et_dropout(s, h, 0.1f);
  *
@@ -40,7 +40,7 @@ ET_API et_scope *et_in(et_scope *scope, const char *name);            /* scope/n
 ET_API et_scope *et_at(et_scope *scope, const char *name, int index); /* scope/name_index */
 /* Enters a scope: from now on, ops without a scope argument name their nodes in it,
  * "hidden/matmul_17" (see et_node_name). Returns the previous scope (at first the root), so that
- * you can enter it again. Layers (nn.h) enter the scope that they get. */
+ * you can enter it again. Layers (layers.h) enter the scope that they get. */
 ET_API et_scope *et_scope_enter(et_scope *scope);
 ET_API bool et_scope_training(const et_scope *scope); /* an option of the graph */
 

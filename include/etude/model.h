@@ -50,7 +50,7 @@
 #include <stdio.h>
 
 #include <etude/controller.h>
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/optimizer.h>
 #include <etude/task_trainer.h>
 

@@ -65,10 +65,10 @@
 #include <etude/coordinator.h>
 #include <etude/experiment.h>
 #include <etude/hypotheses.h>
+#include <etude/layers.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
 #include <etude/multitask.h>
-#include <etude/nn.h>
 #include <etude/optimizer.h>
 #include <etude/privacy.h>
 #include <etude/ready_actions.h>

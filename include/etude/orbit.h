@@ -114,10 +114,10 @@
 
 #include <etude/controller.h>
 #include <etude/epochs.h>
+#include <etude/layers.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
 #include <etude/module.h>
-#include <etude/nn.h>
 #include <etude/optimizer.h>
 #include <etude/outer_loop.h>
 #include <etude/ready_actions.h>

@@ -8,7 +8,7 @@
  *     if (et_params_new(&params, &error)) ...
  *     et_params_declare(params, "logits/weight", et_shape_2(512, 10), init, &index, &error);
  *     et_params_materialize(params, shadow, &error);      arrays made, all zero
- *     et_init_draw(params, seed);                         initial values, <etude/nn.h>
+ *     et_init_draw(params, seed);                         initial values, <etude/layers.h>
  *
  * Parameters are declared while a graph is built; layers do so. The first declaration of a name
  * fixes its shape; a later one returns the same index, so several graphs can share a store. After

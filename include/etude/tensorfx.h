@@ -53,10 +53,10 @@
 
 #include <etude/arguments.h>
 #include <etude/job_config.h>
+#include <etude/layers.h>
 #include <etude/log.h>
 #include <etude/model_builder.h>
 #include <etude/model_trainer.h>
-#include <etude/nn.h>
 #include <etude/predictor.h>
 #include <etude/table_set.h>
 

@@ -101,12 +101,12 @@
 #include <etude/annealing.h>
 #include <etude/events.h>
 #include <etude/flows.h>
+#include <etude/layers.h>
 #include <etude/log.h>
 #include <etude/loop.h>
 #include <etude/loop_evaluator.h>
 #include <etude/loop_log.h>
 #include <etude/loop_trainer.h>
-#include <etude/nn.h>
 #include <etude/optimizer.h>
 #include <etude/summary_message.h>
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

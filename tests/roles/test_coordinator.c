@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "engine/tensor/params.h"

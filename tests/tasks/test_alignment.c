@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

@@ -10,7 +10,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "engine/exec/plan.h"

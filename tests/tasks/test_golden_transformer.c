@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/ops.h>
 
 #include "base/arena.h"

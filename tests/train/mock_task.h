@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "formats/files.h"

@@ -2,7 +2,7 @@
 #ifndef ETUDE_TESTS_TRAIN_SMALL_PASS_H
 #define ETUDE_TESTS_TRAIN_SMALL_PASS_H
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "base/clock.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/values/json.h"
 #include "base/values/value.h"

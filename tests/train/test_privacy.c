@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "engine/tensor/params.h"

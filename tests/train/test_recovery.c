@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/outer_loop.h>
 
 #include "base/values/json.h"

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include <etude/layers.h>
 #include <etude/log.h>
-#include <etude/nn.h>
 
 #include "formats/files.h"
 #include "systems/orbit/controller_private.h"

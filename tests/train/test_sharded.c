@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <etude/layers.h>
 #include <etude/log.h>
-#include <etude/nn.h>
 
 #include <sys/resource.h>
 

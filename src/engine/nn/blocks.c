@@ -1,7 +1,7 @@
 /* Blocks: layers made of the layers of layers.c. */
 #include <limits.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"

@@ -5,7 +5,7 @@
  * the element's place in the parameter, at step 0. The begin of a piece and its thread change
  * nothing, and a layer that is added elsewhere in the model does not change the initial values of
  * others. Padding between parameters stays zero. */
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * returns the node of its result; none keeps state, and an error (a width that does not fit)
  * is kept by the graph, so nothing is checked on the way. A poison input has rank 0: the
  * widths below become 0, and the node that is made of them is poison too. */
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include <math.h>
 

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 /* One stack, encoder or decoder. */
 typedef struct et_transformer_stack {

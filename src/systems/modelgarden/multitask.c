@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"

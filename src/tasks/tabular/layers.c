@@ -1,7 +1,7 @@
 /* Layers for several models of tables. */
 #include <math.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "tasks/tabular/models.h"
 

@@ -3,7 +3,7 @@
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
 #define ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "data/table/features/encoder.h"
 #include "tasks/tabular/tabular_options.h"

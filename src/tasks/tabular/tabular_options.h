@@ -3,7 +3,7 @@
 #define ETUDE_TASKS_TABULAR_TABULAR_OPTIONS_H
 
 #include <etude/feature_set.h>
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/privacy.h>
 
 #include "base/fields/fields.h"

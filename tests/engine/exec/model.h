@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "engine/exec/plan.h"
 #include "engine/graph/differentiate.h"

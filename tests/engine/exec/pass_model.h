@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/pass.h>
 
 enum { ROWS = 8, WIDTH = 5, CLASSES = 3 };

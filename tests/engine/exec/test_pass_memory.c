@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/pass.h>
 
 #include "base/scarce.h"

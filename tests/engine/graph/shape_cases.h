@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "engine/graph/build.h"
 #include "engine/graph/differentiate.h"

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "engine/graph/build.h"
 #include "engine/graph/differentiate.h"

@@ -1,4 +1,4 @@
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
 /* Layers beside the Transformer's: what they declare, and how it starts. */
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include <math.h>
 #include <setjmp.h>

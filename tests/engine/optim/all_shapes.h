@@ -2,7 +2,7 @@
 #ifndef ETUDE_TESTS_OPTIM_ALL_SHAPES_H
 #define ETUDE_TESTS_OPTIM_ALL_SHAPES_H
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/params.h>
 
 #include "calls.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "engine/optim/optim.h"
 #include "engine/optim/rules/rule.h"

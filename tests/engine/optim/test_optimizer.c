@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <etude/layers.h>
 #include <etude/log.h>
-#include <etude/nn.h>
 
 #include "base/dtype.h"
 #include "engine/optim/optim.h"

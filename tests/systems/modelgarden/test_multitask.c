@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 #include "base/arena.h"
 #include "formats/files.h"

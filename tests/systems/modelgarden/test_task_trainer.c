@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <etude/layers.h>
 #include <etude/log.h>
-#include <etude/nn.h>
 
 #include "base/arena.h"
 #include "engine/tensor/params.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/pass.h>
 
 #include "systems/tfsnippet/looped.h"

@@ -9,7 +9,7 @@
 
 #include "systems/tfsnippet/looped.h"
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/pass.h>
 #include <etude/summary_message.h>
 

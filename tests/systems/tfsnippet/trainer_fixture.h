@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include <etude/flows.h>
+#include <etude/layers.h>
 #include <etude/loop_trainer.h>
-#include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>
 

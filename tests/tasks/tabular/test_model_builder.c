@@ -4,7 +4,7 @@
 
 #include "base/scarce.h"
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 
 typedef struct built {
     et_table_set *dataset;

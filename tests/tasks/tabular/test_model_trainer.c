@@ -1,6 +1,6 @@
 #include "tasks/tabular/jobs.h"
 
-#include <etude/nn.h>
+#include <etude/layers.h>
 #include <etude/run_files.h>
 
 #include "base/clock.h"

@@ -16,8 +16,8 @@
  *     h = et_attention_block(et_in(s, "block"), h, 20, &block);
  *     h = et_flatten(et_reshape(h, et_shape_3(et_node_shape(words).size[0], 20, 128)));
  */
-#ifndef ETUDE_NN_H
-#define ETUDE_NN_H
+#ifndef ETUDE_LAYERS_H
+#define ETUDE_LAYERS_H
 
 #include <etude/ops.h>
 #include <etude/ops_image.h>
