@@ -40,6 +40,9 @@ typedef struct et_optimizer_setup {
     const et_lamb *lamb;
     const et_lars *lars;
     const et_muon *muon;
+    /* Parameters with their own rate and decay; the others have the rule's. NULL and 0: none. */
+    const et_parameter_group *parameter_groups;
+    int parameter_group_count;
     /* A schedule in place of learning_rate; at most one. */
     const et_schedule_cosine *cosine;
     const et_schedule_polynomial *polynomial;

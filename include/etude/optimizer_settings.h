@@ -4,13 +4,18 @@
  *
  *     et_adamw adamw = { .weight_decay_rate = 0.01 };
  *     et_schedule_cosine cosine = { .initial_learning_rate = 1e-3 };
- *     et_optimizer_setup setup = { .adamw = &adamw, .cosine = &cosine };
+ *     const et_parameter_group groups[] = {
+ *         { .pattern = "^encoder/", .learning_rate_multiplier = 0.1 },
+ *         { .pattern = "^head/.*bias", .no_weight_decay = true },
+ *     };
+ *     et_optimizer_setup setup = { .adamw = &adamw, .cosine = &cosine,
+ *                                  .parameter_groups = groups, .parameter_group_count = 2 };
  *
  * A member that is 0 or NULL has the default in its comment. To set a number to 0 whose default is
  * another number, use the text. All rules clip: clipvalue, the largest absolute value of an
  * element; clipnorm, the largest norm of a parameter's gradient; global_clipnorm, that of all
  * gradients. Lists are regular expressions that are searched in names of parameters, ended by NULL.
- */
+ * Groups of parameters with their own rate and decay are for all rules. */
 #ifndef ETUDE_OPTIMIZER_SETTINGS_H
 #define ETUDE_OPTIMIZER_SETTINGS_H
 
@@ -85,6 +90,18 @@ typedef struct et_muon {
     const char *const *exclude_from_orthogonalization;
     double clipvalue, clipnorm, global_clipnorm;
 } et_muon;
+
+/* ---- groups of parameters, of any rule ---- */
+
+/* Parameters whose names match pattern. The rate of a group is the learning rate times the
+ * multiplier, so a schedule changes all groups' rates. exclude_from_weight_decay also holds in a
+ * group. ET_ECONFIG: a pattern matches no parameter, or a parameter is in two groups. */
+typedef struct et_parameter_group {
+    const char *pattern; /* a regular expression that is searched in names; must be set */
+    double learning_rate_multiplier; /* 1 */
+    double weight_decay_rate;        /* 0: the rule's */
+    bool no_weight_decay;            /* instead of weight_decay_rate */
+} et_parameter_group;
 
 /* ---- schedules of the learning rate; steps are updates ---- */
 

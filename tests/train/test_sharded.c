@@ -28,9 +28,12 @@
 
 enum { STEPS = 4 };
 
-/* All that options ask for: clips of values, of tensors and of all, averages, decay by name. */
+/* All that options ask for: clips of values, of tensors and of all, averages, decay by name, rates
+ * by name. */
 static const char *const settings[] = {
     "{ema: {enabled: false}}",
+    "{parameter_groups: [{pattern: bias|norm, learning_rate_multiplier: 0.3}, {pattern: tall, "
+    "learning_rate_multiplier: 5}], ema: {enabled: true}}",
     "{ema: {enabled: true, trainable_weights_only: false, start_step: 2}, optimizer: {sgd: "
     "{momentum: 0.9, nesterov: true, clipvalue: 0.2}, adam: {amsgrad: true, clipnorm: 0.7}, adamw: "
     "{gradient_clip_norm: 0.7, weight_decay_rate: 0.1, exclude_from_weight_decay: bias}, rmsprop: "

@@ -14,14 +14,6 @@
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 
-/* One table of all rules. NONE is refused by et_optimization_check before anyone looks here. */
-static const et_rule_class *const rules[] = {
-    [ET_OPTIMIZER_NONE] = NULL,
-#define RULE(ID, name, help) [ET_OPTIMIZER_##ID] = &et_rule_##name,
-#include "engine/optim/rules/rules.def"
-#undef RULE
-};
-
 static bool is_found(const et_patterns *patterns, size_t index, const et_params *params)
 {
     for (int i = 0; i < et_params_count(params); i++)
@@ -62,7 +54,7 @@ static int find_decaying(et_optimizer *optimizer, et_error *error)
     et_strings included = { 0 }, excluded = { 0 };
     if (!optimizer->rule->decay)
         return ET_OK;
-    optimizer->rule->decay(&optimizer->options, &included, &excluded);
+    const double decay = optimizer->rule->decay(&optimizer->options, &included, &excluded);
     int status = new_patterns(&include, included, optimizer, "include_in_weight_decay", error);
     if (!status)
         status = new_patterns(&exclude, excluded, optimizer, "exclude_from_weight_decay", error);
@@ -70,6 +62,7 @@ static int find_decaying(et_optimizer *optimizer, et_error *error)
         et_optim_tensor *tensor = &optimizer->layout.tensors[i];
         const char *name = et_params_name(optimizer->params, tensor->param);
         tensor->decays = et_patterns_match(include, name) || !et_patterns_match(exclude, name);
+        tensor->decay = tensor->decays ? decay : 0;
     }
     et_patterns_free(include);
     et_patterns_free(exclude);
@@ -96,6 +89,75 @@ static int find_adapting(et_optimizer *optimizer, et_error *error)
     return ET_OK;
 }
 
+/* ---- parameter groups ---- */
+
+static int in_two_groups(const et_optimizer *o, const et_optim_tensor *tensor,
+                         const et_parameter_group_options *groups, int group, et_error *error)
+{
+    return et_fail(error, ET_ECONFIG,
+                   "trainer.optimizer_config.parameter_groups: %s is in two groups, '%s' and '%s'; "
+                   "change a pattern, so that each parameter is in at most one group",
+                   et_params_name(o->params, tensor->param), groups[tensor->group - 1].pattern,
+                   groups[group - 1].pattern);
+}
+
+static void join_group(et_optim_tensor *tensor, const et_parameter_group_options *g, int group)
+{
+    tensor->group = group;
+    tensor->rate_multiplier = g->learning_rate_multiplier;
+    if (g->weight_decay_rate != ET_DECAY_OF_RULE)
+        tensor->decay = tensor->decays ? g->weight_decay_rate : 0;
+}
+
+/* Parameters that this optimizer leaves alone are no error: they may be frozen for a while. */
+static int empty_group(const et_optimizer *o, const et_patterns *pattern,
+                       const et_parameter_group_options *g, int group, et_error *error)
+{
+    if (!is_found(pattern, 0, o->params))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.parameter_groups[%d].pattern: '%s' matches no "
+                       "parameter; the first one is called %s",
+                       group - 1, g->pattern, et_params_name(o->params, 0));
+    et_log(ET_LOG_WARNING,
+           "trainer.optimizer_config.parameter_groups[%d].pattern: '%s' matches only parameters "
+           "that this optimizer does not train",
+           group - 1, g->pattern);
+    return ET_OK;
+}
+
+/* group: from 1. */
+static int find_group(et_optimizer *o, const et_parameter_group_options *groups, int group,
+                      et_error *error)
+{
+    const et_parameter_group_options *g = &groups[group - 1];
+    et_patterns *pattern;
+    int found = 0;
+    int status =
+        et_patterns_new(&pattern, (et_strings){ &g->pattern, 1 }, "parameter_groups", error);
+    for (size_t i = 0; !status && i < o->layout.tensor_count; i++) {
+        et_optim_tensor *tensor = &o->layout.tensors[i];
+        if (!et_patterns_match(pattern, et_params_name(o->params, tensor->param)))
+            continue;
+        if (tensor->group)
+            status = in_two_groups(o, tensor, groups, group, error);
+        else
+            join_group(tensor, g, group);
+        found++;
+    }
+    if (!status && !found && et_params_count(o->params))
+        status = empty_group(o, pattern, g, group, error);
+    et_patterns_free(pattern);
+    return status;
+}
+
+static int find_groups(et_optimizer *o, const et_structs *groups, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < groups->count; i++)
+        status = find_group(o, groups->items, (int)i + 1, error);
+    return status;
+}
+
 /* What the rule does with a tensor at a time. */
 static void find_whole(et_optimizer *optimizer)
 {
@@ -109,15 +171,17 @@ static void find_whole(et_optimizer *optimizer)
     }
 }
 
-/* Tensors, what decays, what is clipped, and where that puts the cuts. */
-static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error *error)
+/* Tensors, their decay and rate, what is clipped, and where that puts the cuts. */
+static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs *groups,
+                       et_error *error)
 {
-    et_optimizer *o = optimizer;
     int status = et_optim_layout_init(&o->layout, group, error);
     if (!status)
         status = find_decaying(o, error);
     if (!status)
         status = find_adapting(o, error);
+    if (!status)
+        status = find_groups(o, groups, error);
     if (!status)
         find_whole(o);
     o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips)
@@ -188,7 +252,7 @@ static int build(et_optimizer *optimizer, const et_group *group,
     if (!status && !group)
         status = et_group_new(&all, optimizer->params, "", error);
     if (!status)
-        status = plan_chunks(optimizer, group ? group : all, error);
+        status = plan_chunks(optimizer, group ? group : all, &options->parameter_groups, error);
     et_group_free(all);
     if (!status)
         status = et_optim_average_init(&optimizer->average, &options->ema, &optimizer->layout,
@@ -241,7 +305,7 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
     int status = et_optimization_check(options, error);
     if (status)
         return status;
-    return et_optimizer_new_rule(out, params, group, kernels, rules[options->optimizer.type],
+    return et_optimizer_new_rule(out, params, group, kernels, et_rule_of(options->optimizer.type),
                                  options, error);
 }
 

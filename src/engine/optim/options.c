@@ -19,10 +19,13 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/text/pattern.h"
+#include "engine/optim/rules/rule.h"
 #include "engine/optim/rules/shared_rows.h"
 #include "engine/optim/schedule.h"
 
@@ -278,9 +281,27 @@ static const et_field ema_fields[] = {
 };
 static const et_fields ema_table = { "ema", ema_fields };
 
+/* Not in Model Garden; PyTorch has param_groups. */
+static const et_field parameter_group_fields[] = {
+    ET_FIELD_STRING(et_parameter_group_options, pattern, NULL,
+                    "regular expression that is searched in names of parameters; must be set"),
+    ET_FIELD_FLOAT(et_parameter_group_options, learning_rate_multiplier, 1, 0, RATE_MAX,
+                   "factor on the learning rate of these parameters"),
+    ET_FIELD_FLOAT(et_parameter_group_options, weight_decay_rate, ET_DECAY_OF_RULE,
+                   ET_DECAY_OF_RULE, RATE_MAX,
+                   "weight decay of these parameters, except those that the update rule's lists "
+                   "exclude; -1 or null: the rule's",
+                   .nullable = true),
+    ET_FIELD_END
+};
+static const et_fields parameter_group_table = { "parameter_groups", parameter_group_fields };
+
 /* The table that the trainer nests. */
 static const et_field optimization_fields[] = {
     ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "update rule"),
+    ET_FIELD_STRUCTS(et_optimization_options, parameter_groups, et_parameter_group_options,
+                     &parameter_group_table,
+                     "parameters with their own rate and decay; a parameter is in at most one"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "moving average of the weights"),
     ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "learning rate schedule",
                     .number = "peak"),
@@ -289,12 +310,53 @@ static const et_field optimization_fields[] = {
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
 
-/* The rule, then the schedule with its warm-up. The schedule is made and dropped; its own check is
- * the one that knows what it needs. */
+/* at: "trainer.optimizer_config.parameter_groups[0]" */
+static int check_group(const et_parameter_group_options *g, int type, const char *at,
+                       et_error *error)
+{
+    char setting[96];
+    et_patterns *pattern;
+    if (!g->pattern || !*g->pattern)
+        return et_fail(error, ET_ECONFIG,
+                       "%s.pattern is not set; give a regular expression that matches the names of "
+                       "the group's parameters",
+                       at);
+    if (g->weight_decay_rate < 0 && g->weight_decay_rate != ET_DECAY_OF_RULE)
+        return et_fail(error, ET_ECONFIG,
+                       "%s.weight_decay_rate: %g; give at least 0, or null for the update rule's",
+                       at, g->weight_decay_rate);
+    if (g->weight_decay_rate != ET_DECAY_OF_RULE && !et_rule_of(type)->decay)
+        return et_fail(error, ET_ECONFIG,
+                       "%s.weight_decay_rate: the update rule %s has no weight decay; choose "
+                       "another rule, such as adamw",
+                       at, et_rule_of(type)->name);
+    snprintf(setting, sizeof setting, "%s.pattern", at);
+    int status = et_patterns_new(&pattern, (et_strings){ &g->pattern, 1 }, setting, error);
+    if (!status)
+        et_patterns_free(pattern);
+    return status;
+}
+
+static int check_groups(const et_optimization_options *options, et_error *error)
+{
+    const et_parameter_group_options *groups = options->parameter_groups.items;
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < options->parameter_groups.count; i++) {
+        char at[80];
+        snprintf(at, sizeof at, "trainer.optimizer_config.parameter_groups[%zu]", i);
+        status = check_group(&groups[i], options->optimizer.type, at, error);
+    }
+    return status;
+}
+
+/* The rule with its groups, then the schedule with its warm-up. The schedule is made and dropped;
+ * its own check is the one that knows what it needs. */
 int et_optimization_check(const et_optimization_options *options, et_error *error)
 {
     et_schedule schedule;
     int status = et_optimizer_options_check(&options->optimizer, error);
+    if (!status)
+        status = check_groups(options, error);
     return status ? status
                   : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
 }

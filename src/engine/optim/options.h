@@ -166,8 +166,19 @@ typedef struct et_ema_options {
     bool dynamic_decay;
 } et_ema_options;
 
+#define ET_DECAY_OF_RULE (-1.0)
+
+/* Parameters whose names match pattern have their own rate and decay. The rule's lists of names
+ * still say which parameters decay. */
+typedef struct et_parameter_group_options {
+    const char *pattern;             /* a regular expression searched in names */
+    double learning_rate_multiplier; /* of the schedule's rate */
+    double weight_decay_rate;        /* instead of the rule's; ET_DECAY_OF_RULE: that */
+} et_parameter_group_options;
+
 typedef struct et_optimization_options {
     et_optimizer_options optimizer;
+    et_structs parameter_groups; /* et_parameter_group_options; a parameter is in at most one */
     et_ema_options ema;
     et_rate_options learning_rate;
     et_warmup_options warmup;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "engine/optim/options.h"
 
@@ -195,6 +196,44 @@ static int put_schedule(et_value *tree, const et_optimizer_setup *setup, et_erro
     return ET_OK;
 }
 
+static int put_group(et_value *list, const et_parameter_group *g, int i, et_error *error)
+{
+    if (g->no_weight_decay && g->weight_decay_rate != 0)
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup.parameter_groups[%d] has both no_weight_decay and "
+                       "weight_decay_rate: give one of them",
+                       i);
+    if (g->weight_decay_rate < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup.parameter_groups[%d].weight_decay_rate: %g; give at "
+                       "least 0",
+                       i, g->weight_decay_rate);
+    et_value *group = et_value_add_dict(list);
+    if (g->pattern)
+        et_value_set_string(group, "pattern", g->pattern);
+    if (g->learning_rate_multiplier != 0)
+        et_value_set_float(group, "learning_rate_multiplier", g->learning_rate_multiplier);
+    if (g->no_weight_decay || g->weight_decay_rate != 0)
+        et_value_set_float(group, "weight_decay_rate", g->weight_decay_rate);
+    return ET_OK;
+}
+
+static int put_groups(et_value *tree, const et_optimizer_setup *setup, et_error *error)
+{
+    const int count = setup->parameter_group_count;
+    if (count < 0 || !setup->parameter_groups != !count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "et_optimizer_setup: parameter_groups is %sNULL and parameter_group_count is "
+            "%d; give both",
+            setup->parameter_groups ? "not " : "", count);
+    et_value *list = count ? et_value_set_list(tree, NAME(parameter_groups)) : NULL;
+    int status = ET_OK;
+    for (int i = 0; list && !status && i < count; i++)
+        status = put_group(list, &setup->parameter_groups[i], i, error);
+    return status;
+}
+
 static int put_rest(et_value *tree, const et_optimizer_setup *setup, et_error *error)
 {
     if (setup->warmup_steps < 0 || !(setup->average_decay >= 0 && setup->average_decay <= 1))
@@ -233,6 +272,8 @@ static int read_structs(et_optimization_options *options, const et_optimizer_set
     int status = put_rule(tree, setup, error);
     if (!status)
         status = put_schedule(tree, setup, error);
+    if (!status)
+        status = put_groups(tree, setup, error);
     if (!status)
         status = put_rest(tree, setup, error);
     if (!status && et_value_failed(tree))

@@ -1,7 +1,7 @@
 /* Neighbours that a rule treats equally share chunks, so many small parameters cost little. A run
- * of neighbours ends if the next parameter of the group does not follow directly, or decays
- * differently; the padding after a parameter belongs to its run. If a rule works on whole tensors,
- * padding is left out, because the rule counts elements. */
+ * of neighbours ends if the next parameter of the group does not follow directly, or has another
+ * rate or decay; the padding after a parameter belongs to its run. If a rule works on whole
+ * tensors, padding is left out, because the rule counts elements. */
 #include "engine/optim/slot_layout.h"
 
 #include <string.h>
@@ -50,7 +50,8 @@ static void set_tensors(et_optim_layout *layout, const et_group *group)
                                .begin = begin,
                                .packed = packed + begin - range->begin,
                                .size = et_shape_count(shape),
-                               .shape = shape };
+                               .shape = shape,
+                               .rate_multiplier = 1 };
     }
 }
 
@@ -91,7 +92,7 @@ static bool continues(const et_optim_layout *layout, size_t i, bool alike)
     const et_optim_tensor *a = &layout->tensors[i], *b = a + 1;
     if (b->begin != padded_end(layout, i))
         return false;
-    return !alike || a->decays == b->decays;
+    return !alike || (a->decay == b->decay && a->rate_multiplier == b->rate_multiplier);
 }
 
 /* Runs of tensors that follow each other, and, if asked, are alike. */

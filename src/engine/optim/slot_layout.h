@@ -16,9 +16,12 @@ typedef struct et_optim_tensor {
     int64_t packed; /* in arrays over the group alone */
     int64_t size;   /* elements, without padding */
     et_shape shape;
-    size_t scratch; /* floats that its update works in */
-    bool decays, adapts;
-    bool whole; /* it is one chunk */
+    size_t scratch;         /* floats that its update works in */
+    bool decays, adapts;    /* by the rule's lists of names */
+    double decay;           /* weight decay; 0: none */
+    double rate_multiplier; /* of the schedule's rate */
+    int group;              /* 1 for the first of parameter_groups, ...; 0: in none */
+    bool whole;             /* it is one chunk */
 } et_optim_tensor;
 
 /* Part of a range of the group. tensor: the one it lies in, or the first of several. */
@@ -37,7 +40,7 @@ typedef struct et_optim_layout {
     int64_t size; /* elements of the group, padding included */
 } et_optim_layout;
 
-/* Tensors of a group: nothing decays, adapts or is whole. */
+/* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
 int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_error *error);
 void et_optim_layout_release(et_optim_layout *layout);
 

@@ -135,9 +135,9 @@ static void fill_chunk(const update *u, const et_optim_section *part, et_rule_ch
     /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
     chunk->average = o->average.data && u->step.average_decay != 0 ? o->average.data + begin : NULL;
     chunk->count = part->count;
-    chunk->rate = u->rate;
+    chunk->rate = u->rate * tensor->rate_multiplier;
     chunk->gradient_scale = (float)(u->scale * factor);
-    chunk->decays = tensor->decays;
+    chunk->decay = tensor->decay;
     chunk->adapts = tensor->adapts;
     chunk->scratch = u->scratch;
     chunk->shape = &tensor->shape;

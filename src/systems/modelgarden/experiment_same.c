@@ -26,6 +26,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "systems/modelgarden/experiment.h"
@@ -173,9 +174,13 @@ int et_experiment_identify(const et_experiment *experiment, et_value *identity, 
 
 /* ---- comparing ---- */
 
-/* The first line of its YAML: scalars have one. */
+/* The first line of its YAML: scalars have one. A list of groups has several: all on one. */
 static void print_value(et_strbuf *out, const et_value *value)
 {
+    if (value->kind == ET_VALUE_LIST && value->first && value->first->kind == ET_VALUE_DICT) {
+        et_json_print(out, value, 0);
+        return;
+    }
     et_strbuf whole = ET_STRBUF_INIT;
     et_yaml_print(&whole, value);
     const char *text = et_strbuf_text(&whole);

@@ -80,6 +80,16 @@ static const setup_case cases[] = {
       "warmup: {type: linear, linear: {warmup_steps: 7}}, ema: {enabled: true, average_decay: "
       "0.5}}" },
     { { .rule = "adam", .adam = &(const et_adam){ 0 } }, RULE("adam", "") },
+    { { .adamw = &(const et_adamw){ .weight_decay_rate = 0.1 },
+        .parameter_groups =
+            (const et_parameter_group[]){ { "^encoder/", .learning_rate_multiplier = 0.1 },
+                                          { "bias|norm", .no_weight_decay = true },
+                                          { "^head/", 10, .weight_decay_rate = 0.2 } },
+        .parameter_group_count = 3 },
+      "{optimizer: {type: adamw, adamw: {weight_decay_rate: 0.1}}, " RATE
+      ", parameter_groups: [{pattern: ^encoder/, learning_rate_multiplier: 0.1}, {pattern: "
+      "bias|norm, weight_decay_rate: 0}, {pattern: ^head/, learning_rate_multiplier: 10, "
+      "weight_decay_rate: 0.2}]}" },
 };
 
 static void print(et_strbuf *out, const et_optimizer_setup *setup)
@@ -117,11 +127,53 @@ static void test_setup__the_text_counts(void **state)
     et_strbuf_release(&text);
 }
 
+/* A list of groups in the text takes the place of the struct's. */
+static void test_setup__the_text_has_the_groups(void **state)
+{
+    (void)state;
+    static const et_parameter_group mine[] = { { .pattern = "a" }, { .pattern = "b" } };
+    et_strbuf both = ET_STRBUF_INIT, text = ET_STRBUF_INIT;
+    print(&both, &(et_optimizer_setup){ .parameter_groups = mine,
+                                        .parameter_group_count = 2,
+                                        .settings = "{parameter_groups: {pattern: c}}" });
+    print(&text, &(et_optimizer_setup){ .settings = "{parameter_groups: [{pattern: c}]}" });
+    assert_string_equal(et_strbuf_text(&both), et_strbuf_text(&text));
+    et_strbuf_release(&both);
+    et_strbuf_release(&text);
+}
+
+/* What a run saves of its settings is read back as it was. */
+static void test_setup__groups_are_read_back(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_optimization_options options, again;
+    et_strbuf saved = ET_STRBUF_INIT, read = ET_STRBUF_INIT;
+    const et_optimizer_setup setup = {
+        .settings = "{parameter_groups: [{pattern: 'a|b$', learning_rate_multiplier: 0.1}, "
+                    "{pattern: c, weight_decay_rate: 0}], optimizer: {type: adamw}}"
+    };
+    assert_ok(et_optimizer_settle(&options, &setup, &arena, error));
+    et_value *echo = et_fields_effective(&et_optimization_fields, &options, &arena);
+    et_json_print(&saved, echo, 1);
+    et_fields_defaults(&et_optimization_fields, &again);
+    assert_ok(
+        et_fields_read(&et_optimization_fields, &again, echo, &arena, "params.yaml", "", error));
+    et_json_print(&read, et_fields_effective(&et_optimization_fields, &again, &arena), 1);
+    assert_string_equal(et_strbuf_text(&saved), et_strbuf_text(&read));
+    assert_non_null(strstr(et_strbuf_text(&saved), "a|b$"));
+    et_strbuf_release(&saved);
+    et_strbuf_release(&read);
+    et_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_setup__a_member_is_the_setting_of_its_name),
         cmocka_unit_test(test_setup__the_text_counts),
+        cmocka_unit_test(test_setup__the_text_has_the_groups),
+        cmocka_unit_test(test_setup__groups_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

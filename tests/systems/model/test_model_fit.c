@@ -191,6 +191,10 @@ static int die(void *payload, int64_t epoch, const et_value *logs, bool *stop, e
 
 static int train(const char *run, int64_t epochs, int kill_at)
 {
+    static const et_parameter_group groups[] = {
+        { "hidden", .learning_rate_multiplier = 0.3, .weight_decay_rate = 0.1 },
+        { "logits/bias", .learning_rate_multiplier = 2 },
+    };
     int code = -1;
     const pid_t child = fork();
     if (!child) {
@@ -200,7 +204,9 @@ static int train(const char *run, int64_t epochs, int kill_at)
         et_model_options options = disc;
         int drops = 1;
         options.optimizer =
-            (et_optimizer_setup){ .adam = &(et_adam){ .beta_1 = 0.8 },
+            (et_optimizer_setup){ .adamw = &(et_adamw){ .beta_1 = 0.8 },
+                                  .parameter_groups = groups,
+                                  .parameter_group_count = 2,
                                   .cosine = &(et_schedule_cosine){ .initial_learning_rate = 0.01 },
                                   .average_decay = 0.95 };
         const et_fit fit = {

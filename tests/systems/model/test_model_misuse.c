@@ -101,6 +101,11 @@ typedef struct wrong_open {
     const char *says;
 } wrong_open;
 
+#define GROUP(...)                                                                                 \
+    {                                                                                              \
+        .parameter_groups = &(const et_parameter_group)__VA_ARGS__, .parameter_group_count = 1     \
+    }
+
 static const wrong_open opens[] = {
     { NULL, { .x = { 1, { 2 } } }, ET_EUSAGE, "build is NULL" },
     { no_loss, { .x = { 1, { 2 } }, .y_type = ET_I32 }, ET_EGRAPH, "no loss" },
@@ -130,6 +135,31 @@ static const wrong_open opens[] = {
       ET_ECONFIG,
       "optimizer.adam.beta_1" },
     { no_loss, { .optimizer = { .warmup_steps = -1 } }, ET_ECONFIG, "warmup_steps -1" },
+    { no_loss,
+      { .optimizer = { .parameter_groups = &(const et_parameter_group){ .pattern = "hidden" } } },
+      ET_ECONFIG,
+      "parameter_groups is not NULL and parameter_group_count is 0" },
+    { no_loss,
+      { .optimizer = { .parameter_group_count = 1 } },
+      ET_ECONFIG,
+      "parameter_groups is NULL and parameter_group_count is 1" },
+    { no_loss,
+      { .optimizer = { .parameter_groups = &(const et_parameter_group){ .pattern = "hidden" },
+                       .parameter_group_count = -1 } },
+      ET_ECONFIG,
+      "parameter_group_count is -1" },
+    { no_loss,
+      { .optimizer = GROUP({ "hidden", .learning_rate_multiplier = -2 }) },
+      ET_ECONFIG,
+      "learning_rate_multiplier: -2" },
+    { no_loss,
+      { .optimizer = GROUP({ "hidden", .weight_decay_rate = -1 }) },
+      ET_ECONFIG,
+      "parameter_groups[0].weight_decay_rate: -1; give at least 0" },
+    { no_loss,
+      { .optimizer = GROUP({ "hidden", .weight_decay_rate = 0.1, .no_weight_decay = true }) },
+      ET_ECONFIG,
+      "both no_weight_decay and weight_decay_rate" },
     { no_loss, { .optimizer = { .average_decay = 2 } }, ET_ECONFIG, "average_decay 2" },
 };
 
@@ -141,6 +171,40 @@ static void test_misuse__of_open(void **state)
         assert_fails(et_model_open(&own, opens[i].build, NULL, &opens[i].options, error),
                      opens[i].status, opens[i].says);
         assert_null(own);
+    }
+}
+
+/* ---- parameter groups: what only the names of parameters can tell, at the first training ---- */
+
+typedef struct wrong_group {
+    et_parameter_group groups[2];
+    const char *says;
+} wrong_group;
+
+static const wrong_group groups[] = {
+    { { { .pattern = "hiden" }, { .pattern = "logits" } },
+      "'hiden' matches no parameter; the first one is called hidden/" },
+    { { { .pattern = "hidden" }, { .pattern = NULL } }, "parameter_groups[1].pattern is not set" },
+    { { { .pattern = "hidden" }, { .pattern = "" } }, "parameter_groups[1].pattern is not set" },
+    { { { .pattern = "hidden" }, { .pattern = "(" } }, "parameter_groups[1].pattern" },
+    { { { .pattern = "bias" }, { .pattern = "hidden/" } },
+      "hidden/bias is in two groups, 'bias' and 'hidden/'" },
+    { { { "logits", .no_weight_decay = true }, { .pattern = "hidden" } },
+      "the update rule adam has no weight decay" },
+};
+
+static void test_misuse__of_groups(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        et_model *own;
+        et_model_options options = disc;
+        options.optimizer.parameter_groups = groups[i].groups;
+        options.optimizer.parameter_group_count = 2;
+        assert_ok(et_model_open(&own, build_disc, NULL, &options, error));
+        assert_fails(et_model_fit_arrays(own, points, inside, POINTS, NULL, error), ET_ECONFIG,
+                     groups[i].says);
+        et_model_close(own);
     }
 }
 
@@ -277,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_misuse__of_fit),
         cmocka_unit_test(test_misuse__of_monitor),
         cmocka_unit_test(test_misuse__of_open),
+        cmocka_unit_test(test_misuse__of_groups),
         cmocka_unit_test(test_misuse__of_arrays),
         cmocka_unit_test(test_misuse__of_labels),
         cmocka_unit_test(test_misuse__of_files),

@@ -45,12 +45,11 @@ void et_adam_update(const et_kernels *kernels, const et_adam_numbers *numbers,
         kernels->adam(&update, &moments);
 }
 
-/* decay: share of the rate that a weight loses of itself. */
 static void update_with(const et_kernels *kernels, double beta_1, double beta_2, double epsilon,
-                        double decay, const et_rule_step *step, const et_rule_chunk *chunk)
+                        const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adam_numbers numbers = { beta_1, beta_2, epsilon, chunk->rate,
-                                      chunk->decays ? chunk->rate * decay : 0 };
+                                      chunk->rate * chunk->decay };
     et_adam_update(kernels, &numbers, step, chunk, chunk->slot[0], chunk->slot[1], chunk->slot[2]);
 }
 
@@ -65,7 +64,7 @@ static void adam_update(const et_kernels *kernels, const et_optimizer_options *o
                         const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adam_options *o = &options->adam;
-    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, step, chunk);
 }
 
 static int newer_adam_slots(const et_optimizer_options *options,
@@ -78,7 +77,7 @@ static void newer_adam_update(const et_kernels *kernels, const et_optimizer_opti
                               const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adam_experimental_options *o = &options->adam_experimental;
-    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, step, chunk);
 }
 
 /* ---- adamw, adamw_experimental ---- */
@@ -95,11 +94,12 @@ static int adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLI
     return et_rule_usual_clips(options, clips, count);
 }
 
-static void adamw_decay(const et_optimizer_options *options, et_strings *include,
-                        et_strings *exclude)
+static double adamw_decay(const et_optimizer_options *options, et_strings *include,
+                          et_strings *exclude)
 {
     *include = options->adamw.include_in_weight_decay;
     *exclude = options->adamw.exclude_from_weight_decay;
+    return options->adamw.weight_decay_rate;
 }
 
 /* Decay is decoupled from the gradient (Loshchilov and Hutter 2019, "Decoupled weight decay
@@ -108,7 +108,7 @@ static void adamw_update(const et_kernels *kernels, const et_optimizer_options *
                          const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adamw_options *o = &options->adamw;
-    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, o->weight_decay_rate, step, chunk);
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, step, chunk);
 }
 
 static int newer_adamw_slots(const et_optimizer_options *options,
@@ -117,18 +117,18 @@ static int newer_adamw_slots(const et_optimizer_options *options,
     return slots_with(options->adamw_experimental.amsgrad, slot);
 }
 
-static void newer_adamw_decay(const et_optimizer_options *options, et_strings *include,
-                              et_strings *exclude)
+static double newer_adamw_decay(const et_optimizer_options *options, et_strings *include,
+                                et_strings *exclude)
 {
-    (void)options;
     *include = *exclude = (et_strings){ 0 };
+    return options->adamw_experimental.weight_decay;
 }
 
 static void newer_adamw_update(const et_kernels *kernels, const et_optimizer_options *options,
                                const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adamw_experimental_options *o = &options->adamw_experimental;
-    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, o->weight_decay, step, chunk);
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, step, chunk);
 }
 
 const et_rule_class et_rule_adam = { .name = "adam", .slots = adam_slots, .update = adam_update };

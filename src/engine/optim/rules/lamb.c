@@ -16,10 +16,11 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 2;
 }
 
-static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
+static double decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
 {
     *include = (et_strings){ 0 };
     *exclude = options->lamb.exclude_from_weight_decay;
+    return options->lamb.weight_decay_rate;
 }
 
 static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
@@ -47,7 +48,7 @@ static void before(const et_kernels *kernels, const et_optimizer_options *option
         .epsilon = (float)o->epsilon,
         .m_scale = (float)(1 / (1 - pow(o->beta_1, t))),
         .v_scale = (float)(1 / (1 - pow(o->beta_2, t))),
-        .decay = chunk->decays ? (float)o->weight_decay_rate : 0,
+        .decay = (float)chunk->decay,
         .count = chunk->count,
     };
     kernels->adam_direction(&direction);

@@ -19,10 +19,11 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 1;
 }
 
-static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
+static double decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
 {
     *include = (et_strings){ 0 };
     *exclude = options->lars.exclude_from_weight_decay;
+    return options->lars.weight_decay_rate;
 }
 
 static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
@@ -38,7 +39,7 @@ static void before(const et_kernels *kernels, const et_optimizer_options *option
 {
     const et_lars_options *o = &options->lars;
     float *g = chunk->gradient, *v = chunk->slot[0], momentum = (float)o->momentum;
-    float weight = chunk->decays ? (float)o->weight_decay_rate : 0;
+    float weight = (float)chunk->decay;
     (void)step;
     et_assert(v);
     kernels->blend(g, chunk->weight, chunk->gradient_scale, weight, chunk->count);

@@ -54,10 +54,11 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 2;
 }
 
-static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
+static double decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
 {
     *include = (et_strings){ 0 };
     *exclude = options->muon.exclude_from_weight_decay;
+    return options->muon.weight_decay_rate;
 }
 
 static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
@@ -357,7 +358,7 @@ static void update_matrix(const et_kernels *kernels, const et_muon_options *o,
     et_rule_chunk moved = *chunk;
     moved.gradient = orthogonalize(kernels, g, chunk->scratch, rows, columns, o);
     et_rule_move(kernels, step, &moved, chunk->rate * length_of(o, rows, columns),
-                 chunk->decays ? chunk->rate * o->weight_decay_rate : 0);
+                 chunk->rate * chunk->decay);
 }
 
 static void update(const et_kernels *kernels, const et_optimizer_options *options,
@@ -369,8 +370,7 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
         return;
     }
     double rate = chunk->rate * o->adam_rate;
-    const et_adam_numbers numbers = { o->beta_1, o->beta_2, o->epsilon, rate,
-                                      chunk->decays ? rate * o->weight_decay_rate : 0 };
+    const et_adam_numbers numbers = { o->beta_1, o->beta_2, o->epsilon, rate, rate * chunk->decay };
     et_adam_update(kernels, &numbers, step, chunk, chunk->slot[0], chunk->slot[1], NULL);
 }
 

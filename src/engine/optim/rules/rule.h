@@ -54,10 +54,10 @@ typedef struct et_rule_chunk {
     et_bf16 *shadow;                /* NULL: none */
     float *average;                 /* NULL: none, or it is to be a copy */
     int64_t count;                  /* elements of weight, gradient, shadow and average */
-    double rate;                    /* of the schedule */
+    double rate;                    /* of the schedule, times the parameters' multiplier */
     float gradient_scale;           /* caller's scale times clipping */
-    bool decays;                    /* weight decay applies here */
-    bool adapts;                    /* so does the rule's work on whole tensors (`adapt`) */
+    double decay;                   /* weight decay here; 0: none */
+    bool adapts;                    /* the rule's work on whole tensors applies here (`adapt`) */
     float *scratch;                 /* what `scratch` asked for, at least; NULL without it */
     const et_shape *shape;          /* of the tensor; these three not for ET_RULE_ELEMENTS */
     int64_t first;                  /* element of the tensor that the chunk begins with */
@@ -117,8 +117,9 @@ typedef struct et_rule_class {
     int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
     /* Clips in order; returns how many. NULL: et_rule_usual_clips. */
     int (*clips)(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX]);
-    /* Expressions that say which parameters decay. NULL: none does. */
-    void (*decay)(const et_optimizer_options *options, et_strings *include, et_strings *exclude);
+    /* The weight decay, and expressions that say which parameters decay. NULL: the rule has none.
+     */
+    double (*decay)(const et_optimizer_options *options, et_strings *include, et_strings *exclude);
     /* Expressions for the parameters that the rule's work on whole tensors excludes; returns the
      * list's name. NULL: all are excluded. */
     const char *(*adapt)(const et_optimizer_options *options, et_strings *exclude);
@@ -138,6 +139,9 @@ typedef struct et_rule_class {
 #define RULE(ID, name, help) extern const et_rule_class et_rule_##name;
 #include "engine/optim/rules/rules.def"
 #undef RULE
+
+/* The row of rules.def; NULL: ET_OPTIMIZER_NONE. rule_table.c */
+const et_rule_class *et_rule_of(int type);
 
 /* et_optimizer_new with a rule that no option names. */
 int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group *group,
