@@ -137,9 +137,10 @@ ET_API int et_model_save(const et_model *model, const char *path, et_error *erro
  * or shapes differ from this model. */
 ET_API int et_model_load(et_model *model, const char *path, et_error *error);
 
-/* From the next training on, parameters whose names match pattern do not change. `*` matches any
- * text: "encoder*". NULL: all are trained again. The optimizer starts anew. ET_ECONFIG: the pattern
- * matches nothing, or leaves nothing to train. */
+/* From the next training on, parameters whose names match pattern do not change; they need no
+ * memory for gradients nor for the optimizer. `*` matches any text: "encoder*". NULL: all are
+ * trained again. The optimizer starts anew. ET_ECONFIG: the pattern matches nothing, or leaves
+ * nothing to train. */
 ET_API int et_freeze(et_model *model, const char *pattern, et_error *error);
 
 /* Prints a table of layers, output shapes and parameters, then totals and memory. */

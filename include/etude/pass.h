@@ -33,6 +33,7 @@
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/graph.h>
+#include <etude/group.h>
 
 /* ---- in a model function ---- */
 
@@ -92,12 +93,14 @@ typedef struct et_pass_options {
     bool bfloat16;      /* activations are bfloat16; the store keeps a shadow */
     int recompute;      /* an et_recompute, or ET_RECOMPUTE_AUTO */
     const char *trains; /* training: derive only by parameters whose names begin so; NULL: by all */
-    const char *name;   /* in traces, static; NULL: "pass" */
+    const et_group *group; /* the same by the parameters of a group, instead of trains; copied */
+    const char *name;      /* in traces, static; NULL: "pass" */
 } et_pass_options;
 
 /* Builds and derives. Plans are made at the first run, when the store must be materialized. payload
  * is passed to build, also later: batches with other capacities get their own plan, which is kept.
- * ET_EGRAPH: the model does not fit, or a constant id is not below the rows of its table. */
+ * ET_EGRAPH: the model does not fit, or a constant id is not below the rows of its table.
+ * ET_ECONFIG: a group together with trains, or of another store. */
 ET_API int et_pass_open(et_pass **out, et_device *device, et_params *params,
                         const et_layout *layout, et_build_fn *build, void *payload,
                         const et_pass_options *options, et_error *error);

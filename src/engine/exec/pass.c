@@ -18,6 +18,7 @@
 #include "engine/exec/ids.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/group.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 
@@ -63,6 +64,7 @@ struct et_pass {
     size_t capacity;
     int count, used;
     const et_plan_listener *listener; /* borrowed; NULL: none */
+    bool *chosen;                     /* [parameters]: those of options.group; owned; NULL: none */
     int *reached;                     /* [reached_count]: parameters that have gradients; owned */
     int reached_count;
     float scale;
@@ -96,16 +98,29 @@ static et_node *scale_node(const et_pass *pass, et_graph *graph)
                : NULL;
 }
 
-/* By all that is trained, or by those whose names begin as options.trains says. */
-static int derive(const et_pass *pass, et_graph *graph, et_error *error)
+bool et_pass_trains(const et_pass *pass, int param)
 {
     const char *prefix = pass->options.trains;
+    return pass->chosen
+               ? pass->chosen[param]
+               : !prefix || !strncmp(et_params_name(pass->params, param), prefix, strlen(prefix));
+}
+
+bool et_pass_trains_all(const et_pass *pass)
+{
+    return !pass->chosen && !pass->options.trains;
+}
+
+/* By all that is trained, or by those that options.trains or options.group chooses. */
+static int derive(const et_pass *pass, et_graph *graph, et_error *error)
+{
+    const bool all = et_pass_trains_all(pass);
     size_t count = (size_t)et_params_count(pass->params);
-    bool *chosen = prefix ? et_alloc_zero(count, sizeof *chosen) : NULL;
-    if (prefix && !chosen)
+    bool *chosen = all ? NULL : et_alloc_zero(count, sizeof *chosen);
+    if (!all && !chosen)
         return et_alloc_failed(error, count, "a pass");
-    for (size_t i = 0; prefix && i < count; i++)
-        chosen[i] = !strncmp(et_params_name(pass->params, (int)i), prefix, strlen(prefix));
+    for (size_t i = 0; !all && i < count; i++)
+        chosen[i] = et_pass_trains(pass, (int)i);
     int status = et_graph_derive(graph, chosen, scale_node(pass, graph), error);
     et_free(chosen);
     return status;
@@ -328,6 +343,26 @@ static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
     return ET_OK;
 }
 
+/* The group may be gone after this. */
+static int take_group(et_pass *pass, et_error *error)
+{
+    const et_group *group = pass->options.group;
+    pass->options.group = NULL;
+    if (!group)
+        return ET_OK;
+    if (pass->options.trains || et_group_params(group) != pass->params)
+        return et_fail(error, ET_ECONFIG, "et_pass_options.group: %s",
+                       pass->options.trains ? "and trains: give only one of them"
+                                            : "it belongs to another store of parameters");
+    const size_t count = (size_t)et_params_count(pass->params);
+    pass->chosen = et_alloc_zero(count, sizeof *pass->chosen);
+    if (!pass->chosen)
+        return et_alloc_failed(error, count, "a pass");
+    for (int i = 0; i < et_group_count(group); i++)
+        pass->chosen[et_group_param(group, i)] = true;
+    return ET_OK;
+}
+
 bool et_pass_reaches(const et_pass *pass, int param)
 {
     for (int i = 0; i < pass->reached_count; i++)
@@ -355,7 +390,9 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
                        .scale = 1 };
     if (!pass->options.name)
         pass->options.name = defaults.name;
-    int status = find_variant(pass, layout, &pass->used, error);
+    int status = take_group(pass, error);
+    if (!status)
+        status = find_variant(pass, layout, &pass->used, error);
     if (!status)
         status = note_reached(pass, pass->variants[pass->used].graph, error);
     if (status)
@@ -374,6 +411,7 @@ void et_pass_close(et_pass *pass)
         et_arena_release(&pass->variants[i].arena);
     }
     et_free(pass->variants);
+    et_free(pass->chosen);
     et_free(pass->reached);
     et_free(pass);
 }
@@ -620,11 +658,6 @@ et_params *et_pass_params(const et_pass *pass)
 bool et_pass_is_training(const et_pass *pass)
 {
     return pass->options.training;
-}
-
-const char *et_pass_trains(const et_pass *pass)
-{
-    return pass->options.trains;
 }
 
 et_device *et_pass_device(const et_pass *pass)

@@ -15,7 +15,10 @@ et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
 bool et_pass_is_training(const et_pass *pass);
-const char *et_pass_trains(const et_pass *pass); /* et_pass_options.trains */
+/* Whether it derives by a parameter that its loss reaches; by all such parameters, unless
+ * et_pass_options.trains or group is set. */
+bool et_pass_trains(const et_pass *pass, int param);
+bool et_pass_trains_all(const et_pass *pass);
 
 /* The number that a layout has in the pass, prepared; whether the ids and labels of a batch of that
  * layout can be run (et_pass_run); and the run, which compares nothing again. */

@@ -356,8 +356,8 @@ static const char *expression_of(et_model *m, const char *pattern)
     return copy;
 }
 
-/* What is trained: "^(?!(a|b)$)", all names but these. *out NULL: all. The caller frees it. */
-static int trained_group(const et_model *m, et_group **out, et_error *error)
+/* "^(?!(a|b)$)": all names but these. */
+int et_model_trained_group(const et_model *m, et_group **out, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     *out = NULL;
@@ -392,7 +392,7 @@ static int add_frozen(et_model *m, const char *pattern, et_error *error)
     items[m->frozen.count] = expression;
     const et_strings before = m->frozen;
     m->frozen = (et_strings){ items, before.count + 1 };
-    status = trained_group(m, &group, NULL);
+    status = et_model_trained_group(m, &group, NULL);
     et_group_free(group);
     if (!status)
         return ET_OK;
@@ -434,7 +434,7 @@ int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error
     et_group *group = NULL;
     int status = et_optimization_end_with_run(&optimization, steps ? steps : 1, &m->arena, error);
     if (!status)
-        status = trained_group(m, &group, error);
+        status = et_model_trained_group(m, &group, error);
     const et_task_trainer_given given = { .train_dataset = &m->train.source,
                                           .validation_dataset =
                                               m->own_valid ? NULL : &m->valid.source };

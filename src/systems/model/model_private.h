@@ -88,6 +88,9 @@ int64_t et_model_step(const et_model *model);
 int et_model_take_weights(et_model *model, const char *path, et_artifact_weights *weights,
                           et_error *error);
 
+/* What is trained; *out NULL: all. The caller frees it. */
+int et_model_trained_group(const et_model *model, et_group **out, et_error *error);
+
 /* Samples of arrays as a source; y NULL: no labels. */
 int et_model_arrays(et_model *model, const void *x, const void *y, int64_t count,
                     const et_batches_options *options, et_source **out, et_error *error);

@@ -66,12 +66,20 @@ static int add_layer(const et_model *m, et_grid *grid, int first)
     return i;
 }
 
-static void add_totals(const et_model *m, et_strbuf *out)
+/* group NULL: all. */
+static int64_t count_trained(const et_model *m, const et_group *group)
 {
-    int64_t trained = 0;
-    for (int i = 0; i < et_params_count(m->params); i++)
+    int64_t count = 0;
+    for (int i = 0; group && i < et_group_count(group); i++)
+        count += et_shape_count(et_params_shape(m->params, et_group_param(group, i)));
+    for (int i = 0; !group && i < et_params_count(m->params); i++)
         if (et_params_is_trained(m->params, i))
-            trained += et_shape_count(et_params_shape(m->params, i));
+            count += et_shape_count(et_params_shape(m->params, i));
+    return count;
+}
+
+static void add_totals(const et_model *m, int64_t trained, et_strbuf *out)
+{
     const et_plan_memory memory = et_pass_plan_memory(m->pass);
     const uint64_t predicts = memory.activations + memory.packed + memory.constants;
     const uint64_t weights = (uint64_t)et_params_elements(m->params) * sizeof(float);
@@ -99,9 +107,12 @@ int et_model_summary(const et_model *m, FILE *to, et_error *error)
     for (int i = 0; i < et_params_count(m->params);)
         i = add_layer(m, &grid, i);
     et_grid_append(&grid, ET_GRID_TEXT, &text);
-    add_totals(m, &text);
-    int status =
-        grid.failed || text.failed ? et_alloc_failed(error, 0, "a table of layers") : ET_OK;
+    et_group *group;
+    int status = et_model_trained_group(m, &group, error);
+    add_totals(m, count_trained(m, group), &text);
+    et_group_free(group);
+    if (!status && (grid.failed || text.failed))
+        status = et_alloc_failed(error, 0, "a table of layers");
     if (!status && fputs(et_strbuf_text(&text), to) == EOF)
         status = et_fail(error, ET_EIO, "et_model_summary: cannot write to the file");
     et_grid_release(&grid);

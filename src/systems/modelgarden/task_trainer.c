@@ -22,6 +22,7 @@
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/group.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
@@ -286,12 +287,22 @@ static void build(et_scope *scope, void *payload)
     et_task_build(((et_task_trainer *)payload)->task, scope, true);
 }
 
+/* A pass that does not derive by what is frozen leaves its gradients as they were. What adds up or
+ * changes whole arrays of gradients, those of ranks, several batches or noise, has to derive them.
+ */
+static const et_group *derived_group(const et_task_trainer *t)
+{
+    const et_task_trainer_options *o = &t->options;
+    return o->batches == 1 && !o->comm && !t->privacy.wanted ? o->group : NULL;
+}
+
 static int open_training(et_task_trainer *t, et_error *error)
 {
     et_pass_options options = { .training = true,
                                 .scaled = t->options.loss_scale != 0,
                                 .bfloat16 = t->options.bfloat16,
                                 .recompute = t->options.recompute,
+                                .group = derived_group(t),
                                 .name = "loss and gradients" };
     int status = ET_OK;
     t->source = t->given.train_dataset;
@@ -454,6 +465,8 @@ int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error
         status = et_fail(error, ET_ECONFIG,
                          "group: tasks that train together share an optimizer "
                          "of all their parameters; leave out the group");
+    t->derived_size =
+        derived_group(t) ? et_group_size(t->options.group) : et_params_trained_size(t->params);
     if (!status && !t->shares)
         status = open_optimizer(t, error);
     t->options.group = NULL;
@@ -650,7 +663,8 @@ int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *
  * float32; the bfloat16 shadow is half of one. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
 {
-    size_t trained = (size_t)et_params_trained_size(t->params) * sizeof(float);
+    size_t gradients = (size_t)t->derived_size * sizeof(float);
     size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
-    return flat + trained + et_optimizer_bytes(t->optimizer) + (t->options.bfloat16 ? flat / 2 : 0);
+    return flat + gradients + et_optimizer_bytes(t->optimizer) +
+           (t->options.bfloat16 ? flat / 2 : 0);
 }

@@ -85,6 +85,7 @@ struct et_task_trainer {
     et_task_trainer_given given;
     et_source *source; /* NULL: there is no training, and no pass and step */
     et_pass *pass;
+    int64_t derived_size; /* elements that the pass derives by */
     et_optimizer *optimizer;
     bool shares;                /* the optimizer is another trainer's */
     et_overflow_scale overflow; /* of any class */

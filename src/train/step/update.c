@@ -1,22 +1,19 @@
 #include "train/step/update.h"
 
-#include <string.h>
-
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
 
 /* What the pass does not derive by has the gradient of some other pass. */
 static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
 {
-    const char *prefix = et_pass_trains(pass);
-    for (int i = 0, param; prefix && (param = et_optimizer_param(optimizer, i)) >= 0; i++) {
-        const char *name = et_params_name(et_pass_params(pass), param);
-        if (strncmp(name, prefix, strlen(prefix)) != 0)
+    const bool all = et_pass_trains_all(pass);
+    for (int i = 0, param; !all && (param = et_optimizer_param(optimizer, i)) >= 0; i++)
+        if (!et_pass_trains(pass, param))
             return et_fail(error, ET_EUSAGE,
-                           "the optimizer changes %s, but the pass computes gradients only for "
-                           "%s... (et_pass_options.trains): open the optimizer with this prefix",
-                           name, prefix);
-    }
+                           "the optimizer changes %s, but the pass computes no gradient for it "
+                           "(et_pass_options.trains, .group): open both with the same prefix or "
+                           "group",
+                           et_params_name(et_pass_params(pass), param));
     return ET_OK;
 }
 

@@ -2,8 +2,14 @@
 #include "systems/model/disc.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include <etude/model_export.h>
+
+#include "engine/exec/pass.h"
+#include "engine/optim/optimizer.h"
+#include "engine/tensor/params.h"
+#include "systems/modelgarden/task_trainer.h"
 
 static double evaluate(et_model *model, const char *name)
 {
@@ -131,6 +137,112 @@ static void test_model__frozen_parameters_stay(void **state)
     et_model_close(model);
 }
 
+/* ---- what is frozen costs nothing ---- */
+
+enum { WIDE = 2048 }; /* a weight of 16 MiB */
+
+static void build_wide(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_relu(et_dense(et_in(s, "narrow"), et_batch_input(s, ET_MODEL_X), WIDE));
+    h = et_relu(et_dense(et_in(s, "wide"), h, WIDE));
+    h = et_dense(et_in(s, "logits"), h, 2);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, ET_MODEL_Y), 0), 1);
+    et_output(s, "scores", h);
+}
+
+/* Percent of the pages of a parameter's gradients that have memory. */
+static size_t resident_gradients(const et_model *model, const char *name)
+{
+    et_params *params = et_model_params(model);
+    const int index = et_params_find(params, name);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const char *begin =
+        (const char *)(et_params_gradients(params) + et_params_offset(params, index));
+    const size_t bytes = (size_t)et_shape_count(et_params_shape(params, index)) * sizeof(float);
+    const uintptr_t first = ((uintptr_t)begin + page - 1) / page * page;
+    const size_t pages = ((uintptr_t)begin + bytes - first) / page;
+    unsigned char *in_memory = malloc(pages);
+    size_t count = 0;
+    assert_non_null(in_memory);
+    assert_int_equal(mincore((void *)first, pages * page, in_memory), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += in_memory[i] & 1;
+    free(in_memory);
+    return 100 * count / pages;
+}
+
+static bool has_gradient(const et_model *model, const char *name)
+{
+    const et_pass *pass = et_task_trainer_pass(et_model_task_trainer(model));
+    return et_pass_reaches(pass, et_params_find(et_model_params(model), name));
+}
+
+static void test_model__frozen_parameters_cost_nothing(void **state)
+{
+    (void)state;
+    et_model *model;
+    assert_ok(et_model_open(&model, build_wide, NULL, &disc, error));
+    assert_ok(et_freeze(model, "wide/*", error));
+    fit_disc(model, &(et_fit){ .steps = 3, .batch_size = 8 });
+    assert_true(resident_gradients(model, "wide/weight") < 50); /* neighbours have huge pages */
+    assert_false(has_gradient(model, "wide/weight"));
+    assert_true(has_gradient(model, "narrow/weight"));
+    assert_true(has_gradient(model, "logits/bias"));
+    /* Adam's two moments of the rest. */
+    const size_t rest = 3 * WIDE + 2 * WIDE + 2 + 64;
+    assert_true(et_optimizer_bytes(et_model_optimizer(model)) <= 2 * rest * sizeof(float));
+    assert_ok(et_freeze(model, NULL, error));
+    fit_disc(model, &(et_fit){ .steps = 1, .batch_size = 8 });
+    assert_true(resident_gradients(model, "wide/weight") > 95);
+    assert_true(has_gradient(model, "wide/weight"));
+    assert_true(et_optimizer_bytes(et_model_optimizer(model)) > 2 * WIDE * WIDE * sizeof(float));
+    et_model_close(model);
+}
+
+/* Frozen and then trained again: gradients of before do not count. */
+static void test_model__frozen_after_training(void **state)
+{
+    (void)state;
+    et_model *models[2];
+    for (int i = 0; i < 2; i++) {
+        models[i] = open_disc();
+        if (i) /* leaves gradients of all parameters */
+            fit_disc(models[i], &(et_fit){ .steps = 1 });
+        assert_ok(et_model_save(models[0], "before.safetensors", error));
+        assert_ok(et_model_load(models[i], "before.safetensors", error));
+        assert_ok(et_freeze(models[i], "hidden/*", error));
+        if (!i)
+            continue;
+        for (int k = 0; k < 2; k++)
+            fit_disc(models[k], &(et_fit){ .steps = 20 });
+    }
+    assert_same_weights(models[0], models[1]);
+    et_model_close(models[0]);
+    et_model_close(models[1]);
+    unlink("before.safetensors");
+}
+
+/* A group of a part that is frozen for a while is no error. */
+static void test_model__a_group_is_frozen(void **state)
+{
+    (void)state;
+    et_model *model;
+    et_model_options options = disc;
+    options.optimizer.parameter_groups =
+        &(et_parameter_group){ "hidden", .learning_rate_multiplier = 0.1 };
+    options.optimizer.parameter_group_count = 1;
+    assert_ok(et_model_open(&model, build_disc, NULL, &options, error));
+    assert_ok(et_freeze(model, "hidden/*", error));
+    const float hidden = value_of(model, "hidden/weight");
+    fit_disc(model, &(et_fit){ .epochs = 1 });
+    assert_true(hidden == value_of(model, "hidden/weight"));
+    assert_ok(et_freeze(model, NULL, error));
+    fit_disc(model, &(et_fit){ .epochs = 1 });
+    assert_true(hidden != value_of(model, "hidden/weight"));
+    et_model_close(model);
+}
+
 static void test_model__prints_its_layers(void **state)
 {
     (void)state;
@@ -143,6 +255,12 @@ static void test_model__prints_its_layers(void **state)
     assert_non_null(strstr(text, "hidden  [16]         48"));
     assert_non_null(strstr(text, "logits  [2]          34"));
     assert_non_null(strstr(text, "82, of them trained: 82"));
+    free(text);
+    assert_ok(et_freeze(model, "hidden/*", error));
+    file = open_memstream(&text, &size);
+    assert_ok(et_model_summary(model, file, error));
+    fclose(file);
+    assert_non_null(strstr(text, "82, of them trained: 34"));
     free(text);
     et_model_close(model);
 }
@@ -229,6 +347,9 @@ int main(void)
         cmocka_unit_test(test_model__trains_from_loaded_weights),
         cmocka_unit_test(test_model__averages_are_what_it_predicts_with),
         cmocka_unit_test(test_model__frozen_parameters_stay),
+        cmocka_unit_test(test_model__frozen_parameters_cost_nothing),
+        cmocka_unit_test(test_model__frozen_after_training),
+        cmocka_unit_test(test_model__a_group_is_frozen),
         cmocka_unit_test(test_model__prints_its_layers),
         cmocka_unit_test(test_model__gives_its_parts),
         cmocka_unit_test(test_model__evaluates_before_a_schedule_has_a_length),
