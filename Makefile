@@ -9,7 +9,7 @@ BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
 PROGRAMS = etude_cli pages
 TREE = src include tests bench examples
-SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
+SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp' -o -name '*.hpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
         kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-roles bench-scale bench-serve quality \

@@ -18,7 +18,7 @@ foreach(mpi IN LISTS ETUDE_MPIS)
     install(TARGETS etude_mpi_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/etude)
 endforeach()
 install(DIRECTORY include/etude DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-    FILES_MATCHING PATTERN "*.h")
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT etude_shared_targets NAMESPACE etude:: FILE etudeSharedTargets.cmake
     DESTINATION ${package_dir})
 install(EXPORT etude_static_targets NAMESPACE etude:: FILE etudeStaticTargets.cmake
@@ -43,7 +43,7 @@ install(FILES LICENSE README.md ARCHITECTURE.md CHANGES.md CITATION.cff CONTRIBU
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY doc configs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
-    FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "README.md" PATTERN "train.slurm")
+    FILES_MATCHING PATTERN "*.c" PATTERN "*.cc" PATTERN "*.h" PATTERN "README.md" PATTERN "train.slurm")
 if(TARGET pages)
     set(pages ${PROJECT_BINARY_DIR}/share)
     install(DIRECTORY ${pages}/man/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
