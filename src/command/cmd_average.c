@@ -124,7 +124,7 @@ static int average(const average_options *args, const et_call *call, et_error *e
     return status;
 }
 
-/* At least one file; one alone gives its weights as they are. */
+/* Needs at least one file; a single file gives its weights unchanged. */
 int et_cmd_average(const et_call *call, et_error *error)
 {
     average_options *args = call->options;

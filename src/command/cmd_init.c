@@ -108,8 +108,8 @@ static bool is_chosen(const et_experiment *experiment, et_strbuf *group, const c
     return chosen;
 }
 
-/* values, usual: trees of the table's shape; usual that of its defaults. path: "task.model.", of
- * the group. */
+/* values: the current tree; usual: the tree of defaults, in the table's shape. path: "task.model.",
+ * the group's prefix. */
 static void print_group(et_strbuf *out, const et_experiment *experiment, et_strbuf *path,
                         const et_fields *table, const et_value *values, const et_value *usual,
                         int depth)

@@ -27,7 +27,7 @@
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 
-/* What is shown of an experiment. */
+/* The experiment to list, and how. */
 typedef struct listing {
     const char *experiment;
     const et_experiment *of; /* the same; NULL: not begun */
@@ -58,7 +58,7 @@ const et_usage et_usage_list = {
     "EXPERIMENT"
 };
 
-/* One line for programs; on a terminal what does not fit follows on lines of its own. */
+/* Prints one line for programs; on a terminal, text that does not fit wraps to further lines. */
 static void print_commented(const char *setting, const char *text)
 {
     const int width = et_terminal_width(STDOUT_FILENO) - 1, length = (int)strlen(setting);
@@ -72,8 +72,9 @@ static void print_commented(const char *setting, const char *text)
     putchar('\n');
 }
 
-/* "trainer.max_to_keep: 5    # checkpoints kept, newest first (1 to 100000)" A value of several
- * lines shows its first. What follows # is the field's help and range. chosen: by a recipe. */
+/* "trainer.max_to_keep: 5    # checkpoints kept, newest first (1 to 100000)"
+ * A value with several lines shows only its first line. After # are the field's help and range.
+ * chosen: a recipe set the value. */
 static void print_setting(const et_field *field, const char *path, const et_value *value,
                           bool chosen)
 {
@@ -106,7 +107,7 @@ static bool begins(const char *text, const char *word)
     return true;
 }
 
-/* One of two letters as a word alone: lr is in "already" too. */
+/* Finds `word`, one of two letters, as a whole word: "already" contains "lr" too. */
 static bool contains(const char *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -155,8 +156,8 @@ static void add_setting(et_value *settings, const et_field *field, const char *p
     et_strbuf_release(&range);
 }
 
-/* echo: the values, as a tree of the table's shape. Depth first, paths with dots. Without memory
- * for a path it stops, and the arena says so to the caller. */
+/* echo: the values, as a tree of the table's shape. Prints depth first, paths with dots. If there
+ * is no memory for a path, printing stops and the arena reports the failure to the caller. */
 static void print_settings(listing *l, const et_fields *table, const et_value *echo,
                            const char *path, et_arena *arena)
 {
@@ -213,7 +214,7 @@ static int print_json(listing *l, const et_experiment *experiment, const et_valu
     return et_print_json(results, error);
 }
 
-/* The experiment as it begins: defaults and what the experiment sets, no run's files. */
+/* Lists the experiment as it starts: defaults and the experiment's own settings, no run's files. */
 static int list_settings(listing *l, const et_program *program, et_error *error)
 {
     et_experiment experiment;

@@ -27,8 +27,8 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* What every program has, in the order help shows them; those of its kinds of task stand between
- * the first and the others. To add one, see README.md. */
+/* The general commands, in the order of help. Help shows the commands of the kinds of task after
+ * the first row. To add a command, see README.md. */
 #define ROW(name, help) ET_COMMAND(#name, et_cmd_##name, help, &et_usage_##name)
 
 static const et_command commands[] = {
@@ -82,7 +82,8 @@ static bool asks_for_help(const et_call *call)
     return false;
 }
 
-/* Whether it is what trained models of some kind are for: a directory in it is one of those. */
+/* Whether some kind names this command as the one that uses its trained models. If so, its argument
+ * is a model directory. */
 static bool is_for_models(const et_program *program, const char *command)
 {
     for (int k = 0; k < program->count; k++)
@@ -123,8 +124,8 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
                    named->kind->next ? named->kind->next : "evaluate");
 }
 
-/* Whether it matters whose run is named: not where all kinds have the same command of a name, and
- * then the run's settings need not be read for it. */
+/* Whether the kinds have different commands of this name. If not, the run's settings need not be
+ * read to choose one. */
 static bool differs_by_kind(const et_program *program, const et_command *row)
 {
     for (int k = 0; k < program->count; k++)
@@ -133,8 +134,8 @@ static bool differs_by_kind(const et_program *program, const et_command *row)
     return false;
 }
 
-/* Of several kinds with commands of one name the run says whose is meant; else the first's. The run
- * of a kind that has no such command has one that is right. */
+/* If several kinds have a command of this name, the run's kind selects one; without a run, the
+ * first is used. If the run's kind has no such command, the message names one that fits. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
                   et_error *error)
 {
@@ -149,9 +150,9 @@ static int choose(const et_command **row, const et_call *call, const et_commands
     return status;
 }
 
-/* Errors in words that all ranks got are found before there is a comm, by each rank. So one rank
- * prints them; a rank that alone has found an error tells the others. A printed error has no
- * text. */
+/* Every rank parses the same words and so finds the same errors before there is a comm. Therefore
+ * one rank prints them. A rank that alone has found an error sends it to the others. A printed
+ * error has no text. */
 static int tell_once(const et_program *program, const et_command *row, int status, et_error *error)
 {
     bool shared = !row || et_ranks_may_run(program, row->name);
@@ -285,8 +286,8 @@ static int exit_code(int status)
  * place, and messages would end in it. Opened the wrong way round, so that use still fails. */
 static void hold_standard_streams(void)
 {
-    /* Standard input can only be written to, the others only read: every use of them fails at
-     * once. */
+    /* Standard input is opened for writing only, the other two for reading only, so that every use
+     * of them fails at once. */
     static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
@@ -313,8 +314,8 @@ static void check_isa(void)
            et_kernels_best()->name, names);
 }
 
-/* Whether a command's result is what it prints. The others work for as long as somebody wants, and
- * say themselves what memory they lacked. */
+/* Whether the command's result is what it prints. The other commands run until they are stopped,
+ * and report a lack of memory themselves. */
 static bool prints(const char *command)
 {
     static const char *const others[] = { "train", "launch", "serve", "watch" };
@@ -324,9 +325,9 @@ static bool prints(const char *command)
     return true;
 }
 
-/* Flushes and checks standard output before the exit code is made: a full disk at the other end of
- * a pipe is a failure of the command, though nothing in it noticed. So is a lack of memory: then a
- * list may lack a part. */
+/* Flushes and checks standard output before the exit code is made. If the output could not be
+ * written (a full disk), the command fails, although no function in it noticed. If memory was
+ * short, the command fails too, because a list may be incomplete. */
 static int check_output(const char *command, et_error *error)
 {
     if (fflush(stdout) || ferror(stdout))
@@ -342,7 +343,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count, commands };
     hold_standard_streams();
     et_tell_lost_files(program.name);
-    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f then fails with an error */
     et_show_log_on(&program, NULL);
     check_isa();
     int status = et_program_check(&program, &error);

@@ -30,8 +30,8 @@ static void add_all(et_commands *all, const et_command *rows)
         add(all, row);
 }
 
-/* The first general one, those of kinds, the others. evaluate is general only where no kind has one
- * of its own. */
+/* Order: the first general command, the commands of the kinds, the other general commands. The
+ * general `evaluate` is used only if no kind has its own. */
 et_commands et_commands_of(const et_program *program)
 {
     et_commands all = { .count = 0 };

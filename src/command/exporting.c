@@ -11,8 +11,8 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Whether output may be written. is_file: it is a file, in place of one that may be there. A
- * directory is made, or has none of the files: nothing is written over. */
+/* Whether the output may be written. is_file: the output is a file and replaces an existing one. A
+ * directory is made, or must contain none of the files, so nothing is overwritten. */
 static int check(const et_exporting_args *args, bool is_file, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
@@ -24,7 +24,7 @@ static int check(const et_exporting_args *args, bool is_file, const et_call *cal
     return status;
 }
 
-/* NAME.onnx is of that format, where that is a file. */
+/* NAME.onnx selects the ONNX format, if the kind writes it as a file. */
 static int choose_format(et_exporting_args *args, const et_exporting *kind, et_error *error)
 {
     const bool is_onnx = et_path_ends(args->output, ".onnx");

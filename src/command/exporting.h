@@ -19,7 +19,7 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* What was asked for; all borrowed. */
+/* The parsed options; all borrowed. */
 typedef struct et_exporting_args {
     const char *model_dir, *output, *checkpoint; /* checkpoint NULL: not given */
     et_option_task task;
@@ -49,7 +49,7 @@ typedef struct et_exporting_args {
     ", else\nto a directory. Both can be named as RUN in " command "."
 #define ET_EXPORTING_EXAMPLE "runs/a --output a" ET_SAFETENSORS_SUFFIX
 
-/* What was written: free checkpoint with et_free. */
+/* What the kind wrote. Free checkpoint with et_free. */
 typedef struct et_exported {
     char *checkpoint;
     int64_t step;

@@ -121,7 +121,7 @@ static bool put_quoted(int file, const char *text)
     return good;
 }
 
-/* A file that cannot be written stays as it is. */
+/* If the report cannot be written, the existing file is not changed. */
 static void write_report(const et_lost_report *report, const char *path)
 {
     int file = open(report->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);

@@ -29,9 +29,9 @@
 #define MANIFEST  (ET_CHECKPOINT_FOLDER "/" ET_MANIFEST_NAME)
 #define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK)
 
-/* What a start writes before the first step, contents before their folder; the kind's come first.
- * Named one by one: a command must not remove what it did not make. A start that learns to write
- * another file gets a row here. */
+/* Files that a start writes before the first step, contents before their folder; the kind's files
+ * come first. Each is listed by name, because a command must not remove a file that it did not
+ * make. If a start writes another file, add a row. */
 static const char *const made_at_start[] = {
     ET_RUN_SETTINGS,
     ET_RUN_LOG,
@@ -48,10 +48,10 @@ static const char *const made_at_start[] = {
     ET_CHECKPOINT_FOLDER,
 };
 
-/* Bytes for the longest name of a file in a run, a temporary one's ending included. */
+/* Bytes for the longest file name in a run, including the ending of a temporary name. */
 enum { ROOM_FOR_NAMES = 128 };
 
-/* A directory that is not there is empty; one that may not be read is not. */
+/* A missing directory counts as empty, an unreadable one does not. */
 static bool is_empty(const char *path)
 {
     DIR *stream = opendir(path);
@@ -85,9 +85,9 @@ static size_t length_there(char *path)
 
 /* ---- taking back ---- */
 
-/* Paths of files and then of folders, each ended by a 0, in the order of their going; an empty one
- * is the last. Made at the opening, so that a start that fails for lack of memory needs none, nor
- * does one that ends in a library's thread. */
+/* Paths of files, then of folders, in the order of removal; each ends with a 0, and an empty path
+ * ends the list. It is made at opening, so removal needs no memory: neither after a start that
+ * failed for lack of memory, nor after one that ended in a library's thread. */
 
 /* A file, and the same half written. */
 static void list_path(et_strbuf *list, const char *directory, const char *name)
@@ -98,7 +98,7 @@ static void list_path(et_strbuf *list, const char *directory, const char *name)
     et_strbuf_append_char(list, 0);
 }
 
-/* Folders from the innermost out to what was there before. */
+/* Appends the folders from the innermost to the outermost that did not exist before. */
 static void list_folders(et_strbuf *list, const char *path, size_t there)
 {
     for (size_t length = strlen(path); length > there;) {
@@ -131,8 +131,8 @@ static int list_made(et_model_dir *dir, et_error *error)
     return dir->made ? ET_OK : et_alloc_failed(error, strlen(dir->path), "a path");
 }
 
-/* What is not there, or can't be removed, is passed over: a folder with something else in it stays,
- * and so do those around it. Whether one stays. */
+/* Skips paths that are missing or cannot be removed: a folder with other contents stays, and so do
+ * its parents. Returns whether any folder stays. */
 static bool remove_listed(const char *list)
 {
     bool stays = false;
@@ -179,8 +179,8 @@ bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
     return dir->fresh && step <= dir->first && !has_saved(dir->path);
 }
 
-/* Whose start is under way in a fresh directory; NULL: nobody's. A child that forks off and exits
- * has not made what is in it. */
+/* The directory whose run is being started, if it was empty or missing before; else NULL. A forked
+ * child that exits did not make its contents. */
 static const et_model_dir *volatile starting;
 static volatile pid_t started_by;
 
@@ -257,8 +257,8 @@ static int find_leftover(char **out, const char *path, et_error *error)
     return status;
 }
 
-/* A run has its folder of checkpoints from its first moment on, and goes on from them: without it
- * weights or a log are those of an export, of a part of a run that was copied, or of somebody. */
+/* A run has its checkpoint folder from the start and resumes from it. Weights or a log without that
+ * folder come from an export, a partial copy of a run, or another program. */
 static int check_leftovers(const char *path, et_error *error)
 {
     char *folder = et_path_join(path, ET_CHECKPOINT_FOLDER), *left = NULL;
@@ -275,8 +275,8 @@ static int check_leftovers(const char *path, et_error *error)
     return status;
 }
 
-/* The lock is made first, in the checkpoints' folder. With ET_EBUSY the directory is another run's,
- * so nothing is removed again. */
+/* Makes the lock first, in the checkpoint folder. With ET_EBUSY the directory belongs to another
+ * run, so nothing is removed. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error)
 {
@@ -335,7 +335,7 @@ void et_model_dir_close(et_model_dir *dir, bool take_back)
     if (!dir->path)
         return;
     starting = NULL;
-    /* What was there before is somebody's: a directory that was not empty is left as it is. */
+    /* A directory that was not empty before is left unchanged: its contents are not ours. */
     if (take_back && dir->fresh && dir->made)
         remove_listed(dir->made);
     et_free(dir->made);

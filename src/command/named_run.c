@@ -26,7 +26,7 @@ static bool look(et_named_run *named, const et_call *call, const char *model_dir
     return found;
 }
 
-/* The value of an option, if word i is one of that name; name: with dashes. */
+/* The value of option `name` (with dashes), if word i is that option. */
 static const char *value_of(const et_call *call, int i, const char *name)
 {
     const char *word = call->argv[i];

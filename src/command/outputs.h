@@ -29,11 +29,11 @@ typedef struct et_outputs {
     const char *run;       /* a directory that counts as a run's even if it has none yet, or NULL */
     et_output_file *files; /* owned: input files */
     size_t count, capacity;
-    bool failed;         /* there was no memory for one: check tells */
+    bool failed;         /* memory ran out while noting a file; check reports it */
     const char *written; /* the output that was checked before, or NULL */
 } et_outputs;
 
-/* The command reads that file. NULL, or not there: nothing is noted. */
+/* Notes that the command reads a file. NULL or a missing file is not noted. */
 void et_outputs_read(et_outputs *outputs, const char *path);
 
 /* Adds the files that a kind's settings name as inputs. */

@@ -25,7 +25,7 @@ void et_print_text(FILE *to, const char *text)
     et_plain_walk(text, strlen(text), true, put, to);
 }
 
-/* Without memory for it a line is as long as it is. */
+/* Without memory the line is printed unfolded. */
 static void print_folded(FILE *to, const char *text)
 {
     et_strbuf lines = ET_STRBUF_INIT;

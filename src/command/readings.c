@@ -44,7 +44,7 @@ static int read_lines(const char *path, line_fn *take, void *payload, et_error *
     return status;
 }
 
-/* A dict of the same children, but for those that have one of the names; NULL: no memory. */
+/* A dict with the same children except those named. NULL: no memory. */
 static et_value *without(const et_value *dict, const char *const *names, et_arena *arena)
 {
     et_value *rest = et_value_dict(arena);

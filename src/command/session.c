@@ -163,8 +163,8 @@ static void describe_call(et_value *own, const et_call *call)
     et_value_set_string(own, "cpu", cpu);
 }
 
-/* The list of what is there, or a new one. NULL: it is none of ours and is left alone, or there is
- * no memory. */
+/* The existing list, or a new one. NULL: the file has another format and is not changed, or there
+ * is no memory. */
 static et_value *read_sessions(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;

@@ -35,9 +35,9 @@
 #define ET_SESSION_BEGAN     "began"
 #define ET_SESSION_ENDED     "ended"      /* missing: it works, or was killed */
 #define ET_SESSION_REASON    "reason"     /* done, interrupted, diverged, failed; with "ended" */
-#define ET_SESSION_FIRST     "first_step" /* where it resumed */
+#define ET_SESSION_FIRST     "first_step" /* step where it began */
 #define ET_SESSION_LAST                                                                            \
-    "last_step"                             /* where it ended; with "ended", unless a mapped       \
+    "last_step"                             /* step where it ended; with "ended", unless a mapped  \
                                                  file was cut off (lost_file.h) */
 #define ET_SESSION_STEPS      "train_steps" /* in all */
 #define ET_SESSION_PARAMETERS "parameters"  /* numbers in the model */

@@ -32,8 +32,8 @@
 /* Nanoseconds after the first request from which a second one counts. */
 #define IMPATIENT 1000000000
 
-/* Rows: the signal, whether it may be somebody who does not want to wait, whether one that was
- * ignored when the program began stays so (nohup). */
+/* Rows: the signal, whether it may come from a user who does not want to wait, whether it stays
+ * ignored if it was ignored when the program began (nohup). */
 static const struct {
     int number;
     bool hurries, may_be_ignored;
@@ -51,13 +51,14 @@ volatile sig_atomic_t et_stop_requested, et_save_requested;
 static _Atomic int64_t asked;
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may not wait for a lock");
 
-/* What handlers say, set before they can be called; "" says nothing. */
+/* What handlers print, set before they can be called; "" prints nothing. */
 static const char *leave_text = "", *stop_text = "", *save_text = "";
 
 /* Before each of these: takes a bar away, if there may be one. */
 static const char *erase = "";
 
-/* One write where it does not block: a stop must not wait for whoever reads standard error. */
+/* Writes once, and only if that does not block: a stop must not wait for the reader of standard
+ * error. */
 static void tell(const char *text)
 {
     char line[256];
@@ -81,7 +82,7 @@ static bool hurries(int number)
     return false;
 }
 
-/* 128 + number is what a shell says of a process that a signal ended. */
+/* Shells report 128 + number for a process that a signal ended. */
 static void on_stop(int number)
 {
     int saved = errno;
@@ -106,7 +107,7 @@ static void on_save(int number)
     errno = saved;
 }
 
-/* Nothing that was begun is left half done: files appear by rename only. */
+/* No file is left half written: files appear by rename only. */
 static void on_leave(int number)
 {
     (void)number;
@@ -114,7 +115,7 @@ static void on_leave(int number)
     _exit(ET_EXIT_INTERRUPTED);
 }
 
-/* Standard input ends here: a read that was about to begin finds nothing, and one that waits is
+/* Closes standard input: a read that was about to begin finds its end, and a waiting read is
  * interrupted. */
 static void on_stop_with_input(int number)
 {
@@ -127,15 +128,15 @@ static void on_stop_with_input(int number)
     errno = saved;
 }
 
-/* Set by nohup, or by a shell for what is not to hear of it. Ours is never SIG_IGN, so it can be
- * asked at any time. */
+/* Whether the signal is ignored: by nohup, or by a shell for background jobs. Our own handler is
+ * never SIG_IGN, so this works at any time. */
 static bool is_ignored(int number)
 {
     struct sigaction now;
     return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* With SA_RESTART reads and writes go on, so that no function below has to know of signals. */
+/* With SA_RESTART, reads and writes continue, so that no function below has to handle signals. */
 static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
 {
     /* sigaction and not signal: a handler stays in place after it has run. */

@@ -18,25 +18,24 @@
 #include "command/model_dir.h"
 #include "tasks/translation/translation_kind.h"
 
-/* ---- threads that wait ----
+/* ---- spinning threads ----
  *
- * Threads of OpenMP that wait for work spin before they sleep. By default GNU's spin for
- * milliseconds, and beside other work each spinning thread keeps a core from one that has something
- * to do: 500 small steps with two threads took 3 s with 2,000 turns and 56 s with the default of
- * 300,000, on two cores that others used as well. 2,000 turns are long enough to catch a loop that
- * follows at once.
+ * OpenMP's threads spin before they sleep when they wait for work. GNU's library spins for
+ * milliseconds by default. If other programs run, each spinning thread occupies a core that another
+ * could use: on two shared cores, 500 small steps with two threads took 3 s with 2,000 turns and 56
+ * s with the default of 300,000. 2,000 turns are enough to catch a loop that follows at once.
  *
- * libgomp reads GOMP_SPINCOUNT once, in its constructor, before anything of the program runs; it
- * asks by getenv. So the program has a getenv of its own, which the loader puts in front of the C
- * library's, and which knows this one variable better. A libgomp that looks at the environment
- * in another way (from GCC 13 on) does not ask: then main begins the program anew with the
- * variable set. All of the loading once more takes 34 ms, where a start takes 10. */
+ * libgomp reads GOMP_SPINCOUNT once, by getenv, in its constructor, before main. So the program
+ * defines its own getenv, which the loader prefers to the C library's, and which answers this one
+ * variable. A libgomp that reads the environment without getenv (from GCC 13 on) does not call it:
+ * then main sets the variable and executes the program again. Loading again takes 34 ms; a start
+ * without it takes 10 ms. */
 
-/* What a user sets, by this variable or by OMP_WAIT_POLICY, is left alone. */
+/* If the user sets this variable or OMP_WAIT_POLICY, it is not changed. */
 #define SPIN_VARIABLE "GOMP_SPINCOUNT"
 #define SPIN_COUNT    "2000"
 
-static bool answered; /* written before main alone */
+static bool answered; /* written only before main */
 
 /* The value of a variable, NULL if it is not set: getenv without calling it. */
 static char *find(const char *name)
@@ -54,8 +53,8 @@ static bool user_decides(void)
     return find(SPIN_VARIABLE) || find("OMP_WAIT_POLICY");
 }
 
-/* For everything in the process. Any other variable, and one that is set, is answered as always.
- * The text is not const, since getenv's is not; nobody writes to it. */
+/* The getenv of the whole process. Any other variable, and one that is set, is looked up as usual.
+ * The text is not const because getenv's is not; nobody writes to it. */
 __attribute__((visibility("default"))) char *getenv(const char *name)
 {
     static char count[] = SPIN_COUNT;
@@ -70,7 +69,7 @@ __attribute__((visibility("default"))) char *getenv(const char *name)
  * the new process, so it does not begin a third. */
 static void shorten_waiting(char **argv)
 {
-    /* The program as it runs, not as it was called: argv[0] may be a name in PATH. */
+    /* The path of the running program, not argv[0], which may be a name in PATH. */
     char path[4096];
     if (answered || user_decides())
         return;
@@ -81,13 +80,13 @@ static void shorten_waiting(char **argv)
     execv(path, argv); /* a failure leaves the default */
 }
 
-/* ---- a stack that is large enough, whatever `ulimit -s` says ----
+/* ---- a stack that is large enough, whatever `ulimit -s` is ----
  *
- * The first thread's stack grows up to the limit, and others are made as large as that limit unless
- * they are asked for larger: so a small one is small for all, and a program dies without a word
- * where it ends. It counts addresses only, so the command takes what it needs. */
+ * The first thread's stack grows up to the limit, and other threads' stacks have the limit's size
+ * by default. So a small limit makes every stack small, and a program whose stack overflows dies
+ * without a message. A stack only reserves addresses, so the command takes as much as it needs. */
 
-/* The usual size on most systems; and the smallest limit that is left alone. */
+/* The usual size on most systems, and the smallest limit that is not changed. */
 #define STACK  ((size_t)8 << 20)
 #define ENOUGH (4 * ET_THREAD_STACK)
 
@@ -110,9 +109,10 @@ static bool is_enough(void)
     return getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= ENOUGH;
 }
 
-/* work(argc, argv), on the caller's stack where that may grow to what is needed, else on another
- * thread's; OpenMP's threads get as much. Signals go to the thread that works, which is the one
- * that they have to interrupt. A thread that cannot be made leaves things as they are. */
+/* Runs work(argc, argv) on the caller's stack if that may grow large enough, else on a new
+ * thread's. OpenMP's threads get the same size. Signals are delivered to the thread that runs
+ * `work`, because they must interrupt it. If no thread can be made, `work` runs on the caller's
+ * stack. */
 static int with_stack(int (*work)(int argc, char **argv), int argc, char **argv)
 {
     call c = { work, argc, 1, argv };

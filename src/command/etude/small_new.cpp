@@ -1,18 +1,18 @@
-// The command's own operator new: small blocks that are deleted are kept, per thread, and given
-// out again. oneDNN (2.6) makes a map of its arguments in every product, by 6 or 7 news of at most
-// 104 bytes; with this, a step of training that has run once asks malloc for nothing, and neither
-// does a request to a server. No step is faster by it (2,000 small steps take the same time), but
-// oneDNN cannot report a failed new: without this, a server whose memory is used up ends in its
-// next product. With it the server refuses the request and lives
+// The command's own operator new: each thread keeps small deleted blocks and reuses them. oneDNN
+// (2.6) builds a map of its arguments in every product, with 6 or 7 news of at most 104 bytes. With
+// this allocator, a training step that has run once no longer calls malloc, and neither does a
+// request to a server. Steps are not faster (2,000 small steps take the same time), but oneDNN
+// cannot report a failed new: without this, a server that is out of memory crashes in its next
+// product. With it, the server refuses the request and continues
 // (tests/command/test_serve_memory.c).
 //
-// C++ lets a program replace these two functions, and all others (arrays, nothrow, sized) come
-// down to them; a library must not, so this is linked into the command alone, and into tests.
-// Blocks are malloc's own, without anything put in front: what one side makes the other may free.
-// Aligned new goes its own way to malloc and back. It needs no header: nothing is called by name.
+// C++ lets a program replace these two functions; all other forms (arrays, nothrow, sized) call
+// them. A library must not replace them, so only the command and tests link this file. Blocks are
+// malloc's own, without a header, so a block may be freed by either side. Aligned new does not use
+// them. The file needs no header, because no function is called by name.
 //
-// Left out under sanitizers, which watch new and delete themselves; valgrind, which watches
-// malloc, gets every block back.
+// It is disabled under sanitizers, which check new and delete themselves. Under valgrind, which
+// checks malloc, every block is freed at once.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +33,8 @@ namespace
 {
 constexpr std::size_t unit = 16;   // what malloc aligns to
 constexpr std::size_t classes = 8; // blocks of up to 128 bytes are kept
-constexpr int kept_most = 64;      // of a class: what other threads made would pile up here
+constexpr int kept_most = 64;      // per size class: blocks that other threads allocated would pile
+                                   // up here
 
 struct block {
     block *next;

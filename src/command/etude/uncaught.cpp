@@ -1,6 +1,6 @@
-// std::terminate with words. It may be called by several threads at once and has no memory to work
-// with: a static text, write and _exit, as in a handler of signals. What was begun is not half
-// done: files appear by rename only, and the lock of a directory ends with the process.
+// std::terminate with a message. Several threads may call it at once, and it must not allocate: it
+// writes a static text and calls _exit, as a signal handler does. No file is left half written:
+// files appear by rename only, and a directory's lock ends with the process.
 #include "command/etude/uncaught.h"
 
 #include <cstdlib>
@@ -17,8 +17,8 @@ int exit_code;
 void (*at_end)();
 std::terminate_handler before;
 
-// Whether what was thrown says that memory is out. Without an exception it was thrown where there
-// was none left even for that.
+// Whether the exception means that memory is out. If an exception was thrown but cannot be caught,
+// there was no memory for the exception itself.
 bool is_memory()
 {
     std::exception_ptr thrown = std::current_exception();

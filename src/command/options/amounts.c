@@ -10,7 +10,7 @@
 
 #define TIME_MAX 1e9 /* seconds */
 
-/* 1:30:00, 10:00 and 2-00:00:00; false: it is not of that form. */
+/* Reads 1:30:00, 10:00 and 2-00:00:00. false: text has another form. */
 static bool read_clock(double *seconds, const char *text)
 {
     double days = 0, whole = 0, part = 0;

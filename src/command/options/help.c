@@ -9,7 +9,7 @@
 #include "base/text/terminal.h"
 #include "command/options/options.h"
 
-#define COLUMN 31  /* where the text of an option begins */
+#define COLUMN 31  /* column where the text of an option begins */
 #define WIDTH  100 /* at most; a terminal may be narrower */
 
 /* Replaces a word of a text, in arena. */
@@ -52,8 +52,8 @@ static void append_limits(et_strbuf *out, const et_option *row)
     et_strbuf_release(&usual);
 }
 
-/* From a column on; "train|eval|..." goes on below itself where it is too long. Returns the end of
- * the last line. */
+/* Starts at a column; a long "train|eval|..." wraps below its start. Returns the column where the
+ * last line ends. */
 static int print_value(FILE *to, const char *value, int column, int width)
 {
     const int begin = column;

@@ -180,8 +180,8 @@ static et_option_slot *add_row(et_command_line *line, const et_option *row, void
     return slot;
 }
 
-/* Joins one more row of a name: the slot's help has a part for each kind, its row is the one with
- * most words. kind: that has the row; NULL: all. */
+/* Joins another row with the same name. The slot's help has a part for each kind; the row with the
+ * most words becomes the slot's row. kind: the kind that has the row; NULL: all. */
 static void join(et_option_slot *slot, const et_option *row, const char *kind, et_arena *arena)
 {
     const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");

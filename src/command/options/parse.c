@@ -43,7 +43,7 @@ typedef struct reading {
     const et_option_slot *behind;       /* a list of words that has just ended; NULL: none */
     const et_option_slot *plain_behind; /* the same, before the first plain word */
     et_option_slot *waiting;            /* its value would be the next word, and words have ended */
-    et_option_slot *open;       /* the next word may be one more of it; how many there are: */
+    et_option_slot *open;       /* its list may continue with the next word; its words so far: */
     int open_words, rest_words; /* rest_words: of REST */
 } reading;
 
@@ -116,7 +116,7 @@ static int missing(reading *r, et_option_slot *slot, et_error *error)
                    et_option_typed(slot->row).text, slot->value);
 }
 
-/* "-e": the options that begin so, of which the first few are named. */
+/* Handles "-e": the message names the first few options that begin with this letter. */
 static int one_dash(const et_command_line *line, const char *word, et_error *error)
 {
     et_strbuf names = ET_STRBUF_INIT;
@@ -467,7 +467,7 @@ static int set_below(const et_option_slot *slot, const char *path, size_t length
                 : et_alloc_failed(error, length, "a flag");
 }
 
-/* name: as typed, [length]. What is an option itself is no value: that was forgotten. */
+/* name: as typed, [length]. If the next word is an option, the value is missing. */
 static int take_fields(reading *r, const et_option_slot *slot, const char *name, size_t length,
                        const char *value, et_error *error)
 {
@@ -637,7 +637,7 @@ static const et_option_slot *task_row(const et_command_line *line)
     return NULL;
 }
 
-/* Where no run is named the command says so. */
+/* If no run is given, the command reports it later. */
 static int use_task(const et_command_line *line, et_error *error)
 {
     const et_option_slot *slot = task_row(line), *run = et_command_line_find(line, "model-dir", 9);

@@ -48,8 +48,8 @@ static taking taking_of(const et_option *row)
                                                                           : TAKES_VALUES;
 }
 
-/* A word that YAML would read as nothing, "null" or "~", is a text: who wants nothing leaves the
- * option out. */
+/* A word that YAML reads as null ("null", "~") is kept as text: to set nothing, leave the option
+ * out. */
 static et_value *scalar_of(const char *word, et_arena *arena)
 {
     et_value *value = et_value_new(arena, ET_VALUE_STRING);
@@ -70,7 +70,7 @@ static const char *word_at(const et_option_words *words, int time, int at)
     return words->given[time].items[at];
 }
 
-/* Those of all times; of one word a scalar. */
+/* The words of every use, as a list; a single word as a scalar. */
 static et_value *items_of(const et_option_words *words, et_arena *arena)
 {
     if (words->times == 1 && words->given[0].count == 1)
@@ -100,7 +100,8 @@ static int assign_given(et_experiment *experiment, const char *name, const char 
     return et_experiment_assign(experiment, name, key, value, arena, error);
 }
 
-/* Of two settings with a word each, or one that takes a file of pairs: the other form is nothing.
+/* An option sets either two settings, each with one word, or one setting that takes a file of
+ * pairs. The unused form is set to empty.
  */
 static int apply_form(const et_option *row, const char *name, const char *pairs,
                       et_experiment *experiment, et_arena *arena, et_error *error)

@@ -22,12 +22,12 @@
 
 #define PARTS_MAX ET_COMMANDS_MAX
 
-/* A way to call a command: of a group each of its commands, and each of those that kinds of task
- * have by one name. */
+/* A way to call a command. A group has one for each of its commands, and a name that several kinds
+ * of task use has one for each kind. */
 typedef struct part {
     char command[64];      /* as typed: "train", "tfx train" */
     const char *kind;      /* of task whose command it is, of several of one name; else NULL */
-    const et_usage *usage; /* NULL: none, and nothing is known of its options */
+    const et_usage *usage; /* NULL: no usage, so its options are unknown */
     const char *help;      /* a line */
     et_call call;
     et_command_line line; /* of the usage */
@@ -74,7 +74,8 @@ static const meaning files[] = {
 
 /* ---- text ---- */
 
-/* The character at text, how many bytes it has; what is no UTF-8 is printed as "?". */
+/* Prints the character at `text` and returns its length in bytes. Invalid UTF-8 is printed as "?".
+ */
 static int put_beyond(FILE *to, const unsigned char *text)
 {
     int length = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
@@ -137,7 +138,7 @@ static void put_lines(FILE *to, const char *text)
     }
 }
 
-/* Paragraphs, and indented lines as they are. */
+/* Prints paragraphs; indented lines are unchanged. */
 static void put_paragraphs(FILE *to, const char *text)
 {
     bool example = false, open = false;
@@ -262,7 +263,7 @@ static void print_options(FILE *to, const part *one)
     fputs(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nprint the help and end\n", to);
 }
 
-/* What tells one way to call a command from others. */
+/* Prints the heading that distinguishes this way to call a command. */
 static void print_heading(FILE *to, const et_program *program, const part *one)
 {
     fputs(".SS ", to);
@@ -314,7 +315,7 @@ static int add_part(page *p, const et_program *program, const et_command *row, c
                : et_alloc_failed(error, row->usage->size, "a page");
 }
 
-/* Adds the command of a kind, unless an earlier one has the same. */
+/* Adds the command of a kind, unless an earlier part has the same usage. */
 static int add_of_kind(page *p, const et_program *program, const et_task_kind *kind,
                        const char *name, et_error *error)
 {

@@ -13,7 +13,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"
 
-#define HELP_MOST 72 /* bytes of what a word is; a menu has a line for it */
+#define HELP_MOST 72 /* bytes of the help of a word; a menu has one line for it */
 
 /* Words with a line's end in them are no line. */
 void et_offers_add(et_offers *offers, const char *before, const char *typed, const char *word,
@@ -125,7 +125,7 @@ static const char **list_names(size_t *count, const char *directory, const char 
     return names;
 }
 
-/* "~/a" is in the home directory, and is offered as it was typed. */
+/* "~/a" is looked up in the home directory, and offered as it was typed. */
 static const char *look_in(const char *typed, size_t length, et_arena *arena)
 {
     const char *home = getenv("HOME");
@@ -173,8 +173,8 @@ static void add_setting_values(et_offers *offers, const char *before, const char
         et_offers_add(offers, before, typed, field->zero, NULL);
 }
 
-/* before: as far as the name that is typed, "--set=a.b=1,trainer."; typed: the rest, perhaps with a
- * sign. */
+/* before: the typed text up to the name, "--set=a.b=1,trainer."; typed: the rest, perhaps with an
+ * equals sign. */
 static void add_names(et_offers *offers, const char *before, const char *typed,
                       const et_fields *table)
 {
@@ -225,7 +225,7 @@ static void add_settings(et_offers *offers, const char *before, const char *type
 
 /* ---- by name ---- */
 
-/* Names in capitals that stand for something that can be found. */
+/* Offers values for a placeholder in capitals (FILE, RUN) if they can be looked up. */
 static void add_named(et_offers *offers, const char *before, const char *typed, const char *name)
 {
     static const struct {

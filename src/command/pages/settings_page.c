@@ -47,7 +47,7 @@ static void add_row(et_grid *grid, const et_field *field, et_field_change change
     et_strbuf_release(&range);
 }
 
-/* What is printed, and where. */
+/* The page being printed, and its output. */
 typedef struct page {
     FILE *to;
     const et_program *program;
@@ -130,7 +130,7 @@ static const char *text_of(const et_value *value, et_arena *arena)
     return copy;
 }
 
-/* A row, if an experiment sets what is at the path. */
+/* Adds a row if an experiment changes the setting at this path. */
 static void add_difference(et_grid *grid, const char *path, const et_value *usual,
                            const beside *own, et_arena *arena)
 {
@@ -228,7 +228,7 @@ static void print_head(FILE *to, const et_program *program)
             program->name, program->name);
 }
 
-/* The rows of the whole that are of a kind, or those that are of every task. */
+/* Prints the settings of the kind (`task`), or the settings that all tasks have. */
 static void print_part(page *p, const et_experiment *experiment, bool of_kind)
 {
     for (const et_field *field = experiment->table->fields; field->kind != ET_FIELD_KIND_END;

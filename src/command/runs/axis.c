@@ -58,7 +58,7 @@ static void add_steps(et_axis *a, int most)
         set_steps(a, more);
 }
 
-/* Twice and five times each decade, too, where decades alone are few. */
+/* Adds ticks at two and five times each decade if the decades alone are few. */
 static void add_parts_of_decades(et_axis *a, int lowest, int highest)
 {
     static const double parts[] = { 1, 2, 5 };
@@ -71,7 +71,8 @@ static void add_parts_of_decades(et_axis *a, int lowest, int highest)
         }
 }
 
-/* Every decade, or every n-th; where there are fewer than two, as on a straight axis. */
+/* Adds a tick at every decade, or every n-th. With fewer than two decades, adds the ticks of a
+ * linear axis. */
 static void add_decades(et_axis *a, int most)
 {
     double first = ceil(log10(a->low) - 1e-9), last = floor(log10(a->high) + 1e-9);
@@ -92,7 +93,7 @@ static void add_decades(et_axis *a, int most)
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks)
 {
     et_assert(isfinite(low) && isfinite(high) && low <= high && (!log || low > 0));
-    /* What is beyond has no place, lest differences and ticks overflow. */
+    /* Larger values are clamped, so that differences and ticks do not overflow. */
     low = fmax(fmin(low, LARGEST), -LARGEST);
     high = fmax(fmin(high, LARGEST), -LARGEST);
     et_axis a = { .low = low, .high = high, .log = log, .time = time };
@@ -124,7 +125,8 @@ double et_axis_position(const et_axis *a, double value)
     return position >= -1e-9 && position <= 1 + 1e-9 ? fmin(1, fmax(0, position)) : (double)NAN;
 }
 
-/* As many decimals as the step has. All labels of an axis are alike: most is its largest value. */
+/* Prints as many decimals as the step has. `most` is the axis's largest value, so all labels of an
+ * axis get the same format. */
 static void print_step(char *text, size_t size, double value, double step, double most)
 {
     int decimals = (int)-floor(log10(step) + 1e-9);

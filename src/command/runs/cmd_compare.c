@@ -67,7 +67,7 @@ static int list_metrics(comparison *c, et_error *error)
     return ET_OK;
 }
 
-/* Rates and seconds, of which the best says little. */
+/* Rates and seconds: their best value means little. */
 static bool is_time(const char *name)
 {
     return strstr(name, ".time.") != NULL;
@@ -87,7 +87,7 @@ static int compare_reals(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Of what is a number; NaN: nothing is, or there is no memory. */
+/* The median of the values that are not NaN. NaN: there are none, or no memory. */
 static double median(const et_history_series *s)
 {
     size_t count = 0;
@@ -215,7 +215,7 @@ static void add_metric(et_grid *grid, const et_history *h, const char *name)
                      et_format_value(best->value).text, et_format_count(best->step).text);
 }
 
-/* "validation_loss" of "validation.validation_loss", which says it twice. */
+/* Shortens "validation.validation_loss" to "validation_loss". */
 static const char *brief_name(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -276,7 +276,8 @@ static size_t count_fitting(const comparison *c)
     return fitting > 2 ? fitting - 1 : 1;
 }
 
-/* Where not all fit, with short names; where these do not fit, some below others. */
+/* If not all runs fit, names are shortened; if they still do not fit, the runs are printed in
+ * several tables. */
 static int print_text(comparison *c, et_error *error)
 {
     int status = ET_OK;

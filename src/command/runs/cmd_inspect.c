@@ -31,13 +31,13 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
-/* What is asked for, and where the answer goes. */
+/* What the user asked for, and where the answer goes. */
 typedef struct inquiry {
     const et_program *program;
     const char *model_dir;
     et_strings paths;
     bool tensors, json;
-    et_value *list; /* of what has been inspected, for --json */
+    et_value *list; /* results of the checkpoints inspected so far, for --json */
 } inquiry;
 
 static const et_option options[] = {
@@ -56,7 +56,7 @@ const et_usage et_usage_inspect = {
 
 /* ---- whose it is ---- */
 
-/* Whether settings and files of a run are those that its checkpoint was made with. */
+/* Checks whether the checkpoint was made with the settings and files that the run has now. */
 static int check_run(const et_experiment *experiment, const et_identity *identity,
                      const char *model_dir, et_error *error)
 {
@@ -93,7 +93,7 @@ static void print_belonging(const et_task_kind *kind, const char *model_dir, boo
     et_strbuf_release(&files);
 }
 
-/* The files next to a run's checkpoint: its own, another's, or unknown. */
+/* Whether the files next to a run's checkpoint belong to it: yes, no, or unknown. */
 static int inspect_identity(const et_inspection *it, const inquiry *ask, const char *model_dir,
                             et_error *error)
 {
@@ -103,7 +103,8 @@ static int inspect_identity(const et_inspection *it, const inquiry *ask, const c
     const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
     int status = et_identity_parse(&identity.values, text, it->path, &arena, error);
     bool known = !status && identity.values;
-    /* Settings that cannot be read are of no matter where there is nothing to compare. */
+    /* If the checkpoint has no identity, there is nothing to compare, so unreadable settings are no
+     * error. */
     int opened = status ? status
                         : et_experiment_open_run(&experiment, ask->program, model_dir, &arena,
                                                  known ? error : NULL);
@@ -127,7 +128,8 @@ static int show(const et_inspection *it, const inquiry *ask, et_value *dict, et_
     return et_inspection_print(it, ask->tensors, error);
 }
 
-/* All is shown before the verdict. model_dir: of the run that it is the newest of, or NULL. */
+/* Everything is printed before the verdict. model_dir: the run whose newest checkpoint this is, or
+ * NULL. */
 static int judge(const et_inspection *it, const inquiry *ask, et_value *dict, const char *model_dir,
                  et_error *error)
 {
@@ -182,9 +184,9 @@ static int no_checkpoint(const inquiry *ask, const char *directory, et_error *er
     return ET_ENOTFOUND;
 }
 
-/* The checkpoints of a run, and the newest of them: by its step, sound or not, since that is the
- * question here. Found by their names: reading the manifest would also clear away what a run, which
- * may be at work, has left over. A run at work may let go what was just listed: then it has a newer
+/* Opens the newest checkpoint of a run, by its step, whether intact or not, because that is the
+ * question here. Checkpoints are found by name: reading the manifest would also delete leftovers of
+ * a run that may be training. A training run may delete a listed checkpoint; then it has a newer
  * one. */
 static int open_newest(et_inspection *it, et_manifest *manifest, const inquiry *ask,
                        const char *directory, et_error *error)
@@ -212,7 +214,8 @@ static int open_newest(et_inspection *it, et_manifest *manifest, const inquiry *
     }
 }
 
-/* What the run has logged is no part of the verdict: a fault in it is a warning. */
+/* Prints the logged results. They do not change the verdict: a fault in the log is only a warning.
+ */
 static int show_overview(const et_inspection *it, const et_manifest *manifest, const inquiry *ask,
                          const char *model_dir, et_value *dict, et_error *error)
 {
@@ -295,7 +298,7 @@ static int inspect_all(const inquiry *ask, et_error *error)
     return status;
 }
 
-/* A single one is the result; several make a list. None: errors are reported elsewhere. */
+/* One result is printed alone, several as a list. None: errors are reported elsewhere. */
 static int print_json(const et_value *list, et_error *error)
 {
     et_value *all = et_value_dict(list->arena);

@@ -80,8 +80,8 @@ const et_usage et_usage_plot = {
 
 /* ---- curves ---- */
 
-/* TensorBoard's: an exponential average with weight w of what was before, divided by what its
- * weights come to, so that the first value is itself. Where there is no number it waits. */
+/* TensorBoard's smoothing: an exponential average with weight w for the past, divided by the sum of
+ * the weights, so that the first value is unchanged. Values that are not finite are skipped. */
 static void smooth(double *y, size_t count, double w)
 {
     double sum = 0, weight = 0;
@@ -102,7 +102,8 @@ static double position_of(const plot *p, const et_history *h, const et_history_p
                                : (double)point->step;
 }
 
-/* The run where there are several, the metric where there are; both, or the metric alone. */
+/* Names the run if there are several, and the metric if there are several; with one run, always the
+ * metric. */
 static char *name_curve(const plot *p, const et_history *h, const et_history_series *s)
 {
     et_strbuf name = ET_STRBUF_INIT;
@@ -183,7 +184,7 @@ static int each_series(plot *p, take_fn *take, et_error *error)
     return status;
 }
 
-/* First the names alone: what is common to all need not stand in the legend. */
+/* A first pass over the names alone: a name common to all curves is left out of the legend. */
 static int note_metric(plot *p, const et_history *h, const et_history_series *s, et_error *error)
 {
     (void)h;
@@ -253,7 +254,7 @@ static int check_options(plot *p, et_error *error)
     return status ? status : check_size(p, error);
 }
 
-/* Before anything is read: what is read can't be written to. */
+/* Runs before anything is read: a file that is read must not be an output. */
 static int check_outputs(const plot *p, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
@@ -300,7 +301,7 @@ static int write_picture(const plot *p, const et_chart *chart, et_error *error)
     return status;
 }
 
-/* One line stays for the prompt, the others around the plot are counted. */
+/* One line is left for the prompt; the lines around the plot are subtracted. */
 static et_chart_text_style text_style(const plot *p)
 {
     struct winsize size;

@@ -32,7 +32,7 @@
 typedef struct row {
     size_t run; /* its place in histories */
     const et_history *history;
-    const et_history_series *series; /* what it is measured by; NULL: nothing */
+    const et_history_series *series; /* the series that ranks the run; NULL: none */
     bool lower;                      /* the lower the better */
     double value, seconds, loss;     /* NaN: not known */
     int64_t at, parameters, done;    /* done: steps, -1: not known */
@@ -49,7 +49,8 @@ typedef struct table {
     et_histories histories;
     et_run_settings settings;
     row *rows;                     /* [histories.count], owned */
-    size_t *columns, column_count; /* settings that differ, those that all runs have first; owned */
+    size_t *columns, column_count; /* indices of settings that differ, those that all runs have
+                                    * first; owned */
 } table;
 
 static const et_option options[] = {
@@ -155,7 +156,7 @@ static int choose_columns(table *t, et_error *error)
 
 /* ---- order ---- */
 
-/* Numbers before texts, what is not there last; equals stay as they are found. */
+/* Numbers sort before texts, and missing values last; equal values keep their order. */
 static int compare_numbers(double a, double b)
 {
     if (isnan(a) || isnan(b))
@@ -192,7 +193,7 @@ static int by_text(const void *left, const void *right)
     return in_order(a, b, compare_texts(a->text, b->text));
 }
 
-/* The best first; values of which the lower is the better before the others. */
+/* Sorts the best first. Metrics where lower is better come before the others. */
 static int by_key(const void *left, const void *right)
 {
     const row *a = left, *b = right;
@@ -243,8 +244,8 @@ static const struct {
 
 enum { ORDERS = sizeof orders / sizeof orders[0] };
 
-/* Finds a setting by its path, or by its part after the last dot. differs: only one that
- * differs. */
+/* Finds a setting by its path, or by its part after the last dot. differs: considers only settings
+ * that differ. */
 static bool find_setting(const table *t, const char *name, bool differs, size_t *index)
 {
     const et_run_settings *s = &t->settings;
@@ -322,7 +323,7 @@ static int unknown_order(const table *t, et_error *error)
     return status;
 }
 
-/* A metric goes before a setting of its name that all runs have alike. */
+/* A metric takes precedence over a setting of the same name that is equal in all runs. */
 static int sort(table *t, et_error *error)
 {
     size_t index;
@@ -350,7 +351,7 @@ static int sort(table *t, et_error *error)
 
 /* ---- printing ---- */
 
-/* The one metric of all rows; NULL: there are several. */
+/* The metric that all rows share; NULL: there are several. */
 static const char *common_metric(const table *t)
 {
     const char *name = NULL;
@@ -422,7 +423,7 @@ static size_t add_heads(et_grid *grid, const table *t, const char *metric, size_
 /* Columns at the end that a narrow terminal need not have: from "at" on. */
 #define LEAST_LEFT 4
 
-/* What is not shown, after a table: columns that do not fit, settings that are too many. */
+/* Reports, after the table, how many columns did not fit and how many settings were too many. */
 static void say_hidden(const table *t, const et_grid *grid, size_t shown, size_t heads)
 {
     const size_t settings = t->column_count - (shown > heads ? shown - heads : 0);
@@ -462,7 +463,7 @@ static int print_text(const table *t, et_error *error)
     return status;
 }
 
-/* Numbers as programs read them; what is not known is empty. */
+/* Prints numbers in full precision for programs; an unknown value is empty. */
 static void add_real(et_grid *grid, double value)
 {
     et_strbuf text = ET_STRBUF_INIT;

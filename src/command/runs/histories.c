@@ -30,7 +30,6 @@ static bool is_there(const et_histories *all, const struct stat *info)
     return false;
 }
 
-/* Each run once, with what tells its directory from others. */
 static void sane(const et_histories *all)
 {
     et_assert(all->count <= all->capacity && all->count <= all->file_capacity);
@@ -77,7 +76,7 @@ static int add(et_histories *all, const char *path, et_error *error)
     return ET_OK;
 }
 
-/* "runs/a/" is runs/a, in what is shown. */
+/* Shows "runs/a/" as "runs/a". */
 static char *without_slashes(const char *word)
 {
     size_t length = strlen(word);
@@ -98,7 +97,7 @@ static int add_word(et_histories *all, const char *word, et_error *error)
         if (!status && !runs.count)
             status = et_fail(error, ET_ENOTFOUND, "%s: not a run, and no run below it", word);
     }
-    /* One that went away meanwhile is none. */
+    /* A run that has been deleted meanwhile is skipped. */
     for (size_t i = 0; i < runs.count && !status; i++)
         if (et_history_is_run(runs.items[i]))
             status = add(all, runs.items[i], error);
@@ -169,7 +168,7 @@ static void add_name(name_list *list, const char *name)
         list->items[list->count++] = name;
 }
 
-/* Adds the parts after the last dot; without: only those that begin with "training_" or
+/* Adds the parts after the last dot. without: adds only names that begin with "training_" or
  * "validation_", without this prefix. */
 static void add_names(name_list *list, const et_histories *all, bool without)
 {

@@ -35,7 +35,7 @@
 #define MEASURED      "measured."
 #define MEASURED_FILE ET_LOGGED_VALIDATION "/" ET_RUN_LOG
 
-/* What tells one version of a file from another. */
+/* Identifies one version of a file. */
 typedef struct version {
     dev_t device;
     ino_t inode;
@@ -46,16 +46,16 @@ typedef struct version {
 typedef struct log_file {
     char *path;         /* owned; NULL: not opened yet */
     const char *prefix; /* of names */
-    ino_t inode;        /* of what was read; 0: nothing was */
+    ino_t inode;        /* inode of the file that was read; 0: nothing was read */
     int64_t offset;     /* after the last whole line that was read */
     int64_t lines;
-    int64_t last;      /* where that line begins */
+    int64_t last;      /* offset of that line */
     uint64_t checksum; /* of it */
 } log_file;
 
 typedef struct document {
     char *path;      /* owned */
-    version version; /* of what was read */
+    version version; /* version of the file that was read */
     et_arena arena;
     et_value *value; /* NULL: none */
 } document;
@@ -68,7 +68,7 @@ struct et_history_files {
     char *root;     /* that files must lie below; owned; NULL: anywhere */
     et_arena names; /* of series */
     et_map index;   /* name to place in series */
-    char *buffer;   /* [room] of what is being read; owned */
+    char *buffer;   /* [room] text being read; owned */
     size_t room;
 };
 
@@ -140,7 +140,8 @@ static int add_point(line *l, double value, et_error *error)
     return ET_OK;
 }
 
-/* name[length] grows by a key; where it ends then, or 0: it does not fit or is none of ours. */
+/* Appends a key to name[length]. Returns the new length; 0: too long, or the key is empty or has
+ * control characters. */
 static size_t extend(line *l, size_t length, const char *key)
 {
     size_t more = strlen(key);
@@ -204,8 +205,8 @@ static void note_line(et_history *h, const log_file *file, const line *l)
 
 /* ---- lines ---- */
 
-/* One line as a dict. The reader's own word for where it is wrong begins with a line of its own,
- * which is always 1. */
+/* Parses one line as a dict. The parser's message begins with its own line number, always 1, which
+ * is replaced by `where`. */
 static int parse(et_value **out, et_arena *arena, const char *text, size_t length,
                  const char *where, et_error *error)
 {
@@ -275,7 +276,7 @@ static int make_room(struct et_history_files *f, size_t wanted, const log_file *
     return ET_OK;
 }
 
-/* Takes the whole lines of buffer[length], which stand at file->offset; *used: their bytes. */
+/* Consumes the complete lines of buffer[length], which is at file->offset; *used: their bytes. */
 static int take_lines(et_history *h, log_file *file, size_t length, size_t *used, et_error *error)
 {
     const char *text = h->files->buffer, *end;
@@ -316,7 +317,7 @@ static int read_lines(et_history *h, log_file *file, int fd, et_error *error)
     }
 }
 
-/* Whether the file still begins with what was read of it. */
+/* Whether the file still begins with the part that was read before. */
 static bool goes_on(struct et_history_files *f, const log_file *file, int fd,
                     const struct stat *info)
 {
@@ -348,7 +349,7 @@ static void forget(et_history *h)
         f->logs[i] = (log_file){ .path = f->logs[i].path, .prefix = f->logs[i].prefix };
 }
 
-/* *moved: what was read of it is no more, and nothing was read now. */
+/* *moved: the part of the file that was read has changed or is gone; nothing was read now. */
 static int read_log(et_history *h, log_file *file, bool *moved, et_error *error)
 {
     int fd;
@@ -491,7 +492,7 @@ int et_history_open_below(et_history **out, const char *model_dir, const char *r
     return et_history_update(h, &anew, error);
 }
 
-/* Each name of the index is that of the series at its place, and no series is without a point. */
+/* Each name of the index belongs to the series at its place, and no series is empty. */
 static void sane(const et_history *h)
 {
     et_assert(h->model_dir && h->files && h->count <= h->capacity);
@@ -508,7 +509,7 @@ static void sane(const et_history *h)
                   h->files->logs[i].last <= h->files->logs[i].offset);
 }
 
-/* What is cut off again while it is read anew is found by the next call. */
+/* If the file is cut off again while it is read anew, the next call finds it. */
 int et_history_update(et_history *h, bool *anew, et_error *error)
 {
     sane(h);

@@ -128,7 +128,7 @@ static int64_t setting_count(const et_history *h, const char *path)
     return value && value->kind == ET_VALUE_INT && value->integer > 0 ? value->integer : 0;
 }
 
-/* The metric of "PLACE.best_NAME": "PLACE.NAME", as it is, or with dots in place of other
+/* The metric for "PLACE.best_NAME": "PLACE.NAME", unchanged or with dots in place of other
  * separators. */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t lead)
 {
@@ -295,8 +295,8 @@ static int64_t newest_checkpoint(const et_history *h)
     return step;
 }
 
-/* Earlier sessions may have come further than the run is, which went back to a checkpoint. One that
- * began at step 0 and said no more has done nothing that is known. */
+/* Only the last session counts: an earlier one may have come further, before the run returned to a
+ * checkpoint. A session that began at step 0 and recorded nothing more adds no steps. */
 int64_t et_history_steps_done(const et_history *h)
 {
     const et_value *list = sessions(h), *last = list ? list->last : NULL;
@@ -328,7 +328,8 @@ double et_history_steps_per_epoch(const et_history *h)
     return most;
 }
 
-/* A session that has not ended counts to its last sign of life: the next one's begin at most. */
+/* A session without a recorded end counts up to the last logged value, at most up to the next
+ * session's begin. */
 static double session_seconds(const et_value *session, double wall)
 {
     double began = real_of(session, ET_SESSION_BEGAN), ended = real_of(session, ET_SESSION_ENDED);

@@ -32,7 +32,8 @@ static et_inspection_part part_of(const char *name)
     return et_state_is_weight(name) ? ET_INSPECTION_WEIGHTS : ET_INSPECTION_OPTIMIZER;
 }
 
-/* Two parts of a name that has more than two, one of those that have two. */
+/* The block is the first two parts of a name with three or more, the first part of a name with two.
+ */
 static size_t block_length(const char *name)
 {
     const char *first = strchr(name, '/');

@@ -11,7 +11,7 @@
 
 #define PROGRAM "rsvg-convert"
 
-/* Runs the program from one descriptor to the other. */
+/* Runs the program with the two descriptors as standard input and output. */
 static int run(char *const *argv, int from, int to, et_error *error)
 {
     posix_spawn_file_actions_t actions;

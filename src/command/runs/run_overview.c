@@ -18,7 +18,7 @@
 
 #define SHOWN 12 /* files of data, checkpoints in a line */
 
-/* A line: what it is about in thirteen columns, as those of a start have it. */
+/* Prints one line; its topic has thirteen columns, as in the lines that a start prints. */
 static void say(const char *about, const et_strbuf *text)
 {
     if (text->length)
@@ -87,7 +87,7 @@ static void append_best(et_strbuf *out, const et_run_overview *o)
                      et_format_count(best.step).text, best.lower ? " (lower is better)" : "");
 }
 
-/* Losses, as far as there are. */
+/* Appends the last losses, as far as they were logged. */
 static void append_last(et_strbuf *out, const et_run_overview *o)
 {
     const et_history_series *found[8];
@@ -180,7 +180,8 @@ static void append_size(et_strbuf *out, const et_run_overview *o)
         et_strbuf_printf(out, ", %s planned", et_format_bytes((uint64_t)memory).text);
 }
 
-/* What the best is chosen by, as it was measured at that step; NaN: it was not. */
+/* The metric that chooses the best checkpoint, as measured at that step; NaN: it was not measured.
+ */
 static double score_at(const et_run_overview *o, int64_t step)
 {
     const et_history_series *s = et_history_best_of(o->history).series;

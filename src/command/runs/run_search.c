@@ -34,7 +34,8 @@ static bool has_settings(const char *directory)
     return et_file_exists_in(directory, ET_RUN_SETTINGS);
 }
 
-/* A directory that is none of a link's. Where the file system does not say, the file does. */
+/* Whether the entry is a directory and not a symbolic link. If the file system gives no type, the
+ * file is examined. */
 static bool is_folder(const char *parent, const struct dirent *item)
 {
     struct stat info;

@@ -9,7 +9,7 @@
 
 /* ---- from trees ---- */
 
-/* As it was written; of lists what they hold. NULL: no memory. */
+/* The value as it was written; a list as its items. NULL: no memory. */
 static const char *text_of(et_run_settings *s, const et_value *value)
 {
     if (value->kind == ET_VALUE_STRING)

@@ -180,7 +180,7 @@ static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
            !isnan(et_axis_position(&p->y, curve->y[i]));
 }
 
-/* Where points are few all stay where they are. */
+/* Draws every point if there are few. */
 static void append_path(picture *p, const et_chart_curve *curve)
 {
     bool open = false, thin = curve->count > 2 * (size_t)(p->right - p->left);
@@ -193,7 +193,7 @@ static void append_path(picture *p, const et_chart_curve *curve)
         }
         double px = et_axis_position(&p->x, curve->x[i]), py = et_axis_position(&p->y, curve->y[i]);
         double x = p->left + px * (p->right - p->left), y = p->bottom - py * (p->bottom - p->top);
-        /* A point alone is drawn as a line to where it begins, which round ends make a dot. */
+        /* A single point is drawn as a line of no length; round line ends make it a dot. */
         bool alone = !open && (i + 1 == curve->count || !is_drawn(p, curve, i + 1));
         if (thin)
             take_point(p, &open, &c, x, y);
@@ -279,7 +279,7 @@ static void append_legend(picture *p)
 
 /* ---- all together ---- */
 
-/* Pixels right of which the frame begins. */
+/* Width of the labels in pixels; the frame begins to the right of them. */
 static double measure_labels(const et_axis *axis)
 {
     size_t most = 0;

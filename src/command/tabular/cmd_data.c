@@ -124,9 +124,9 @@ static int check(data_options *args, et_error *error)
     return status;
 }
 
-/* ---- where it goes ---- */
+/* ---- output files ---- */
 
-/* Both files, and what they are to hold. */
+/* Both output files, and their contents. */
 typedef struct result {
     char *path[2]; /* owned; NULL: nothing is written */
     char *text[2]; /* owned */
@@ -168,7 +168,7 @@ static void close_result(result *r, int status)
     }
 }
 
-/* *same: there is a file that says what is to be written. */
+/* *same: the file exists and has exactly this text. */
 static int look_at(bool *same, const char *path, const char *text, bool force, et_error *error)
 {
     char *there;
@@ -224,7 +224,7 @@ static void show(void *payload, uint64_t done, uint64_t all)
                                 .rate = seconds > 0 ? (double)done / 1e6 / seconds : NAN,
                                 .unit = "MB/s",
                                 .seconds_left = NAN };
-    if (state.step < state.steps) /* packed files may be longer than they were said to be */
+    if (state.step < state.steps) /* a compressed file may be larger than it says */
         et_progress_update(w->progress, &state);
 }
 

@@ -124,8 +124,7 @@ static int check_outputs(const predict_options *args, const et_call *call, et_er
 
 /* ---- blocks ---- */
 
-/* A block on its way. Its owner is who has its state: FREE and DONE this thread, READY nobody yet.
- */
+/* A block of rows. In states FREE and DONE this thread owns it, in READY no thread does. */
 typedef struct work {
     enum { FREE, READY, DONE } state;
     et_prediction_block block;
@@ -242,8 +241,7 @@ static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
                              : et_write_results(lines->data, lines->length, error);
 }
 
-/* Writes the oldest block, once it is done: left-out rows are reported in the order of the
- * others. */
+/* Writes the oldest block once it is done, and reports its filtered rows in order. */
 static int write_oldest(pool *all, et_error *error)
 {
     work *w = &all->work[all->written % all->works];
@@ -310,7 +308,7 @@ static void tell_unseen(const et_unseen *unseen)
 
 /* ---- the whole ---- */
 
-/* Each thread has one of its own, for one thread; they share the first one's model. */
+/* Opens one single-threaded predictor for each thread; they share the first one's model. */
 static int open_predictors(pool *all, et_error *error)
 {
     const predict_options *args = all->args;

@@ -66,7 +66,7 @@ static int check_empty(const char *directory, et_error *error)
     DIR *open = opendir(directory);
     int entries = 0;
     if (!open)
-        return ET_OK; /* making it says what is wrong */
+        return ET_OK; /* creating it reports what is wrong */
     for (const struct dirent *entry; (entry = readdir(open)) != NULL;)
         entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(open);
@@ -86,7 +86,7 @@ static void fill_in(et_strbuf *out, const char *text, const char *name)
     et_strbuf_append(out, text);
 }
 
-/* What a project has. */
+/* The contents of a project. */
 typedef struct project {
     const char *name;                         /* of the project */
     const char *names[ET_SCAFFOLD_FILES_MAX]; /* of its files */

@@ -62,7 +62,7 @@ static int set_environment(const program *p, const et_roles *task, et_error *err
     return status;
 }
 
-/* All tasks would fail alike, so only the master's failure has a text. */
+/* All tasks would fail in the same way, so only the master's failure has a text. */
 static int be(void *self, et_roles *task, et_error *error)
 {
     const program *p = self;

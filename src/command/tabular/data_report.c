@@ -70,7 +70,7 @@ static bool is_true(const et_value *dict, const char *key)
     return !et_value_read_bool(dict, key, &boolean, NULL) && boolean;
 }
 
-/* "about 12,345" where it is estimated. */
+/* "~12,345" if it is estimated. */
 static et_format distinct_of(const et_value *column)
 {
     et_format count = et_format_count(count_at(column, "distinct")), result = { "" };
@@ -112,7 +112,7 @@ static void add_number(et_grid *grid, const et_value *dict, const char *key)
     et_grid_add(grid, is ? et_format_value(number).text : "-");
 }
 
-/* Behind an empty line; nothing of one without rows. Releases it. */
+/* Appends the table after an empty line, unless it has no rows. Releases it. */
 static void append_table(et_strbuf *out, et_grid *grid)
 {
     if (grid->count > grid->columns) {
@@ -123,7 +123,8 @@ static void append_table(et_strbuf *out, et_grid *grid)
     et_grid_release(grid);
 }
 
-/* Eight heights; the highest is the largest share, and what is there at all has the lowest. */
+/* Draws eight heights; the largest share has the highest, and any share above 0 at least the
+ * lowest. */
 static void append_histogram(et_strbuf *out, const et_value *histogram, bool ascii)
 {
     static const char *const blocks[] = { " ",      "\u2581", "\u2582", "\u2583", "\u2584",

@@ -99,8 +99,8 @@ static bool is_id(const et_column_use *use)
     return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
 }
 
-/* What features make of each column; why they ignore one is known where they were inferred. Returns
- * whether they ignore one that looks like an ID. */
+/* Finds how the features use each column. Why they ignore a column is known only if the features
+ * were inferred. Returns whether they ignore one that looks like an ID. */
 static bool find_uses(const et_tabular_task *task, et_column_use *uses)
 {
     const char *given = task->options.features_path;

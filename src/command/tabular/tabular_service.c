@@ -30,7 +30,7 @@ typedef struct predictions {
     } * origin; /* [batch_size of the predictor] */
     int64_t count;
     et_strbuf line;
-    et_unseen request; /* of the one whose rows are put */
+    et_unseen request; /* values that the model has never seen, of the request whose rows are put */
     /* of all that were answered; printed by the thread that reads */
     pthread_mutex_t lock;
     et_unseen unseen;
@@ -43,7 +43,7 @@ typedef struct asked {
     et_cell *cells; /* [items, cells of a row] */
     int64_t *line;  /* [items]: of CSV; NULL of JSON */
     int64_t written;
-    bool tells;              /* with the answer: what the model has never seen */
+    bool tells;              /* the answer names values that the model has never seen */
     const et_value *unknown; /* that, a list in the request's arena; NULL: nothing */
 } asked;
 
@@ -125,7 +125,7 @@ static void describe(const et_service *self, et_value *facts)
         et_value_add_string(labels, p->facts.label[i]);
 }
 
-/* ---- what the model has never seen ---- */
+/* ---- values that the model has never seen ---- */
 
 static et_value *add_counter(et_value *counters, const char *name, const char *help)
 {
@@ -165,8 +165,8 @@ static void add_unknown(et_value *list, const char *column, int64_t values, int6
     et_value_set_string(dict, "value", value);
 }
 
-/* A request's rows are all put: what they have that the model has never seen is kept for its
- * answer, and added to that of others. */
+/* Called when all rows of a request are put. Adds the values that the model has never seen to the
+ * request's answer and to the service's totals. */
 static void take_unseen(predictions *all, et_service_request *request)
 {
     asked *what = request->payload;
@@ -241,7 +241,7 @@ static int make_cells(const predictions *all, et_service_request *request, asked
     return what->cells ? ET_OK : et_alloc_failed(error, rows * cells * sizeof *what->cells, "rows");
 }
 
-/* Whether the answer tells what the model has never seen. */
+/* Whether the answer names values that the model has never seen. */
 static int read_tells(const et_service_request *request, asked *what, et_error *error)
 {
     const et_value *tells = et_value_get(request->json, "unknown");
@@ -460,8 +460,8 @@ static void run_batch(predictions *all)
     all->count = 0;
 }
 
-/* A row that cannot be ends its request; its rows before it are computed, and not answered. The
- * rest of a request that nobody waits for is left out. */
+/* An invalid row ends its request: earlier rows of that request are computed but not answered. If
+ * nobody waits for the request any more, its remaining rows are skipped. */
 static void put_rows(predictions *all, et_service_request *request)
 {
     const asked *what = request->payload;

@@ -13,7 +13,7 @@
 
 #define BLANKS " \t\r\n"
 
-/* The words of a text, count of them; where there are another number, "1", "2", ... NULL: no
+/* The `count` words of a text. If the text has another number of words, "1", "2", ... NULL: no
  * memory. */
 static const char **words_of(et_arena *arena, const char *text, int count)
 {

@@ -38,7 +38,7 @@ typedef struct evaluate_options {
     et_translating work;
     const char *source, *reference; /* as given; NULL: not given */
     et_option_words data;           /* both, or one file of pairs, which becomes source */
-    bool pairs;                     /* the latter */
+    bool pairs;                     /* --data names files of pairs */
     et_score_options score;
     et_strings set;
     bool json;
@@ -88,7 +88,7 @@ static bool is_of_pairs(const char *path)
     return path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
 }
 
-/* Both files of --data, or one of pairs, as if they followed RUN. */
+/* Takes the files of --data, one of pairs or two, as if they followed RUN. */
 static int take_data(evaluate_options *args, et_error *error)
 {
     const et_option_words *data = &args->data;
@@ -106,7 +106,7 @@ static int take_data(evaluate_options *args, et_error *error)
     return ET_OK;
 }
 
-/* Every option that must be there says what it is for. */
+/* The messages for a missing option say what the option is for. */
 static int missing(const char *option, const char *what, et_error *error)
 {
     return et_fail(error, ET_EUSAGE, "evaluate: %s is missing; name %s", option, what);
@@ -148,7 +148,7 @@ static int check(const evaluate_options *args, et_error *error)
     return ET_OK;
 }
 
-/* What the bar shows. */
+/* The counts that the progress bar shows. */
 typedef struct counter {
     et_progress *progress;
     double start;
@@ -213,7 +213,7 @@ static int evaluate_lines(evaluate_options *args, const et_lines *sources,
                           const et_lines *references, et_error *error)
 {
     et_assert_equal(sources->count, references->count);
-    /* All in memory: the references are too, and both are what the scores read. */
+    /* All translations are kept in memory: the references are too, and scoring needs both. */
     char **results = et_alloc_zero(sources->count, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sources->count * sizeof *results, "translations");
@@ -265,7 +265,7 @@ static int evaluate_together(evaluate_options *args, const et_call *call, et_err
     return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }
 
-/* What the options say of decoding and scores are settings of validation. */
+/* Options for decoding and scores become settings of validation. */
 static int evaluate_own(const evaluate_options *args, const et_call *call, et_error *error)
 {
     const et_translating *work = &args->work;

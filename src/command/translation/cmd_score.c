@@ -49,7 +49,7 @@ const et_usage et_usage_score = { options, sizeof(score_command),
                                   "of references:\nBLEU and chrF2 as sacrebleu prints them.",
                                   "test.de test.hyp" };
 
-/* What is appended to the references, or to the translations, would be scored as one of them. */
+/* An output appended to the references or translations would be scored as part of them. */
 static int check_output(const et_call *call, const char *reference_path, const char *path,
                         et_error *error)
 {

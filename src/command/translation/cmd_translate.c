@@ -52,13 +52,13 @@ typedef struct translate_options {
     const char *input;         /* a file; NULL: standard input */
     int replace;               /* bytes that are no UTF-8: 1; else they end it */
     const char *score_targets; /* a file of them, NULL: translate */
-    et_lines targets;          /* what is in it */
+    et_lines targets;          /* targets to score, if the input has pairs */
     et_decoding_options decoding;
 } translate_options;
 
 static const char *const invalid[] = { "stop", "replace", NULL };
 
-/* What is not given is as the run says. */
+/* Options that are not given have the run's values. */
 static const et_option options[] = {
     ET_OPTION_MODEL_DIR(translate_options, work.model_dir),
     ET_OPTION_TASK(translate_options, work.task),
@@ -194,7 +194,7 @@ static int check_outputs(translate_options *args, const et_call *call, et_error 
     return status;
 }
 
-/* What the bar shows: lines of all batches. */
+/* The counts that the progress bar shows: lines of all batches. */
 typedef struct counter {
     et_progress *progress;
     size_t before; /* lines of earlier batches */
@@ -334,12 +334,12 @@ static int open_input(const translate_options *args, et_line_reader *input, et_e
     return status;
 }
 
-/* Ends at the end of input, or at the first line that is no text; what was translated before it
- * is out by then, unless it goes to a file. */
+/* Ends at the end of input, or at the first line that is no text. Earlier translations are written
+ * by then, unless they go to a file. */
 static int translate_input(const translate_options *args, et_line_output *output, et_error *error)
 {
     et_line_reader input;
-    /* A terminal as input is a person; the hint is shown where they can see it. */
+    /* If the input is a terminal, a person types; the hint goes to the terminal. */
     bool person = !args->input && isatty(STDIN_FILENO);
     if (person && isatty(STDERR_FILENO) && !args->work.quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
@@ -353,8 +353,8 @@ static int translate_input(const translate_options *args, et_line_output *output
     return status;
 }
 
-/* The bar is only for people who look on while a file is translated: not where the input is
- * typed, and not where standard error goes to a file. */
+/* The bar is only for people who translate a file: not if input is typed, and not if standard error
+ * goes to a file. */
 static int translate(translate_options *args, et_error *error)
 {
     et_translating *work = &args->work;
@@ -365,7 +365,8 @@ static int translate(translate_options *args, et_error *error)
     int status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
     if (!status && args->score_targets)
         status = et_lines_read_file(&args->targets, args->score_targets, comm, error);
-    /* A file is whole or not there: a signal ends the work, and takes back what was begun. */
+    /* An output file is complete or absent: a signal ends the work and removes the temporary file.
+     */
     if (!status && args->work.output)
         et_signals_catch_with_input();
     if (!status)

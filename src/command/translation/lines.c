@@ -32,7 +32,7 @@
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)
 {
     et_assert(lines->count <= lines->capacity);
-    /* Only the list grows by copying; the lines themselves stay where they are in the arena. */
+    /* Growing copies only the list; the lines stay in place in the arena. */
     char **items =
         et_vector_grow(lines->items, &lines->capacity, lines->count + 1, sizeof *items, 256);
     if (!items)
@@ -106,7 +106,7 @@ int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_err
     return reader->buffer ? ET_OK : et_alloc_failed(error, ET_TEXT_LINE_MAX + PIECE, "lines");
 }
 
-/* What was opened is closed by close. */
+/* et_line_reader_close closes the file. */
 int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
                              et_error *error)
 {
@@ -192,7 +192,8 @@ static bool comes(const et_line_reader *reader, size_t lines, double first)
     return !lines || poll(&input, 1, left > 0 ? left : 0) > 0;
 }
 
-/* Reads once; waits for input if there is none. The rest of a line goes to the front. */
+/* Reads once, and waits for input if there is none. Moves an incomplete line to the front of the
+ * buffer. */
 static void fill(et_line_reader *reader)
 {
     if (reader->begin) {
@@ -278,7 +279,7 @@ static int take_lines(et_lines *lines, const char *text, size_t size, et_error *
     return status;
 }
 
-/* Those that rank 0 has read, from `before` on; status: of its reading. */
+/* Sends the lines that rank 0 has read, from `before` on, to all ranks; status: of its reading. */
 static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status, et_error *error)
 {
     const bool first = et_comm_rank(comm) == 0;
@@ -318,7 +319,7 @@ static int read_file(et_lines *lines, const char *path, et_error *error)
     et_strings paths = { &path, 1 };
     et_text *text;
     et_text_line line;
-    /* Checked as training text is: what is scored obeys the same rules. */
+    /* Opening as training text applies the same checks to lines that are scored. */
     int status = et_text_open(&text, &paths, error);
     if (status)
         return status;

@@ -31,7 +31,7 @@ typedef struct et_lines {
  * than 1 MiB are ET_EDATA with the line. Nothing else may read from the descriptor. */
 typedef struct et_line_reader {
     int fd;               /* borrowed, or of the file that was opened */
-    bool opened;          /* the latter */
+    bool opened;          /* opened from a file; close closes it */
     struct et_text *text; /* a compressed file, in place of fd; owned */
     et_strings paths;     /* its list: name */
     bool replace;         /* invalid UTF-8, and NUL, become U+FFFD */

@@ -48,7 +48,7 @@ void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size
     et_strbuf_append_char(out, ']');
 }
 
-/* With alignments alone, lines stay the same except for the appended alignments. */
+/* Prints the plain text, with alignments appended if they are asked for. */
 static void print_text(et_strbuf *out, const et_hypothesis *h, size_t number,
                        const et_result_lines *how)
 {

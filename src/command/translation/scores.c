@@ -16,7 +16,7 @@
 #include "metric/score.h"
 #include "tasks/translation/translation_options.h"
 
-/* Where a score goes: a line, or its value and signature. */
+/* Where a score is printed: a line, or its value and signature. */
 typedef struct target {
     int width;
     et_value *values, *signatures; /* NULL: lines */
@@ -43,7 +43,7 @@ static int print_score(et_score *score, const char *name, const char *signature,
         signature = et_score_signature(score, own);
     if (!status && to->values)
         put(to, name, result.score, signature);
-    else if (!status) /* sacrebleu's form: the signature stands between BLEU and the number */
+    else if (!status) /* sacrebleu's format puts the signature between "BLEU" and the number */
         et_print(stdout, "%s\n", et_score_print(score, &result, to->width, signature, text));
     et_score_free(score);
     return status;
@@ -64,11 +64,11 @@ static int print_garden(const char *const *hypotheses, const char *const *refere
 /* ORDER et_bleu_tokens. */
 const char *const et_score_tokens[] = { "13a", "none", "char", NULL };
 
-/* Model Garden's rules are fixed: neither --tokenize nor --lowercase changes its line. */
+/* Model Garden's tokenization is fixed, so --tokenize and --lowercase do not change its line. */
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_value *results, et_error *error)
 {
-    /* sacrebleu's defaults, on top of which the options come; of chrF2 only case is a choice. */
+    /* Options change sacrebleu's defaults; chrF2 only has a choice of case. */
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
     et_chrf_options chrf = { .lowercase = options->lowercase };
     target to = { .width = options->width };

@@ -42,7 +42,7 @@ static int open_translator(et_translating *work, et_error *error)
                   : et_ranks_compare(comm, NULL, et_translator_device(work->translator), error);
 }
 
-/* Nothing was translated yet; the steps of a profile are those of decoding. */
+/* Called before anything is translated: the profile's steps are those of decoding. */
 static int open_profile(et_translating *work, bool bar, et_error *error)
 {
     et_profiling *profiling = &work->profiling;

@@ -19,7 +19,7 @@ static int open_task(et_task **out, const void *options, const et_task_context *
     return et_translation_task_open(out, options, context, error);
 }
 
-/* A vocabulary's size that was left open is what the run began with. */
+/* A vocabulary size that is not set is taken from the run. */
 static void adopt(void *options, const void *kept)
 {
     et_translation_vocabulary *vocabulary = &((et_translation_options *)options)->vocabulary;
@@ -75,8 +75,8 @@ static void describe_data(const et_translation_task *task)
     }
 }
 
-/* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time only
- * where it was trained now, since that took it. */
+/* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time is
+ * shown only if the vocabulary was trained now. */
 static void describe_vocabularies(const et_translation_task *task)
 {
     for (int i = 0; i < task->vocabularies.count; i++) {

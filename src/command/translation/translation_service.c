@@ -12,8 +12,8 @@
 /* Decoders in addition to the usual one. */
 #define OTHERS_MAX 3
 
-/* 3 bytes (U+FDFA) become 15 letters of 2 and 3 spaces of 3 when they are normalized, each byte of
- * which may be a token: what is shorter than this has not too many. */
+/* Normalization turns the 3 bytes of U+FDFA into 15 letters of 2 bytes and 3 spaces of 3, and each
+ * of these bytes may be a token. A shorter text cannot have too many tokens. */
 #define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
 
 /* A translator for a beam size and a number of results. */
@@ -35,7 +35,7 @@ typedef struct translations {
 
 typedef struct asked {
     const char **lines; /* [items] */
-    int beam, results;  /* results 0: the best one, as a text alone */
+    int beam, results;  /* results 0: only the best translation, as text */
 } asked;
 
 /* Both are at most ET_BEAM_SIZE_MAX. */
@@ -91,7 +91,7 @@ static void describe(const et_service *self, et_value *facts)
 
 /* ---- reading ---- */
 
-/* A line is cut silently nowhere: one that has too many tokens is refused. */
+/* No line is cut silently: a line with too many tokens is refused. */
 static int check_line(const translations *all, const et_value *line, int64_t number,
                       et_tokens *tokens, et_error *error)
 {
@@ -165,7 +165,7 @@ static int read_request(et_service *self, et_service_request *request, et_error 
 
 /* ---- decoders ---- */
 
-/* In place of the one that was used longest ago. */
+/* Replaces the variant that was used longest ago. */
 static int open_variant(translations *all, variant *v, const asked *what, et_error *error)
 {
     et_translator_close(v->translator);
@@ -204,7 +204,7 @@ static int find_translator(translations *all, const asked *what, et_translator *
 
 /* ---- answers ---- */
 
-/* What is being answered, and which of it has ended. */
+/* The requests being answered, and which of them have ended. */
 typedef struct batch {
     et_service_request *const *requests; /* [count] */
     size_t count;

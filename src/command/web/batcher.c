@@ -13,7 +13,7 @@
 #include "base/threads/thread.h"
 #include "base/vector.h"
 
-/* A batch may take this part of the time that one may wait. */
+/* A batch may take this fraction of the time that a request may wait. */
 #define SHARE 0.25
 
 /* Seconds that are waited for as many items as the last batch had. */
@@ -42,7 +42,7 @@ struct et_batcher {
     et_service_request **batch; /* [capacity], owned */
     size_t capacity, count;
     list taken;
-    int64_t last; /* items of the batch before, where it had more than one request */
+    int64_t last; /* items of the previous batch, if it had more than one request */
     double rate;  /* items a second; 0: not known */
 };
 
@@ -81,7 +81,7 @@ static void sane_list(const list *l)
     et_assert(l->first || !l->items);
 }
 
-/* Under the lock: what is in a list, and in one alone. `taken` is the thread's while it answers. */
+/* Call with the lock held. `taken` is not checked: it belongs to the thread while it answers. */
 static void sane(const et_batcher *b)
 {
     const et_batcher_counts *c = &b->counts;
@@ -136,7 +136,8 @@ static void take_batch(et_batcher *b)
     b->counts.answering = b->taken.items;
 }
 
-/* Without memory for a list of them: no job is taken, and the oldest fails. Under the lock. */
+/* Call with the lock held. If there is no memory for the list of a batch, no job is taken and the
+ * oldest fails. */
 static void fail_oldest(et_batcher *b)
 {
     et_job *job = unlink_at(&b->queue, &b->queue.first);
@@ -306,7 +307,7 @@ et_service *et_batcher_service(et_batcher *b)
     return b->service;
 }
 
-/* ---- the other thread ---- */
+/* ---- calls from the other thread ---- */
 
 bool et_batcher_put(et_batcher *b, et_job *job)
 {

@@ -61,8 +61,6 @@ static int search(et_board *board, et_error *error)
     return status;
 }
 
-/* Numbers of runs stay theirs, and each has a path below the board's directory or one of its own.
- */
 static void sane(const et_board *board)
 {
     et_assert(board->program && board->directory);
@@ -76,7 +74,7 @@ static void sane(const et_board *board)
     }
 }
 
-/* ---- what is new ---- */
+/* ---- updates ---- */
 
 static void note_fault(et_board_item *item, int status, const et_error *error)
 {

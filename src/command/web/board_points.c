@@ -102,13 +102,13 @@ void et_board_runs(const et_board *board, et_strbuf *out)
 
 /* ---- points ---- */
 
-/* What one has of a series. */
+/* How many points of a series the client already has. */
 static size_t have(const et_value *count)
 {
     return count && count->kind == ET_VALUE_INT && count->integer > 0 ? (size_t)count->integer : 0;
 }
 
-/* Room is what may still be sent; false: something is left. */
+/* room: points that may still be sent. false: the series has more points than were appended. */
 static bool append_series(et_strbuf *out, const et_history *h, size_t at, size_t first,
                           int64_t *room, bool *any)
 {

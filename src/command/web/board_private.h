@@ -7,7 +7,7 @@
 #include "command/web/board.h"
 
 typedef struct et_board_item {
-    char *path;          /* as it was found; owned */
+    char *path;          /* as it was found by the search; owned */
     const char *name;    /* in path: the part after the board's directory */
     et_history *history; /* owned; NULL: it could not be read yet */
     int64_t generation;

@@ -97,7 +97,7 @@ static size_t split_lines(char *text, char **out, size_t most)
     return count;
 }
 
-/* What is cut off at its begin is no line. */
+/* If the text begins within a line, that partial line is dropped. */
 static void add_log(et_value *facts, const et_board *board, const et_board_item *item,
                     et_arena *arena)
 {

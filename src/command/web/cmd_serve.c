@@ -73,7 +73,7 @@ static int check(serve_options *args, et_error *error)
     return ET_OK;
 }
 
-/* Standard output has the address alone, but it may be a file that is read. */
+/* Standard output gets only the address, but it may be a file that the command reads. */
 static int check_outputs(const serve_options *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };

@@ -47,7 +47,7 @@ const et_usage et_usage_watch = {
     "runs --port 8090"
 };
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 static void reply(et_http_request *to, const char *type, const et_strbuf *text)
 {
@@ -65,7 +65,7 @@ static int http_status(int status)
     switch (status) {
     case ET_EFORMAT:
         return 400;
-    case ET_EDATA: /* what is asked for is not there */
+    case ET_EDATA: /* the run or metric does not exist */
         return 404;
     case ET_ENOMEM:
         return 503;

@@ -110,7 +110,8 @@ bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const 
 
 /* ---- tokens ---- */
 
-/* Looks at every byte of what was given, whatever it finds. */
+/* Compares every byte of `given`, whatever it finds, so that the time does not show where the texts
+ * differ. */
 static bool is_equal(const char *given, const char *token)
 {
     size_t length = strlen(token), count = strlen(given);

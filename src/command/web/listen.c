@@ -62,7 +62,8 @@ bool et_address_is_number(const char *text)
     return strcasecmp(text, "localhost") != 0 && parse(&found, text);
 }
 
-/* IPv6 alone, where it is IPv6: what an address reaches does not hang on a system's settings. */
+/* An IPv6 socket accepts IPv6 only, so that the system's settings do not change which addresses
+ * reach it. */
 static int bind_to(int fd, address *to, int port)
 {
     const int on = 1;

@@ -71,7 +71,7 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 /* The library's own limit is above ours by so many, so that there is one to make room for. */
 #define SPARE 16
 
-/* At a stop, what the system has received by then is read for so many seconds at most. */
+/* At a stop, requests that the system has already received are read for at most so many seconds. */
 #define LAST_READ 1.0
 
 /* A body that is refused is read to its end if it is at most so many times too long. */
@@ -89,7 +89,8 @@ typedef struct connection {
     bool cut;                 /* the library is to find it closed */
     bool probed;              /* its client was asked whether it is there */
     bool spoiled;             /* the path of the next request has a 0 */
-    const char *target; /* of the next request, in the library's buffer: for its place alone */
+    const char *target; /* of the next request, in the library's buffer: only its position is used
+                         */
     size_t target_length;
 } connection;
 
@@ -115,7 +116,7 @@ struct et_http_request {
     double begun;
     char *body; /* owned, terminated */
     size_t length, capacity;
-    size_t come; /* bytes, also of what was dropped */
+    size_t come; /* bytes received, including dropped ones */
     int refused; /* status; 0: not */
     char reason[256];
     char allow[64];                /* methods, of 405 */
@@ -151,7 +152,8 @@ static bool add_headers(const et_http_request *r, struct MHD_Response *response,
            (!(r->http->draining || r->closes) || add_header(response, "Connection", "close"));
 }
 
-/* NULL: no memory; an answer without one of its headers would be another answer. */
+/* NULL: no memory. A missing header would change the answer, so no answer is sent without all of
+ * them. */
 static struct MHD_Response *response_of(const et_http_request *r, const et_http_answer *answer)
 {
     struct MHD_Response *response = mhd.create_response_from_buffer(
@@ -174,8 +176,8 @@ static const et_http_answer short_of_memory = { .status = 503,
                                                 .lasting = true,
                                                 .retry_after = 1 };
 
-/* Without memory for either answer the connection is closed: there is nothing else to be said. Time
- * for the answer to leave counts from here. */
+/* If there is no memory for the error answer either, the connection is closed. The time limit for
+ * sending the answer counts from here. */
 static void make_response(et_http_request *r, const et_http_answer *answer)
 {
     et_assert(!r->answered);
@@ -244,7 +246,7 @@ static void refuse(et_http_request *r, int status, const char *text)
     snprintf(r->reason, sizeof r->reason, "%s", text);
 }
 
-/* What the headers are, all together. */
+/* Properties of the headers together. */
 typedef struct headers {
     size_t bytes;
     int hosts, lengths, encodings;
@@ -287,7 +289,7 @@ const char *et_http_query(const et_http_request *request, const char *name)
 {
     const char *value;
     size_t length;
-    /* A 0 may stand in it, which ends no text here. */
+    /* A value with a byte 0 counts as missing. */
     if (mhd.lookup_connection_value_n(request->from, MHD_GET_ARGUMENT_KIND, name, strlen(name),
                                       &value, &length) != MHD_YES)
         return NULL;
@@ -325,7 +327,7 @@ static const et_http_route *find_route(et_http_request *r, const char *method)
     return NULL;
 }
 
-/* Digits alone, RFC 9110 section 8.6. What is past 64 bits is the largest number of them. */
+/* Accepts digits only, RFC 9110 section 8.6. A length above 64 bits becomes the largest number. */
 static bool read_length(const char *text, unsigned long long *length)
 {
     char *end;
@@ -359,7 +361,7 @@ static bool is_target_spoiled(const connection *c, const char *version)
     return c->spoiled || (beside && to - from != c->target_length + 1);
 }
 
-/* What leaves it open which request this is, and where the next one begins (RFC 9112, 6.3). */
+/* Refuses a request whose target or end is ambiguous (RFC 9112, 6.3). */
 static void judge_framing(et_http_request *r, const headers *h, const char *version)
 {
     if (h->lengths > 1 || h->encodings > 1 || (h->lengths && h->encodings))
@@ -374,7 +376,8 @@ static void judge_framing(et_http_request *r, const headers *h, const char *vers
     r->closes = r->refused != 0;
 }
 
-/* In this order: what is no proper request, who asks, what for, how much. */
+/* The order of checks: whether the request is valid, who sends it, what it asks for, how long it
+ * is. */
 static void judge(et_http_request *r, const char *method, const char *version)
 {
     const et_http_guard *guard = &r->http->options.guard;
@@ -428,7 +431,8 @@ static void drop_body(et_http_request *r)
     r->length = r->capacity = 0;
 }
 
-/* Grows with what has come, not with what was announced. false: the client sends without an end. */
+/* The buffer grows with the received bytes, not with the announced length. false: the client has
+ * sent PATIENCE times too many. */
 static bool add_body(et_http_request *r, const char *bytes, size_t count)
 {
     const size_t most = r->http->options.body_max;
@@ -547,8 +551,8 @@ static bool is_whole(const et_http_request *r)
     return r && (r->handed || r->response);
 }
 
-/* Where there is no room, the oldest that has sent no whole request goes; not the newest, NULL: all
- * are old. */
+/* If there are too many connections, closes the oldest that has not sent a whole request. newest:
+ * is not closed; NULL: any may be. */
 static void make_room(et_http *http, const connection *newest)
 {
     connection *oldest = NULL;
@@ -716,8 +720,8 @@ static double seconds_of(const et_http *http, const connection *c)
     return !c->request && !c->used && most > ET_HTTP_HEADER_SECONDS ? ET_HTTP_HEADER_SECONDS : most;
 }
 
-/* A client that has closed its side may still read. One that is not there answers what it is sent
- * with a reset, and of HTTP/1.1 every client passes over a 100. */
+/* Detects a client that has gone. A client that has only closed its sending side still reads; one
+ * that is gone answers the sent bytes with a reset. Every HTTP/1.1 client skips a 100. */
 static void probe(connection *c)
 {
     static const char still[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -737,7 +741,8 @@ static bool is_gone(connection *c)
     return false;
 }
 
-/* Nobody else looks: the library leaves a connection alone whose request waits for an answer. */
+/* The library does not touch a suspended connection, so nobody else notices that its client has
+ * gone. */
 static void look_for_gone(et_http *http)
 {
     for (connection *c = http->connections; c; c = c->next)
@@ -747,7 +752,7 @@ static void look_for_gone(et_http *http)
         }
 }
 
-/* Those that are too slow are cut off. */
+/* Closes connections that are too slow. */
 static void look_at_connections(et_http *http)
 {
     double now = et_clock_monotonic();
@@ -775,14 +780,14 @@ void et_http_run(et_http *http, double seconds)
     struct pollfd fds[2] = { { .fd = http->poll_fd, .events = POLLIN },
                              { .fd = http->wake_fd, .events = POLLIN } };
     poll(fds, 2, wait > 0 ? (int)(wait + 0.999) : 0);
-    /* Nothing is there to be read where nobody woke it. */
+    /* The pipe is empty unless a thread woke this one. */
     ssize_t woken = read(http->wake_fd, &ignored, sizeof ignored);
     (void)woken;
     mhd.run(http->daemon);
     look_at_connections(http);
 }
 
-/* What the system has received by now is read: a request that is whole there is accepted. */
+/* Reads what the system has already received and accepts requests that are complete. */
 static void read_the_last(et_http *http)
 {
     const double until = et_clock_monotonic() + LAST_READ;

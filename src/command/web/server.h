@@ -43,7 +43,7 @@ typedef struct et_http_request et_http_request;
 typedef struct et_http_route {
     const char *method; /* "GET", which is HEAD as well, or "POST" */
     const char *path;   /* the whole of it */
-    bool open;          /* no token is asked for */
+    bool open;          /* no token is required */
     /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
     void (*handle)(void *payload, et_http_request *request);
     const char *accept; /* only requests whose header Accept has this word; NULL: all. Must come

@@ -26,7 +26,7 @@
 #define TRANSFER 60
 /* The same after a stop was requested, in addition to the time that requests may wait. */
 #define LEAVING 10
-/* Seconds between two looks where nothing happens. */
+/* Seconds between two checks while nothing happens. */
 #define IDLE 0.5
 
 #define ROUTES_MAX     8
@@ -54,7 +54,7 @@ static void free_job(et_job *job)
     et_free(job);
 }
 
-/* Those that wait, the earliest deadline first, each with who asked. */
+/* The list of waiting jobs is sorted by deadline, and each job has its request. */
 static void sane(const et_serving *s)
 {
     double before = -INFINITY;
@@ -214,7 +214,7 @@ static void handle_items(void *payload, et_http_request *from)
     et_http_refuse(from, 503, "too many requests wait; try again later");
 }
 
-/* ---- the other paths ---- */
+/* ---- other paths ---- */
 
 static void reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
 {
@@ -270,7 +270,8 @@ static void handle_metrics(void *payload, et_http_request *from)
     et_strbuf_release(&out);
 }
 
-/* Where a person types and sees what the model answers; it asks the other paths. */
+/* The page where a person types input and sees the model's answer; its script requests the other
+ * paths. */
 static void handle_page(void *payload, et_http_request *from)
 {
     (void)payload;

@@ -23,7 +23,7 @@ static void count_code(et_serving_metrics *m, int status)
     }
 }
 
-/* Each bucket holds those before it, and all of them no more than were timed. */
+/* Buckets are cumulative, and no bucket exceeds the number of timed requests. */
 static void sane(const et_serving_metrics *m)
 {
     et_assert(m->timed >= 0 && m->seconds >= 0);
@@ -98,7 +98,8 @@ void et_serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
     print_int(out, "connections", "gauge", "Connections that are open.", connections);
 }
 
-/* A label's value: control characters as "\u001b", and what the format gives a meaning escaped. */
+/* Prints a label's value: control characters as "\u001b", and the format's special characters
+ * escaped. */
 static void print_label(et_strbuf *out, const char *value)
 {
     char plain[256];

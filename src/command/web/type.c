@@ -26,8 +26,8 @@ static size_t take_token(const char **at)
     return length;
 }
 
-/* Moves over a text in quotes, whose first is at *at, and copies what it says as far as there is
- * room. false: it has no end. */
+/* Reads a quoted text that begins at *at, and copies its contents as far as there is room. false:
+ * the closing quote is missing. */
 static bool take_quoted(const char **at, char *out, size_t size)
 {
     size_t length = 0;

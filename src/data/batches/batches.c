@@ -36,10 +36,10 @@
 #define SIZES 4096
 
 #define DEFAULT_ROWS 32 /* of a batch of samples that have one kind, as in Keras's fit */
-/* Batches that a pool of automatic size is meant to hold: the short one that each pool ends
- * with is then half a batch in 256. */
+/* The number of batches that an automatic pool should hold. Each pool ends with a short batch, so
+ * the loss is half a batch in 256. */
 #define POOL_BATCHES 256
-/* Another one when a position comes to mean other samples. */
+/* Raise this when a position comes to mean other samples. */
 #define ORDER_VERSION 2
 /* Samples: a smaller pool would sort too few of a kind together. */
 #define POOL_MIN 4096
@@ -64,7 +64,8 @@ typedef struct batches {
     int64_t loaded_epoch, loaded_pool; /* what order, and sorted, are for; -1: nothing */
 } batches;
 
-/* A stream of its own for each use and epoch: drawing more for one changes nothing of another. */
+/* Each use and epoch has its own random stream: drawing more numbers for one does not change
+ * another. */
 static et_random random_for(const batches *self, const char *use)
 {
     return (et_random){ .seed = self->options.seed,
@@ -82,8 +83,8 @@ static bool has_sizes(const batches *self)
 /* order, taken, size, sorted, starts and batch_order are made here, each from the one before it
  * and from random numbers of (seed, epoch, pool). */
 
-/* Members of the order are computed when their pool is made: an epoch begins at no cost, however
- * many samples there are. */
+/* The order is computed when its pool is loaded, so an epoch begins at no cost, however many
+ * samples there are. */
 static void load_epoch(batches *self)
 {
     if (self->loaded_epoch == self->epoch)
@@ -129,8 +130,8 @@ static void make_keys(batches *self, int64_t count)
         key[i] = key[i] < SIZES ? key[i] : SIZES - 1;
 }
 
-/* Counting sort: stable, so that equal sizes stay shuffled. places[s] is first the number of
- * samples smaller than s, then where the next of size s goes. */
+/* Counting sort: stable, so that samples of equal size stay shuffled. places[s] is first the number
+ * of samples smaller than s, then the place for the next sample of size s. */
 static void sort_pool(batches *self, int64_t count)
 {
     const int32_t *key = self->size[0];
@@ -143,8 +144,8 @@ static void sort_pool(batches *self, int64_t count)
         self->sorted[first[key[i]]++] = (uint32_t)i;
 }
 
-/* Cuts the sorted pool into batches, each as long as it fits (greedy, from the front). A sample
- * alone always fits: check_sizes saw to that when the source was opened. */
+/* Cuts the sorted pool into batches, each as long as it fits (greedy, from the front). A single
+ * sample always fits: check_sizes checked this when the source was opened. */
 static void cut_pool(batches *self, int64_t count)
 {
     const et_layout *layout = &self->source.layout;
@@ -185,7 +186,7 @@ static void order_batches(batches *self)
             self->batch_order[i] = i;
 }
 
-/* Makes what the position's pool needs, unless it is there. Called before every batch. */
+/* Loads the position's pool unless it is loaded. Called before every batch. */
 static void load_pool(batches *self)
 {
     load_epoch(self);
@@ -204,7 +205,8 @@ static void load_pool(batches *self)
     self->loaded_pool = self->pool;
 }
 
-/* Carries from batch to pool to epoch; the next load_pool makes what that needs. */
+/* Advances the position: a full batch count carries to the pool, and pools to the epoch. The next
+ * load_pool loads that pool. */
 static void advance(batches *self)
 {
     if (++self->batch < self->batches)
@@ -218,7 +220,7 @@ static void advance(batches *self)
 
 /* ---- the class ---- */
 
-/* A pool may be without batches: the last one, where the remainder is dropped. */
+/* The last pool has no batches if the remainder is dropped. */
 static bool find_batch(batches *self)
 {
     for (;;) {
@@ -365,7 +367,7 @@ static const et_source_class batches_class = {
 
 /* All that may fail but filling is here. */
 
-/* Of one sample alone. */
+/* The size of a single sample. */
 static int64_t size_of(batches *self, uint32_t sample, int kind)
 {
     int32_t size[ET_LAYOUT_KINDS] = { 1 };
@@ -391,7 +393,7 @@ static int check_largest(const batches *self, et_error *error)
     return ET_OK;
 }
 
-/* The largest sizes are known; only when one does not fit is the first such sample looked for. */
+/* The largest sizes are known, so samples are searched only if one does not fit. */
 static int check_sizes(batches *self, et_error *error)
 {
     const et_layout *layout = &self->source.layout;
@@ -417,8 +419,8 @@ static int check_sizes(batches *self, et_error *error)
     return check_largest(self, error);
 }
 
-/* As many samples as POOL_BATCHES batches hold, going by the fuller kind; no more than there are.
- * most: batches that a whole epoch would have if all were full, 0 where no sample has an item. */
+/* The number of samples that fill POOL_BATCHES batches, by the kind that needs the most batches; at
+ * most all samples. most: batches of a whole epoch if all were full; 0 if every size is 0. */
 static int64_t automatic_pool(const batches *self)
 {
     double most = 0;
@@ -431,7 +433,8 @@ static int64_t automatic_pool(const batches *self)
     return size > POOL_MIN ? (int64_t)(size < count ? size : count) : POOL_MIN;
 }
 
-/* As few as keep each within what is wanted, then all of equal size: no small one at the end. */
+/* Makes as few pools as the wanted size allows, all of equal size, so that the last one is not
+ * small. */
 static void choose_pools(batches *self)
 {
     int64_t count = self->samples->count, rows = self->source.layout.capacity[0];

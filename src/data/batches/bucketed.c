@@ -18,7 +18,7 @@
 #include "base/numbers/philox.h"
 #include "data/batches/source.h"
 
-/* Another one when a position comes to mean other samples. */
+/* Raise this when a position comes to mean other samples. */
 #define ORDER_VERSION 1
 /* Samples whose sizes are asked for at a time. */
 #define BLOCK 512

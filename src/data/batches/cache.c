@@ -66,7 +66,7 @@ static int append(cache *self, const et_batch *batch, et_error *error)
     return ET_OK;
 }
 
-/* Up to the end, or to where the next pass begins: that batch is given back. */
+/* Reads to the end, or to the first batch of the next pass, which is given back. */
 static int read_pass(cache *self, et_source *source, et_batch *batch, et_error *error)
 {
     for (int64_t epoch = -1;; epoch = batch->epoch) {

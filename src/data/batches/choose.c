@@ -91,7 +91,7 @@ static const et_samples_class choice_class = {
     .close = choice_close,
 };
 
-/* Totals are those of what was chosen, as batches are planned by them. */
+/* Computes totals of the chosen samples, because batches are planned from totals. */
 static void measure(et_samples *samples)
 {
     int32_t size[ET_LAYOUT_KINDS][CHUNK], *sizes[ET_LAYOUT_KINDS];
@@ -203,7 +203,7 @@ typedef struct mix {
     int count;
     uint64_t seed;
     uint8_t *part_of;  /* [samples.count]: whose turn it is */
-    uint32_t *turn_of; /* [samples.count]: which of that part's turns in the pass */
+    uint32_t *turn_of; /* [samples.count]: the turn of that part in the pass */
 } mix;
 
 static et_random_order order_of(const mix *self, int at, int64_t pass)
@@ -249,7 +249,7 @@ static int mix_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error
     return status;
 }
 
-/* Of the first pass: a number alone does not say which one it was. */
+/* Describes the sample of the first pass: the number alone does not tell the pass. */
 static void mix_describe(const et_samples *samples, uint32_t n, int kind, char *text, size_t size)
 {
     const mix *self = (const mix *)samples;
@@ -305,7 +305,8 @@ static void make_quotas(mix *self, const double *weights, double sum)
     }
 }
 
-/* Turn j of a part is due at (2 j + 1) / (2 quota) of the pass; equal times go by part. */
+/* Turn j of a part is due at (2 j + 1) / (2 quota) of the pass. If two turns are due at once, the
+ * earlier part comes first. */
 static void make_turns(mix *self, uint32_t *next)
 {
     for (int64_t n = 0; n < self->samples.count; n++) {

@@ -14,7 +14,7 @@
 #include "data/batches/source.h"
 #include "engine/tensor/layout.h"
 
-/* Where the parts of a layout lie in the one that is made of them. */
+/* Offsets of the parts' layouts in the joined layout. */
 typedef struct offsets {
     et_layout layout;
     et_layout_field *field; /* [layout.fields], owned */
@@ -281,7 +281,7 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
 
 /* ---- sources ---- */
 
-/* A position's numbers are those of the parts, each after its part's number: "0/epoch",
+/* A position has the numbers of all parts, each name prefixed by the part's number: "0/epoch",
  * "1/epoch". */
 
 #define NUMBER_MAX 64
@@ -317,7 +317,7 @@ static bool begins_pass(const gathered *part)
     return part->pass >= 0 && part->batch->epoch != part->pass;
 }
 
-/* Parts that repeat would go on with rows that do not belong together. */
+/* A part that repeats would continue with rows that do not belong together. */
 static int check_parts(sources *self, et_error *error)
 {
     const gathered *first = self->parts;
@@ -389,7 +389,7 @@ static et_position position_of(const et_position *position, int i)
     return part;
 }
 
-/* All or none: where one part refuses, those before it go back. */
+/* Seeks all parts or none: if a part refuses, the parts before it go back. */
 static int sources_seek(et_source *source, const et_position *position, et_error *error)
 {
     sources *self = (sources *)source;
@@ -440,7 +440,7 @@ static int sources_batches(et_source *source, int64_t *count, et_error *error)
     return et_source_batches(((sources *)source)->parts[0].source, count, error);
 }
 
-/* Of which one is unknown, all are. */
+/* Unknown if the content of any part is unknown. */
 static uint64_t sources_content(const et_source *source)
 {
     const sources *self = (const sources *)source;

@@ -17,7 +17,7 @@
 typedef struct joined {
     et_samples samples;
     et_samples **parts; /* [count], owned */
-    uint32_t *first;    /* [count + 1]: number of each one's first sample */
+    uint32_t *first;    /* [count + 1]: number of each part's first sample */
     int count;
 } joined;
 

@@ -61,7 +61,7 @@ static void *fill_slots(void *payload)
     while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
         slot *filled = item;
         status = et_source_next(self->inner, filled->batch, &error);
-        /* An empty batch is the end; it is not handed on, next makes one of its own. */
+        /* An empty batch marks the end. It is not passed on: next makes its own. */
         if (status || filled->batch->filled[0] == 0)
             break;
         et_source_position(self->inner, &filled->after);
@@ -72,7 +72,7 @@ static void *fill_slots(void *payload)
     return NULL;
 }
 
-/* All slots begin empty. The position of inner is where the thread reads on. */
+/* All slots are empty at first. The thread reads from inner's position. */
 static int start(prefetch *self, et_error *error)
 {
     et_assert(!self->running && !self->empty && !self->full);
@@ -89,7 +89,7 @@ static int start(prefetch *self, et_error *error)
     return status;
 }
 
-/* Works on any part of start. What was read ahead is lost, and restore reads it again. */
+/* Also undoes a part of start. Batches that were read ahead are lost; restore reads them again. */
 static void stop(prefetch *self)
 {
     if (self->running) {
@@ -108,7 +108,8 @@ static void stop(prefetch *self)
 
 /* ---- the class ---- */
 
-/* Called by one thread, as every source; the other one is seen through the queues only. */
+/* Only one thread calls this, as for every source; the reading thread is reached through the queues
+ * only. */
 
 /* The error has its batch's place: all batches before it are given first. */
 static int prefetch_next(et_source *source, et_batch *batch, et_error *error)
@@ -141,8 +142,8 @@ static void prefetch_position(const et_source *source, et_position *position)
         et_position_put(position, at->name[i], at->value[i]);
 }
 
-/* The thread is stopped while inner's position changes. If that fails, the source gives nothing
- * but the failure from then on: half of it would be of another place. */
+/* The thread is stopped while inner's position changes. If the seek fails, the source only returns
+ * that failure from then on, because parts of it may be at different positions. */
 static int prefetch_seek(et_source *source, const et_position *position, et_error *error)
 {
     prefetch *self = (prefetch *)source;
@@ -169,8 +170,8 @@ static void release(prefetch *self)
     et_free(self);
 }
 
-/* The source within is the thread's, so it is stopped meanwhile; what it has read ahead is read
- * again. */
+/* The thread owns the inner source, so it is stopped meanwhile; batches that it has read ahead are
+ * read again. */
 static int prefetch_batches(et_source *source, int64_t *count, et_error *error)
 {
     prefetch *self = (prefetch *)source;

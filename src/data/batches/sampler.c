@@ -16,9 +16,9 @@
 #define RUN   (64 * BLOCK)
 
 typedef struct sampler {
-    int field; /* in the batches within, and in those that are made */
+    int field; /* in the inner batches, and in the batches made from them */
     uint64_t seed;
-    uint32_t site;        /* of what is drawn */
+    uint32_t site;        /* identifies these random numbers */
     float minimum, range; /* of noise */
     const et_kernels *kernels;
 } sampler;
@@ -30,7 +30,7 @@ typedef struct run {
     float number[RUN]; /* [0, 1), as et_random_uniform */
 } run;
 
-/* Numbers from a sample's to the next one's. */
+/* Random numbers that a sample uses up: whole blocks. */
 static int64_t stretch_of(int64_t item)
 {
     return (item + BLOCK - 1) / BLOCK * BLOCK;
@@ -73,8 +73,8 @@ static int no_probability(const et_batch *batch, const char *field, int64_t i, c
                    (unsigned long)batch->sample[i], (double)*p);
 }
 
-/* Those of one sample, whose numbers begin at number `first`, a run at a time: fewer than a kernel
- * would share out among threads, since a source may be a thread's of its own. */
+/* Draws a sample's values, of which the first has number `first`, in runs. A run is too short for a
+ * kernel to divide among threads, since a source may run in its own thread. */
 static void choose(void *to, const float *p, int64_t item, int64_t first, const sampler *self,
                    et_random random, et_dtype dtype)
 {

@@ -70,7 +70,7 @@ void et_position_put(et_position *position, const char *name, int64_t value)
 {
     et_assert(position->count < ET_POSITION_MAX);
     if (!name || position->count >= ET_POSITION_MAX)
-        return; /* whoever seeks misses it by name */
+        return; /* the caller of seek reports the missing number by name */
     position->name[position->count] = name;
     position->value[position->count++] = value;
 }

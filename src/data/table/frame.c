@@ -44,7 +44,7 @@ static double quantile(const double *sorted, int64_t count, int i)
     int64_t low = (int64_t)position;
     if (low >= count - 1)
         return sorted[count - 1];
-    /* Not from + (to - from) * part, which overflows where they are far apart. */
+    /* Not from + (to - from) * part, which overflows if they are far apart. */
     const double from = sorted[low], to = sorted[low + 1], part = position - (double)low;
     const double value = from * (1 - part) + to * part;
     return value < from ? from : value > to ? to : value;

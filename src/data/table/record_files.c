@@ -141,7 +141,7 @@ static int unpack_to_file(const file *f, const char *cached, bool *wrong, et_err
     return status;
 }
 
-/* Maps and walks the unpacked file. A damaged one is worth a warning. */
+/* Maps the unpacked file and walks through it. A damaged file gives a warning. */
 static bool use_cached(et_record_files *self, file *f, const char *cached)
 {
     et_error error = ET_ERROR_INIT;
@@ -161,7 +161,7 @@ static bool use_cached(et_record_files *self, file *f, const char *cached)
     return false;
 }
 
-/* By content, so a file may be moved, and one that changes is another. */
+/* Names the file by its content, so a file may be moved, and a changed file gets another name. */
 static int name_cached(const char **out, const file *f, const char *folder, et_arena *arena,
                        et_error *error)
 {

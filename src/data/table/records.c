@@ -45,7 +45,7 @@ typedef struct records {
 
 /* ---- a feature's values ---- */
 
-/* Values as they stand in a record: so many elements of one of three types. */
+/* The values of a feature in a record: a count of elements of one of three types. */
 typedef struct values {
     et_feature_kind kind; /* NONE: the record has none */
     int64_t count;
@@ -157,7 +157,7 @@ static void records_sizes(const et_samples *samples, et_pick pick, int32_t *cons
             sizes[k][i] = self->sizes[k][pick.which[i]];
 }
 
-/* File, number and byte before what is recorded. */
+/* Puts file, record and byte before the message. */
 static int blame(const records *self, int64_t record, int status, et_error *error)
 {
     et_record_position position = et_record_files_position(self->files, record);
@@ -298,7 +298,7 @@ static int add_field(records *self, const et_record_field *f, et_error *error)
     return add_offsets(self, c, error);
 }
 
-/* Also a feature whose name is that of another one's offsets. */
+/* Also finds a feature whose name is another feature's field of offsets. */
 static int check_names(const records *self, et_error *error)
 {
     const et_layout *layout = &self->samples.layout;

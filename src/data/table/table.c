@@ -236,7 +236,7 @@ static int flush(reading *r)
     return status;
 }
 
-/* Where the next row goes; what it is not kept for is overwritten by the next. */
+/* The place of the next row; a row that is not kept is overwritten by the next. */
 static unsigned char *room(reading *r)
 {
     table *self = r->self;
@@ -310,7 +310,7 @@ static void tell_unseen(const reading *r)
                text.text);
 }
 
-/* Says how many rows had no target; where no row is left that is why. */
+/* Prints how many rows had no target. If no row is left, that is the error. */
 static int check_rows(const reading *r)
 {
     const char *path = r->rows->paths.items[0];
@@ -335,7 +335,7 @@ static void map_parts(table *self, const et_table_parts *parts)
     set_count(self, parts->count, parts->fingerprint);
 }
 
-/* The file is whole: its rows take the place of those in memory. */
+/* The file is complete: its rows replace the rows in memory. */
 static int finish_file(reading *r, uint64_t fingerprint)
 {
     table *self = r->self;

@@ -14,7 +14,7 @@
 #include "data/text/encoded_seen.h"
 #include "data/text/text.h"
 
-/* Another one when rows of the same files come to lie otherwise. */
+/* Raise this when rows of the same files come to be laid out differently. */
 #define FACTS_VERSION 1
 
 static void add_text(et_checksum_stream *stream, const char *text)
@@ -61,7 +61,7 @@ static int find_path(et_table_cache *cache, et_error *error)
     return cache->path ? ET_OK : et_alloc_failed(error, strlen(o->cache), "a path");
 }
 
-/* The list is what notes know files by. */
+/* The list by which notes identify files. */
 static et_corpus_paths as_corpus(const et_table_cache *cache)
 {
     return (et_corpus_paths){ .tsv = cache->options->paths };
@@ -82,7 +82,7 @@ static int read_key(et_table_cache *cache, et_error *error)
     return ET_OK;
 }
 
-/* Lengths and times of all files; 0: one is not there, which reading it says. */
+/* A stamp of the lengths and times of all files. 0: a file is missing, which reading reports. */
 static uint64_t stamp_of(const et_table_cache *cache)
 {
     const et_strings *paths = &cache->options->paths;
@@ -155,7 +155,7 @@ static bool use(et_table_cache *cache, et_table_parts *parts, const et_mapping *
                                  cache->options->paths.count, cache->known, &current);
     if (!*fault && !current)
         *fault = "";
-    /* The key is of the files as they were before they were read. */
+    /* The key belongs to the files as they were before they were read. */
     if (!*fault && !cache->known && et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
         stamp_of(cache) == cache->stamp)
         et_encoded_note(&seen, cache->path, cache->key);

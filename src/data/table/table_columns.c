@@ -125,7 +125,8 @@ const char *et_table_columns_name(const et_table_columns *source)
 
 /* ---- passes ---- */
 
-/* A batch after the pass's last one is given back: the position is inner's, before it. */
+/* Ends after a number of passes. The first batch of a further pass is given back, so that inner's
+ * position is before it. */
 
 typedef struct passes {
     et_source source;
@@ -188,7 +189,7 @@ static const et_source_class passes_class = {
     .content = passes_content,
 };
 
-/* Not more than so many passes over what has no end. Owns inner. */
+/* Limits an endless source to so many passes. Owns inner. */
 static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)
 {
     et_assert(epochs > 0);
@@ -249,7 +250,7 @@ int et_table_columns_samples(et_samples **out, const et_table_columns *source,
     return status ? et_fail_while(error, status, "source %.60s", source->name) : ET_OK;
 }
 
-/* Puts one decorator around another; what is inside goes with it on failure. */
+/* Puts one decorator around another; on failure, the inner source is closed too. */
 static int around(et_source **source, int status, et_source *const *outer)
 {
     if (status) {

@@ -138,7 +138,8 @@ static bool files_rise(const et_table_parts *parts)
     return true;
 }
 
-/* Ids below how many there are, classes too or -1, numbers finite, but those of targets. */
+/* Checks values: ids are below their number, classes too or -1, and numbers are finite, except
+ * those of targets. */
 static bool item_is_sound(const et_encoded_field *f, const unsigned char *item)
 {
     for (int64_t i = 0; i < f->width; i++, item += sizeof(float)) {

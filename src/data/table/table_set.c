@@ -333,7 +333,7 @@ int et_table_set_parse_instances(et_samples **out, const et_table_set *dataset,
     return status;
 }
 
-/* ---- what is in it ---- */
+/* ---- getters ---- */
 
 int et_table_set_count(const et_table_set *dataset)
 {

@@ -16,7 +16,7 @@ typedef struct convert {
     et_batch *from;         /* of inner's layout */
     et_layout_field *field; /* [fields], owned */
     int *passed;            /* [fields]: which of inner's; MADE */
-    et_convert_fn *make;    /* NULL: nothing is made */
+    et_convert_fn *make;    /* NULL: no field is made */
     void *payload;
     bool owned; /* payload is */
 } convert;

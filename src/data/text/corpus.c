@@ -28,7 +28,7 @@ struct et_corpus {
     et_text *text[2];             /* of source and target, or of both; NULL: records */
     et_record_list records;       /* without paths: text */
     et_arena arena;               /* of the record given last */
-    int64_t *lines[2];            /* [files of that side]: lines read */
+    int64_t *lines[2];            /* [files of that side]: number of lines that were read */
     int64_t pairs;                /* given so far */
     et_corpus_pair pair;          /* what next_line gives in halves */
     bool target_is_due;           /* next_line gave the source of pair, its target comes next */
@@ -65,7 +65,7 @@ static int check_records(const et_corpus_paths *paths, et_error *error)
                    paths->records.items[0]);
 }
 
-/* Said with the paths that are set, so that a mix-up of two settings shows. */
+/* The message names the paths that are set, so that a mix-up of two settings shows. */
 int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
 {
     bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
@@ -88,7 +88,7 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
     return ET_OK;
 }
 
-/* All are opened before the first record is read: a misspelt last one is found at once. */
+/* Opens all files before the first record is read, so that a wrong last path is found at once. */
 static int open_records(et_corpus *corpus, et_error *error)
 {
     const et_strings *files = &corpus->paths->records;
@@ -103,7 +103,7 @@ static int open_records(et_corpus *corpus, et_error *error)
     return status;
 }
 
-/* lines[side] has a count for each file of that side, filled as they are read. */
+/* lines[side] has a count for each file of that side, updated while files are read. */
 static int open_side(et_corpus *corpus, int side, et_error *error)
 {
     const et_corpus_paths *paths = corpus->paths;
@@ -172,9 +172,8 @@ static const char *side_name(const et_strings *files, et_strbuf *out)
     return et_strbuf_text(out);
 }
 
-/* One side has ended: counts the rest of the other, so that both can be named. A corpus of
- * millions of lines is read to its end for that: whoever has to find the missing line needs the
- * numbers. */
+/* One side has ended: counts the rest of the other, because both numbers help to find the missing
+ * line. This reads a corpus of millions of lines to its end. */
 static int lengths_differ(et_corpus *corpus, et_error *error)
 {
     et_text_line line;
@@ -211,7 +210,7 @@ static int no_lines(const et_corpus *corpus, et_error *error)
  * would lose its end without a word. Columns may be empty. */
 static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_error *error)
 {
-    /* All TABs are counted, for the message; the first one is where a good line is cut. */
+    /* All TABs are counted for the message; a valid line is cut at its only TAB. */
     const char *tab = memchr(line->text, '\t', line->length);
     size_t tabs = 0;
     for (size_t i = 0; i < line->length; i++)
@@ -227,7 +226,7 @@ static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_erro
     return ET_OK;
 }
 
-/* At the end the pair stays as it is: all NULL. */
+/* At the end, the pair is not changed: all members are NULL. */
 static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     et_text_line line;
@@ -246,7 +245,7 @@ static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
         status = next_line(corpus, 1, &target, error);
     if (status)
         return status;
-    /* Exactly one has ended. */
+    /* Exactly one side has ended. */
     if (!source.text != !target.text)
         return lengths_differ(corpus, error);
     *pair = (et_corpus_pair){ source.text, target.text, source.length, target.length, 0 };
@@ -366,7 +365,8 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
     }
     *text = corpus->target_is_due ? pair->target : pair->source;
     *length = corpus->target_is_due ? pair->target_length : pair->source_length;
-    /* At the end (source NULL) nothing is due, and the end is given again. */
+    /* At the end (source NULL), target_is_due stays false, and the next call reports the end again.
+     */
     corpus->target_is_due = pair->source && !corpus->target_is_due;
     return ET_OK;
 }

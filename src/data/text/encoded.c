@@ -29,8 +29,7 @@
 #include "data/text/encoded_file.h"
 #include "data/text/encoded_seen.h"
 
-/* What an et_encoded owns besides what it shows. shown is the first member, so that close gets
- * from one to the other. */
+/* Everything that an et_encoded owns. `shown` is the first member, so that close can cast back. */
 typedef struct whole {
     et_encoded shown;       /* what callers see; points into parts */
     et_corpus_paths paths;  /* lists borrowed */
@@ -57,10 +56,10 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
     return ET_OK;
 }
 
-/* What the result depends on besides text: vocabulary, filter, and how they become a result.
- * Raise ET_ENCODED_VERSION when the filter or the layout changes. The ratio goes in by its bits. A
- * limit only where there is one, and a vocabulary of the target's own as well, so that other keys
- * are what they were. */
+/* Facts besides text that the result depends on: vocabulary, filter, and ET_ENCODED_VERSION, which
+ * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit
+ * and a separate target vocabulary are added only if they are used, so that other keys stay valid.
+ */
 static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
 {
     uint64_t facts[8] = { ET_ENCODED_VERSION,
@@ -76,7 +75,8 @@ static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
     return et_checksum(facts, count * sizeof facts[0]);
 }
 
-/* Only where there are some, so that a text's key is what it was. Names with their ends. */
+/* Called only if there are records, so that the keys of texts stay valid. Names are hashed with
+ * their final 0. */
 static int add_records(et_checksum_stream *stream, const et_corpus_paths *paths, et_error *error)
 {
     et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
@@ -104,7 +104,7 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
     return status;
 }
 
-/* ---- what is shown ---- */
+/* ---- the public view ---- */
 
 /* Symbols come from the vocabularies, not from the cache: the key binds them. */
 static void show(whole *self, et_sides sides, uint64_t key)
@@ -126,7 +126,8 @@ static void show(whole *self, et_sides sides, uint64_t key)
 
 /* ---- cache or text ---- */
 
-/* From the cheapest way to the dearest; what is wrong with one leads to the next. */
+/* Sources of the result are tried from the cheapest to the most expensive; a fault in one leads to
+ * the next. */
 
 /* The mapping is self's to close from here on. */
 static void use_mapping(whole *self, const et_mapping *mapping)
@@ -135,8 +136,8 @@ static void use_mapping(whole *self, const et_mapping *mapping)
     et_encoded_file_parts(&self->parts, mapping->data);
 }
 
-/* Maps the cache if it holds this key. A damaged one is worth a warning, an outdated one not.
- * Every failure here is cured by reading the text, so none is an error. */
+/* Maps the cache if it holds this key. A damaged cache gives a warning, an outdated one does not. A
+ * failure is never an error, because the text can be read instead. */
 static bool map_cache(whole *self, const char *path, uint64_t key, et_sides sides)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
@@ -164,8 +165,8 @@ static bool map_cache(whole *self, const char *path, uint64_t key, et_sides side
     return true;
 }
 
-/* Maps a cache that was found sound before, if nothing was written since; what is not as it
- * should be is left to map_cache to say. */
+/* Maps a cache that was found intact before, if no file was written since. If anything differs,
+ * map_cache reports it. */
 static bool map_seen(whole *self, const et_encoded_seen *seen, const char *path, uint64_t *key)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
@@ -209,7 +210,7 @@ static int read_text(whole *self, et_sides sides, const et_encoded_options *opti
     return status;
 }
 
-/* Both keys stand for all bytes of the files: paths are the caller's to change. */
+/* A key depends on the bytes of all files, not on their paths, which the caller may change. */
 static int check_expected(const whole *self, const et_encoded_options *options, uint64_t key,
                           et_error *error)
 {

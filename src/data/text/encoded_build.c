@@ -44,10 +44,10 @@ typedef struct builder {
     seen *seen;             /* open addressing; used when duplicates are dropped */
     uint64_t seen_capacity; /* a power of two, or 0 */
     uint64_t seen_count;
-    et_strbuf text;          /* of the chunk, one side after the other */
+    et_strbuf text;          /* texts of the chunk, one side after the other */
     et_corpus_pair *chunk;   /* [CHUNK]; texts are offsets until the chunk is whole */
     et_tokens (*encoded)[2]; /* [CHUNK]: source and target; memory is used again by each chunk */
-    et_error *failures;      /* [CHUNK]: status 0 where a pair was encoded */
+    et_error *failures;      /* [CHUNK]: status 0 if the pair was encoded */
 } builder;
 
 /* ---- encoding ---- */
@@ -68,8 +68,8 @@ static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
     return grown;
 }
 
-/* For one more pair: its tokens, its line, its two offsets and the one at the very end. One
- * token more than needed, so that the array is never NULL. */
+/* Makes room for one more pair: its tokens, its line, its two offsets and the final offset. There
+ * is room for one token more, so that the array is never NULL. */
 static int make_room(builder *build, uint64_t tokens, et_error *error)
 {
     et_encoded_parts *out = build->out;
@@ -107,14 +107,14 @@ static void append_side(builder *build, const int32_t *ids, size_t count)
     et_assert(build->out->token_count <= build->token_capacity);
 }
 
-/* offsets[2 i] is where the pair before ended; each side adds where it ends itself. */
+/* offsets[2 i] is the end of the pair before; each side adds its own end. */
 static int append_pair(builder *build, int64_t index, const et_tokens sides[2], et_error *error)
 {
     int status = make_room(build, sides[0].count + sides[1].count, error);
     if (status)
         return status;
     build->out->lines[build->out->pairs] = (uint32_t)index;
-    /* Written with every pair, which is cheaper than to ask whether it is the first. */
+    /* Written with every pair, because that is cheaper than testing for the first one. */
     build->out->offsets[0] = 0;
     for (int side = 0; side < 2; side++) {
         append_side(build, sides[side].ids, sides[side].count);
@@ -127,11 +127,9 @@ static int append_pair(builder *build, int64_t index, const et_tokens sides[2], 
 
 /* ---- the filter ---- */
 
-/* What is done with a pair that has been encoded: counted, and kept or not. */
-
-/* The entry of a pair, or the empty place where it belongs. The target's checksum is rotated by
- * one, so that pairs with equal sides do not all fall on place 0. Linear probing ends because
- * the table is never full. */
+/* The entry of a pair, or the empty place for it. The target's checksum is rotated by one, so that
+ * pairs with equal sides do not all fall on place 0. Linear probing ends because the table is never
+ * full. */
 static seen *find_seen(seen *table, uint64_t capacity, uint64_t source, uint64_t target)
 {
     et_assert((capacity & (capacity - 1)) == 0);
@@ -160,8 +158,7 @@ static int grow_seen(builder *build, et_error *error)
     return ET_OK;
 }
 
-/* Notes the pair on the way, also one that the filter will drop: its copies would be dropped
- * too. */
+/* Also enters pairs that the filter will drop: their copies would be dropped too. */
 static int is_duplicate(builder *build, const et_corpus_pair *pair, bool *duplicate,
                         et_error *error)
 {
@@ -224,8 +221,8 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[
 
 /* ---- chunks ---- */
 
-/* The same memory for every chunk: text, pairs, tokens, errors. Only SentencePiece runs in
- * parallel, and what it makes is looked at by one thread. */
+/* Every chunk reuses the same memory: text, pairs, tokens, errors. Only SentencePiece runs in
+ * parallel; one thread processes its results. */
 
 /* Reads up to CHUNK pairs, keeping their text; *count of them. Fewer than CHUNK: the corpus has
  * ended. The reader's lines are valid only until the next read, so they are copied one after
@@ -248,7 +245,7 @@ static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *e
     return ET_OK;
 }
 
-/* The text has stopped growing: says where each pair's is. While it grew it may have moved. */
+/* Sets each pair's texts once the buffer no longer grows: while it grew, it may have moved. */
 static void point_into_text(builder *build, int count)
 {
     et_assert(count >= 0 && count <= CHUNK);
@@ -279,7 +276,7 @@ static bool is_full(const builder *build)
     return build->options->limit && build->out->pairs >= build->options->limit;
 }
 
-/* Sentences differ in length, so threads take 64 pairs at a time as they come free. */
+/* Sentences differ in length, so each free thread takes the next 64 pairs. */
 static int encode_chunk(builder *build, int count, et_error *error)
 {
     point_into_text(build, count);
@@ -298,7 +295,7 @@ static int encode_chunk(builder *build, int count, et_error *error)
     return ET_OK;
 }
 
-/* What was made before a failure is freed by close_builder. */
+/* If it fails, close_builder frees what was allocated. */
 static int open_builder(builder *build, et_error *error)
 {
     build->chunk = et_alloc_zero(CHUNK, sizeof *build->chunk);
@@ -332,7 +329,7 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
 {
     et_strbuf text = ET_STRBUF_INIT;
     et_corpus_counts_print(counts, &text);
-    /* Of the reasons in the filter, the one that dropped the most pairs. */
+    /* The filter that dropped the most pairs decides the cure. */
     const char *cure = "give lines with text";
     if (counts->too_long >= counts->empty && counts->too_long >= counts->lopsided)
         cure = "raise max_seq_length";
@@ -361,8 +358,9 @@ static int copy_file_lines(et_encoded_parts *out, const et_corpus_paths *paths,
     return ET_OK;
 }
 
-/* Where a limit ends it early, the lines of each file are those that were read: all that are in
- * use. A chunk that is not full is the last one; an empty one after a full one does no harm. */
+/* If a limit ends the build early, each file's lines are those read so far, which covers every kept
+ * pair. A chunk that is not full is the last one; if the corpus ends with a full chunk, an empty
+ * chunk follows and does no harm. */
 static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *paths,
                      et_error *error)
 {
@@ -411,7 +409,7 @@ static int64_t larger(int64_t left, int64_t right)
     return left > right ? left : right;
 }
 
-/* Also what tells a cache file whose sizes were changed: they are computed anew there. */
+/* Also detects a cache file whose sizes were changed, because they are computed again from it. */
 et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts)
 {
     et_encoded_sizes sizes = { 0 };

@@ -55,8 +55,8 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
 
 /* ---- soundness ---- */
 
-/* Each returns whether it is; the order of calls in et_encoded_file_fault is part of what they
- * may rely on. */
+/* Each function returns whether its part is valid. The order of the calls in et_encoded_file_fault
+ * decides what each may rely on. */
 
 /* A file of another byte order has another magic, one of another version another layout; both
  * are "header" to the reader and are made again. */
@@ -100,7 +100,7 @@ static uint32_t largest_id(const et_encoded_parts *parts, uint64_t begin, uint64
     return largest;
 }
 
-/* Side by side only where one vocabulary is smaller than an id that is there. */
+/* Compares token by token only if a vocabulary is smaller than the largest id. */
 static bool ids_are_below(const et_encoded_parts *parts, const uint32_t tokens[2])
 {
     const uint32_t least = tokens[0] < tokens[1] ? tokens[0] : tokens[1];
@@ -138,7 +138,7 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
         return "header";
     if (head->key != key)
         return NULL;
-    /* From here on a fault is damage: this file claims to be the one that is wanted. */
+    /* From here on a fault means damage: the header claims to be the wanted file. */
     *current = true;
     if (!size_is_sound(mapping, files))
         return "size";
@@ -151,12 +151,12 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
         return "ids";
     if (!lines_are_below(&parts, files))
         return "lines";
-    /* Budgets are checked with the sizes, so they must be those of these offsets. */
+    /* Sizes depend on the offsets, so they are computed again and compared. */
     et_encoded_sizes sizes = et_encoded_measure(&parts);
     return memcmp(&sizes, &head->sizes, sizeof sizes) ? "sizes" : NULL;
 }
 
-/* Reads one page of the file, however long it is. */
+/* Reads one page of the file, whatever its length. */
 bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2])
 {
     const et_encoded_header *head = mapping->data;

@@ -28,8 +28,9 @@ typedef struct note {
     uint64_t checksum;          /* of the bytes before it */
 } note;
 
-/* What the system says of one file. A write changes the second time and nobody can set it. All
- * of it goes into the stamp: another file under the same name has another inode or device. */
+/* The system's facts about one file. A write changes the status change time, which no program can
+ * set. The stamp contains all facts: a different file with the same name has another inode or
+ * device. */
 typedef struct facts {
     uint64_t device, inode, length;
     int64_t modified[2], changed[2]; /* seconds, nanoseconds */
@@ -41,7 +42,7 @@ static uint64_t checksum_of(const note *kept)
     return et_checksum(kept, offsetof(note, checksum));
 }
 
-/* Adds one file to the stamp. false: not there, or no regular file, and then nothing is noted. */
+/* Adds one file to the stamp. false: the file is missing or not regular, so nothing is noted. */
 static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream *stream)
 {
     struct stat info;
@@ -79,7 +80,7 @@ static bool look_at_records(et_encoded_seen *seen, const et_corpus_paths *paths,
     return look_at_all(seen, &paths->records, stream);
 }
 
-/* The cache is looked at too: one that was written since is to be checked again. */
+/* The cache is examined too: if it was written since, it must be checked again. */
 bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_paths *paths,
                      const char *cache_path)
 {
@@ -97,8 +98,8 @@ bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_
     return all;
 }
 
-/* -1 on any failure: then there is no note. Not written by rename: a torn one has the wrong
- * checksum. */
+/* Returns -1 on any failure: then there is no note. Notes are not written by rename, because a torn
+ * note has the wrong checksum. */
 static int open_note(const char *cache_path, int flags)
 {
     et_arena arena = ET_ARENA_INIT;

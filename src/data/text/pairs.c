@@ -38,7 +38,7 @@ typedef struct pairs {
     const et_encoded *encoded; /* borrowed */
     int64_t most;              /* tokens of a side; 0: any */
     et_pairs_drawing drawing;
-    int32_t *as_encoded; /* [drawing.most], owned; NULL: nothing is drawn */
+    int32_t *as_encoded; /* [drawing.most], owned; NULL: no sampling */
     int32_t *drawn;      /* [drawing.most], owned */
 } pairs;
 
@@ -175,8 +175,8 @@ static const et_samples_class pairs_class = {
     .close = pairs_close,
 };
 
-/* A position fits no other drawing. Which tokens a sentence has is not known before it is drawn:
- * totals stay those of the corpus. */
+/* Sampling gives other tokens in each pass, so a position is only valid for the same sampling. A
+ * sentence's tokens are not known before they are sampled, so totals stay those of the corpus. */
 static int open_drawing(pairs *self, const et_pairs_drawing *drawing, et_error *error)
 {
     const size_t most = (size_t)drawing->most;
@@ -249,7 +249,8 @@ int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most)
     return count;
 }
 
-/* Where nothing is shortened the samples are those of any limit, their fingerprint too. */
+/* Only called if some side is shortened, so that otherwise samples and fingerprint do not depend on
+ * the limit. */
 static void cut(pairs *self, int64_t most)
 {
     et_samples *s = &self->samples;

@@ -30,7 +30,7 @@ static int no_memory(const list *self)
     return et_alloc_failed(self->error, self->arena->used, "paths");
 }
 
-/* What is wrong with a setting begins with its name. */
+/* Puts the setting's name before the message. */
 static int blame(const list *self, int status)
 {
     return self->setting ? et_fail_while(self->error, status, "%s", self->setting) : status;

@@ -34,7 +34,7 @@
 #include "base/text/unicode.h"
 #include "formats/records/packed.h"
 
-/* What is read or unpacked at a time. */
+/* Bytes that are read or unpacked at a time. */
 #define REFILL ((size_t)64 << 10)
 
 /* A line of the longest length, its end, and room so that a refill is never tiny. */
@@ -49,7 +49,7 @@ struct et_text {
     et_packed_reader *bytes; /* of the open file; NULL: none */
     int64_t number;          /* of the last line given, in its file */
     int64_t count;           /* lines given in all */
-    char *buffer;            /* [BUFFER_SIZE]: text as it is after unpacking */
+    char *buffer;            /* [BUFFER_SIZE]: text after unpacking */
     size_t begin, end;       /* what of it is not yet given */
     bool drained;            /* the open file has no more text */
 };
@@ -86,8 +86,8 @@ static int open_regular(int *fd, const char *path, et_error *error)
     return status;
 }
 
-/* The line that unpacking has come to, far ahead of the one given last: text lies from the
- * buffer's front to its end. */
+/* The line that unpacking has reached, far after the line returned last: the text fills the buffer
+ * from front to end. */
 static long long line_reached(const et_text *text)
 {
     const char *at = text->buffer, *end = text->buffer + text->end;
@@ -120,7 +120,7 @@ static int refill(et_text *text, et_error *error)
 
 /* ---- files ---- */
 
-/* One is open at a time; the next is opened when a line is wanted of it. */
+/* One file is open at a time; the next is opened when one of its lines is needed. */
 
 /* May be called twice, and on a reader whose open failed. */
 static void close_file(et_text *text)
@@ -152,8 +152,7 @@ static int open_file(et_text *text, et_error *error)
 int et_text_open(et_text **out, const et_strings *paths, et_error *error)
 {
     et_assert(paths->count > 0);
-    /* Opened and closed: permissions are asked where the files are, not guessed from their
-     * modes. */
+    /* Opens and closes each file: file modes alone do not tell whether reading is permitted. */
     for (size_t i = 0; i < paths->count; i++) {
         int fd;
         int status = open_regular(&fd, paths->items[i], error);
@@ -197,8 +196,7 @@ static int too_long(const et_text *text, et_error *error)
                    current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
 }
 
-/* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but what is made of lines in C
- * would end there. */
+/* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but would end the line in C code. */
 static int check_line(const et_text_line *line, et_error *error)
 {
     const char *nul = memchr(line->text, 0, line->length);
@@ -216,7 +214,7 @@ static int check_line(const et_text_line *line, et_error *error)
     return ET_OK;
 }
 
-/* The last byte may be one: its LF is what is missing. */
+/* A CR as the last byte may belong to CR LF whose LF is not yet read. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error)
 {
     const char *cr = memchr(line, '\r', size);
@@ -226,10 +224,10 @@ int et_text_check_first(const char *line, size_t size, const char *name, et_erro
                    name);
 }
 
-/* Makes [begin, begin + *length) a line and *next where the following begins; *length is
- * SIZE_MAX at the end of the file. searched: bytes from begin that hold no LF, so that a long
- * line is not searched again after each refill. A line may be one byte longer than allowed here,
- * for the CR that is no part of it. */
+/* Makes [begin, begin + *length) a line, and *next the begin of the following line; *length is
+ * SIZE_MAX at the end of the file. searched: bytes from begin without an LF, so that a long line is
+ * not searched again after each refill. Here a line may be one byte longer than allowed, for a CR
+ * that is not part of it. */
 static int find_line(et_text *text, size_t *length, size_t *next, et_error *error)
 {
     size_t searched = 0;
@@ -258,7 +256,7 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
     }
 }
 
-/* Files follow each other without a seam: the loop goes on until one has a line or all are read. */
+/* The loop continues with the next file until a line is found or all files are read. */
 int et_text_next(et_text *text, et_text_line *line, et_error *error)
 {
     size_t length = SIZE_MAX, next = 0;
@@ -280,7 +278,7 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error)
         length--;
     if (length > ET_TEXT_LINE_MAX)
         return too_long(text, error);
-    /* The line is given where it lies; the next refill moves it away, which ends its life. */
+    /* The line is returned in place; the next refill moves it and so ends its validity. */
     text->begin = next;
     text->count++;
     *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
@@ -294,7 +292,8 @@ int64_t et_text_count(const et_text *text)
 
 /* ---- checksums ---- */
 
-/* Mapped, not read into memory; a regular file is asked for first, since a pipe would block. */
+/* Maps the file instead of reading it into memory. Only regular files are opened, since a pipe
+ * would block. */
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error)
 {
     et_mapping mapping;

@@ -19,11 +19,10 @@
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/number_short.h"
 
-/* Bytes of a piece: what it is parsed to stays in a core's own cache. */
+/* Bytes of a piece. A parsed piece fits into a core's own cache. */
 #define PIECE ((size_t)256 << 10)
 
-/* Of a step for each thread, where there are several: the fewer steps, the less they wait for each
- * other. */
+/* Pieces for each thread in a step, if there are several threads: fewer steps mean less waiting. */
 #define PIECES 4
 
 /* Fewer bytes are not worth waking threads for. */
@@ -39,7 +38,7 @@
 #define ENTRIES_MIN   64
 #define DISTINCT_ALL  ((int64_t)16 << 20)
 
-/* Whole rows, and what they are parsed to: of column c and row r at [c * room + r]. */
+/* Whole rows and their parsed cells: column c of row r is at [c * room + r]. */
 typedef struct piece {
     et_csv_scanner scanner;
     char *begin, *end;
@@ -62,7 +61,7 @@ typedef struct pass {
     int threads;
     piece *pieces; /* [most] of a step */
     int most;
-    int *position; /* [columns]: where the first file's columns are in this one's rows */
+    int *position; /* [columns]: positions of the first file's columns in this file's rows */
     bool *unread;  /* [columns] of this file: its texts are not to be read, its field does */
     int file;
     et_csv *first;   /* the first file, whose head was read; NULL: it is done */
@@ -165,7 +164,7 @@ static et_column_part part_of(const pass *self, const piece *p, int column)
                              .count = p->rows };
 }
 
-/* Of a field of several columns the values come row by row, as they stand there. */
+/* Adds a field of several columns row by row, in the order of the file. */
 static void add_rows(const pass *self, const piece *p, int field)
 {
     const et_table_head *head = &self->stats->head;

@@ -23,7 +23,7 @@
 /* Empty is the only name that is none. */
 static const char *const no_name[] = { "", NULL };
 
-/* The first row of a file, and what was seen below it. */
+/* The first row of a file, and facts about the rows below it. */
 typedef struct first_rows {
     const char **text; /* [count]; NULL: empty */
     bool *numeric;     /* [count]: there is a number below */
@@ -93,7 +93,7 @@ et_csv_known et_table_head_known(const et_table_head *head)
                                               .most = head->columns };
 }
 
-/* A bad row below is not what is looked for here: whoever reads all rows names it. */
+/* A bad row below the first is not reported here: whoever reads all rows reports it. */
 static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena, et_error *error)
 {
     et_csv_row row;
@@ -181,7 +181,7 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
     return status;
 }
 
-/* Texts of a first row, NULL where a cell is empty, as the row. NULL: no memory. */
+/* Makes the cells of a row from the texts of a first row (NULL: empty). NULL: no memory. */
 static et_cell *cells_of(const char *const *text, int count, et_arena *arena)
 {
     et_cell *cells = et_arena_array(arena, (size_t)count, sizeof *cells);
@@ -190,7 +190,7 @@ static et_cell *cells_of(const char *const *text, int count, et_arena *arena)
     return cells;
 }
 
-/* What other files have to have. */
+/* Keeps the names that other files must have. */
 static int keep_names(et_table_head *head, const char *const *text, const char *path, int64_t line,
                       et_arena *arena, et_error *error)
 {
@@ -382,8 +382,8 @@ void et_table_head_release(et_table_head *head)
 
 /* ---- other files ---- */
 
-/* Whether the first row of another file is no row of values, whatever its names: numbers stand
- * below its texts. */
+/* Whether the first row of another file is a header regardless of its names: it has no number, and
+ * numbers are below it. */
 static bool stands_above_numbers(const first_rows *first)
 {
     bool above = false;
@@ -404,7 +404,8 @@ static int fail_header(const et_strings *paths, const first_rows *first, const c
                    path, (long long)first->line, paths->items[0]);
 }
 
-/* Whether the first file has the columns of the schema in its order, where all are the schema's. */
+/* Whether the first file has the schema's columns in the schema's order, or has other columns as
+ * well. */
 static bool is_in_order(const et_table_head *head)
 {
     int next = 0;
@@ -415,7 +416,7 @@ static bool is_in_order(const et_table_head *head)
     return same || next != head->columns;
 }
 
-/* By the names that its first row has, where it is a header. */
+/* Matches columns by the names in the first row, if it is a header. */
 static int match_by_names(const et_table_head *head, int *position, bool *header,
                           const first_rows *first, const char *path, bool always, et_arena *arena,
                           et_error *error)

@@ -18,7 +18,7 @@
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 
-/* Of the values, those that are no numbers in a numeric column at most. */
+/* Largest fraction of a numeric column's values that are not numbers. */
 #define TEXT_SHARE 0.1
 /* Of the values, such that may be texts (007, 3E5, integers beyond 2^53) that make all of them
  * codes. */
@@ -48,9 +48,9 @@ static bool are_frequent(const et_table_column *c, et_cell_class class)
            (double)c->stats->count[class] >= CODE_SHARE * (double)c->values;
 }
 
-/* Phone numbers are below no zero, and 3E5 is a code where no value has a point or a signed
- * exponent, as numbers that programs print do. Integers beyond 2^53 are amounts where nearly all
- * differ. */
+/* Decides whether numbers are codes. Phone numbers (+...) are codes if no value is negative. 3E5 is
+ * a code if no value has a point or a signed exponent, which programs that print numbers write.
+ * Integers above 2^53 are amounts if nearly all differ. */
 static bool are_codes(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
@@ -207,7 +207,8 @@ static void report_numbers(et_value *to, const et_table_column *c)
         et_value_set_float(quantiles, points[i].name, quantile(c, points[i].fraction));
 }
 
-/* From end to end, unless ends are far out: then what is between 1 % and 99 %. */
+/* Covers the whole range, unless an end is far out: then the histogram starts or ends at the 1 % or
+ * 99 % quantile. */
 static void report_histogram(et_value *to, const et_table_column *c)
 {
     double low = quantile(c, 0.01), high = quantile(c, 0.99), wide = (high - low) / 2;
@@ -339,7 +340,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
     return status;
 }
 
-/* A schema that was given stays as it is. */
+/* A given schema is not changed. */
 static int make_schema(et_schema **out, const et_schema *given, const et_schema_field *fields,
                        int count, et_arena *arena, et_error *error)
 {

@@ -16,7 +16,7 @@
 /* Of the integers, distinct ones that may be an ID; and how many values say so. */
 #define ID_SHARE  0.99
 #define ID_VALUES 50
-/* Of the sampled texts, those that look like a date or a number. */
+/* Smallest fraction of the sampled texts that must look like a date or a number. */
 #define LOOK_SHARE 0.9
 /* Of rows, missing ones that are worth a word. */
 #define MISSING_SHARE 0.5
@@ -217,7 +217,7 @@ static void suspect_versions(et_value *list, const et_table_column *c)
             c->stats->twin);
 }
 
-/* What a model sees of a number, as most transforms have it. */
+/* The number as a model sees it after most transforms. */
 static float seen(const et_table_column *c, double number)
 {
     return (float)((number - c->stats->mean) / et_table_column_deviation(c));

@@ -24,8 +24,8 @@
 
 #define LANES 8
 
-/* Of values, when entries are given up for the first time: so many are distinct that they are as
- * good as a key. */
+/* Entries are given up for the first time when this fraction of the values differ: the column looks
+ * like a key. */
 #define KEY_SHARE 0.9
 
 void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options)
@@ -183,7 +183,7 @@ static bool is_held(const char *digits, size_t length, double number)
            !memcmp(text, digits, length);
 }
 
-/* 3E5, but not 3.0E5 nor 3E+5: programs that print numbers write these. */
+/* 3E5, but not 3.0E5 or 3E+5, which programs that print numbers write. */
 static bool has_bare_exponent(const char *text, size_t length)
 {
     size_t digits = et_number_digits_at(text, length);
@@ -207,7 +207,7 @@ et_cell_class et_cell_classify(const char *text, size_t length, double *number)
     return *text == '+' || (sign && text[1] == '0') ? ET_CELL_REAL : ET_CELL_INTEGER;
 }
 
-/* Nothing but a number. */
+/* A class that is always a number. */
 static bool is_number(unsigned char class)
 {
     return class == ET_CELL_INTEGER || class == ET_CELL_REAL;
@@ -229,7 +229,7 @@ static bool has_blanks(const char *text, size_t length)
     return length && (is_blank(*text) || is_blank(text[length - 1]));
 }
 
-/* Of what is no number: where it was first, and what it looks like. */
+/* Notes the first value of each class that is not a number, and the forms of texts. */
 static void look_at(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                     size_t length, unsigned char class)
 {
@@ -251,7 +251,7 @@ static void add_dates(et_column_stats *stats, const char *text, size_t length, i
 
 /* ---- from entries to numbers ---- */
 
-/* What entries say, once, where they were all there was: counts by class. */
+/* Counts values by class, once, from the entries, while these are complete. */
 static void count_classes(et_column_stats *stats)
 {
     for (size_t i = 0; i < stats->entries.count; i++) {
@@ -280,7 +280,7 @@ static void add_number(et_column_stats *stats, double number, int64_t count)
         add_numbers(stats, same, count < 256 ? (int)count : 256);
 }
 
-/* Distinct numbers count by themselves, what may be a text by its text. */
+/* Adds the entries: distinct numbers by value, values that may be text by their text. */
 static void end_exact(et_column_stats *stats, et_stats_stage stage)
 {
     stats->stage = stage;
@@ -323,7 +323,7 @@ static void add_entry(et_column_stats *stats, const char *text, size_t length)
         stats->failed = true;
 }
 
-/* After EXACT. *number: of what is both. */
+/* Adds a value after stage EXACT. *number: the value of a class that is both number and text. */
 static void add_read(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                      size_t length, unsigned char class, const double *number)
 {
@@ -398,7 +398,7 @@ static bool are_numbers(uint64_t classes)
     return !(classes & ~(3 * ones)) && ((classes ^ classes >> 1) & ones) == ones;
 }
 
-/* As many numbers as follow each other from i on; returns where they end. */
+/* Adds the numbers that follow each other from i on. Returns the index after the last one. */
 static int add_run(et_column_stats *stats, const et_column_part *part, int i)
 {
     int end = i, integers = 0;
@@ -481,7 +481,8 @@ static void add_view(et_column_stats *stats, const et_sketch_view *view)
     stats->max = view->value[view->count - 1];
 }
 
-/* The length of 1.1 in 1.10; 0: no zero can be left out, or it is that of 1.0. */
+/* The length of 1.1 in 1.10; 0: there is no zero to remove, or only ".0" would remain, as in 1.0.
+ */
 static size_t without_zeros(const char *text, size_t length)
 {
     const char *point = memchr(text, '.', length);

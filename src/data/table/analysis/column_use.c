@@ -23,8 +23,8 @@
 #include "data/table/rows/date_text.h"
 #include "formats/grid.h"
 
-/* Of the values, distinct ones that make texts as good as an ID; and rows below which only all of
- * them do. */
+/* Fraction of distinct values above which texts are treated as an ID; with fewer rows than KEY_ROWS
+ * all values must differ. */
 #define KEY_SHARE 0.9
 #define KEY_ROWS  20
 /* Of the values, distinct ones that make texts too rare to learn each. Texts with fewer rows than
@@ -53,7 +53,7 @@ static void add(et_column_use *use, et_transform type)
     use->transforms |= 1u << type;
 }
 
-/* ---- what a column is ---- */
+/* ---- properties of a column ---- */
 
 int64_t et_column_distinct(const et_column_metadata *m)
 {
@@ -246,7 +246,7 @@ static void print_shares(et_strbuf *out, const et_column_metadata *m)
                      et_format_count(m->count).text);
 }
 
-/* What one transform sees of a column. */
+/* Prints how one transform uses a column. */
 static void print_transform(et_strbuf *out, const et_column_use *use, et_transform type,
                             const et_column_metadata *m)
 {
@@ -265,7 +265,7 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
     }
 }
 
-/* m NULL: without what tells columns of one use apart. */
+/* m NULL: leaves out facts that differ between columns with the same use. */
 static void print_use(et_strbuf *out, const et_column_use *use, const et_column_metadata *m)
 {
     const char *between = "";

@@ -41,7 +41,7 @@ static bool is_like(const et_cell *cell, const char *text)
     return cell->text && cell->length == length && !strncasecmp(cell->text, text, length);
 }
 
-/* ---- what the first row is ---- */
+/* ---- whether the first row is a header ---- */
 
 #define ALIKE_MAX      1000 /* fields that are compared one by one */
 #define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
@@ -96,7 +96,7 @@ static bool has_name(const et_cell *cell, int i, const char *name)
                                       : !strcmp(et_column_numbered(i).text, name);
 }
 
-/* Adds what is wrong with one value's column. */
+/* Finds one value's column, and reports what is wrong with it. */
 static void find_named(et_columns *self, const et_csv_row *first, int at, const char *name,
                        bool needed, et_problems *problems)
 {
@@ -150,7 +150,7 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
 
 /* ---- by position ---- */
 
-/* Values of the schema without those that only targets read. */
+/* Counts the schema's values without those that only targets read. */
 static int count_inputs(const et_encoder *encoder)
 {
     const et_schema *schema = et_encoder_schema(encoder);

@@ -15,8 +15,8 @@
 #include "base/files/checksum.h"
 #include "base/vector.h"
 
-/* Bytes of text that there is room for on average: a limit of their own, since texts are as long as
- * somebody wrote them. */
+/* Bytes of text that there is room for, on average per entry. Texts have a limit of their own
+ * because they may have any length. */
 #define TEXT_MEAN 64
 
 #define SLOTS_FIRST ((size_t)64)
@@ -51,8 +51,8 @@ static inline uint32_t half_at(const char *text)
     return word;
 }
 
-/* What a text of up to 16 bytes is, with its length; of a longer one a part. No byte beyond the
- * text is read. */
+/* A text of up to 16 bytes is identified by its key and length; a longer text has only a part of
+ * its bytes in the key. No byte beyond the text is read. */
 typedef struct text_key {
     uint64_t head, tail;
 } text_key;
@@ -70,7 +70,8 @@ static inline text_key key_of(const char *text, size_t length)
     return (text_key){ all, all };
 }
 
-/* The upper half of products, for places in the table alone: equal bits are rare, not impossible.
+/* The upper half of products; only chooses a place in the table, since two texts may have equal
+ * bits.
  */
 static inline uint32_t hash_of(text_key key, const char *text, size_t length)
 {

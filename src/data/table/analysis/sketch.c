@@ -75,8 +75,8 @@ static inline double from_ordered(uint64_t ordered)
     return value;
 }
 
-/* By `digits` digits above bit `low`, the lowest first; where all have the same digit it is left
- * out. Returns which of the two arrays holds the result. */
+/* Sorts by `digits` digits above bit `low`, the lowest first. A digit that all numbers share is
+ * skipped. Returns the array that holds the result. */
 static uint64_t *sort_digits(uint64_t *from, uint64_t *to, int count, int low, int digits)
 {
     uint16_t counts[DIGITS_MAX][RADIX] = { 0 };
@@ -192,7 +192,7 @@ static bool carry(et_sketch *sketch)
     return true;
 }
 
-/* A value was taken: the next one is in the following group. */
+/* A value was taken: the next one comes from the following group. */
 static void advance(et_sketch *sketch)
 {
     sketch->group += (int64_t)1 << sketch->shift;
@@ -330,7 +330,7 @@ double et_sketch_quantile(const et_sketch_view *view, double fraction)
     double a = view->value[low - 1], part = rank - (double)whole;
     if (low == view->count || view->below[low] > whole + 1 || part <= 0)
         return a;
-    /* Not a + (b - a) * part, which overflows where they are far apart. */
+    /* Not a + (b - a) * part, which overflows if a and b are far apart. */
     double b = view->value[low], value = a * (1 - part) + b * part;
     return value < a ? a : value > b ? b : value;
 }

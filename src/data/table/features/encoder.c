@@ -28,7 +28,7 @@
 #include "data/table/rows/number.h"
 #include "engine/tensor/layout.h"
 
-/* Another one when rows come to be other numbers. */
+/* Raise this when rows come to be encoded differently. */
 #define ENCODER_VERSION 1
 /* Of a row, and of a feature: more are a mistake in a length. */
 #define CELLS_MAX   (1 << 20)
@@ -39,7 +39,7 @@
 /* A value of a row. */
 typedef struct input {
     const et_schema_field *field; /* of the encoder's schema */
-    et_reading missing;           /* what takes the place of a missing value */
+    et_reading missing;           /* replaces a missing value */
 } input;
 
 typedef struct step {
@@ -71,7 +71,7 @@ struct et_encoder {
     uint64_t fingerprint;
 };
 
-/* While one is made. */
+/* State while an encoder is made. */
 typedef struct building {
     et_encoder *self;
     const et_metadata *metadata;
@@ -79,7 +79,7 @@ typedef struct building {
     const char **names; /* of the schema's fields, ended by NULL: for hints */
     et_problems problems;
     const et_feature_spec *top; /* the feature of the set that is being added */
-    bool ids, numbers;          /* what its leaves gave */
+    bool ids, numbers;          /* kinds of columns that the feature's leaves gave */
     bool exact;
     et_error *error;
 } building;
@@ -104,7 +104,8 @@ static int copy_schema(building *b, const et_schema *schema)
     return status;
 }
 
-/* What the schema gives for a missing value has been found a number where one is needed. */
+/* The schema's replacement for a missing value. The schema has checked that it is a number if the
+ * field needs one. */
 static et_reading fallback(const et_schema_field *field)
 {
     et_reading value = { .numeric = et_schema_numeric(field), .missing = !field->missing };
@@ -226,7 +227,7 @@ static bool is_coarse(const et_fitted *f, et_transform type, const et_column_met
     return std != 0 && fabs(mean) * (double)FLT_EPSILON > STEP_MOST * fabs(std);
 }
 
-/* Fitted to what is at cell, and its step. cells: [count], the arena's. */
+/* Adds a step, fitted to the column of one cell. cells: [count], in the arena. */
 static int put_step(building *b, const et_feature_spec *spec, const et_transform_row *row,
                     const int *cells, int count, int at)
 {
@@ -326,7 +327,7 @@ static int add_cross(building *b, const et_feature_spec *spec, const char *const
     return sound ? add_step(b, spec, cells, count, 0) : ET_OK;
 }
 
-/* The steps of a feature and of those in it. */
+/* Adds the steps of a feature and of the features in it. */
 static int add_steps(building *b, const et_feature_spec *spec)
 {
     const char *const *fields = NULL;
@@ -751,7 +752,7 @@ int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_erro
     return ET_OK;
 }
 
-/* ---- what it is ---- */
+/* ---- getters ---- */
 
 const et_layout *et_encoder_layout(const et_encoder *encoder)
 {

@@ -75,7 +75,8 @@ static int check_fields(const et_feature_spec *spec, const origin *from)
     return status;
 }
 
-/* Members that the type does not take are refused: somebody meant something by them. */
+/* A member that the type does not use is refused, because the user expected it to have an effect.
+ */
 static int check_taken(const et_feature_spec *spec, const origin *from)
 {
     const struct {
@@ -212,8 +213,7 @@ static void copy_spec(et_arena *arena, et_feature_spec *to, const et_feature_spe
         copy_spec(arena, &inner[i], &from->features[i]);
 }
 
-/* TensorFX has no type for a key: its models hand on the feature of that name, and do not read it.
- */
+/* TensorFX has no type for a key: its models pass on the feature named "key" without reading it. */
 static bool is_named_key(const et_feature_spec *spec)
 {
     return spec->type == ET_TRANSFORM_IDENTITY && spec->field_count <= 1 &&
@@ -278,7 +278,7 @@ void et_feature_set_free(et_feature_set *set)
     et_free(set);
 }
 
-/* ---- what is in it ---- */
+/* ---- getters ---- */
 
 const char *et_feature_set_source(const et_feature_set *set)
 {

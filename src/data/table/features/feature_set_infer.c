@@ -78,7 +78,7 @@ static bool is_empty(const et_column_metadata *m)
     return !m->count && m->missing > 0;
 }
 
-/* Texts of which more than half differ. */
+/* Whether more than half of the texts differ; in a small table, whether all do. */
 static bool are_no_classes(const et_column_metadata *m)
 {
     int64_t different = et_column_distinct(m);
@@ -87,7 +87,7 @@ static bool are_no_classes(const et_column_metadata *m)
     return different > 2 && different >= m->count && m->count;
 }
 
-/* Of numbers that are not all alike: their squares, by which they are scored, are 0. */
+/* Whether the numbers differ by so little that their squares, which the loss uses, are 0. */
 static bool underflow(const et_column_metadata *m)
 {
     const double range = m->has_range ? m->max - m->min : 0;

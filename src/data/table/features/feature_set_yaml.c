@@ -20,8 +20,7 @@
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)
-/* Of specs that are made of a file, those that are named included: names of names of names would
- * grow without end. */
+/* Most specs made from one file, including named ones: nested names could grow without limit. */
 #define SPECS_MAX 100000
 
 static const char *const feature_keys[] = {
@@ -33,7 +32,7 @@ typedef struct listed {
     const et_value *value;
     const char *name;
     bool named; /* by a concat */
-    bool open;  /* it is being read: a cycle, where it is met */
+    bool open;  /* it is being read: meeting it again is a cycle */
 } listed;
 
 typedef struct reading {
@@ -65,7 +64,7 @@ static bool is_scalar(const et_value *value)
     return value->kind != ET_VALUE_LIST && value->kind != ET_VALUE_DICT;
 }
 
-/* As it was written: 007 is a name, and so is 2024. */
+/* Takes the text as it was written, so 007 and 2024 are names. */
 static int read_text(const reading *r, const et_value *value, const char **out)
 {
     *out = "";
@@ -92,7 +91,7 @@ static int read_count(const reading *r, const et_value *value, int64_t *out)
     return *out > 0 ? ET_OK : fail_line(r, value, "expected a count of at least 1");
 }
 
-/* A list, or one text with commas between. Blanks around a part are none of it. */
+/* A list, or one text with commas between the parts; blanks around a part are removed. */
 static int read_texts(const reading *r, const et_value *value, const char *const **out, int *count)
 {
     const char *text = "";
@@ -334,7 +333,7 @@ static int find_list(reading *r, const et_value *root)
     return ET_OK;
 }
 
-/* All are read, and those that a concat names are left out of the set. */
+/* Reads all features; features that a concat names are left out of the set. */
 static int read_tree(et_feature_set **out, const et_value *root, reading *r)
 {
     int status = find_list(r, root), count = 0;
@@ -351,7 +350,7 @@ static int read_tree(et_feature_set **out, const et_value *root, reading *r)
     for (int i = 0; !status && i < r->count; i++)
         if (!r->list[i].named)
             specs[count++] = specs[i];
-    et_assert(status || count > 0); /* what is in nothing begins a way down, or there is a cycle */
+    et_assert(status || count > 0); /* without a cycle, some feature is named by no other */
     return status ? status : et_feature_set_make(out, specs, count, r->name, r->error);
 }
 
@@ -389,7 +388,7 @@ static void add_texts(et_value *dict, const char *key, const char *const *texts,
         et_value_add_string(list, texts[i]);
 }
 
-/* Only what is not usual. */
+/* Adds only options that differ from their defaults. */
 static void add_options(et_value *dict, const et_feature_spec *spec)
 {
     bool range = spec->minimum != 0 || spec->maximum != 0;

@@ -31,7 +31,7 @@
 /* Integers that a double holds print without a point up to here. */
 #define WHOLE_MAX 1e15
 
-/* Of one column: place + 1 at what the text's hash says; 0: free. */
+/* A hash table for one column: slots hold place + 1; 0: free. */
 typedef struct table {
     uint32_t *slot; /* [size], in the arena */
     size_t size;    /* a power of two; 0: no entries */
@@ -250,14 +250,15 @@ static double number_of(const et_value *value)
     return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
 }
 
-/* null is what JSON has for a number that is none: it is as good as nothing. */
+/* JSON writes null for a number that is not finite, so null counts as missing. */
 static const et_value *find_value(const et_value *dict, const char *key)
 {
     const et_value *value = et_value_get(dict, key);
     return value && value->kind != ET_VALUE_NULL ? value : NULL;
 }
 
-/* *there: the pair is in the file. One number without the other is none: what needs them says so.
+/* *there: both numbers are in the file. One without the other counts as missing; a transform that
+ * needs the pair reports it.
  */
 static int read_pair(const reading *r, const et_value *dict, const char *first, const char *second,
                      double *a, double *b, bool *there)
@@ -353,7 +354,7 @@ static int read_entry_list(const reading *r, const et_value *dict, const et_valu
     return ET_OK;
 }
 
-/* "entries" and "vocab": {"entries"} are the same, and have to be where both are there. */
+/* "entries" and "vocab": {"entries"} mean the same and must be equal if the file has both. */
 static int read_entries(const reading *r, const et_value *dict, et_column_metadata *column)
 {
     const et_value *list, *other = NULL, *vocabulary = find_value(dict, "vocab");

@@ -184,7 +184,7 @@ void et_schema_free(et_schema *schema)
 
 /* ---- YAML ---- */
 
-/* Field by field; what is wrong has the line of its key. */
+/* Reads field by field; an error has the line of its key. */
 typedef struct reading {
     const char *name; /* of the text */
     et_error *error;
@@ -195,7 +195,7 @@ static int fail_line(const reading *r, const et_value *at, const char *what, con
     return et_fail(r->error, ET_ECONFIG, "%s:%d: %s: %s", r->name, at->line, what, cure);
 }
 
-/* A scalar as it was written: 007 is a name, and so is 2024. */
+/* Takes a scalar as it was written, so 007 and 2024 are names. */
 static int read_text(const reading *r, const et_value *value, const char **out)
 {
     if (value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT)
@@ -281,7 +281,7 @@ static int read_field(const reading *r, const et_value *value, et_schema_field *
     return status;
 }
 
-/* The list of fields, and nothing else. */
+/* Finds the list of fields; any other key is an error. */
 static int find_fields(const et_value **out, const et_value *root, const reading *r)
 {
     const et_value *fields = et_value_get(root, "fields");

@@ -55,7 +55,7 @@ static void one_column(et_fitted *fitted, const et_fitting *with)
         names[0] = with->name;
 }
 
-/* What every line is before it is fitted: x itself. */
+/* The initial line: x itself. */
 static void fit_line(et_fitted *fitted, const et_fitting *with)
 {
     one_column(fitted, with);
@@ -420,7 +420,7 @@ static void fit_hash(et_fitted *fitted, const et_fitting *with)
 {
     one_column(fitted, with);
     fitted->cardinality = with->spec->buckets + 1;
-    fitted->unknown = with->spec->buckets; /* that of a missing value: no value is unknown */
+    fitted->unknown = with->spec->buckets; /* the id of a missing value: no value is unknown */
 }
 
 static int apply_hash(const et_fitted *f, const et_reading *value, void *to, et_error *error)
@@ -436,7 +436,7 @@ static void fit_cross(et_fitted *fitted, const et_fitting *with)
     if (names)
         names[0] = with->spec->name;
     fitted->cardinality = with->spec->buckets + 1;
-    fitted->unknown = with->spec->buckets; /* that of a missing value: no value is unknown */
+    fitted->unknown = with->spec->buckets; /* the id of a missing value: no value is unknown */
 }
 
 /* The hash of the values' hashes: nothing has to be joined, and no text of one field can look like
@@ -503,7 +503,8 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
     fitted->width = 1;
 }
 
-/* A deviation of rounding alone is as good as any. */
+/* Standardizes exact values. If they are constant, the deviation is only rounding or 0, and the
+ * divisor is not important. */
 static void fit_values(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -548,7 +549,7 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
     return put_id(to, (int64_t)index);
 }
 
-/* ---- what a target of numbers was ---- */
+/* ---- a numeric target as it was written ---- */
 
 static void fit_written(et_fitted *fitted, const et_fitting *with)
 {
@@ -568,7 +569,7 @@ static int apply_written(const et_fitted *f, const et_reading *value, void *to, 
 const et_transform_row et_transform_written = { "written", ET_OVER_NUMBERS, ET_GIVES_TARGET,
                                                 0,         fit_written,     apply_written };
 
-/* ---- date: a file of its own ---- */
+/* ---- date: see date.c ---- */
 
 static void fit_date(et_fitted *fitted, const et_fitting *with)
 {

@@ -33,14 +33,14 @@
 #include "data/text/text.h"
 #include "formats/records/packed.h"
 
-/* What the buffer has room for at first: two reads of pages that a disk gives at once. */
+/* First capacity of the buffer: two reads of pages that a disk gives at once. */
 #define CAPACITY_FIRST ((size_t)256 << 10)
 
-/* What the delimiter is guessed from. */
+/* The bytes and rows from which the delimiter is guessed. */
 #define GUESS_BYTES ((size_t)64 << 10)
 #define GUESS_ROWS  100
 
-/* Above this what is left in the buffer is not looked at again for its contents. */
+/* If more than this is left in the buffer, its contents are not examined again. */
 #define RESCAN_MAX ((size_t)64 << 10)
 
 struct et_csv {
@@ -131,8 +131,8 @@ static int keep(et_csv *csv, const char *bytes, size_t length, et_error *error)
     return ET_OK;
 }
 
-/* The bytes before are looked at again where that is cheap, so that one odd row does not slow down
- * all that follow. */
+/* Examines the earlier bytes again if that is cheap, so that one odd row does not slow down all
+ * following rows. */
 static void note_contents(et_csv *csv, size_t got)
 {
     size_t from = csv->end - got;
@@ -190,7 +190,7 @@ static int refill(et_csv *csv, et_error *error)
     "is JSON: save the table as CSV; `predict` takes JSON lines too, an object a line "            \
     "(--input-format jsonl)"
 
-/* What a file may begin with, and what that means. */
+/* Byte order marks, and their meaning. */
 static const struct {
     char bytes[4];
     size_t length;
@@ -216,7 +216,7 @@ static const struct {
     { "[\r", 2, IS_JSON },
 };
 
-/* One more byte may make a mark of what there is. */
+/* Whether one more byte could complete a byte order mark. */
 static bool may_be_marked(const et_csv *csv)
 {
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -262,8 +262,8 @@ static void read_separator(et_csv *csv)
     csv->line++;
 }
 
-/* The first bytes: a mark, and what the delimiter is guessed from. Of a stream that is its first
- * line, however it arrives. */
+/* Reads the first bytes: a byte order mark, and the rows from which the delimiter is guessed. A
+ * stream is only read to the end of its first line. */
 static int start(et_csv *csv, et_error *error)
 {
     int status = ET_OK;
@@ -319,7 +319,7 @@ static int check_options(const et_csv_options *options, et_error *error)
     return ET_OK;
 }
 
-/* Takes the descriptor where it is a file's. */
+/* Takes over the descriptor if it belongs to a file. */
 static int open_reader(et_csv **out, int descriptor, bool file, const char *name,
                        const et_csv_options *options, et_error *error)
 {
@@ -360,7 +360,7 @@ int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, e
     return status ? status : open_reader(out, descriptor, true, path, options, error);
 }
 
-/* Of a named pipe this waits for who writes to it. */
+/* If the path is a named pipe, this waits for a writer. */
 int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options, et_error *error)
 {
     struct stat info;
@@ -380,7 +380,7 @@ int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
     return status ? status : open_reader(out, descriptor, false, name, options, error);
 }
 
-/* All of it is there from the begin, so nothing is read, moved or kept. */
+/* The whole text is there from the start, so nothing is read, moved or kept. */
 int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
                      const et_csv_options *options, et_error *error)
 {
@@ -495,7 +495,7 @@ static int fail_endless(et_csv *csv, et_error *error)
     return status;
 }
 
-/* Drops what is left of a row that was too long. */
+/* Skips the rest of a row that was too long. */
 static void skip_rest(et_csv *csv)
 {
     const char *lf = memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin);
@@ -591,7 +591,7 @@ int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error 
         }
         csv->row_line = csv->line;
         if (length > ET_CSV_ROW_MAX || (csv->drained && length == csv->end - csv->begin)) {
-            /* What it is that does not end. */
+            /* Scans once more to find out which part does not end. */
             et_csv_scan(&csv->scanner, begin, begin + length, csv->contents);
             return fail_endless(csv, error);
         }
@@ -629,7 +629,7 @@ const char **et_csv_missing_with(const char *const *more, size_t count)
     return all;
 }
 
-/* ---- what is known ---- */
+/* ---- description ---- */
 
 void et_csv_describe(const et_csv *csv, char *text, size_t size)
 {

@@ -46,7 +46,7 @@ static int column_of(const et_csv_scanner *scanner, const char *at)
     return column;
 }
 
-/* The row's first line, as far as it fits and is UTF-8. */
+/* The row's first line, as far as it fits and is valid UTF-8. */
 static quotation quote_row(const et_csv_scanner *scanner)
 {
     size_t length = 0, most = (size_t)(scanner->next - scanner->begin);

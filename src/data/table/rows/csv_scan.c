@@ -26,7 +26,8 @@
 
 const char *const et_csv_usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
 
-/* What a cell that is the word begins with; of a number it depends on how that is written. */
+/* Notes the first byte of cells that match the word. A number may be written in several ways, so it
+ * has several first bytes. */
 static void note_first(et_csv_scanner *scanner, const char *word)
 {
     const size_t length = strlen(word);
@@ -70,7 +71,8 @@ unsigned et_csv_contents(const char *bytes, size_t length)
 {
     const unsigned char *at = (const unsigned char *)bytes;
     unsigned char quote = 0, cr = 0, nul = 0, high = 0;
-    for (size_t i = 0; i < length; i++) { /* all ones where it is, as vectors compare */
+    for (size_t i = 0; i < length; i++) { /* a byte of all ones if found, as a vector comparison
+                                           * gives */
         quote |= (unsigned char)-(at[i] == '"');
         cr |= (unsigned char)-(at[i] == '\r');
         nul |= (unsigned char)-(at[i] == 0);
@@ -188,7 +190,7 @@ static bool make_room(et_csv_scanner *scanner, size_t count, const char *at)
     return count < ET_CSV_COLUMNS_MAX && grow(scanner);
 }
 
-/* Not quoted: without the blanks around it, and unless it means that nothing is there. */
+/* A cell that is not quoted, without the blanks around it; it may be missing. */
 static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const char *end)
 {
     const char tab = scanner->delimiter == '\t' ? ' ' : '\t';
@@ -203,7 +205,7 @@ static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const ch
     return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
 }
 
-/* The same; most cells need nothing of it. */
+/* The same as trimmed_cell; most cells need no change. */
 static inline et_cell plain_cell(et_csv_scanner *scanner, const char *begin, const char *end)
 {
     if (begin == end || (unsigned char)*begin <= ' ' || (unsigned char)end[-1] <= ' ' ||
@@ -242,7 +244,7 @@ static et_csv_found bad(et_csv_scanner *scanner, et_csv_fault fault, const char 
 
 int64_t et_csv_count_lines(const char *begin, const char *end)
 {
-    enum { LANES = 64, TURNS = 255 }; /* a lane counts up to what a byte holds */
+    enum { LANES = 64, TURNS = 255 }; /* a lane counts as far as a byte can */
     int64_t lines = 0;
     while (end - begin >= LANES) {
         unsigned char lane[LANES] = { 0 };
@@ -257,7 +259,7 @@ int64_t et_csv_count_lines(const char *begin, const char *end)
     return lines;
 }
 
-/* The same where one or two are expected. */
+/* The same as count_lines, for text in which one or two are expected. */
 static int64_t count_few_lines(const char *begin, const char *end)
 {
     int64_t lines = 0;
@@ -290,7 +292,7 @@ static et_csv_found no_cell(et_csv_scanner *scanner, char *limit)
 
 /* ---- the fast way ---- */
 
-/* What was found of a row's quotes. */
+/* How a row uses quotes. */
 typedef enum row_quotes {
     QUOTES_NONE,
     QUOTES_PLAIN, /* around whole cells */
@@ -312,8 +314,8 @@ typedef struct quotes {
     bool any;        /* there were some */
 } quotes;
 
-/* Takes from the mask what is between quotes. False: a quote opens within a cell (or a doubled one
- * does, which looks the same). */
+/* Removes the bits between quotes from the mask. False: a quote opens within a cell, or a quote is
+ * doubled, which looks the same. */
 static inline bool mask_quotes(quotes *q, uint64_t *mask, uint64_t here)
 {
     uint64_t inside = odd_below(here) ^ q->inside;
@@ -339,8 +341,8 @@ static inline bool quoted_cell(et_csv_scanner *scanner, et_cell *cell, const cha
     return end - begin >= 2 && end[-1] == '"';
 }
 
-/* Each of the mask's bits ends a cell. any: there may be quotes; then *quoting says what they are,
- * and of OTHER nothing else is known. */
+/* Each of the mask's bits ends a cell. any: there may be quotes; then *quoting says how they are
+ * used, and for OTHER nothing else is known. */
 static inline et_csv_found scan_cells(et_csv_scanner *scanner, char *limit, bool any,
                                       row_quotes *quoting)
 {
@@ -446,7 +448,7 @@ static et_csv_found scan_quoted(et_csv_scanner *scanner, char *limit)
     }
 }
 
-/* Once the row is whole: of a doubled quote one is left. */
+/* Once the row is complete: each doubled quote becomes one. */
 static void unquote(et_csv_scanner *scanner)
 {
     int count = scanner->columns && scanner->count > scanner->columns ? scanner->columns + 1
@@ -479,7 +481,7 @@ static et_csv_found check_row(et_csv_scanner *scanner, unsigned contents)
                                                : ET_CSV_ROW;
 }
 
-/* A line that is no row: a comment, or blanks alone. */
+/* Skips a line that is not a row: a comment, or only blanks. */
 static et_csv_found skip_line(et_csv_scanner *scanner, char *limit)
 {
     char first = *scanner->begin, *at = scanner->begin;
@@ -587,8 +589,8 @@ static char *quoted_end(const et_csv_scanner *scanner, char *begin, char *limit)
     }
 }
 
-/* By masks, as scan_cells, as long as quotes are around whole cells: the end of the last row before
- * one that has others, or before limit. */
+/* Scans by masks, as scan_cells does, while quotes enclose whole cells. Returns the end of the last
+ * row before limit, or before the first row with other quotes. */
 static char *cut_fast(const et_csv_scanner *scanner, char *begin, char *limit)
 {
     quotes q = { .starts = 1 };
@@ -674,8 +676,8 @@ static void note_name(named *to, const char *begin, const char *end)
         begin < end && to->known->is_name(to->known->payload, begin, (size_t)(end - begin));
 }
 
-/* The cells that delimiter makes of the line at *at, which goes to the next; 0: of none that is
- * whole, -1: it is no row. Quotes count where they open a cell. */
+/* The number of cells of the line at *at with this delimiter; *at moves to the next line. 0: no
+ * complete line; -1: the line is not a row. Quotes count only if they open a cell. */
 static int count_cells(const et_csv_scanner *scanner, char delimiter, const char **at,
                        const char *limit, named *names)
 {
@@ -700,7 +702,8 @@ static int count_cells(const et_csv_scanner *scanner, char delimiter, const char
     return 0;
 }
 
-/* Columns that delimiter makes of all rows alike; -1 where it does not, 0: no row is whole. */
+/* The number of columns if the delimiter gives every row equally many. -1: it does not; 0: no row
+ * is complete. */
 static int count_columns(const et_csv_scanner *scanner, char delimiter, const char *begin,
                          const char *limit, int rows)
 {
@@ -733,7 +736,8 @@ static int count_names(const et_csv_scanner *scanner, char delimiter, const char
     return 2 * names.names >= (count < known->most ? count : known->most) ? names.names : 0;
 }
 
-/* The one that makes most names, the known one before others; 0: none makes a header. */
+/* The delimiter that finds the most known names in the first row; the known delimiter wins a tie.
+ * 0: none makes a header. */
 static char guess_by_names(const et_csv_scanner *scanner, const char *begin, const char *limit)
 {
     const char *others = ET_CSV_DELIMITERS;

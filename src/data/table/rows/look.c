@@ -54,7 +54,7 @@ static bool has_decimal_comma(const char *text, size_t length)
     return digits && behind && comma + 1 + behind == end;
 }
 
-/* What may stand between thousands besides a comma. A point alone may be a decimal one. */
+/* Separators of thousands besides a comma. A single point may be a decimal point. */
 static const struct {
     const char *bytes, *name;
 } separators[] = {
@@ -117,7 +117,7 @@ static bool has_thousands(const char *text, size_t length)
     return has_groups(text, length, ",", ".") || has_lakhs(text, length);
 }
 
-/* The name of what separates thousands; NULL: nothing does. */
+/* The name of the separator of thousands; NULL: there is none. */
 static const char *separator_of(const char *text, size_t length)
 {
     for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)

@@ -72,8 +72,8 @@ static inline int et_number_odd(uint64_t word)
     return odd ? __builtin_ctzll(odd) & ~7 : 64;
 }
 
-/* Takes out the point at a place: what is before it moves up, and one byte comes in. False: there
- * is none. */
+/* Removes the point at a position: the bytes before it move up, and one byte moves in. False: there
+ * is no point. */
 static inline bool et_number_take_point(uint64_t *word, int position, uint64_t before)
 {
     const uint64_t from = ~(uint64_t)0 << position;

@@ -43,7 +43,7 @@ typedef struct csv_rows {
     et_csv *csv;         /* NULL: no file is open */
     size_t file, begun;  /* which one it is, and how many were opened */
     et_columns columns;  /* of it; count 0: not known, and a row that fails is the last */
-    et_columns first;    /* of the first file, where it has a header */
+    et_columns first;    /* of the first file, if it has a header */
     et_same_header same; /* that; count 0: it has none, or was not read */
     et_csv_known known;  /* of the later files */
 } csv_rows;
@@ -78,7 +78,7 @@ static int keep_header(csv_rows *self, const et_csv_row *header, et_error *error
     return ET_OK;
 }
 
-/* Columns of a file that has the first one's header, in whatever order. */
+/* Finds the columns of a file with the first file's header, in any order. */
 static int find_named(csv_rows *self, const et_csv_row *row, et_error *error)
 {
     int *position = et_alloc((size_t)self->same.count, sizeof *position);
@@ -114,7 +114,7 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
     return status;
 }
 
-/* The first row of what is no CSV at all fails somehow or other. */
+/* If the first row is bad, the file may not be CSV at all: the message then mentions JSON lines. */
 static int fail_first(const csv_rows *self, int status, et_error *error)
 {
     const et_error reason = *error;

@@ -88,7 +88,7 @@ static int read_fixed(const et_schema_field *field, const et_feature *f, et_read
                                     : read_texts(field, f, values, error);
 }
 
-/* As many as there are, without those that are missing. */
+/* Reads all values of the list except missing ones. */
 static int read_list(const et_schema_field *field, const et_feature *f, et_reading *value,
                      et_arena *arena, et_error *error)
 {
@@ -175,7 +175,7 @@ static const et_rows_class example_rows_class = { "tf.Examples", example_next, N
 int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
                           const et_rows_options *options, et_error *error)
 {
-    (void)options; /* what a record has not is missing, targets as other fields */
+    (void)options; /* a field that a record does not have is missing, also a target */
     et_assert(paths->count > 0);
     size_t cells = (size_t)et_encoder_cells(encoder);
     example_rows *self = et_alloc_zero(1, sizeof *self);

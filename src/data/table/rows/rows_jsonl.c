@@ -203,7 +203,8 @@ static bool is_missing(const char *text, const char *const *missing, et_schema_t
            (type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing));
 }
 
-/* A truth value is what the column has: programs that write CSV spell it in other ways than JSON.
+/* Writes a truth value as the column spells it, because programs that write CSV do not use JSON's
+ * words.
  */
 static const char *truth_text(const et_metadata *metadata, const char *column, bool truth)
 {

@@ -28,7 +28,7 @@ static bool put(et_map *map, const char *name, int position)
     return name && (et_map_get(map, name, &before) || et_map_put(map, name, position));
 }
 
-/* What a header is does not depend on the case of its letters, nor on columns without a name. */
+/* The comparison of headers ignores the case of letters and columns without a name. */
 static bool put_folded(et_same_header *self, const et_cell *cell, int position)
 {
     if (!cell->text || !cell->length)
@@ -142,7 +142,7 @@ static int fail_other(const et_same_header *self, const char *path, int64_t line
         et_strbuf_text(&adds->text));
 }
 
-/* Fills place, -1 for what is not there, and lists the names that the first file does not have. */
+/* Fills `position`, -1 for a missing column, and lists names that the first file does not have. */
 static int find_positions(const et_same_header *self, int *position, const char *path,
                           const et_csv_row *header, names *adds, et_error *error)
 {

@@ -20,7 +20,7 @@
 
 typedef struct piece {
     et_vocabulary_piece own;
-    bool text; /* a part of words: neither a symbol nor a byte */
+    bool text; /* can be split: neither a symbol nor a byte */
     bool cut;  /* all its characters are tokens too */
 } piece;
 
@@ -186,7 +186,7 @@ static void add_symbol(word *to, const char *text, size_t length, int32_t id, bo
     to->starts[++to->count] = at + (int)length;
 }
 
-/* What may not be cut is a symbol of its own, which stays. */
+/* A token that may not be split becomes one fixed symbol. */
 static void add_token(word *to, const et_subwords *self, int32_t id)
 {
     const piece *p = &self->pieces[id];
@@ -241,7 +241,8 @@ static void merge_word(const et_subwords *self, word *of, draws *from)
     }
 }
 
-/* The logarithm of what a token of symbols begin to end - 1, and all that may follow it, weighs. */
+/* The logarithm of the weight of a token from symbol begin to end - 1, with all segmentations that
+ * may follow it. */
 static double weight(const et_subwords *self, const word *of, const double *segmentations,
                      int begin, int end, int32_t *id)
 {

@@ -58,7 +58,7 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     int status = et_vocabulary_check(facts, bytes, length, name, error);
     if (status)
         return status;
-    /* The library can be told to train models without these. */
+    /* The SentencePiece trainer can be told to leave these symbols out. */
     if (facts->eos < 0 || facts->unk < 0)
         return et_fail(error, ET_EFORMAT,
                        "%s has no %s: train the model with eos_id and unk_id of at least 0", name,
@@ -83,7 +83,7 @@ static int keep(et_vocabulary *vocabulary, const void *bytes, size_t length, con
     return ET_OK;
 }
 
-/* What was made before a failure is freed by close. */
+/* If it fails, close frees what was allocated. */
 int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
                         et_error *error)
 {
@@ -132,16 +132,16 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
 
 /* ---- using it ---- */
 
-/* Every function here begins with get_model, which may be where the model is loaded, and so may
- * fail as loading does. */
+/* Every function here begins with get_model, which may load the model and may therefore fail in the
+ * same ways. */
 
-/* model becomes the loaded one. Whoever comes second while it is being loaded waits for the
- * mutex and finds it. Release order publishes all of the model's memory with the pointer. */
+/* Sets *model to the loaded model. A thread that comes while it is being loaded waits for the
+ * mutex. Release order publishes the model's memory with the pointer. */
 static int get_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
                      et_error *error)
 {
     loaded *shared = vocabulary->loaded;
-    /* Acquire pairs with the release below: who sees the pointer sees the model. */
+    /* Acquire pairs with the release below: a thread that sees the pointer also sees the model. */
     et_sentencepiece *found = atomic_load_explicit(&shared->model, memory_order_acquire);
     int status = ET_OK;
     if (!found) {

@@ -101,9 +101,9 @@ static uint32_t little_endian(const unsigned char *at)
 
 /* ---- the normalisation table ---- */
 
-/* A double array of the Darts-clone kind: 32-bit units. A unit's low byte (with bit 31) is the
- * label it is entered by, bit 8 says that a value hangs on it, the rest is the distance to its
- * children: child of c is at (own position ^ distance ^ c). Layout of a unit, from its lowest
+/* A double array of the Darts-clone kind, with 32-bit units. A unit's low byte (with bit 31) is the
+ * label that leads to it, bit 8 says that it has a value, and the rest is the distance to its
+ * children: the child for c is at (own position ^ distance ^ c). Layout of a unit, from its lowest
  * bit: 8 label, 1 has a value, 1 the distance is shifted by 8, 21 distance, 1 is a value
  * (https://github.com/s-yata/darts-clone). */
 typedef struct trie {
@@ -126,10 +126,10 @@ static uint32_t unit_children(uint32_t unit, uint32_t at)
     return at ^ ((unit >> 10) << ((unit & 0x200) >> 6));
 }
 
-/* Whether all that can be looked up from a unit lies within the table. One with bit 31 is a
- * value and never entered (the root is where all begin). The builder leaves units that no text
- * leads to without a distance, so that every unit may be held to this, reached or not. children
- * | 0xff is the farthest place a label leads to, whatever it is. */
+/* Whether every lookup from a unit stays within the table. A unit with bit 31 is a value and is
+ * never entered, except the root. The builder leaves unreachable units without a distance, so every
+ * unit can be checked, reachable or not. children
+ * 0xff is the farthest place that any label leads to. */
 static bool unit_is_sound(const trie *table, uint32_t at)
 {
     uint32_t unit = unit_at(table, at);
@@ -142,9 +142,9 @@ static bool unit_is_sound(const trie *table, uint32_t at)
     return !has_value || (unit_at(table, children) & 0x7fffffff) < table->strings;
 }
 
-/* The table: size of the double array in bytes, the array, replacement texts that end in 0. A
- * text is read from where a value says to the next 0, so the last byte must be one. No table at
- * all is a model without normalisation. */
+/* The table: size of the double array in bytes, the array, replacement texts that end in 0. A text
+ * is read from the offset in a value to the next 0, so the last byte must be 0. A model without a
+ * table has no normalization. */
 static bool table_is_sound(span table)
 {
     if (table.left == 0)
@@ -162,7 +162,7 @@ static bool table_is_sound(span table)
     return true;
 }
 
-/* ---- the model: numbers of fields are those of sentencepiece_model.proto ---- */
+/* ---- the model: field numbers are from sentencepiece_model.proto ---- */
 
 /* ModelProto. */
 enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3, MODEL_DENORMALIZER = 5 };
@@ -197,9 +197,9 @@ static bool take_score(span bytes, float *score)
     return isfinite(*score);
 }
 
-/* A special symbol is a control token with that symbol's text, as PieceToId finds it. Of several
- * with the same text the last one counts; if the library finds another, loading says so (agrees,
- * in vocabulary_sentencepiece.cc). */
+/* A special symbol is a control token with that symbol's text, as PieceToId finds it. If several
+ * have the same text, the last one counts; if the library finds another, loading fails (agrees, in
+ * vocabulary_sentencepiece.cc). */
 static void note_token(const reader *in, span text, int type, int32_t id)
 {
     et_vocabulary_facts *facts = in->facts;
@@ -300,8 +300,8 @@ static bool read_part(reader *in, const field *part, bool tokens)
     }
 }
 
-/* Defaults are those of the format: unigram, "</s>", "<s>", "<pad>". The place in the message is
- * where reading stopped; inside a nested message that is its end. */
+/* Defaults are the format's: unigram, "</s>", "<s>", "<pad>". The reported position is where
+ * reading stopped; in a nested message this is its end. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error)
 {

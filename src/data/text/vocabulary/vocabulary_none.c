@@ -15,7 +15,7 @@ static int missing(et_error *error, const char *what)
                    what);
 }
 
-/* What a build with SentencePiece does here may fail as well, so callers know what to do. */
+/* A build with SentencePiece may fail here too, so callers handle the error. */
 int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
                           const void *bytes, size_t length, const char *name, et_error *error)
 {
