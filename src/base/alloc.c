@@ -29,8 +29,8 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_MIN  ((size_t)4 << 20)
 
-/* The C library's functions as hooks. Memory of any alignment can be given to realloc and
- * free there, but realloc keeps 16 bytes only: nothing that is aligned further is ever grown. */
+/* The C library's functions as hooks. realloc and free accept memory of any alignment, but realloc
+ * only keeps 16 bytes of alignment, so memory with a larger alignment is never grown. */
 static void *system_allocate(void *payload, size_t size, size_t alignment)
 {
     (void)payload;
@@ -40,7 +40,7 @@ static void *system_allocate(void *payload, size_t size, size_t alignment)
     bool huge = size >= HUGE_MIN;
     if (posix_memalign(&memory, huge ? HUGE_PAGE : alignment, size))
         return NULL;
-    if (huge) /* a wish; without it everything works, with more faults */
+    if (huge) /* a hint; without huge pages there are only more page faults */
         (void)madvise(memory, size, MADV_HUGEPAGE);
     return memory;
 }
@@ -69,9 +69,9 @@ static et_allocator allocator = {
     .reallocate = system_reallocate,
     .release = system_release,
 };
-/* Since the start of the process; et_alloc_count says what is counted. */
+/* Counts since the process started; et_alloc_count says what is counted. */
 static atomic_size_t allocations; /* relaxed: a figure, it orders nothing */
-static atomic_size_t refusals;    /* as well; an error that is told counts once more */
+static atomic_size_t refusals;    /* relaxed too; a reported error counts once more */
 
 static void *note_refusal(void *memory)
 {
@@ -134,7 +134,7 @@ typedef struct array_head {
     size_t mapped; /* bytes; 0: begin is the hooks' */
 } array_head;
 
-#define ARRAY_HEAD ((size_t)64) /* keeps what follows aligned */
+#define ARRAY_HEAD ((size_t)64) /* keeps the array after it aligned */
 
 /* Writes the head at `at` and gives the array that follows it. memcpy: `at` has no type yet. */
 static void *array_behind(void *at, array_head head)
@@ -173,7 +173,7 @@ void *et_alloc_array(size_t bytes)
     return array_behind(begin, (array_head){ begin, 0 });
 }
 
-/* By the head alone: hooks may have been exchanged since. */
+/* Reads only the head: hooks may have been exchanged since. */
 void et_free_array(void *array)
 {
     array_head head;
@@ -220,8 +220,8 @@ char *et_strdup(const char *text)
     return et_strndup(text, strlen(text));
 }
 
-/* A mapping that is never touched: what can run out here is what the process is allowed (ulimit -v
- * and, since it could be written to, -d), which is what makes malloc and mmap fail. */
+/* Makes a mapping and never touches it. So this fails if the process has reached its limits (ulimit
+ * -v and, because the mapping is writable, -d), which is when malloc and mmap fail. */
 int et_memory_check(size_t bytes, const char *what, et_error *error)
 {
     void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -232,7 +232,7 @@ int et_memory_check(size_t bytes, const char *what, et_error *error)
     return ET_OK;
 }
 
-/* Other C libraries give back by themselves, or not at all. */
+/* Other C libraries return memory by themselves or not at all. */
 void et_alloc_trim(void)
 {
 #ifdef __GLIBC__
@@ -240,7 +240,7 @@ void et_alloc_trim(void)
 #endif
 }
 
-/* The size tells a wrong setting (terabytes) from a machine that is full. */
+/* The size in the message shows whether a setting is wrong (terabytes) or the machine is full. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what)
 {
     note_refusal(NULL);

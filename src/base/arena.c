@@ -27,7 +27,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* gcc says it by a macro, clang by a feature. */
+/* gcc defines a macro, clang has a feature. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAVE_ASAN 1
 #elif defined(__has_feature)
@@ -63,8 +63,8 @@ static size_t round_up(size_t size)
     return (size + 15) & ~(size_t)15;
 }
 
-/* The rest of the block in use is given up, even where the new one is for one large object: a
- * list of half full blocks would have to be searched for each object. */
+/* The rest of the current block is lost, even if the new block is for one large object: otherwise
+ * each object would need a search for a block with room. */
 static et_arena_block *add_block(et_arena *arena, size_t size)
 {
     size_t capacity = size > BLOCK_SIZE ? size : BLOCK_SIZE;
@@ -85,7 +85,7 @@ void *et_arena_alloc(et_arena *arena, size_t size)
         arena->failed = true;
         return NULL;
     }
-    /* An object of no bytes takes 16 all the same: every object has an address of its own. */
+    /* An object of no bytes takes 16 too: every object has its own address. */
     size_t whole = round_up(size ? size : 1) + RED_ZONE;
     et_arena_block *block = arena->block;
     if (!block || block->capacity - block->used < whole)
@@ -123,9 +123,9 @@ char *et_arena_strdup(et_arena *arena, const char *text)
     return copy;
 }
 
-/* Formatted aside and copied, as most texts are short; again into place where it does not fit. A
- * format that cannot be printed (a broken multibyte text) gives NULL too, but leaves `failed` as it
- * was. */
+/* Formats into a local buffer and copies, because most texts are short; a longer text is formatted
+ * again in place. A format that cannot be printed (a broken multibyte text) also gives NULL, but
+ * does not set `failed`. */
 char *et_arena_printf(et_arena *arena, const char *format, ...)
 {
     char aside[256];

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-/* What a second-level cache of a core may be: from old laptops to what is not yet built. */
+/* Plausible sizes of a core's second-level cache, from old laptops to future machines. */
 #define LEAST (128 * 1024L)
 #define MOST  (64 * 1024 * 1024L)
 

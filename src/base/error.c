@@ -11,8 +11,8 @@
 
 #include "base/text/plain.h"
 
-/* Names of files and values of them are in messages, and may hold anything; whoever prints a
- * message need not care. Returns the length, or -1: the format could not be printed. */
+/* Messages contain file names and values, which may have any bytes; this makes them safe to print.
+ * Returns the length, or -1: the format could not be printed. */
 static int format_plain(et_error *error, const char *format, va_list arguments)
 {
     char text[ET_ERROR_TEXT_MAX];
@@ -35,8 +35,8 @@ int et_fail(et_error *error, int status, const char *format, ...)
     return status;
 }
 
-/* Adds ": text" to a message of that length, cut where the message's memory ends. (": " and
- * one character at least: less says nothing.) */
+/* Appends ": text" to a message of that length, cut at the end of its memory. If there is no room
+ * for ": " and one character, appends nothing. */
 static void append(et_error *error, int length, const char *text)
 {
     size_t most = sizeof error->text - 1, at = (size_t)length + 2;
@@ -66,12 +66,12 @@ int et_fail_while(et_error *error, int status, const char *format, ...)
     return status;
 }
 
-/* What a person can do about it, from what the system says: make room, give rights, correct a
- * name. The rest is a device's or a network's failure. */
+/* Chooses the status by what a user can do: free space, grant rights, correct a name. The rest are
+ * failures of a device or a network. */
 static int status_from_errno(int number)
 {
-    /* ENOTDIR: a part of a path is a file, so the whole names nothing. EISDIR, ELOOP,
-     * ENAMETOOLONG: something is there, or could be, but not what was asked for. */
+    /* ENOTDIR: a part of the path is a file, so the path does not exist. EISDIR, ELOOP,
+     * ENAMETOOLONG: something exists or could exist there, but not of the wanted kind. */
     switch (number) {
     case ENOSPC:
     case EDQUOT:
@@ -94,7 +94,7 @@ static int status_from_errno(int number)
     }
 }
 
-/* What a person can do about it; "": the system's text says enough. */
+/* What a user can do; "": the system's text is enough. */
 static const char *cure_of(int number)
 {
     switch (number) {
@@ -120,7 +120,7 @@ static const char *cure_of(int number)
 /* errno first: any call below may change it. */
 int et_fail_errno(et_error *error, const char *format, ...)
 {
-    /* The caller's failed call is the last one that may have set it. */
+    /* Save errno first: any other call may change it. */
     int number = errno;
     int status = status_from_errno(number);
     if (!error)
@@ -131,8 +131,8 @@ int et_fail_errno(et_error *error, const char *format, ...)
     va_end(arguments);
     error->status = status;
     char buffer[128], reason[256];
-    /* GNU's strerror_r, which gives the text and may leave buffer alone; thread-safe, as
-     * strerror is not. */
+    /* GNU's strerror_r returns the text and may not use the buffer; unlike strerror, it is
+     * thread-safe. */
     const char *text = strerror_r(number, buffer, sizeof buffer);
     snprintf(reason, sizeof reason, "%s%s", text, cure_of(number));
     append(error, length, reason);
@@ -142,7 +142,7 @@ int et_fail_errno(et_error *error, const char *format, ...)
 /* ORDER et_status, by designator. */
 const char *et_status_name(int status)
 {
-    /* Words for people, who may never see the number. */
+    /* Texts for users, who may never see the number. */
     static const char *const names[] = {
         [ET_OK] = "done",
         [ET_EFAIL] = "failed",

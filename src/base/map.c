@@ -41,8 +41,8 @@ static et_map_entry *find(et_map_entry *entries, size_t capacity, const char *ke
     return &entries[i];
 }
 
-/* Twice the entries, and every key put in its new place: n keys are moved O(n) times in all.
- * The old table is given up last, so that a failure leaves it as it was. */
+/* Doubles the entries and puts every key in its new place: n keys are moved O(n) times in all. The
+ * old table is freed last, so that a failure does not change the map. */
 static bool grow(et_map *map)
 {
     if (map->capacity > SIZE_MAX / 2)
@@ -60,7 +60,7 @@ static bool grow(et_map *map)
     return true;
 }
 
-/* A key that is there keeps its own text: the one given may be a temporary then. */
+/* An existing key keeps its own text, because the given text may be temporary. */
 bool et_map_put(et_map *map, const char *key, int64_t value)
 {
     et_assert(key);

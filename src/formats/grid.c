@@ -104,8 +104,8 @@ static column *measure(const et_grid *grid, size_t *width)
     return columns;
 }
 
-/* The last one has nothing behind it. most: columns that it may have; a wide character may leave
- * one of them. */
+/* Pads a cell, unless it is the last. most: columns that the cell may have; a wide character may
+ * leave one of them empty. */
 static void append_cell(et_strbuf *out, const char *cell, column of, size_t most, bool last)
 {
     const size_t length = strlen(cell);
@@ -120,7 +120,7 @@ static void append_cell(et_strbuf *out, const char *cell, column of, size_t most
         et_strbuf_append_blanks(out, GAP + (of.numbers ? 0 : blanks));
 }
 
-/* Nothing is printed for empty cells at its end. */
+/* Empty cells at the row's end are not printed. */
 static void append_row(et_strbuf *out, const et_grid *grid, char *const *cells,
                        const column *columns)
 {
@@ -156,7 +156,7 @@ size_t et_grid_fitting(const et_grid *grid, size_t width)
     size_t fitting = 0, used = 0, all;
     column *columns = measure(grid, &all);
     if (!columns)
-        return grid->columns; /* append tells */
+        return grid->columns; /* append reports the failure */
     while (fitting < grid->columns && used + columns[fitting].width <= width)
         used += columns[fitting++].width + GAP;
     et_free(columns);

@@ -62,10 +62,10 @@ static int check(const et_score_counts *all, et_error *error)
     return ET_OK;
 }
 
-/* sacrebleu's: score 0 without any match; the first order without n-grams ends the list. The
- * brevity penalty is 1 where hypotheses are as long or longer, 0 where they are empty. Smoothing
- * "exp": the k-th order without a match has the precision 100 / (2^k total). A log of 0 is
- * -9999999999, so one order without a match and without smoothing makes the score 0. */
+/* sacrebleu's score is 0 without any match; the first order without n-grams ends the list. The
+ * brevity penalty is 1 if the hypotheses are at least as long as the references, and 0 if they are
+ * empty. Smoothing "exp": the k-th order without a match has the precision 100 / (2^k total). A log
+ * of 0 is -9999999999, so one order without a match and without smoothing makes the score 0. */
 static void sacrebleu_value(et_score_result *result, const et_bleu_counts *counts,
                             const et_bleu_options *options)
 {
@@ -99,13 +99,13 @@ static void sacrebleu_value(et_score_result *result, const et_bleu_counts *count
     result->score = result->bp * exp(sum / order);
 }
 
-/* compute_bleu of Model Garden's metrics/bleu.py, in percent. Where that divides by zero (no
- * words in any reference) the score is 0. Differs from the other in three things: smoothing also
- * where nothing matches at all, the mean over the orders that have n-grams is divided by 4 all
- * the same, and the ratio of lengths below 10^-6 counts as 0. */
+/* compute_bleu of Model Garden's metrics/bleu.py, in percent. If that divides by zero (no words in
+ * any reference), the score is 0. It differs from sacrebleu's in three ways: it smooths even if
+ * nothing matches at all, it always divides the sum over orders by 4, and it treats a ratio of
+ * lengths below 10^-6 as 0. */
 static void model_garden_value(et_score_result *result, const et_bleu_counts *counts)
 {
-    /* mean stays what it was with the last order that has n-grams; its divisor is always 4. */
+    /* mean keeps its value from the last order that has n-grams; its divisor is always 4. */
     double smooth = 1, sum = 0, mean = 0;
     for (int n = 0; n < ET_BLEU_ORDER && counts->total[n] > 0; n++) {
         double total = (double)counts->total[n];
@@ -120,7 +120,7 @@ static void model_garden_value(et_score_result *result, const et_bleu_counts *co
     result->score = 100 * mean * result->bp;
 }
 
-/* precisions begin at 0, which is what an order without n-grams shows. */
+/* precisions start at 0, the value of an order without n-grams. */
 static void compute(const et_score *bleu, et_score_result *result, const et_score_counts *all)
 {
     const et_bleu_counts *counts = &all->bleu;
@@ -137,7 +137,7 @@ static void compute(const et_score *bleu, et_score_result *result, const et_scor
         sacrebleu_value(result, counts, &bleu->options);
 }
 
-/* sacrebleu's keys in its order; version is ours, since that is who computed it. */
+/* sacrebleu's keys in its order; the version is Etude's, because Etude computed the score. */
 static void sign(const et_score *bleu, char text[ET_SCORE_TEXT_MAX])
 {
     /* ORDER et_bleu_smooth. */
@@ -157,7 +157,7 @@ static void sign(const et_score *bleu, char text[ET_SCORE_TEXT_MAX])
 static void print(const et_score_result *result, int width, const char *name,
                   char text[ET_SCORE_TEXT_MAX])
 {
-    /* 0 where the references have no words: there is no ratio to show. */
+    /* 0 if the references have no words: there is no ratio. */
     double ratio = result->ref_len ? (double)result->sys_len / (double)result->ref_len : 0;
     const double *p = result->precisions;
     snprintf(text, ET_SCORE_TEXT_MAX,

@@ -22,7 +22,7 @@ static int characters(const et_score *chrf, et_tokenizer *tokenizer, const char 
         et_tokenizer_run(tokenizer, ET_BLEU_TOKENS_NONE, chrf->options.lowercase, text, error);
     if (status)
         return et_fail_while(error, status, "%s line %" PRId64, side, line);
-    /* Moved together in place: what is kept is never more than what was there. */
+    /* Moves the kept codes together in place. */
     et_codes *codes = &tokenizer->line;
     size_t count = 0;
     for (size_t i = 0; i < codes->count; i++)
@@ -40,8 +40,8 @@ static int64_t ngram_count(const et_codes *codes, int order)
     return count > 0 ? count : 0;
 }
 
-/* As in sacrebleu, an order that the reference is too short for counts nothing of the
- * hypothesis. */
+/* As in sacrebleu, if the reference is too short for an order, the hypothesis's n-grams of that
+ * order do not count. */
 static int count_pair(et_score *chrf, et_score_counts *out, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
@@ -90,7 +90,7 @@ static double score_of(const et_chrf_counts *counts)
         recall += (double)counts->match[n] / (double)counts->reference[n];
         order++;
     }
-    /* Nothing to compare, or nothing that matches: 0, where the formula has 0/0. */
+    /* If there is nothing to compare or nothing matches, the formula has 0/0: the score is 0. */
     if (!order || precision + recall == 0)
         return 0;
     /* F = (1 + beta^2) P R / (beta^2 P + R), in percent. */

@@ -25,7 +25,7 @@
 
 /* ---- the rows ---- */
 
-/* What every score reads. */
+/* The input of every score. */
 typedef struct rows {
     const et_class_predictions *given;
     int64_t classes, bins;
@@ -100,7 +100,7 @@ static int check(const et_class_predictions *p, et_error *error)
     return status;
 }
 
-/* ---- by what was taken for what ---- */
+/* ---- scores from the confusion matrix ---- */
 
 typedef struct outcome {
     double hit, targets, predicted;
@@ -116,7 +116,7 @@ static outcome outcome_of(const rows *r, int64_t class)
     return o;
 }
 
-/* 0 where there is nothing to divide by. */
+/* 0 if `whole` is 0. */
 static double share(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
@@ -165,7 +165,7 @@ static int by_score(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* NaN where there is one kind only. */
+/* NaN if all rows are in the class, or none are. */
 static double auc_of(const rows *r, int64_t class, ranked *order)
 {
     int64_t count = 0;

@@ -57,11 +57,11 @@ static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
     counts[target * classes + value] += llrint(sample->weight * UNITS);
 }
 
-/* What is asked of one class. */
+/* Counts for one class. */
 typedef struct outcome {
-    double hit;       /* it was it and was said to be */
+    double hit;       /* rows of the class that were predicted as the class */
     double targets;   /* it was it */
-    double predicted; /* it was said to be */
+    double predicted; /* rows that were predicted as the class */
 } outcome;
 
 static outcome outcome_of(const int64_t *counts, int64_t classes, int64_t class)

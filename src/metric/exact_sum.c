@@ -112,8 +112,8 @@ static bool any_below(const et_exact_sum *sum, int bit)
     return ((uint64_t)sum->digit[bit / DIGIT_BITS] & mask) != 0;
 }
 
-/* Of settled digits that are not negative: the 53 bits from the highest one on, rounded by what
- * is below them. */
+/* Rounds settled digits, which are not negative: takes the 53 bits from the highest one on, and
+ * rounds by the bits below. */
 static double round_digits(const et_exact_sum *sum)
 {
     int top = LAST;
@@ -167,8 +167,8 @@ void et_exact_sum_add_square(et_exact_sum *sum, double w, double t)
     et_exact_sum_add(sum, w * fma(t, t, -square));
 }
 
-/* s2 - s1^2 / weight, with s1 and s2 as pairs: q = s1 / weight rounded, r what it leaves; then
- * s1^2 / weight = q s1 + q r + r^2 / weight, of which the last is below what counts. */
+/* s2 - s1^2 / weight, with s1 and s2 as pairs: q = s1 / weight rounded, r its remainder; then s1^2
+ * / weight = q s1 + q r + r^2 / weight, of which the last term is too small to count. */
 double et_exact_sum_deviation(const et_exact_sum *weight, const et_exact_sum *total,
                               const et_exact_sum *squared)
 {
@@ -180,7 +180,7 @@ double et_exact_sum_deviation(const et_exact_sum *weight, const et_exact_sum *to
     return (s2 - product) + (s2_rest - product_rest - q * r);
 }
 
-/* A list of numbers of falling size, each the rounded value of what those before left. */
+/* Saves numbers of decreasing size, each the rounded value of the rest. */
 static et_value *save_parts(et_exact_sum *rest, et_value *list)
 {
     et_value *last = list;

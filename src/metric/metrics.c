@@ -41,7 +41,7 @@ void et_metrics_free(et_metrics *metrics)
     et_free(metrics);
 }
 
-/* Sets are small, so a list is as good as a map. */
+/* Sets are small, so a list is fast enough. */
 static item *find(const et_metrics *metrics, const char *name)
 {
     for (size_t i = 0; name && i < metrics->count; i++)
@@ -200,7 +200,7 @@ static bool set_value(et_value *dict, const char *metric, const char *name, doub
     return key && et_value_set_float(dict, key, value);
 }
 
-/* Also metrics to which nothing was added: NaN, or 0 for a sum, says so. */
+/* Includes metrics to which nothing was added; their value is NaN, or 0 for a sum. */
 int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *error)
 {
     for (size_t i = 0; i < metrics->count; i++) {
@@ -226,8 +226,8 @@ double et_metrics_value(const et_metrics *metrics, const char *name)
     return values[0];
 }
 
-/* {"training_loss": {"class": "mean", "total": ..., "weight": ...}, ...}: a window that a
- * checkpoint cuts in two logs what an unbroken one would have logged. */
+/* {"training_loss": {"class": "mean", "total": ..., "weight": ...}, ...}. If a checkpoint cuts a
+ * window in two, the resumed run therefore logs the same values as an uninterrupted one. */
 static int save(const void *self, et_value *dict, et_error *error)
 {
     const et_metrics *metrics = self;

@@ -67,8 +67,8 @@ static size_t table_size(size_t count)
     return size;
 }
 
-/* Makes a table of at least size slots of some bytes each, zeroed. The old slots go without
- * being copied: what they held was another pair's. */
+/* Makes a table of at least `size` slots of `bytes` bytes each, zeroed. Old slots are not copied:
+ * they belong to an earlier pair. */
 static int grow(void **slots, size_t *capacity, size_t size, size_t bytes, et_error *error)
 {
     if (size && size <= *capacity)
@@ -92,8 +92,8 @@ static void renew(void *slots, size_t capacity, size_t bytes, uint32_t *stamp)
     }
 }
 
-/* The slot of key, or the free one where it belongs. mask: of the part of the table in use,
- * which is as large as this pair needs. */
+/* The slot of key, or the free slot for it. mask: of the part of the table in use, whose size
+ * depends on the pair. */
 static uint32_t find_ngram(const et_ngrams *ngrams, size_t mask, uint64_t key)
 {
     et_assert(mask + 1 <= ngrams->capacity);
@@ -155,8 +155,7 @@ int et_ngrams_match(et_ngrams *ngrams, const et_codes *hypothesis, const et_code
         memset(ngrams->at[0].items, 0, hypothesis->count * sizeof(uint32_t));
     if (reference->count)
         memset(ngrams->at[1].items, 0, reference->count * sizeof(uint32_t));
-    /* The table of order n - 1 is given up here; what is left of it are the slots' numbers in
-     * at[]. */
+    /* The table of order n - 1 is cleared here; only the slot numbers in at[] are kept. */
     for (int n = 1; n <= order; n++) {
         renew(ngrams->slots, ngrams->capacity, sizeof(et_ngram_slot), &ngrams->stamp);
         enter(ngrams, size - 1, reference, (size_t)n);
@@ -173,7 +172,7 @@ void et_ngrams_release(et_ngrams *ngrams)
     *ngrams = (et_ngrams)ET_NGRAMS_INIT;
 }
 
-/* The length goes in first: words that begin alike differ from the start. */
+/* The length is hashed first, so that words with a common prefix differ from the start. */
 static uint64_t hash_word(const uint32_t *word, size_t count)
 {
     uint64_t hash = count;
@@ -182,7 +181,7 @@ static uint64_t hash_word(const uint32_t *word, size_t count)
     return hash;
 }
 
-/* The slot of a word, or the free one where it belongs. line: where the words in slots lie. */
+/* The slot of a word, or the free slot for it. line: the line that contains the words in slots. */
 static et_word_slot *find_word(const et_words *words, size_t mask, const et_codes *line,
                                const uint32_t *word, size_t count, uint64_t hash)
 {
@@ -207,8 +206,8 @@ static size_t count_words(const et_codes *line)
     return count;
 }
 
-/* Numbers the words of one side; enters those that are not there if it is the reference. The
- * reference comes first, so that the hypothesis finds all of its words. */
+/* Numbers the words of one side. The reference comes first and enters its words, so that the
+ * hypothesis finds them. */
 static void number_side(et_words *words, size_t mask, et_codes *out, const et_codes *line,
                         const et_codes *reference_line)
 {

@@ -37,7 +37,7 @@ static int check_pair(const char *hypothesis, const char *reference, int64_t lin
 /* More than both metrics have. */
 enum { COUNTS_MAX = 32 };
 
-/* sum is as before where it fails. */
+/* sum is not changed if it fails. */
 static int add_counts(void *sum, const void *counts, size_t size, et_error *error)
 {
     int64_t to[COUNTS_MAX], from[COUNTS_MAX];
@@ -92,8 +92,8 @@ static int count_pair(et_score *score, et_score_counts *counts, int64_t line,
     return status ? status : score->class->count(score, counts, line, hypothesis, reference, error);
 }
 
-/* A pair that fails is not counted, and neither is its line. Lines count from 1 in messages: the
- * next one is line + 1. */
+/* A pair that fails is not counted, and neither is its line. Messages count lines from 1: the next
+ * one is line + 1. */
 int et_score_add(et_score *score, const char *hypothesis, const char *reference, et_error *error)
 {
     et_score_counts counts;

@@ -24,7 +24,8 @@ typedef bool (*class_fn)(uint32_t code);
 /* A pass writes at most three codes for each that it reads. Found in set_apart: " x ". */
 enum { GROWTH = 3 };
 
-/* Room in spare for what a pass may write; one more than nothing, so that there is an array. */
+/* Reserves room in `spare` for the output of a pass; at least one code, so that there is an array.
+ */
 static int begin(et_tokenizer *tokenizer, et_error *error)
 {
     size_t room;
@@ -52,7 +53,7 @@ static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
     const et_codes *line = &tokenizer->line;
     uint32_t *to = tokenizer->spare.items;
     for (size_t i = 0; i < line->count; i++) {
-        /* Spaces on both sides; two in a row are as good as one. */
+        /* Adds a space on each side; later, two spaces count as one. */
         bool apart = class(line->items[i]);
         if (apart)
             *to++ = ' ';
@@ -79,7 +80,7 @@ static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error 
         return ET_ENOMEM;
     const et_codes *line = &tokenizer->line;
     uint32_t *to = tokenizer->spare.items;
-    /* i moves by one where nothing matches and by two where something did. */
+    /* i moves by one without a match, and by two after a match. */
     size_t i = 0;
     while (i < line->count) {
         uint32_t code = line->items[i];

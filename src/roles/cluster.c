@@ -62,7 +62,8 @@ const et_slot_part *et_cluster_slot(const et_optimizer *optimizer, const char *s
     return NULL;
 }
 
-/* Of a tensor that is cut the slot is cut alike; of a whole one it may have another shape. */
+/* If the tensor is cut, its slot is cut in the same way; the slot of a whole tensor may have
+ * another shape. */
 static int64_t slot_floats(const et_placement_shard *shard, const et_slot_part *part,
                            int64_t elements)
 {

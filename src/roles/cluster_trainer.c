@@ -22,7 +22,8 @@
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
 
-/* Staleness of the gradients of a loop's updates. Of this process alone: no state has it. */
+/* Staleness of the gradients of a loop's updates. It belongs to this process and is not part of the
+ * state. */
 typedef struct staleness {
     int64_t gradients, sum, most;
 } staleness;
@@ -36,17 +37,17 @@ typedef struct cluster_trainer {
     et_wire *wire;
     bool started, fresh; /* fresh: the store is the servers' */
     int64_t steps;
-    float *state;                 /* of all servers, as it was when the run began; owned */
+    float *state;                 /* of all servers, at the start of the run; owned */
     et_measured *measured;        /* [measures], owned */
     float *means;                 /* [means], owned */
     et_cluster_position position; /* of the last update */
     bool placed;
     staleness staleness;
     double moved; /* when it began, or the last update came */
-    double quiet; /* that, or when it was said since that nobody works */
+    double quiet; /* the later of moved and the last warning that no worker is active */
 } cluster_trainer;
 
-/* ---- what the master asks ---- */
+/* ---- callbacks of the master ---- */
 
 /* Each request has its own buffer: the answer must still be there for a repeated request. */
 static const float *state_of(void *self, int server)
@@ -320,7 +321,7 @@ static void sane(const cluster_trainer *c)
     et_assert(c->staleness.most <= c->staleness.sum);
 }
 
-/* Asked to stop, an update that is under way is done first: half of one is no state. */
+/* After a stop request, the update under way is finished first: half an update is not a state. */
 static int step(et_trainer *trainer, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);

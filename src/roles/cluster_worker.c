@@ -21,7 +21,7 @@ typedef struct worker {
     int64_t skip; /* batches of others before the next of ours */
     int pulled;   /* servers whose are */
     double since; /* the last gradient, or the first weights; 0: neither */
-    int status;   /* of what failed where nothing may */
+    int status;   /* of a failure in a callback, which cannot return one */
     et_error error;
 } worker;
 
@@ -38,7 +38,7 @@ static void pulled(void *self, int server, const void *weights)
     et_params_changed(params, true);
 }
 
-/* A new worker leaves out the data of those before it; one that resumes has its own position. */
+/* A new worker skips the data of earlier workers; a resumed worker has its own position. */
 static void welcomed(void *self, const void *bytes, const void *variables)
 {
     worker *w = self;

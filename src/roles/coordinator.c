@@ -28,7 +28,7 @@ static void tell(void *listener, const char *line)
     et_log(ET_LOG_INFO, "%s", line);
 }
 
-/* A fingerprint of the facts besides shapes and names. */
+/* A fingerprint of all facts except shapes and names. */
 static uint64_t fingerprint_of(const et_task_trainer *t)
 {
     const uint64_t facts[] = { t->options.seed, (uint64_t)t->options.batches, t->options.bfloat16 };

@@ -89,7 +89,7 @@ static int read_addresses(et_job_config *config, et_job_role role, const et_valu
     if (list->kind != ET_VALUE_LIST)
         return et_fail(error, ET_ECONFIG, "%s: cluster.%s must be a list of \"host:port\"", name,
                        word);
-    if (!list->count) /* none of that role; a cluster without a master is refused as a whole */
+    if (!list->count) /* the role has no tasks; a cluster without a master is refused later */
         return ET_OK;
     if (list->count > ET_JOB_TASKS_MAX - seen->count)
         return et_fail(error, ET_ECONFIG, "%s: a cluster of more than %d tasks", name,

@@ -164,8 +164,7 @@ static void begin_apply(et_master *c, double now)
     ask_update(c, now, ET_MESSAGE_APPLY);
 }
 
-/* Servers have added the parts: their workers may go on, and the servers' reports of them are
- * kept. */
+/* Servers have added the parts: their workers may continue, and the workers' reports are kept. */
 static void take_parts(et_master *c)
 {
     const size_t size = c->setup.report_size, position = c->setup.position_size;
@@ -315,7 +314,7 @@ static void greet(et_master *c, int index, const et_message *message)
         et_link_refuse(c->setup.link, message, ET_TASK_MASTER, ET_EUSAGE, taken);
         return;
     }
-    if (w->session && nonce == w->nonce) { /* said before: its WELCOME has been lost */
+    if (w->session && nonce == w->nonce) { /* a repeated JOIN: its WELCOME was lost */
         w->question.via = message->via;
         bool welcomed =
             w->answer.kind == ET_MESSAGE_WELCOME && w->answer.sequence == message->sequence;
@@ -323,7 +322,7 @@ static void greet(et_master *c, int index, const et_message *message)
             welcome(c, w);
         return;
     }
-    if (c->admitting == index) /* it says so again */
+    if (c->admitting == index) /* a repeated JOIN */
         return;
     w->nonce = nonce;
     w->session = ++c->session;
@@ -415,9 +414,10 @@ void et_master_receive(et_master *master, double now, const et_message *message)
         receive_worker(master, now, message);
 }
 
-/* ---- what comes next ---- */
+/* ---- choosing the next tickets and updates ---- */
 
-/* Its gradient is to come, or here and not told to servers yet. */
+/* Whether a worker's gradient is still to come, or is here but not yet sent to the servers'
+ * question. */
 static bool is_out(const et_master *c, int worker)
 {
     et_standing standing = c->worker[worker].standing;
@@ -427,7 +427,8 @@ static bool is_out(const et_master *c, int worker)
     return standing == ET_STANDING_WORKS || standing == ET_STANDING_DONE;
 }
 
-/* The number of updates before the one that gets a gradient, if `before` others go first. */
+/* The number of updates before the one that uses a gradient, if `before` other gradients go first.
+ */
 static int64_t updates_before(const et_master *c, int64_t before)
 {
     return (c->update.added + c->adds.parts + before) / c->setup.gradients;
@@ -507,7 +508,7 @@ static void ask_next(et_master *c, double now)
     }
 }
 
-/* Updates before the one of a ticket that is given now. */
+/* Updates before the one that uses a ticket given now. */
 static int64_t updates_till_next(const et_master *c)
 {
     int out = 0;
@@ -561,7 +562,7 @@ double et_master_usual(const et_master *master)
     return fmax(master->setup.patience, SLOWER * master->slowest);
 }
 
-/* How long a batch may take is known once one has been done. */
+/* The setting `lease`, or the usual time if that is shorter and known. */
 static double lease_of(const et_master *c)
 {
     double enough = et_master_usual(c);

@@ -79,7 +79,7 @@ void et_sessions_close(et_sessions *v)
     et_free(v);
 }
 
-/* Closing the descriptor then leaves nothing of the connection in the kernel (RST). */
+/* With this option, closing the descriptor leaves nothing of the connection in the kernel (RST). */
 static void end(int descriptor)
 {
     const struct linger at_once = { .l_onoff = 1 };
@@ -136,7 +136,7 @@ void et_sessions_refuse(et_sessions *v, int descriptor, const char *why)
         v->session[descriptor].wrong = why;
 }
 
-/* ---- who is shut ---- */
+/* ---- shutting connections ---- */
 
 /* Bytes that have left the kernel and that the task has not taken. */
 static int64_t held_by(const et_sessions *v, int descriptor)
@@ -204,8 +204,8 @@ static void shut(et_sessions *v, int descriptor, const char *why)
     end(descriptor);
 }
 
-/* Judges one connection by its own fault, if any. If no key was shown since it came, it has shown
- * none and holds no more than a frame: then the check of strangers is skipped. */
+/* Judges one connection by its own fault, if any. If the connection has shown no key, it holds at
+ * most one frame, so its size is not checked. */
 static void look_at(et_sessions *v, int descriptor, double now)
 {
     session *one = &v->session[descriptor];

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* Servers owe answers while values are pulled or a gradient is pushed, and the master while it is
- * asked. */
+/* `left` counts the servers that owe an answer; it is above 0 exactly while values are pulled or a
+ * gradient is pushed. */
 static void sane(const et_worker *w)
 {
     const bool talks = w->phase == ET_WORKER_PULLS || w->phase == ET_WORKER_PUSHES;

@@ -33,17 +33,17 @@
 #define NAMES_WIDTH 64   /* characters of the list of members in a message */
 #define DEPTH_MAX   8    /* groups that names are looked for in */
 
-/* Where reading is: what a message starts with. */
+/* The state of a reading; messages start with its origin. */
 struct reading {
-    const et_fields *root; /* the whole table, where names are looked for that stand elsewhere */
+    const et_fields *root; /* the whole table, in which names from elsewhere are looked up */
     const char *name;      /* of the file, or --set */
     et_arena *arena;
-    et_value *extra; /* of the origin, as what follows */
+    et_value *extra; /* of the origin, as the following members */
     et_fields_said *said;
     et_error *error;
 };
 
-/* Every member is set, so a struct need not be cleared before; padding stays as it is. */
+/* Sets every member, so a struct need not be cleared first; padding is not changed. */
 void et_fields_defaults(const et_fields *table, void *options)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
@@ -67,7 +67,7 @@ static const char *join(et_arena *arena, const char *path, const char *key)
     return whole;
 }
 
-/* "file:3: a.b", or "--set a.b" as it was typed; NULL: no memory. */
+/* "file:3: a.b", or "--set a.b" as typed; NULL: no memory. */
 static const char *locate(const struct reading *reading, const char *path, int line)
 {
     if (strcmp(reading->name, ET_SETTINGS_SET) == 0)
@@ -102,8 +102,8 @@ static void append_names(et_strbuf *out, const char *const *names)
 
 #define FOUND_MAX 3 /* for places of a name, in a message */
 
-/* Adds the paths of rows named name that are depth groups down, "a.b.name, c.name"; found counts
- * them. Groups are rows as well. only: those that mean nothing here, else the others. */
+/* Adds the paths of rows called `name` that are `depth` groups down, "a.b.name, c.name"; found
+ * counts them. Groups are rows too. only: adds rows without meaning here, else the others. */
 static void append_found(et_strbuf *out, int *found, const et_fields *table, const char *name,
                          const char *path, int depth, bool only)
 {
@@ -148,7 +148,7 @@ static void gather_names(const char **names, size_t *count, const et_fields *tab
     }
 }
 
-/* Appends the places of the name, as it was written or nearly so. */
+/* Appends the paths that have this name; if there are none, the nearest names. */
 static void append_hint(et_strbuf *out, const et_fields *root, const char *const *here,
                         const char *name)
 {
@@ -179,9 +179,8 @@ static void own_names(const char *names[NAMES_MAX + 1], const et_fields *table)
     names[count] = NULL;
 }
 
-/* path: of the dict that key was looked for in, "" at the top. The message lists what there
- * is as far as it fits, and the nearest name in any case: the misspelt one may be the
- * fortieth. */
+/* path: the dict in which key was looked up, "" at the top. The message lists existing names as far
+ * as they fit, and always the nearest name, which may be the fortieth. */
 static int unknown(const struct reading *reading, const et_fields *table, const char *path,
                    const char *key, int line)
 {
@@ -202,8 +201,8 @@ static int unknown(const struct reading *reading, const et_fields *table, const 
     return status;
 }
 
-/* The dict below extra that path names, up to its last part, which becomes *key; made where it is
- * not there. NULL: no memory. */
+/* The dict below `extra` for the path without its last part, made if missing. *key: the last part.
+ * NULL: no memory. */
 static et_value *extra_group(const struct reading *reading, const char *path, const char **key)
 {
     et_value *dict = reading->extra;
@@ -231,7 +230,7 @@ static int keep_extra(const struct reading *reading, const char *path, const et_
     return et_value_merge(group, over, reading->error);
 }
 
-/* A number or list where a group of settings should stand, such as "trainer: 5". */
+/* Refuses a number or list in place of a group of settings, such as "trainer: 5". */
 static int not_a_group(const struct reading *reading, const et_fields *table, const char *path,
                        const et_value *value)
 {
@@ -572,7 +571,7 @@ static void echo(const et_fields *table, const void *options, et_value *dict, bo
             continue;
         }
         if (field->passing) {
-            et_value_set_null(dict, field->name); /* what reads it back leaves it as it is */
+            et_value_set_null(dict, field->name); /* reading null does not change the member */
             continue;
         }
         if (field->kind != ET_FIELD_KIND_STRUCT) {

@@ -37,8 +37,8 @@
 #include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
 
-/* A message quotes what was written up to here, so that a slip (a whole file as a name) stays
- * one line. */
+/* Messages quote at most so many characters of a value, so that a mistake (a whole file as a name)
+ * stays one line. */
 #define QUOTED_MAX 60 /* characters of a value in a message */
 #define SCALAR_MAX 48 /* a number in text */
 
@@ -57,9 +57,9 @@ static void print_real(char number[SCALAR_MAX], double value)
     et_strbuf_release(&text);
 }
 
-/* What a scalar says: as written, or as a number prints. A value from a YAML text has its
- * text, so 010 or 1e-3 is quoted to its writer as 010 or 1e-3; others (JSON, made by program)
- * are printed into number, which must live as long as the result is used. */
+/* The text of a scalar: as written, or the printed number. A value from YAML has its text, so a
+ * message quotes 010 or 1e-3 as the user wrote it. Other values (JSON, made by a program) are
+ * printed into number, which must live as long as the result is used. */
 static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
 {
     if (value->text)
@@ -86,8 +86,8 @@ static bool is_container(const et_value *value)
     return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
 }
 
-/* "<where>: <value> is not <expected>". Text is quoted, so that "" and " 5" can be seen;
- * other kinds stand as they were written. */
+/* "<where>: <value> is not <expected>". Text is quoted, so that "" and " 5" can be seen; other
+ * kinds appear as written. */
 static int wrong_value(const et_value *value, const char *expected, const char *where,
                        et_error *error)
 {
@@ -102,8 +102,8 @@ static int wrong_value(const et_value *value, const char *expected, const char *
     return et_fail(error, ET_ECONFIG, "%s: %.*s is not %s", where, QUOTED_MAX, text, expected);
 }
 
-/* Also catches NaN, which is in no range; and infinities, where a row's limits are finite.
- * value: for the message, as it was written. */
+/* Also catches NaN, which is in no range, and infinities if a row's limits are finite. value:
+ * quoted in the message, as written. */
 static int check_range(const et_field *field, double number, const et_value *value,
                        const char *where, et_error *error)
 {
@@ -113,7 +113,7 @@ static int check_range(const et_field *field, double number, const et_value *val
     char text[SCALAR_MAX];
     et_strbuf range = ET_STRBUF_INIT;
     et_field_range(field, &range);
-    /* A row without limits in words can only refuse what is not finite. */
+    /* A row without limits only refuses values that are not finite. */
     int status = isnan(number) || range.length == 0
                      ? wrong_value(value, "a finite number", where, error)
                      : et_fail(error, ET_ECONFIG, "%s: %.*s is out of range; allowed: %s", where,
@@ -122,8 +122,8 @@ static int check_range(const et_field *field, double number, const et_value *val
     return status;
 }
 
-/* YAML's truth values of both versions, and 0 and 1. words: pairs of no and yes, so that a
- * word's place tells which it is. */
+/* Truth values of both versions of YAML, and 0 and 1. words: pairs of no and yes, so that a word's
+ * place gives its value. */
 static int read_bool(bool *member, const et_value *value, const char *where, et_error *error)
 {
     static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
@@ -144,7 +144,7 @@ static int read_bool(bool *member, const et_value *value, const char *where, et_
     return wrong_value(value, "true or false", where, error);
 }
 
-/* What the member of a row of epochs has for a number of them; false: out of range. */
+/* Stores a number of epochs as the member's negative thousandths; false: out of range. */
 static bool store_epochs(int64_t *member, double count)
 {
     if (!(count >= 0.001 && count <= EPOCHS_MAX))
@@ -252,8 +252,8 @@ static const char *why_refused(const et_field *field, const char *text)
     return NULL;
 }
 
-/* Exactly as spelt: a choice is a name, and the nearest one is offered. A scalar of any kind is
- * compared by its text, since a choice may be called "none" or "8". */
+/* The spelling must be exact: a choice is a name, and the message offers the nearest one. Scalars
+ * of any kind are compared by their text, since a choice may be called "none" or "8". */
 static int find_choice(const et_field *field, int *index, const char *text, const char *where,
                        et_error *error)
 {
@@ -262,8 +262,7 @@ static int find_choice(const et_field *field, int *index, const char *text, cons
             *index = i;
             return ET_OK;
         }
-    /* All of them: a choice has a handful. What does not fit in memory is missing from the
-     * message only. */
+    /* Lists all choices, because there are few. If memory is short, the message lacks some. */
     et_strbuf allowed = ET_STRBUF_INIT;
     const char *why = why_refused(field, text);
     et_field_range(field, &allowed);
@@ -287,7 +286,7 @@ static int read_choice(const et_field *field, int *member, const et_value *value
     return find_choice(field, member, scalar_text(value, number), where, error);
 }
 
-/* A copy of a scalar as text; numbers and truth values as they were written. */
+/* Copies a scalar as text; numbers and truth values as they were written. */
 static int read_text(const et_field *field, const char **out, const et_value *value,
                      et_arena *arena, const char *where, et_error *error)
 {
@@ -306,9 +305,9 @@ static int read_text(const et_field *field, const char **out, const et_value *va
     return ET_OK;
 }
 
-/* null, "" and [] are the empty list; a single scalar is a list of one, so that --set key=a
- * works. Items are read as text: stepwise rates 0.1 and 1e-3 stay as they were written. The
- * member is set last, when all items are good. */
+/* null, "" and [] give the empty list; a single scalar gives a list of one, so that --set key=a
+ * works. Items are read as text, so rates 0.1 and 1e-3 stay as written. The member is only set when
+ * all items are valid. */
 static int read_strings(const et_field *field, et_strings *member, const et_value *value,
                         et_arena *arena, const char *where, et_error *error)
 {
@@ -359,7 +358,7 @@ static int read_pairs(et_strings *member, const et_value *dict, et_arena *arena,
     return ET_OK;
 }
 
-/* What a row without a member has, as a value. */
+/* The value of a row without a member. */
 static et_value only_value(const et_field *field)
 {
     const char *text = field->default_string ? field->default_string : "null";
@@ -410,13 +409,13 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
                    field->default_string, QUOTED_MAX, *text ? text : "\"\"", field->help);
 }
 
-/* The switch names every kind, without a default, so that a new one does not compile
- * unnoticed. Nested structs are fields.c's. */
+/* The switch names every kind and has no default, so that the compiler reports a new kind. fields.c
+ * handles nested structs. */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error)
 {
-    /* As what the row says it is; the macros of fields.h tie the kind to a member's name
-     * only, so a wrong type is the table's mistake. */
+    /* The row gives the member's type. The macros of fields.h connect the kind only with the
+     * member's name, so a wrong type is an error in the table. */
     void *member = et_field_member(field, options);
     if (field->nullable && value->kind == ET_VALUE_NULL) {
         et_field_reset(field, options);
@@ -456,7 +455,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     return ET_OK;
 }
 
-/* What is no number, or none that can be kept, stays text; messages quote it. */
+/* A word that is no number, or a number out of range, stays text; messages quote it. */
 int et_field_read_word(const et_field *field, void *options, const char *word, const char *where,
                        et_error *error)
 {
@@ -539,7 +538,7 @@ static void echo_only(const et_field *field, et_value *dict)
     }
 }
 
-/* As it was given: -1500 is 1.5ep. */
+/* Prints the value as it was given: -1500 is 1.5ep. */
 static void echo_int(const et_field *field, int64_t member, et_value *dict)
 {
     char text[SCALAR_MAX];

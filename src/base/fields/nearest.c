@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LENGTH_MAX  64 /* of a name; a longer one is compared by its start */
+#define LENGTH_MAX  64 /* of a name; only the start of a longer one is compared */
 #define PARTS_MAX   16
 #define FAR         1000
-#define INITIALS    4 /* what the third view costs */
+#define INITIALS    4 /* cost of a match by initials */
 #define ABBREVIATED 3 /* and a part that is cut short */
 
 /* A word without its separators, or one of the parts between them. Not terminated but by
@@ -34,7 +34,7 @@ struct split {
     size_t count; /* of parts; 0: the name has separators only */
 };
 
-/* What is beyond LENGTH_MAX is left out: such names differ before it or not at all, for us. */
+/* Characters beyond LENGTH_MAX are ignored: names that differ only there count as equal. */
 static void append(struct part *part, char c)
 {
     if (part->length == LENGTH_MAX)
@@ -118,9 +118,9 @@ static int part_cost(const struct part *word, const struct part *name)
     return abbreviates(word, name) ? least(cost, ABBREVIATED) : cost;
 }
 
-/* Every part of few finds the nearest free one of many; FAR if one has none near. covered:
- * the letters of many that were found. Greedy, in order: for the few parts that a name has,
- * and a hint, good enough. */
+/* Matches each part of `few` with the nearest free part of `many`; FAR if a part has no near one.
+ * covered: the number of letters of `many` that matched. Greedy and in order, which is good enough
+ * for a hint about names with few parts. */
 static int match_parts(const struct split *few, const struct split *many, size_t *covered)
 {
     bool taken[PARTS_MAX] = { false };
@@ -145,8 +145,8 @@ static int match_parts(const struct split *few, const struct split *many, size_t
     return total + (int)(many->count - few->count);
 }
 
-/* A name that says more than the word is near; one that says less only if it has at least half
- * of the word's letters. */
+/* A name with more parts than the word is near. A name with fewer parts is near only if it covers
+ * at least half of the word's letters. */
 static int parts_cost(const struct split *word, const struct split *name)
 {
     size_t covered;

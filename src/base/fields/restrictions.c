@@ -19,7 +19,7 @@
 
 typedef enum relation { EQUAL, UNEQUAL, NOT_ABOVE, BELOW, NOT_BELOW, ABOVE, RELATIONS } relation;
 
-/* Those of two characters are sought first: each begins with one of the others. */
+/* Signs of two characters are searched first, because each begins with another sign. */
 static const char *const signs[RELATIONS] = {
     [EQUAL] = "==",     [UNEQUAL] = "!=", [NOT_ABOVE] = "<=",
     [NOT_BELOW] = ">=", [BELOW] = "<",    [ABOVE] = ">",
@@ -27,10 +27,10 @@ static const char *const signs[RELATIONS] = {
 static const relation search[RELATIONS] = { EQUAL, UNEQUAL, NOT_ABOVE, NOT_BELOW, BELOW, ABOVE };
 
 typedef struct restriction {
-    const char *text; /* as it was written */
+    const char *text; /* as the user wrote it */
     relation relation;
     const char *name[2];      /* operands as written */
-    const et_value *value[2]; /* what they are */
+    const et_value *value[2]; /* their values */
 } restriction;
 
 static const char *trimmed(et_arena *arena, const char *text, size_t length)
@@ -129,7 +129,7 @@ static double number(const et_value *value)
                                          : value->real;
 }
 
-/* Of other kinds nothing is equal to anything. */
+/* Values of any other kinds are never equal. */
 static bool is_equal(const et_value *a, const et_value *b)
 {
     if (is_none(a) || is_none(b))

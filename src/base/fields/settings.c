@@ -70,7 +70,7 @@ int et_settings_parse(et_value **out, const char **name, const et_fields *table,
     *name = ET_SETTINGS_SET;
     if (et_settings_begins_assignment(table, text)) {
         const char *equals = strpbrk(text, ".[=");
-        /* A file whose name has = in it, where no setting's name begins so. */
+        /* A file whose name contains =, unless a setting has the name before the =. */
         bool setting = et_fields_find(table, text, (size_t)(equals - text)) != NULL;
         if (setting || !et_file_exists(text))
             return ET_OK;

@@ -88,9 +88,9 @@ bool et_settings_begins_assignment(const et_fields *table, const char *text)
     return scan_name(&a, table, text, true);
 }
 
-/* The end of a value in flow style or in quotes: behind its last bracket. An end that is missing
- * is found at the end of the text; YAML's parser says what is wrong. In double quotes a
- * backslash takes the next character with it, in single quotes another quote. */
+/* The end of a value in flow style or in quotes: after its last bracket. If the end is missing,
+ * returns the end of the text; YAML's parser then reports the error. In double quotes a backslash
+ * escapes the next character, in single quotes a quote does. */
 static const char *skip_enclosed(const char *value)
 {
     int depth = 0;
@@ -145,8 +145,8 @@ static bool same_list(const assignment *a, const assignment *b)
 
 /* ---- lists by items ---- */
 
-/* The last of the text that sets item index of the same list, NULL: none does; *items grows to what
- * the list has at least. */
+/* The last assignment in the text to item `index` of the same list; NULL: none. *items grows to the
+ * smallest possible length of the list. */
 static bool find_item(assignment *found, const et_fields *table, const char *text,
                       const assignment *like, long index, long *items)
 {
@@ -192,7 +192,7 @@ static int parse_item(et_value *list, const assignment *a, const char *path, et_
     return status;
 }
 
-/* From all of the text, wherever the items stand. */
+/* Searches the whole text for each item, because items may be in any order. */
 static int make_list(et_value *list, const et_fields *table, const char *text,
                      const assignment *first, const char *path, et_error *error)
 {

@@ -23,7 +23,7 @@ typedef struct aside {
     const char *const *names; /* [count] */
     size_t count;
     bool links;    /* second names */
-    bool alone;    /* in a folder that is of these files alone */
+    bool alone;    /* the folder has only these files */
     char *folder;  /* owned */
     size_t placed; /* that were there */
 } aside;
@@ -76,7 +76,7 @@ static int look_at(struct stat *info, const char *directory, const char *name)
 
 enum { ABSENT, SAME, OTHER };
 
-/* What has the name of directory/name in the folder. */
+/* Compares directory/name with the file of that name in the folder. */
 static int compare(const aside *a, const char *name)
 {
     struct stat here, there;

@@ -30,7 +30,7 @@
 #define DONE  ".export.done.tmp."
 
 typedef struct publication {
-    const char *directory; /* where the export goes, without a slash at its end */
+    const char *directory; /* directory of the export, without a slash at its end */
     const char *const *names;
     int count;
     char *above;  /* the folder that directory is in; owned */
@@ -45,7 +45,7 @@ static int no_memory(const publication *p, et_error *error)
     return et_alloc_failed(error, strlen(p->directory), "a path");
 }
 
-/* ---- what a killed process left ---- */
+/* ---- leftovers of a killed process ---- */
 
 /* "model.safetensors", or "model.safetensors.tmp.123" before it had its name. */
 static bool is_ours(const publication *p, const char *name, bool *whole)
@@ -61,7 +61,7 @@ static bool is_ours(const publication *p, const char *name, bool *whole)
     return false;
 }
 
-/* Where the draft's file has a second name. */
+/* Removes `name` from the directory if it is a second name of the draft's file. */
 static void remove_second_name(const publication *p, int draft, const char *name)
 {
     struct stat one, other;
@@ -192,8 +192,8 @@ static bool is_mount(const char *path)
 #endif
 }
 
-/* Whether the draft may take the place of the directory, which is there: with an empty one nothing
- * is lost but what it says of itself. */
+/* Whether the draft may replace the existing directory. Replacing an empty directory loses only its
+ * own attributes. */
 static bool is_replaceable(const publication *p)
 {
     struct stat own, above, here;

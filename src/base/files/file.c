@@ -85,7 +85,8 @@ int et_file_open(int *out, const char *path, et_error *error)
 
 /* ---- below a directory ---- */
 
-/* The system tells where an open file is: a link that is changed meanwhile makes no difference. */
+/* /proc gives the path of the open file, so a link that is changed meanwhile makes no difference.
+ */
 bool et_file_is_below(int fd, const char *root)
 {
     char name[32], path[PATH_MAX];
@@ -129,15 +130,15 @@ int et_file_open_below(int *out, const char *path, const char *root, et_error *e
 
 /* ---- as a whole ---- */
 
-/* The caller's limit says what the largest honest file of a kind is. */
+/* The caller's limit is the largest valid size of such a file. */
 static int too_long(const char *path, size_t limit, et_error *error)
 {
     return et_fail(error, ET_EFORMAT, "%s is longer than the %zu bytes allowed here", path, limit);
 }
 
-/* Reads to the end whatever fstat said: files of /proc say 0, others may grow. *bytes has
- * place for room + 1 bytes, *length are filled. The limit is checked after each read, so at
- * most one read's worth goes beyond it. */
+/* Reads to the end, whatever fstat reported: files of /proc report 0, others may grow. *bytes has
+ * space for room + 1 bytes, *length are filled. The limit is checked after each read, so at most
+ * one read exceeds it. */
 static int read_all(char **bytes, size_t *length, size_t room, int fd, const char *path,
                     size_t limit, et_error *error)
 {
@@ -166,11 +167,11 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
     }
 }
 
-/* The size that fstat tells is a first guess at the memory, and a quick refusal. */
+/* The size from fstat is a first guess at the memory, and allows an early refusal. */
 static int read_opened(char **out, size_t *length, int fd, const struct stat *info,
                        const char *path, size_t limit, et_error *error)
 {
-    /* Before any memory is asked for: a name given by mistake may be a disk image. */
+    /* Checked before memory is allocated: a name given by mistake may be a disk image. */
     if ((uint64_t)info->st_size > limit)
         return too_long(path, limit, error);
     size_t room = (size_t)info->st_size + 1; /* the extra byte finds the end in one more read */
@@ -225,11 +226,11 @@ int et_file_read_secret(char **out, size_t *length, const char *path, size_t lim
     return status;
 }
 
-/* A disk that is full takes a part first and refuses the rest, hence the loop ends in the
- * error and not in a short file. */
+/* A full disk accepts a part first and refuses the rest, so the loop ends with the error and not
+ * with a short file. */
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error)
 {
-    /* What is left: bytes from next on, length of them. */
+    /* The rest: `length` bytes from `next` on. */
     const char *next = bytes;
     while (length > 0) {
         ssize_t written = write(fd, next, length < CHUNK ? length : CHUNK);
@@ -245,7 +246,7 @@ int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_e
     return ET_OK;
 }
 
-/* Closed and abandoned writers look alike: abandoning twice is harmless. */
+/* A closed writer is in the same state as an abandoned one, so abandoning twice is harmless. */
 static void writer_clear(et_file_writer *writer)
 {
     et_free(writer->path);
@@ -291,7 +292,7 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     return status;
 }
 
-/* After a failure the writer is to be abandoned; length counts what was taken whole. */
+/* After a failure, abandon the writer; length counts the bytes of complete writes. */
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
 {
     et_assert(writer->fd >= 0);
@@ -394,8 +395,8 @@ static size_t next_part(const char *path, size_t length)
     return length + strcspn(path + length, "/");
 }
 
-/* From the innermost out: the `made` last parts of those up to length. What got an entry since
- * stays. */
+/* Removes the last `made` parts of path[length], innermost first. A directory that has an entry by
+ * now stays. */
 static void remove_parts(char *path, size_t length, int made)
 {
     for (; made > 0; made--) {
@@ -455,7 +456,7 @@ int et_directory_make(const char *path, et_error *error)
 /* A directory cannot be written but it can be synchronized, through a descriptor for reading. */
 int et_directory_sync(const char *path, et_error *error)
 {
-    /* O_DIRECTORY: a file of that name is refused here, not synchronized by mistake. */
+    /* O_DIRECTORY: a file of that name is refused, not synchronized by mistake. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return et_fail_errno(error, "cannot open the directory %s", path);
@@ -485,7 +486,7 @@ int et_parent_sync(const char *path, et_error *error)
     return with_parent(path, et_directory_sync, error);
 }
 
-/* statvfs of path or, where that is not made yet, of the nearest directory above it. */
+/* statvfs of path or, if path does not exist yet, of the nearest directory above it. */
 static int space_of(struct statvfs *space, const char *path)
 {
     char above[PATH_MAX];
@@ -539,11 +540,11 @@ int et_disk_check(const char *path, uint64_t need, et_error *error)
                    path, need, available);
 }
 
-/* Who holds the lock; 0 if the file does not say (yet): between the lock and its note there
- * is a moment. */
+/* The process that holds the lock; 0 if the file does not name it (yet): the note is written
+ * shortly after the lock is taken. */
 static long lock_holder(int fd)
 {
-    /* A number and a line end, or whatever a file by that name holds. */
+    /* A number and a line end, or any content of a file with that name. */
     char text[32];
     ssize_t length = pread(fd, text, sizeof text - 1, 0);
     if (length <= 0)
@@ -553,7 +554,7 @@ static long lock_holder(int fd)
     return holder > 0 ? holder : 0;
 }
 
-/* The number is for the other side's message only; the lock itself is the kernel's. */
+/* The number is only for another process's message; the lock itself is in the kernel. */
 static int note_holder(int fd, const char *path, et_error *error)
 {
     char text[32];
@@ -564,9 +565,9 @@ static int note_holder(int fd, const char *path, et_error *error)
     return et_fd_write(fd, text, (size_t)length, path, error);
 }
 
-/* flock, not the existence of a file: the kernel drops it with the process, whatever kills it, so
- * no lock remains. It belongs to the open file, so a child that inherits it would keep it; hence
- * close-on-exec. */
+/* Uses flock, not the existence of a file: the kernel releases the lock when the process ends for
+ * any reason. The lock belongs to the open file, so a child that inherits the file would keep the
+ * lock; therefore close-on-exec. */
 int et_lock_take(int *out, const char *path, et_error *error)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
@@ -596,8 +597,8 @@ int et_lock_take(int *out, const char *path, et_error *error)
     return ET_OK;
 }
 
-/* A name that was made anew since is another process's, also where that one has ended: what is
- * below it is not as it was. */
+/* If the lock file was made again since, another process has had the lock, even if it has ended by
+ * now. Then the files below it may have changed. */
 int et_lock_check(int *lock, const char *path, et_error *error)
 {
     et_assert(*lock >= 0);
@@ -629,9 +630,9 @@ void et_lock_drop(int fd)
         close(fd);
 }
 
-/* The mapping outlives the descriptor. Nothing of length 0 can be mapped, so an empty file
- * has no data. Pages are read when touched: a file that is cut meanwhile gives SIGBUS, so
- * only files that are replaced as a whole, as above, should be mapped. */
+/* The mapping outlives the descriptor. An empty file cannot be mapped, so it has no data. Pages are
+ * read when touched, and a file that is cut meanwhile raises SIGBUS. So map only files that are
+ * replaced as a whole, as above. */
 int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
 {
     *mapping = (et_mapping){ NULL, 0 };
@@ -641,7 +642,7 @@ int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
     if (status)
         return status;
     if (info.st_size > 0) {
-        /* Private: nothing is written, and nothing of the mapping could reach the file. */
+        /* Private: nothing is written, and no change of the mapping could reach the file. */
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
             status = et_fail_errno(error, "cannot map %s", path);
@@ -721,13 +722,12 @@ bool et_path_leads_out(const char *path)
     return up;
 }
 
-/* Anything of that name, a directory too; false also where nobody may look. */
 static double seconds_of(struct timespec time)
 {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The coarse clock is what Linux dates files by: another one may be ahead of them. */
+/* Linux dates files by the coarse clock; another clock may be ahead of them. */
 double et_file_clock(void)
 {
     struct timespec now;

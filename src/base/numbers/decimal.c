@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* glibc has the C locale as an object of its own: nothing is allocated, and freeing it does
- * nothing. */
+/* glibc has a static object for the C locale: this allocates nothing, and freeing it does nothing.
+ */
 double et_decimal_read(const char *text, char **end)
 {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);

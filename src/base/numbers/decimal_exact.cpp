@@ -1,5 +1,5 @@
-// std::from_chars and std::to_chars behind C functions: C has neither. Both are exact, ask no
-// locale and take no memory.
+// std::from_chars and std::to_chars as C functions, because C has neither. Both are exact, ignore
+// the locale and allocate nothing.
 #include "base/numbers/decimal.h"
 
 #include <charconv>

@@ -125,10 +125,11 @@ void et_random_permutation(et_random random, uint32_t *order, uint32_t count)
     }
 }
 
-/* Orders whose members are computed alone: a Feistel network on the fewest bits that hold count
- * (Luby and Rackoff 1988: four rounds of good functions cannot be told from chance), walked until
- * it gives a number below count (Black and Rogaway, "Ciphers with arbitrary finite domains",
- * 2002): less than two walks on average, as at least half of the numbers are. */
+/* Permutations whose members are computed one at a time: a Feistel network on the fewest bits that
+ * hold count (Luby and Rackoff 1988: four rounds of good functions cannot be distinguished from
+ * chance), repeated until it gives a number below count (Black and Rogaway, "Ciphers with arbitrary
+ * finite domains", 2002). At least half of all numbers are below count, so it runs less than twice
+ * on average. */
 et_random_order et_random_order_of(et_random random, uint32_t count)
 {
     et_random_order order = { .count = count };
@@ -143,7 +144,7 @@ et_random_order et_random_order_of(et_random random, uint32_t count)
 }
 
 /* Each of the upper 16 bits depends on all of x: Wellons, "Prospecting for hash functions", 2018
- * (lowbias32), without its last step, x ^ x >> 16, which leaves these as they are. */
+ * (lowbias32), without its last step, x ^ x >> 16, which does not change these bits. */
 static uint32_t mixed(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;

@@ -51,7 +51,7 @@ static et_format scaled(double value, const char *const *suffixes, int count)
     return out;
 }
 
-/* "-" for what is not known and for what no suffix reaches. */
+/* "-" if the rate is unknown or larger than the suffixes reach. */
 et_format et_format_rate(double per_second)
 {
     static const char *const suffixes[] = { "", "k", "M", "G", "T" };
@@ -92,12 +92,12 @@ et_format et_format_value(double value)
     et_format out = { .text = "" };
     if (fabs(value) >= 9999.5 && fabs(value) < 1e15)
         return et_format_count(llrint(value));
-    /* Whole numbers and large ones aside, four digits are what a curve shows. */
+    /* Four digits, as a curve shows, except for whole and large numbers. */
     et_decimal_print(out.text, sizeof out.text, 4, 0, value);
     return out;
 }
 
-/* What %.3f makes of a number that is not finite says so. */
+/* For a number that is not finite, %.3f prints its name. */
 et_format et_format_decimals(double value)
 {
     return fabs(value) >= 9999.5 ? et_format_value(value) : et_format_fixed(value, 3);

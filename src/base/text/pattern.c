@@ -32,9 +32,8 @@ struct et_patterns {
     pcre2_code *code[];          /* [count], owned */
 };
 
-/* Where PCRE2 stopped, in characters from 1: it counts bytes from 0, and up to the end. What
- * stands before a byte that is not UTF-8 is UTF-8, so each character has one byte that begins
- * it. */
+/* Prints the position where PCRE2 stopped, in characters from 1; PCRE2 counts bytes from 0. The
+ * text before an invalid byte is valid UTF-8, so each of its characters has one first byte. */
 static void print_around(char *to, size_t size, const char *expression, size_t position)
 {
     size_t character = 1;
@@ -54,7 +53,7 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED, PCRE2_UTF,
                                      &fault, &position, NULL);
     if (!code) {
-        /* PCRE2's own words for the fault, cut where they are long. */
+        /* PCRE2's own message, cut if it is long. */
         PCRE2_UCHAR text[128] = "unknown";
         char around[40];
         if (fault == PCRE2_ERROR_HEAP_FAILED)
@@ -68,7 +67,7 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
     return ET_OK;
 }
 
-/* count grows with each success, so that after a failure free sees only what is there. */
+/* count grows with each success, so that free only sees complete patterns after a failure. */
 int et_patterns_new(et_patterns **out, et_strings expressions, const char *setting, et_error *error)
 {
     size_t bytes = sizeof(et_patterns) + expressions.count * sizeof(pcre2_code *);

@@ -13,7 +13,8 @@ static bool is_between(uint32_t code, uint32_t first, uint32_t last)
     return code >= first && code <= last;
 }
 
-/* Not of a text that is shown as it is. U+FFFE and U+FFFF are no characters, and no XML. */
+/* Control characters, which are not printed unchanged. U+FFFE and U+FFFF are not characters, and
+ * not allowed in XML. */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || is_between(code, 0x7f, 0x9f) || code == 0x061c ||

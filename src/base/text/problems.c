@@ -7,7 +7,7 @@
 /* Of a message, for problems: the rest is for the text around them. */
 #define ROOM (ET_ERROR_TEXT_MAX - 224)
 
-/* The first is always shown, cut where it has to be. */
+/* The first problem is always shown, cut if necessary. */
 void et_problems_add(et_problems *self, const char *format, ...)
 {
     size_t before = self->text.length;

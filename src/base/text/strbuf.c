@@ -31,7 +31,7 @@ static bool reserve(et_strbuf *buffer, size_t more)
     }
     if (need <= buffer->capacity)
         return true;
-    /* Grown once to what is needed, in steps of a half. */
+    /* Allocates once, growing in steps of a half. */
     size_t capacity = buffer->capacity < 32 ? 32 : buffer->capacity;
     while (capacity < need)
         capacity += capacity / 2;
@@ -45,7 +45,7 @@ static bool reserve(et_strbuf *buffer, size_t more)
     return true;
 }
 
-/* memcpy with no bytes may not be given NULL, hence the test. */
+/* memcpy must not get NULL, even for no bytes. */
 void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length)
 {
     if (!reserve(buffer, length))
@@ -77,8 +77,8 @@ void et_strbuf_append_blanks(et_strbuf *buffer, int count)
     }
 }
 
-/* Formatted aside and copied, as most pieces are short; again into place where it does not fit. The
- * arguments are used up by the first, so the second has a copy. */
+/* Formats into a local buffer and copies, because most pieces are short; a longer piece is
+ * formatted again in place. The first call uses up the arguments, so the second has a copy. */
 void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
 {
     char aside[256];
@@ -105,11 +105,10 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     va_end(arguments);
 }
 
-/* Whole numbers below 10^15 in full, others with the least number of digits that strtod gives
- * back.
- * "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so it is put back in
- * front of the exponent: 1.0e+20. No locale is asked.
- *   0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
+/* Whole numbers below 10^15 are printed in full, others with the least digits that strtod reads
+ * back exactly. "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so the point
+ * is restored before the exponent: 1.0e+20. No locale is used.
+ * 0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
 void et_strbuf_append_double(et_strbuf *buffer, double value)
 {
     et_assert(isfinite(value));

@@ -50,7 +50,7 @@ static void fold_line(et_strbuf *out, const char *line, size_t bytes, int width)
     for (size_t at = 0; at < bytes;) {
         const size_t gap = strspn(line + at, " "), end = at + gap + strcspn(line + at + gap, " \n");
         const int length = (int)et_utf8_columns(line + at + gap, end - at - gap);
-        /* A line of the label alone would gain nothing. */
+        /* Breaking after the label would gain nothing: its line would hold only the label. */
         if (column + (int)gap > indent && column + (int)gap + length > width) {
             et_strbuf_printf(out, "\n%*s%.*s", indent, "", (int)(end - at - gap), line + at + gap);
             column = indent + length;

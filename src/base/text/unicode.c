@@ -85,9 +85,9 @@ static bool within(uint32_t code, const range *ranges, size_t count)
     return low < count && code >= ranges[low].first;
 }
 
-/* The next code of text, or -1; *size becomes the bytes it takes. length > 0. utf8proc
- * refuses overlong forms, surrogates and what is above U+10FFFF, and takes an int as length,
- * so at most the four bytes that one code can have are shown to it. */
+/* The next code of text, or -1; *size is set to its bytes. length > 0. utf8proc refuses overlong
+ * forms, surrogates and codes above U+10FFFF. It takes an int as length, so it gets at most four
+ * bytes, the longest code. */
 static int32_t next_code(const unsigned char *text, size_t length, size_t *size)
 {
     *size = 1;
@@ -107,7 +107,8 @@ size_t et_utf8_mark(const char *text, size_t length)
     return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-/* Of the character at text, of size bytes. What is not UTF-8 is shown as one character a byte. */
+/* Columns of the character at text, which has *size bytes. Each byte that is not UTF-8 is shown as
+ * one character. */
 static size_t columns_of(const char *text, size_t length, size_t *size)
 {
     const int32_t code = next_code((const unsigned char *)text, length, size);
@@ -134,7 +135,7 @@ size_t et_utf8_fitting(const char *text, size_t columns)
     return at;
 }
 
-/* One pass; the offset of the first fault is where a line of text is to be mended. */
+/* One pass. *offset: the first invalid byte, so that a message can name it. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -199,7 +200,7 @@ static utf8proc_category_t category(uint32_t code)
     return utf8proc_category((utf8proc_int32_t)code);
 }
 
-/* Unicode's property Cased (chapter 3.13, D135): what has a case, lower, upper or title. */
+/* Unicode's property Cased (chapter 3.13, D135): characters that are lower, upper or title case. */
 static bool cased(uint32_t code)
 {
     utf8proc_category_t kind = category(code);
@@ -207,8 +208,8 @@ static bool cased(uint32_t code)
            kind == UTF8PROC_CATEGORY_LT || within(code, other_cased, COUNT(other_cased));
 }
 
-/* Property Case_Ignorable (D136): what may stand inside a word without ending it, such as an
- * apostrophe or an accent. */
+/* Property Case_Ignorable (D136): characters that may occur inside a word without ending it, such
+ * as an apostrophe or an accent. */
 static bool case_ignorable(uint32_t code)
 {
     utf8proc_category_t kind = category(code);
@@ -217,8 +218,9 @@ static bool case_ignorable(uint32_t code)
            kind == UTF8PROC_CATEGORY_SK || within(code, other_ignorable, COUNT(other_ignorable));
 }
 
-/* Final_Sigma of the Unicode standard, table 3-17: a cased letter before it and none after
- * it, case-ignorable ones aside. A run of those is walked at most twice: a sigma ends it. */
+/* Final_Sigma of the Unicode standard, table 3-17: a cased letter before the sigma and none after
+ * it, ignoring case-ignorable characters. A run of those is walked at most twice, because a sigma
+ * ends it. */
 static bool ends_word(const et_codes *line, size_t sigma)
 {
     size_t at = sigma;
@@ -233,7 +235,7 @@ static bool ends_word(const et_codes *line, size_t sigma)
     return at == line->count || !cased(line->items[at]);
 }
 
-/* Lower case of one code in its line, of which only sigma looks at its neighbours. */
+/* Lower case of one code in its line; only sigma depends on its neighbours. */
 static uint32_t lower(const et_codes *line, size_t at)
 {
     uint32_t code = line->items[at];
@@ -283,8 +285,8 @@ bool et_unicode_is_space(uint32_t code)
     return within(code, spaces, COUNT(spaces));
 }
 
-/* utf8proc's constants stand in the order of Unicode's table of categories: PC, PD, PS, PE,
- * PI, PF, PO, and SM, SC, SK, SO, each group in one run. */
+/* utf8proc's constants have the order of Unicode's table of categories: PC, PD, PS, PE, PI, PF, PO,
+ * and SM, SC, SK, SO; each group is one range. */
 bool et_unicode_is_punctuation(uint32_t code)
 {
     utf8proc_category_t kind = category(code);

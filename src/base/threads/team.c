@@ -33,11 +33,12 @@ static void stay_alone(void)
 
 static void add_fork_handler(void)
 {
-    /* Fails without memory alone: a child is then as OpenMP leaves it. */
+    /* Fails only without memory: then a child behaves as OpenMP leaves it. */
     (void)!pthread_atfork(NULL, NULL, stay_alone);
 }
 
-/* A program may have told OpenMP of more since, as it does not know where it runs. */
+/* In a child the program may have asked OpenMP for more threads again, because it does not know
+ * that it was forked. */
 int et_team_most(int threads)
 {
     if (forked)
@@ -67,8 +68,8 @@ int et_team_threads(void)
     return most;
 }
 
-/* What OpenMP gives its threads; 0: what threads have by default. "512k", " 4 M ": kilobytes where
- * there is no letter. */
+/* The stack size of OpenMP's threads; 0: the default. "512k", " 4 M "; without a letter, kilobytes.
+ */
 static size_t openmp_stack(void)
 {
     static const char letters[] = "bkmg";
@@ -84,16 +85,16 @@ static size_t openmp_stack(void)
     return size <= SIZE_MAX >> bits ? (size_t)size << bits : 0;
 }
 
-/* OpenMP ends the process where it can't start its threads. So it is known before that it can,
- * and they are started now, where nothing can come in between; they stay. */
+/* OpenMP ends the process if it cannot start its threads. So this first checks that they can be
+ * started. */
 static int check_threads(int threads, et_error *error)
 {
     int status = threads > 1 ? et_threads_check(threads - 1, openmp_stack(), error) : ET_OK;
     return status ? status : et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
 }
 
-/* Checks the caller's stack and those of OpenMP's threads, which it makes; the first that is too
- * small is reported. */
+/* Checks the caller's stack and those of OpenMP's threads, which this call starts at once, before
+ * other work can use up memory; they stay. Reports the first stack that is too small. */
 int et_team_start(int threads, et_error *error)
 {
     et_assert(threads >= 1);

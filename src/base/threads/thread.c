@@ -64,7 +64,8 @@ static int start(pthread_t *thread, size_t stack, void *(*fn)(void *payload), vo
     sigset_t all, before;
     pthread_attr_t attributes;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* what a thread does itself: blocked, it ends the process at once */
+    sigdelset(&all, SIGBUS); /* raised by a thread itself: if it is blocked, the process ends at
+                              * once */
     pthread_attr_init(&attributes);
     if (stack)
         pthread_attr_setstacksize(&attributes, stack);
@@ -80,7 +81,7 @@ static int start(pthread_t *thread, size_t stack, void *(*fn)(void *payload), vo
                        "cannot start a thread: no memory for its stack of %zu bytes, or too many "
                        "threads (ulimit -v, -s, -u)",
                        stack ? stack : et_thread_size());
-    errno = status; /* which pthread_create leaves alone and et_fail_errno reads */
+    errno = status; /* pthread_create does not set errno, which et_fail_errno reads */
     return et_fail_errno(error, "cannot start a thread");
 }
 
@@ -105,8 +106,8 @@ static void *wait_for(void *gate)
     return NULL;
 }
 
-/* The C library keeps the stacks of ended threads for new ones of that size: so later threads get
- * the stacks of this check. */
+/* The C library keeps the stacks of ended threads for new threads of that size, so later threads
+ * reuse the stacks of this check. */
 int et_threads_check(int count, size_t stack, et_error *error)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -126,7 +127,7 @@ int et_threads_check(int count, size_t stack, et_error *error)
     return status;
 }
 
-/* A guess where the C library does not say: what it takes where the system sets no limit. */
+/* The fallback, if the C library does not tell, is its default on systems without a limit. */
 size_t et_thread_size(void)
 {
     size_t size = (size_t)2 << 20;
@@ -147,7 +148,7 @@ struct et_queue {
     pthread_cond_t room; /* there may be room, or the reader has stopped */
     pthread_cond_t news; /* there may be an item, or the end */
     size_t capacity;     /* of items, at least 1 */
-    size_t first, count; /* of the ring: where the oldest waits, and how many do */
+    size_t first, count; /* the oldest item of the ring, and the number of items */
     bool stopped;        /* by the reader */
     bool finished;       /* by the writer */
     int status;          /* of the writer, once finished */
@@ -175,14 +176,15 @@ int et_queue_open(et_queue **out, size_t capacity, et_error *error)
     return ET_OK;
 }
 
-/* The other thread may have held the lock, or have waited, when the process was copied. */
+/* Whether this is a child of fork(): the other thread may have held the lock, or waited, when the
+ * process was copied. */
 static bool is_copy(const et_queue *queue)
 {
     return queue->process != getpid();
 }
 
-/* Items still waiting are not freed: the queue does not know what they are. A condition that has
- * waiters is not destroyed: that would wait for them. */
+/* Does not free waiting items, because the queue does not know their type. Does not destroy a
+ * condition that has waiters, because that would wait for them. */
 void et_queue_close(et_queue *queue)
 {
     if (!queue)
@@ -206,7 +208,7 @@ bool et_queue_put(et_queue *queue, void *item)
     et_assert(!queue->finished);
     while (queue->count == queue->capacity && !queue->stopped)
         pthread_cond_wait(&queue->room, &queue->mutex);
-    /* A stop counts even where there is room. */
+    /* After a stop, nothing is accepted even if there is room. */
     bool taken = !queue->stopped;
     if (taken) {
         queue->items[(queue->first + queue->count) % queue->capacity] = item;
@@ -269,7 +271,7 @@ void et_queue_stop(et_queue *queue)
         return;
     pthread_mutex_lock(&queue->mutex);
     queue->stopped = true;
-    /* All of them: no one who waits, on either side, has anything left to wait for. */
+    /* Wakes all waiters on both sides: nothing more will come. */
     pthread_cond_broadcast(&queue->room);
     pthread_cond_broadcast(&queue->news);
     pthread_mutex_unlock(&queue->mutex);

@@ -61,7 +61,7 @@ et_track *et_track_off(void)
 
 #define NOT_KEPT ((size_t)-1)
 
-/* One span as it is kept; end and cost come last, with its end. */
+/* One recorded span; end and cost are set when it ends. */
 typedef struct kept_span {
     const et_activity *activity; /* borrowed */
     int64_t number;              /* shown after the name; negative: none */
@@ -82,7 +82,7 @@ typedef struct recorder {
     _Atomic int64_t dropped;
     size_t open[ET_TRACE_DEPTH_MAX];
     int depth;      /* spans open */
-    int kept_depth; /* of which kept */
+    int kept_depth; /* of which recorded */
 } recorder;
 
 /* Before the window, in it, after it. */
@@ -108,7 +108,7 @@ static bool leads(const recorder *self)
     return self == self->trace->tracks[0];
 }
 
-/* Release, here and below: who sees the state sees the start that goes with it. */
+/* Release, here and below: a thread that sees the state also sees the start. */
 static void open_trace(et_trace *trace)
 {
     trace->start = et_clock_nanoseconds();
@@ -123,8 +123,9 @@ static void close_trace(et_trace *trace)
     atomic_store_explicit(&trace->state, OVER, memory_order_release);
 }
 
-/* A unit begins. over is called here, once, where nothing of the recorded units is still
- * running on this thread, and so not from inside a span that take() found no room for. */
+/* A unit begins. If the trace is over, calls `over` once here, because at this point no span of a
+ * recorded unit is running on this thread. take() must not call it: there, the outer spans still
+ * run. */
 static void count_unit(et_trace *trace)
 {
     int64_t unit = ++trace->units;
@@ -135,8 +136,7 @@ static void count_unit(et_trace *trace)
         close_trace(trace);
     state = atomic_load_explicit(&trace->state, memory_order_relaxed);
     trace->recorded_units += state == OPEN;
-    /* A window may have closed in take(), in the middle of a unit; the next unit's begin
-     * tells. */
+    /* A window may have closed in take(), in the middle of a unit; the next unit reports it. */
     if (state != OVER || trace->reported)
         return;
     trace->reported = true;
@@ -144,8 +144,8 @@ static void count_unit(et_trace *trace)
         trace->options.over(trace->options.payload);
 }
 
-/* A place for one more span. The leading track decides how far a trace reaches: when it is full
- * nothing more is kept anywhere, so that what is there is whole. */
+/* A place for one more span. When the leading track is full, the trace ends on all tracks, so that
+ * the record is complete up to its end. */
 static size_t take(recorder *self)
 {
     if (atomic_load_explicit(&self->trace->state, memory_order_acquire) != OPEN)
@@ -177,7 +177,7 @@ static void recorder_begin(et_track *track, const et_activity *activity, int64_t
     self->open[self->depth++] = index;
 }
 
-/* The clock first: what this function does is no part of the span. */
+/* Reads the clock first, so that this function's own time is not part of the span. */
 static void recorder_end(et_track *track, et_cost cost)
 {
     recorder *self = (recorder *)(void *)track;
@@ -242,7 +242,7 @@ int et_trace_new(et_trace **out, const et_trace_options *options, et_error *erro
         *out = NULL;
         return et_alloc_failed(error, options->spans * sizeof(kept_span), "a trace");
     }
-    /* No window: nothing is recorded until there is one. */
+    /* Until a window is set, nothing is recorded. */
     trace->first = INT64_MAX;
     return ET_OK;
 }

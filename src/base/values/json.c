@@ -36,7 +36,8 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
     bool quoted = false;
     for (size_t i = 0; i < length; i++) {
         char c = text[i];
-        /* Also inside quotes, where it makes the text no JSON: the column is then for nobody. */
+        /* Also counts line ends inside quotes. There the text is not valid JSON, so nobody uses the
+         * column. */
         if (c == '\n') {
             line++;
             line_start = i + 1;
@@ -55,7 +56,7 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
     return ET_OK;
 }
 
-/* ---- numbers as they are written ---- */
+/* ---- numbers as written ---- */
 
 /* What of a text has not been searched for numbers, which begins outside strings. NULL: none is
  * searched for. */
@@ -117,8 +118,8 @@ static bool is_number(const char *at, const char *end)
     return sound && at == end;
 }
 
-/* A copy with each number as 0 and blanks, which jansson reads whatever its size: what is no number
- * is left for it to refuse. NULL: no memory. */
+/* A copy with each number replaced by 0 and blanks, so that jansson reads numbers of any size.
+ * Anything else stays for jansson to check. NULL: no memory. */
 static char *without_numbers(const char *text, size_t length, et_arena *arena)
 {
     char *copy = et_arena_alloc(arena, length + 1);
@@ -222,7 +223,7 @@ static et_value *convert(const json_t *json, et_arena *arena, rest *numbers)
     case JSON_REAL:
         value->real = json_real_value(json);
         break;
-    /* Truth values; null has none, and false is what it holds. */
+    /* Truth values, and null, for which `boolean` is false. */
     default:
         value->boolean = json_is_true(json);
         break;
@@ -232,16 +233,16 @@ static et_value *convert(const json_t *json, et_arena *arena, rest *numbers)
 
 /* ---- memory ---- */
 
-/* jansson does not survive an allocation that fails: it calls most texts bad then, leaves out a
- * byte of some, and aborts at others. So its memory while it reads for us is an arena's, and one
- * that fails leaves jansson at once: nothing of it is in use afterwards. What a program has chosen
- * for jansson serves the program as before. */
+/* jansson does not survive a failed allocation: it then refuses most texts, drops a byte of some,
+ * and aborts on others. So while it reads for us, its memory comes from an arena, and a failed
+ * allocation leaves jansson by longjmp; nothing of it is used afterwards. Allocators that a program
+ * has set for jansson keep serving the program. */
 typedef struct reading {
     et_arena memory;
     jmp_buf refused;
 } reading;
 
-/* initial-exec: there without asking for memory, also where a program loads the library late. */
+/* initial-exec: exists without an allocation, even if a program loads the library late. */
 static _Thread_local reading *current __attribute__((tls_model("initial-exec")));
 static json_malloc_t allocate_for_program;
 static json_free_t release_for_program;
@@ -277,24 +278,23 @@ static json_t *load(const char *text, size_t length, json_error_t *reason)
     return json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, reason);
 }
 
-/* written: numbers are as they are written. */
+/* written: keeps numbers as they are written. */
 static int read_text(et_value **out, et_arena *arena, const char *text, size_t length,
                      const char *name, bool written, et_error *error)
 {
     json_error_t reason;
     json_t *json = load(text, length, &reason);
-    /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
-     * they are to yaml_scalar.c. */
+    /* jansson refuses integers beyond 64 bits and reals beyond a double, as yaml_scalar.c does. */
     if (!json && written && json_error_code(&reason) == json_error_numeric_overflow) {
         const char *copy = without_numbers(text, length, &current->memory);
         if (!copy)
             return et_alloc_failed(error, length, name);
         json = load(copy, length, &reason);
     }
-    /* Only where a program has chosen other functions since. */
+    /* Only possible if the program has set other allocators since. */
     if (!json && json_error_code(&reason) == json_error_out_of_memory)
         return et_alloc_failed(error, length, name);
-    /* jansson's own words, with line and column; its column counts characters of that line. */
+    /* jansson's own message, with line and column; its column counts characters of that line. */
     if (!json)
         return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
                        reason.column, reason.text);
@@ -307,8 +307,7 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
     return ET_OK;
 }
 
-/* In this order: length, depth, jansson's own checks; only what has passed them all is
- * converted. */
+/* Checks in this order: length, depth, jansson's own checks. Converts only if all pass. */
 static int parse(et_value **out, et_arena *arena, const char *text, size_t length, const char *name,
                  bool written, et_error *error)
 {

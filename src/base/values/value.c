@@ -84,7 +84,7 @@ bool et_value_failed(const et_value *root)
 
 const char *et_value_kind_name(et_value_kind kind)
 {
-    /* ORDER et_value_kind, by designator. Words of people who write settings. */
+    /* ORDER et_value_kind, by designator. Words for users who write settings. */
     static const char *const names[] = {
         [ET_VALUE_NULL] = "nothing",
         [ET_VALUE_BOOL] = "a truth value",
@@ -100,11 +100,11 @@ const char *et_value_kind_name(et_value_kind kind)
 /* The child whose key is the first length bytes of key. */
 static et_value *child_of(const et_value *dict, const char *key, size_t length)
 {
-    const char first = length ? key[0] : 0; /* tells most names apart without a call */
+    const char first = length ? key[0] : 0; /* distinguishes most names without a call */
     if (!dict || dict->kind != ET_VALUE_DICT)
         return NULL;
     for (et_value *child = dict->first; child; child = child->next)
-        /* The first of that name; a dict made here has one. */
+        /* The first child with that key; a dict made here has at most one. */
         if (child->key[0] == first && strncmp(child->key, key, length) == 0 &&
             child->key[length] == 0)
             return child;
@@ -154,9 +154,9 @@ const et_value *et_value_leaf(const et_value *tree, const char *path)
     return path ? tree : NULL;
 }
 
-/* The child of that name, made if missing, emptied to a kind. A new one is complete (node and key)
- * before it is added, so a failure does not change the dict. An existing one keeps its key and its
- * position. */
+/* The child of that name, made if missing, emptied to a kind. A new child is complete (node and
+ * key) before it is added, so a failure does not change the dict. An existing child keeps its key
+ * and its position. */
 static et_value *set(et_value *dict, const char *key, et_value_kind kind)
 {
     if (!dict || !key)
@@ -164,7 +164,8 @@ static et_value *set(et_value *dict, const char *key, et_value_kind kind)
     et_assert(dict->kind == ET_VALUE_DICT);
     et_value *child = et_value_get(dict, key);
     if (child) {
-        /* All that ties it to the dict; its line is that of no text any more. */
+        /* Keep only the key and the next child. Its line is cleared, because it is no longer that
+         * of a text. */
         et_value *next = child->next;
         const char *name = child->key;
         *child = (et_value){ .kind = kind, .arena = dict->arena, .key = name, .next = next };
@@ -221,7 +222,7 @@ et_value *et_value_set_float(et_value *dict, const char *key, double real)
     return child;
 }
 
-/* The copy is made first: a failure leaves the tree as it was, and string may be a part of it. */
+/* Copies first: a failure does not change the tree, and string may be a part of it. */
 et_value *et_value_set_string(et_value *dict, const char *key, const char *string)
 {
     /* No string is null, which needs no copy; no dict is NULL in, NULL out. */
@@ -234,7 +235,7 @@ et_value *et_value_set_string(et_value *dict, const char *key, const char *strin
     return child;
 }
 
-/* An empty container of that name, even if one with children was there. */
+/* An empty container of that name; an existing one loses its children. */
 et_value *et_value_set_dict(et_value *dict, const char *key)
 {
     return set(dict, key, ET_VALUE_DICT);
@@ -340,9 +341,9 @@ int et_value_read_string(const et_value *dict, const char *key, const char **out
     return ET_OK;
 }
 
-/* Gives to what from holds, children and all; line and text too, so that a message about a
- * merged setting still names where it was written. Both may lie in different arenas, so texts
- * are copied. Recursion is as deep as from. False: no memory. */
+/* Copies the contents of from to `to`, with children, line and text, so that a message about a
+ * merged setting still names where it was written. The arenas may differ, so texts are copied.
+ * Recursion is as deep as from. False: no memory. */
 static bool copy_into(et_value *to, const et_value *from)
 {
     to->kind = from->kind;
@@ -381,9 +382,9 @@ static bool copy_into(et_value *to, const et_value *from)
     return true;
 }
 
-/* Example: {a: {b: 1, c: 2}} with {a: {c: 3}, d: [4]} over it gives {a: {b: 1, c: 3}, d:
- * [4]}. Lists replace: what one should add to another list depends on its meaning. A failure
- * leaves base with a part of over in it. */
+/* Example: {a: {b: 1, c: 2}} with {a: {c: 3}, d: [4]} over it gives {a: {b: 1, c: 3}, d: [4]}. A
+ * list replaces a list, because how two lists combine depends on their meaning. After a failure,
+ * base has a part of over. */
 int et_value_merge(et_value *base, const et_value *over, et_error *error)
 {
     et_assert(base->kind == ET_VALUE_DICT && over->kind == ET_VALUE_DICT);

@@ -66,8 +66,8 @@ struct reader {
     bool word;       /* of a command line: messages name no line */
 };
 
-/* "name:line: ...", or "name:line:column: ..." where the column is known (not 0); a word of a
- * command line has neither. */
+/* "name:line: ...", or "name:line:column: ..." if the column is known (not 0); a word of a command
+ * line has neither. */
 __attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *reader, size_t line,
                                                          size_t column, const char *format, ...)
 {
@@ -90,7 +90,7 @@ static size_t line_of(const yaml_event_t *event)
     return event->start_mark.line + 1;
 }
 
-/* Where bad bytes stand: libyaml gives their offset only. */
+/* Finds the line of bad bytes: libyaml only gives their offset. */
 static int fail_encoding(const struct reader *reader)
 {
     size_t line = 1;
@@ -148,8 +148,8 @@ static int copy_text(struct reader *reader, const char **out, const yaml_event_t
     return *out ? ET_OK : no_memory(reader);
 }
 
-/* Hangs a finished scalar or a new container where it belongs: under the innermost open
- * container, with the key that waits for it if that is a dict; or at the root. */
+/* Adds a finished scalar or a new container to the innermost open container, with the waiting key
+ * if that is a dict; or makes it the root. */
 static void position(struct reader *reader, et_value *value)
 {
     /* The first event of the document; there is no second without a second document. */
@@ -188,8 +188,8 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
     return ET_OK;
 }
 
-/* value->text remains next to the resolved value, so that a setting can be read as it was written
- * (a name "010", a rate "1e-3"). */
+/* value->text stays next to the resolved value, so that a setting can be read as it was written (a
+ * name "010", a rate "1e-3"). */
 static int read_scalar(struct reader *reader, const yaml_event_t *event)
 {
     const char *text = NULL;
@@ -232,7 +232,7 @@ static void close_container(struct reader *reader)
     et_map_release(&reader->open[reader->depth].keys);
 }
 
-/* What a node may not carry: anchors, aliases (together an exponential bomb) and tags. */
+/* Refuses anchors, aliases (together an exponential bomb) and tags. */
 static int check_node(struct reader *reader, const yaml_event_t *event)
 {
     /* Three events begin a node and have these in three places. */
@@ -266,8 +266,8 @@ static int check_node(struct reader *reader, const yaml_event_t *event)
     return ET_OK;
 }
 
-/* An event that begins a value or a key. A container where a key should stand is YAML ("?
- * [a]"), but no name of anything here. */
+/* An event that begins a value or a key. YAML allows a container as a key ("? [a]"), but no name
+ * here is one. */
 static int read_node(struct reader *reader, const yaml_event_t *event)
 {
     int status = check_node(reader, event);
@@ -325,9 +325,9 @@ static int read_all(struct reader *reader)
     return status;
 }
 
-/* The one document, NULL for an empty text. word: text is a value of a command line. Whatever
- * the outcome, levels are closed and the parser is given back; values of a failed read stay
- * in the arena, unreachable. */
+/* The one document, NULL for an empty text. word: text is a value of a command line. In any case
+ * levels are closed and the parser is released; values of a failed read stay in the arena,
+ * unreachable. */
 static int parse(et_value **out, et_arena *arena, const char *text, size_t length, bool word,
                  const char *name, et_error *error)
 {
@@ -344,7 +344,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
     int status = read_all(&reader);
-    /* What an error left open; each level has a map to release. */
+    /* Closes levels that an error left open; each has a map to release. */
     while (reader.depth > 0)
         close_container(&reader);
     yaml_parser_delete(&reader.parser);

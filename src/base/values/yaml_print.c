@@ -43,8 +43,8 @@ static bool may_be_number(const char *text)
            strspn(text, "0123456789abcdefABCDEFxoTZtz_:.+- ") == strlen(text);
 }
 
-/* Whether a string may stand without quotes: characters without a meaning in YAML, and not
- * something that would be read as another kind. Stricter than YAML is; quotes never harm. */
+/* Whether a string may be printed without quotes: its characters have no meaning in YAML, and it
+ * would not be read as another kind. Stricter than YAML, because quotes never harm. */
 static bool is_plain(const char *text)
 {
     size_t length = strlen(text);
@@ -67,9 +67,8 @@ static bool is_plain(const char *text)
            value.kind == ET_VALUE_STRING;
 }
 
-/* The code point of valid UTF-8 at text, and its bytes. The first byte tells how many:
- * 0xxxxxxx 1, 110xxxxx 2, 1110xxxx 3, 11110xxx 4; the x of all of them, put together, are the
- * code. */
+/* The code point of valid UTF-8 at text, and its length in bytes. The first byte gives the length:
+ * 0xxxxxxx 1, 110xxxxx 2, 1110xxxx 3, 11110xxx 4; the x bits of all bytes together are the code. */
 static uint32_t decode(const unsigned char *text, size_t *size)
 {
     *size = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
@@ -116,8 +115,8 @@ static void print_valid(et_strbuf *out, const char *text, size_t length)
     }
 }
 
-/* Plain or in double quotes. Bytes that are not UTF-8 cannot stand in YAML: each becomes
- * U+FFFD. */
+/* Prints a string plain or in double quotes. YAML cannot contain bytes that are not UTF-8: each
+ * becomes U+FFFD. */
 static void print_string(et_strbuf *out, const char *text)
 {
     if (is_plain(text)) {
@@ -137,7 +136,7 @@ static void print_string(et_strbuf *out, const char *text)
     et_strbuf_append_char(out, '"');
 }
 
-/* YAML has words for what is not finite; JSON has not. */
+/* YAML has words for numbers that are not finite; JSON does not. */
 static void print_float(et_strbuf *out, double real)
 {
     if (isfinite(real))
@@ -164,7 +163,7 @@ static bool is_inline(const et_value *value)
     return true;
 }
 
-/* What is_inline let through, on the line where it is: [a, b], [], {} and scalars. */
+/* Prints a value that is_inline accepts on the current line: [a, b], [], {} and scalars. */
 static void print_inline(et_strbuf *out, const et_value *value)
 {
     switch (value->kind) {
@@ -197,9 +196,9 @@ static void print_inline(et_strbuf *out, const et_value *value)
     }
 }
 
-/* The children of a container, one a line. The first stands where the caller left off, the
- * others start lines of their own at column: so a dict in a list begins behind its dash.
- * Recursion is as deep as the tree. */
+/* Prints the children of a container, one per line. The first follows the caller's text, the others
+ * start their own lines at `column`: so a dict in a list begins after its dash. Recursion is as
+ * deep as the tree. */
 static void print_block(et_strbuf *out, const et_value *value, int column)
 {
     for (const et_value *child = value->first; child; child = child->next) {

@@ -62,7 +62,7 @@ static bool is_float(const char *text)
         part = strspn(text + 1, DIGITS);
         text += 1 + part;
     }
-    /* A point or sign alone is text. */
+    /* A single point or sign is text. */
     if (whole + part == 0)
         return false;
     if (*text == 'e' || *text == 'E') {
@@ -89,16 +89,16 @@ static void become_bool(et_value *value, bool boolean)
     value->boolean = boolean;
 }
 
-/* Integers come before floats, whose expression takes them too; no other two meet.
- * Integers beyond 64 bits and floats beyond a double are refused, not rounded: a seed or a
- * rate that is not the one written would go unnoticed. */
+/* Integers are tried before floats, because the float syntax accepts them too; no other kinds
+ * overlap. Integers beyond 64 bits and floats beyond a double are refused, not rounded: a changed
+ * seed or rate would go unnoticed. */
 bool et_yaml_resolve(et_value *value, const char *text)
 {
     const char *digits;
     const char *unsigned_text = text + (*text == '-' || *text == '+');
     int base = integer_base(text, &digits);
     if (base) {
-        /* strtoll tells a number beyond 64 bits by errno alone. */
+        /* strtoll reports a number beyond 64 bits only by errno. */
         errno = 0;
         long long integer = strtoll(digits, NULL, base);
         if (errno)

@@ -64,7 +64,8 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
     return status;
 }
 
-/* Whoever starts ranks may end all when one has ended: none does before what rank 0 had to say. */
+/* A launcher may end all ranks when one ends, so no rank leaves before rank 0 has printed its
+ * messages. */
 static void leave_together(et_comm *comm)
 {
     et_comm_word mine = et_comm_say(comm, ET_OK, 0), all[LEAVING_MOST];
@@ -238,7 +239,7 @@ int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_e
     return ET_OK;
 }
 
-/* The text of the rank that failed, to those that did not. */
+/* Sends the failed rank's message to the ranks that did not fail. */
 static int share_text(et_comm *comm, int from, int status, et_error *error)
 {
     et_error reported = ET_ERROR_INIT;
@@ -328,7 +329,8 @@ int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
     return et_comm_settle(comm, &mine, flags, error);
 }
 
-/* Of a rank that is lost rank 0 tells, and who has found it silent: that may end rank 0 too. */
+/* If a rank is lost, rank 0 reports it. A rank that has found another silent reports that itself,
+ * because it may end rank 0 too. */
 bool et_comm_reported_elsewhere(const et_comm *comm)
 {
     bool lost = et_comm_rank(comm) && comm->broken.status;

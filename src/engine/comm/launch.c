@@ -92,8 +92,8 @@ static bool hand_on(const mesh *m, int rank)
     return good;
 }
 
-/* Never returns. The parent may have died before the child asked to hear of it; what it waits for
- * by name is not blocked in a rank. */
+/* Never returns. Checks the parent, which may have died before PR_SET_PDEATHSIG was set. Clears the
+ * signal mask, because the parent blocks signals that it waits for. */
 static void become(const mesh *m, int rank, char *const *argv, pid_t parent)
 {
     sigset_t none;

@@ -18,11 +18,11 @@
 #define WINDOW      4                 /* messages of a piece that are under way at a time */
 #define CHUNK       ((size_t)1 << 30) /* bytes of one message: MPI counts in int */
 #define LOOKS       2000              /* without a rest, */
-#define LOOKS_LONG  100000            /* where nothing else is to be done */
+#define LOOKS_LONG  100000            /* if the process has nothing else to do */
 #define LOOKS_ALONE 100               /* without giving way, where ranks share processors */
 #define REST_MOST   200000            /* nanoseconds between two looks */
 
-/* AT_ONCE: bytes that go without asking who receives them, on one machine. */
+/* AT_ONCE: bytes that are sent without asking the receiver, on one machine. */
 #if defined(OPEN_MPI)
 #define NAME    "Open MPI"
 #define AT_ONCE 4032
@@ -129,7 +129,7 @@ static size_t left_of(const et_mpi_chunk *chunk, size_t at)
     return chunk->rank < 0 || at >= chunk->size ? 0 : chunk->size - at;
 }
 
-/* Up to WINDOW messages of it from *at on, each with the next one's request. */
+/* Posts up to WINDOW messages of the chunk from *at on, each with the next request. */
 static int post(et_mpi_chunk chunk, bool sends, size_t *at, MPI_Request *requests, int *count)
 {
     const size_t each = message_of(&chunk);
@@ -172,8 +172,8 @@ static int exchange(et_mpi_chunk send, et_mpi_chunk receive, size_t *came, bool 
     return 0;
 }
 
-/* Beats of this process: one is under way at a time, for who has not taken the last one has it
- * still. */
+/* This process's beats, one under way at a time: a receiver that has not taken the last beat still
+ * has it. */
 static MPI_Request sent = MPI_REQUEST_NULL;
 static int after = -1, before = -1; /* the ranks that it beats for, and hears; -1: none */
 static bool heard_last;

@@ -28,7 +28,7 @@
 #define MARK      0x45744672u
 #define MARK_END  0x45744564u
 #define LOOKS     100 /* milliseconds */
-#define BEATS_MAX 256 /* that are taken at once */
+#define BEATS_MAX 256 /* read at once */
 
 /* It may have ended because it had lost another. */
 #define HAS_ENDED "has ended (the first rank that failed says why)"
@@ -42,13 +42,13 @@ typedef struct sockets {
     et_comm comm;
     int peer[ET_RANKS_MAX];
     uint32_t sent[ET_RANKS_MAX], received[ET_RANKS_MAX]; /* frames */
-    bool ended[ET_RANKS_MAX];                            /* has said so */
+    bool ended[ET_RANKS_MAX];                            /* has sent its last frame */
     int next, previous;
 } sockets;
 
 /* One direction of an exchange. */
 typedef struct flow {
-    et_comm_chunk chunk; /* its size: what is expected, at most where any size does */
+    et_comm_chunk chunk; /* its size: the expected size, or the largest if any size may come */
     frame head;
     size_t done; /* of head and piece together */
     bool any;
@@ -122,7 +122,8 @@ static int pull(sockets *self, flow *f, et_error *error)
     return ET_OK;
 }
 
-/* A rank whose stream has ended, and what it has left to be read: whether that ends as it should.
+/* Whether a rank whose stream has ended did not end normally: the rest of its stream does not end
+ * in a last frame.
  */
 static bool has_vanished(sockets *self, int rank)
 {
@@ -189,7 +190,7 @@ static int exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, si
     return status;
 }
 
-/* One who has no room for a beat has not read the last ones, and misses none. */
+/* If the receiver has no room for a beat, it has not read earlier beats, so the send may fail. */
 static int beat(et_comm *comm)
 {
     sockets *self = (sockets *)comm;

@@ -39,8 +39,8 @@
 #include "base/assert.h"
 #include "base/vector.h"
 
-/* Of a level of the tree a time has at most two parts inside, one at either end, and two across:
- * those that its ends are in. Levels are as many as an int has bits. */
+/* In each level of the tree, a time has at most two parts inside, one at either end, and two
+ * across, which contain its ends. There are at most as many levels as an int has bits. */
 #define PARTS_MAX (2 * 32)
 
 /* Index 0 is nobody's, so that a list without spans is 0. */
@@ -123,10 +123,11 @@ typedef struct parts {
     int across[PARTS_MAX], across_count; /* all that it has in part */
 } parts;
 
-/* Leaf i is part leaves + i, and the part above i is i / 2. The parts inside are found from the
- * leaves up: at an odd `from` or an even `to` the other half is outside, so this part is taken by
- * itself. Those across the time's begin are above its first leaf, those across its end above its
- * last one; where both ways meet they go on as one. A time is clipped to the calls there are. */
+/* Leaf i is part leaves + i, and the parent of part i is i / 2. The parts inside are found from the
+ * leaves up: at an odd `from` or an even `to` the other half is outside, so this part is added. The
+ * parts across the time's begin are the ancestors of its first leaf, those across its end the
+ * ancestors of its last leaf; where the two paths meet, they continue as one. A time is clipped to
+ * the existing calls. */
 static void find_parts(parts *p, const et_arena_layout *layout, int first, int last)
 {
     const int leaves = layout->leaves;
@@ -167,7 +168,7 @@ static int add_span(et_arena_layout *layout, const parts *p, size_t begin, size_
 
 /* ---- searching ---- */
 
-/* The lists that say who is there in a time: the next span of each that is still to be passed. */
+/* The lists that contain the rooms of a time: for each list, the next span to pass. */
 typedef struct search {
     int count;
     int next[3 * PARTS_MAX];
@@ -191,8 +192,8 @@ static void find_lists(search *s, const et_arena_layout *layout, const parts *p)
         add_list(s, layout->tree[p->across[i]].whole);
 }
 
-/* From `at` on, the lowest offset that is free in one list. What has been passed ends at or below
- * the answer, and offsets only rise: it is in nobody's way again. */
+/* The lowest offset from `at` on that is free in one list. The passed spans end at or below the
+ * answer, and offsets only rise, so they need not be checked again. */
 static size_t pass(et_arena_layout *layout, int *next, size_t bytes, size_t at)
 {
     const et_arena_layout_span *span = &layout->spans[*next];

@@ -45,7 +45,7 @@ static double touched(const et_plan *plan, const et_plan_call *call)
     return sum;
 }
 
-/* The members of a chain inside its registers touch no memory: that is what fusing saves. */
+/* Intermediate values of a chain stay in registers and touch no memory: fusing saves this. */
 static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
 {
     return (et_cost){ call->program.steps * count(output(plan, call, 0)), touched(plan, call) };
@@ -59,7 +59,7 @@ static et_cost cost_addition(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ count(input(plan, call, 0)), touched(plan, call) };
 }
 
-/* Of the node whose shape it takes nothing is read. */
+/* The node that gives the shape is not read. */
 static et_cost cost_FILL(const et_plan *plan, const et_plan_call *call)
 {
     return (et_cost){ 0, bytes(input(plan, call, 0)) + bytes(output(plan, call, 0)) };
@@ -104,9 +104,9 @@ static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
 }
 
-/* Rows of the table are read and written; the rest of it too, unless it is added to in place. 8
- * bytes for each element of dy: its place in the float32 table is read and written. Without a
- * base the table is cleared, with one that lies elsewhere it is copied. */
+/* Reads and writes rows of the table; the rest of it too, unless it is added to in place. 8 bytes
+ * for each element of dy: its element in the float32 table is read and written. Without a base the
+ * table is cleared; a base elsewhere is copied. */
 static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = input(plan, call, 1), *table = output(plan, call, 0);
@@ -140,7 +140,7 @@ static attention_size measure_attention(const et_plan *plan, const et_plan_call 
                             .element = (double)et_dtype_size(q->dtype) };
     for (int64_t s = 0; s < segments; s++) {
         double rows = query[s + 1] - query[s], columns = key[s + 1] - key[s];
-        /* query i sees i + 1 keys, but no more than there are */
+        /* query i sees i + 1 keys, but at most all keys */
         double short_rows = rows < columns ? rows : columns;
         size.scores += attributes->attention.causal
                            ? short_rows * (short_rows + 1) / 2 + (rows - short_rows) * columns
@@ -186,7 +186,7 @@ static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *ca
 /* ---- losses ---- */
 
 /* Logits, of one draw or two; with derivatives also those of rows and table. Logits, dh and dtable
- * are products of the same size, 2 T D V each. The logits count no bytes: they need not be in
+ * are products of the same size, 2 T D V each. Logits count no bytes, because they need not be in
  * memory in full. */
 static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *call)
 {
@@ -201,7 +201,7 @@ static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *cal
                           results };
 }
 
-/* Logits, of bytes; what is computed again in float32 is few. A byte for each element of the
+/* Logits from bytes; only few are computed again in float32. One byte for each element of the
  * table. */
 static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_call *call)
 {
@@ -267,8 +267,8 @@ static et_cost cost_RMS_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 9 * count(input(plan, call, 0)), touched(plan, call) };
 }
 
-/* mean 1, variance 3, y 3: the statistics are a pass over x of their own, and so are sums of the
- * derivative, n 2, dgamma 2, dbeta 1, dx 6. */
+/* mean 1, variance 3, y 3: the statistics need a separate pass over x. The derivative also needs
+ * sums: n 2, dgamma 2, dbeta 1, dx 6. */
 static et_cost cost_BATCH_NORM(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = input(plan, call, 0);
@@ -282,8 +282,8 @@ static et_cost cost_BATCH_NORM_GRAD(const et_plan *plan, const et_plan_call *cal
     return (et_cost){ 11 * count(x), touched(plan, call) + 2 * bytes(x) };
 }
 
-/* A multiplication and an addition for each filter, channel, place of the window and of y. What
- * the window meets outside the image is counted too. */
+/* A multiplication and an addition for each filter, channel, place of the window and of y. Places
+ * of the window outside the image count too. */
 static et_cost cost_images(const et_plan *plan, const et_plan_call *call, const et_tensor *y,
                            et_shape weight)
 {
@@ -357,7 +357,7 @@ static et_cost cost_sample(const et_plan *plan, const et_plan_call *call)
 et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call)
 {
     static cost_fn *const functions[ET_OP_COUNT] = {
-/* All element-wise ops run as programs and are counted alike. */
+/* All element-wise ops run as programs and have the same cost. */
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = cost_elementwise,
 #define X(id, name, fewest, most)                             [ET_OP_##id] = cost_##id,
 #include "engine/graph/ops.def"

@@ -62,7 +62,7 @@ int et_device_open(et_device **out, et_error *error)
     return status;
 }
 
-/* Also closes what was opened in part: what is missing is NULL. */
+/* Also closes a device that was only opened in part: missing members are NULL. */
 void et_device_close(et_device *device)
 {
     if (!device)

@@ -34,7 +34,7 @@ typedef struct chains {
     int *of;          /* [nodes]: the chain (id of its first member), -1: none */
     int *last;        /* [nodes], by chain: id of the last member */
     read_edge *edges; /* of all nodes */
-    int *first_edge;  /* [nodes]: where a node's list of readers begins, -1: nobody reads it */
+    int *first_edge;  /* [nodes]: where a node's list of readers begins, -1: no readers */
     bool *result;     /* [nodes]: an output or a gradient */
 } chains;
 
@@ -53,8 +53,8 @@ static size_t count_edges(const et_graph *graph)
     return count;
 }
 
-/* Lists of readers, so that asking for them costs the same in a deep graph. The newest reader is
- * first in a list; the order does not matter to who asks. */
+/* Lists of readers, so that finding them costs the same in a deep graph. The newest reader is first
+ * in a list; callers do not depend on the order. */
 static void find_readers(chains *c)
 {
     const et_graph *graph = c->plan->graph;
@@ -69,7 +69,7 @@ static void find_readers(chains *c)
         }
 }
 
-/* Outputs and gradients are read after the run, by somebody who is no node. */
+/* Outputs and gradients are read after the run, not by a node. */
 static void find_results(chains *c)
 {
     const et_plan *plan = c->plan;
@@ -91,15 +91,15 @@ static bool is_read_before(const chains *c, const et_node *node, int until)
     return false;
 }
 
-/* Such a member's value has to be stored; the others live in registers of the program only.
- * Asked with the last id of all, so every reader counts. */
+/* Such a member's value must be stored; other members only live in the program's registers. Passes
+ * the last id of all, so that every reader counts. */
 static bool is_read_outside(const chains *c, const et_node *node)
 {
     return c->result[node->id] || is_read_before(c, node, c->plan->graph->count);
 }
 
-/* The place of value in the list, which grows by it if it is new; -1: there is no room. A chain
- * that reads one value twice has it as one input. */
+/* The place of value in the list, to which it is added if it is new; -1: there is no room. A chain
+ * that reads a value twice has it as one input. */
 static int add_once(int *list, int *count, int most, int value)
 {
     et_assert(*count <= most);
@@ -112,8 +112,8 @@ static int add_once(int *list, int *count, int most, int value)
     return (*count)++;
 }
 
-/* Whether the chain, as it is in c->of, fits into one program. The last member is marked there
- * already; the caller removes the mark. */
+/* Whether the chain in c->of fits into one program. The last member is marked there already; the
+ * caller removes the mark. */
 static bool fits(const chains *c, int chain, int last)
 {
     /* Counted anew for the whole chain: a new member may take an output away, since it reads
@@ -134,9 +134,9 @@ static bool fits(const chains *c, int chain, int last)
     return steps <= ET_EW_STEPS_MAX && outputs <= ET_EW_OUTPUTS_MAX;
 }
 
-/* Whether node may join the chain: its members are free until node, and the whole fits. A member
- * runs at the last one's position. An outside reader before that position would find no value
- * yet. */
+/* Whether node may join the chain: no call reads a member before node, and the whole fits. A member
+ * runs at the position of the last one, so an outside reader before that position would find no
+ * value yet. */
 static bool may_join(chains *c, int chain, const et_node *node)
 {
     for (int id = chain; id <= c->last[chain]; id++)
@@ -148,10 +148,9 @@ static bool may_join(chains *c, int chain, const et_node *node)
     return ok;
 }
 
-/* Only values of the same shape: a program runs over elements. What is repeated (a bias) is an
- * input, never a member. A node may join the chain of any of its inputs, and
- * brings its others along as inputs of the chain; two chains are never joined by a node that
- * reads both. */
+/* Only values of the same shape join: a program runs over elements. A repeated operand (a bias) is
+ * an input, never a member. A node may join the chain of any of its inputs, and its other inputs
+ * become inputs of the chain. A node that reads two chains never joins them. */
 static void find_chain(chains *c, const et_node *node)
 {
     for (int i = 0; i < node->inputs && c->plan->options.fuse; i++) {
@@ -186,7 +185,7 @@ static et_plan_call *add_call(et_plan *plan, const et_node *node)
     return call;
 }
 
-/* How a program reads an input of that shape: as it is, or repeated. */
+/* How a program reads an input of that shape: element by element, or repeated. */
 static et_ew_broadcast broadcast_of(et_shape input, et_shape full)
 {
     if (et_shape_equal(input, full))
@@ -274,8 +273,8 @@ static int add_chain(chains *c, int chain, et_error *error)
     return ET_OK;
 }
 
-/* Results of one node have values side by side. RESULT nodes make no call: their values are
- * those of the node that they name. */
+/* The results of a node are adjacent values. RESULT nodes make no call: their values belong to the
+ * node that they name. */
 static void add_single(et_plan *plan, const et_node *node)
 {
     et_plan_call *call = add_call(plan, node);

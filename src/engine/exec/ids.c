@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "engine/graph/graph.h"
 
-/* What no batch and no constant says. */
+/* A number that neither a batch nor a constant gives. */
 #define UNKNOWN INT64_MIN
 
 /* ---- where numbers come from ---- */
@@ -288,7 +288,7 @@ static int check_range(const et_ids *ids, const et_ids_range *range, const et_ba
     return ET_OK;
 }
 
-/* The same where there is nothing to find. */
+/* Checks the ids of a field without searching for the cause until one fails. */
 static int check_field(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
                        et_error *error)
 {
@@ -310,7 +310,7 @@ int et_ids_check(const et_ids *ids, const et_batch *batch, et_error *error)
     return status;
 }
 
-/* Constants are compared, and what has nothing else is left out. */
+/* Checks constants now; ranges that have only constants are removed from the list. */
 static int check_constants(et_ids *ids, et_error *error)
 {
     const int count = ids->count;

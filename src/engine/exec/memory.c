@@ -20,7 +20,7 @@
 #include "engine/exec/plan_private.h"
 #include "engine/tensor/params.h"
 
-/* A value with others' memory hangs on the one that owns it. */
+/* The value that owns the memory of an alias. */
 static int owner(const et_plan *plan, int value)
 {
     while (plan->values[value].alias >= 0)
@@ -60,9 +60,9 @@ static void drop_unread(et_plan *plan)
     }
 }
 
-/* A parameter's gradient is computed where the store wants it. Where two parameters have the
- * same node as gradient, or the node is not a call's own result, it is copied after the run.
- * What is not in the arena, or is no call's to write, has its place already and cannot move. */
+/* Computes a parameter's gradient in its place in the store. If two parameters have the same node
+ * as gradient, or the node is not a call's own result, it is copied after the run. A value outside
+ * the arena, or that no call writes, has its place already and cannot move. */
 static int lay_out_gradients(et_plan *plan, et_error *error)
 {
     const et_graph *graph = plan->graph;
@@ -94,7 +94,7 @@ static bool is_allowed(const et_plan_call *call, const et_overlap *o, et_overlap
            o->in < call->in_count;
 }
 
-/* The overlap of that kind; NULL: none. */
+/* The call's overlap of that kind; NULL: none. */
 static const et_overlap *find_overlap(const et_plan *plan, const et_plan_call *call,
                                       et_overlap_mode mode)
 {
@@ -113,10 +113,10 @@ static bool is_read_twice(const et_plan *plan, const et_plan_call *call, const e
     return false;
 }
 
-/* An embedding's gradient is scattered into its base where the base has no other reader.
- * Backwards, so that of several tables added up one after another the last is known first: base
- * 1 lies in base 2, which lies in the gradient. The kernel then adds rows to what is there, and
- * a table of many rows is neither copied nor cleared once more. */
+/* An embedding's gradient is scattered into its base if the base has no other reader. This goes
+ * backwards, so that if several tables are added one after another, the last is known first: base 1
+ * is in base 2, which is in the gradient. The kernel then adds rows in place, and a table of many
+ * rows is neither copied nor cleared again. */
 static void alias_bases(et_plan *plan)
 {
     for (int s = plan->call_count - 1; s >= 0; s--) {
@@ -133,15 +133,15 @@ static void alias_bases(et_plan *plan)
     }
 }
 
-/* A value with memory of its own, or a view of such a one. */
+/* A value with its own memory, or a view of such a value. */
 static bool is_own(const et_plan_value *value)
 {
     return value->alias < 0 || value->views;
 }
 
-/* A view is its input's memory, which must be nobody's to write later: where one of the two has
- * become another value's memory, which is added to, it is copied. Where the view is a gradient,
- * which has its place, the input takes that, if the view is its last reader. */
+/* A view uses its input's memory, which no call may write later. If the memory of one of the two
+ * has become another value's, which is added to, the view is copied. If the view is a gradient,
+ * which has a fixed place, the input moves there if the view is its last reader. */
 static void alias_views(et_plan *plan)
 {
     for (int s = 0; s < plan->call_count; s++) {
@@ -163,9 +163,9 @@ static void alias_views(et_plan *plan)
     }
 }
 
-/* An owner lives from the first writing to the last reading of all that share its memory. Only
- * the owner is a tenant, so its life must cover all: else another value would be put where an
- * alias is still read. */
+/* An owner lives from the first write to the last read of all values that share its memory. Only
+ * the owner is a tenant, so its life must cover all of them: otherwise another value would get the
+ * place while an alias is still read. */
 static void join_lives(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -182,11 +182,10 @@ static void join_lives(et_plan *plan)
 
 /* ---- in place ---- */
 
-/* Whether call s, which writes out, may write it where its input in lies, which nobody reads any
- * more: both of one size, and nothing else in that memory is wanted later. The output must have
- * a reader (a result that is dropped has no memory) and no alias yet: the first input that
- * allows it wins. The input's owner must end at this very call, so nobody else wants what is
- * lost. */
+/* Whether call s, which writes out, may overwrite its input in, which nobody reads later: both have
+ * the same size, and nothing else in that memory is needed later. The output must have a reader (a
+ * dropped result has no memory) and no alias yet: the first input that allows it wins. The input's
+ * owner must end at this call, so nobody else needs the lost value. */
 static bool can_overwrite(const et_plan *plan, int s, int out, int in)
 {
     const et_plan_value *to = &plan->values[out], *from = &plan->values[in];
@@ -225,7 +224,7 @@ static void work_in_place(et_plan *plan)
 
 /* ---- tenants ---- */
 
-/* Nothing is asked for no bytes; offset stays 0 there, and nobody reads through it. */
+/* A value of no bytes gets no tenant; its offset stays 0, and nobody reads through it. */
 static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, int to,
                        size_t *offset)
 {
@@ -234,8 +233,8 @@ static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, i
         tenants[(*count)++] = (et_tenant){ bytes, from, to, offset };
 }
 
-/* All of them; tenants has room for each value, call and group. Scratch lives in its own call
- * alone: it may lie where values of other times do. */
+/* Finds all tenants; the array has room for each value, call and group. Scratch only lives in its
+ * own call, so it may share memory with values of other times. */
 static int find_tenants(et_plan *plan, et_tenant *tenants)
 {
     int count = 0;
@@ -279,11 +278,10 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
  * this share of the array, so that no room is lent that only splinters would fit in. */
 #define GRADIENT_SPANS 256
 
-/* The gradients and the wall, in the order of the array; variables have none. A room is taken from
- * the first call that writes a part of it: ET_ARENA_LAYOUT_ALWAYS is before all. Example: layout of
- * 4 KiB where the array has 1 MiB. A room's first call is the earliest of its gradients', since
- * from then on a part of it must not be overwritten. What lies before that call is free for values
- * that are dead by then. */
+/* Reserves the gradients and the wall, in the order of the array; variables have no gradients. A
+ * room is taken from the first call that writes a part of it, ET_ARENA_LAYOUT_ALWAYS if before all:
+ * from then on a part of it must not be overwritten. Before that call it is free for values that
+ * are dead by then. Example: layout of 4 KiB where the array has 1 MiB. */
 static int take_gradients(const et_plan *plan, et_arena_layout *layout, const int *written,
                           et_error *error)
 {
@@ -305,9 +303,8 @@ static int take_gradients(const et_plan *plan, et_arena_layout *layout, const in
                   : et_arena_layout_reserve(layout, whole, 0, ET_ARENA_LAYOUT_ALWAYS, error);
 }
 
-/* Values may lie in the array only where the plan writes it: others' gradients stay. Without
- * reuse no room is lent: each value then has its own, which helps to find a value that is used
- * after its death. */
+/* Values may only be in the array where the plan writes it: other gradients stay. Without reuse
+ * each value has its own memory, which helps to find a value that is used after its death. */
 static int open_layout(et_plan *plan, et_arena_layout *layout, et_error *error)
 {
     const et_params *params = plan->graph->params;

@@ -15,9 +15,9 @@
 #include "engine/exec/plan_private.h"
 #include "engine/tensor/params.h"
 
-/* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES bounds what copies add to the arena
- * at one time, unless one call's weights are larger. SHARED_BYTES is what a team gathers for at
- * least. */
+/* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES limits what copies add to the arena at
+ * one time, unless one call's weights are larger. SHARED_BYTES is the least amount for which a team
+ * is started. */
 #define ALIGN        ((size_t)64)
 #define GROUP_BYTES  ((size_t)1 << 20)
 #define SHARED_BYTES ((size_t)1 << 18) /* packed in some ten microseconds */
@@ -52,8 +52,8 @@ const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack)
     return &owner(plan)->packs[pack];
 }
 
-/* Of those kept, the one that equals wanted; -1: none. A parameter has few: one for each product
- * that reads it, or part of it. */
+/* The kept copy that equals wanted; -1: none. A parameter has few: one for each product that reads
+ * it, or a part of it. */
 static int find_kept(const et_plan *plan, const et_plan_pack *wanted)
 {
     if (!plan->options.keep_packed)
@@ -76,7 +76,7 @@ static int grow(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* The lists by which kept ones are found: none has one yet. */
+/* Makes the lists of kept copies, all empty. */
 static int begin_lists(et_plan *plan, et_error *error)
 {
     int params = et_params_count(plan->graph->params);
@@ -90,9 +90,9 @@ static int begin_lists(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* Looking for an equal one is worth it only where copies last: else two calls that read one
- * weight have a copy each, close to its use. A plan that reads another's packs must find every
- * one there: it has the same products. */
+/* An equal copy is searched only if copies are kept: otherwise two calls that read one weight have
+ * a copy each, close to its use. A plan that reads another plan's packs must find every one there:
+ * it has the same products. */
 static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
 {
     const et_plan *known = owner(plan);
@@ -160,12 +160,13 @@ static int keep(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* A call's own packs must not be parted: they are all needed when it begins, and only the first
- * call of a group packs. So a pack opens a group only if it is the first of all, or does not fit
- * and belongs to a later call than the last one. So no two groups share a call.
+/* All of a call's packs are needed when it begins, and only the first call of a group packs, so
+ * they must be in one group. So a pack opens a new group only if it is the first of all, or if it
+ * does not fit and belongs to a later call than the last pack. Therefore no two groups share a
+ * call.
  *
- * Example, 1 MiB: packs of 0.4, 0.4 and 0.4 MiB in calls 3, 5 and 8 make the groups {3, 5} and
- * {8}. */
+ * Example, 1 MiB: packs of 0.4, 0.4 and 0.4 MiB in calls 3, 5 and 8 make the groups {3, 5} and {8}.
+ */
 static int make_groups(et_plan *plan, et_error *error)
 {
     size_t most = (size_t)plan->pack_count;
@@ -221,7 +222,8 @@ static bool one_each(const et_plan *plan, int first, int count)
     return threads > 1 && count >= threads && bytes >= SHARED_BYTES;
 }
 
-/* One weight for each thread, or all threads on each weight where there are fewer weights. */
+/* One weight for each thread; if there are fewer weights than threads, all threads on each weight.
+ */
 void et_plan_run_packs(const et_plan *plan, int first, int count)
 {
     et_assert(first >= 0 && first + count <= plan->pack_count);

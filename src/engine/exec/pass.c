@@ -22,8 +22,8 @@
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 
-/* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
- * computed twice. On sizes where time counts most (a small model) nothing changes. */
+/* With ET_RECOMPUTE_AUTO, marked values are computed twice if the values of a batch need more than
+ * this. Small models, for which time counts most, are not affected. */
 #define MUCH_MEMORY ((size_t)1 << 30)
 
 /* An element of an output of the plan, or a constant. */
@@ -46,10 +46,10 @@ typedef struct variant {
     et_plan *plan;   /* NULL: not yet */
     bool ran;        /* there are values */
     et_recompute recompute;
-    et_ids ids;  /* what its batches choose among */
+    et_ids ids;  /* ids of its batches, to be checked */
     int *input;  /* [layout.fields]: place of each field in the plan */
     int one;     /* place of the input ET_GRAPH_ONE */
-    mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
+    mark *marks; /* [mark_count]: measures, moving means, outputs; each in order */
     int measures, tracks, mark_count;
     int first_loss, last_loss; /* in marks, with measures between; -1: none */
 } variant;
@@ -146,7 +146,7 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
     return status || !o->training ? status : derive(pass, v->graph, error);
 }
 
-/* Adds a node to what the plan keeps, unless it is there. */
+/* Adds a node to the plan's outputs, unless it is one. */
 static output_element keep(et_node **outputs, int *count, et_node *node, int element)
 {
     int i = 0;
@@ -496,7 +496,7 @@ void et_pass_set_scale(et_pass *pass, float scale)
     pass->scale = scale;
 }
 
-/* ---- what a run gave ---- */
+/* ---- results of a run ---- */
 
 static double read(const output_element *at)
 {

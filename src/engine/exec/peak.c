@@ -47,7 +47,7 @@ typedef struct product {
     void *a, *b, *c; /* parts of one block */
 } product;
 
-/* No bias: peak->flops is of the product alone. */
+/* No bias: peak->flops counts only the product. */
 static void run_product(void *payload)
 {
     product *p = payload;
@@ -107,8 +107,8 @@ static int measure_memory(et_peak *peak, const et_kernels *kernels, et_error *er
     return ET_OK;
 }
 
-/* A cache of products of its own: the device's may have a track that records, and a plan's
- * products stay as they are. */
+/* Uses its own cache of products: the device's may have a track that records, and a plan's products
+ * must not change. */
 int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_error *error)
 {
     et_gemm_cache *cache;
@@ -121,7 +121,7 @@ int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_e
     return status ? status : measure_memory(peak, device->kernels, error);
 }
 
-/* Operations and bytes overlap: the longer of the two is what a call cannot beat. */
+/* Operations and bytes overlap: a call takes at least the longer of the two times. */
 double et_peak_seconds(const et_peak *peak, et_cost cost)
 {
     et_assert(peak->flops > 0 && peak->bytes > 0);

@@ -87,8 +87,8 @@ static int make_values(et_plan *plan, const bool *reached, et_error *error)
     return ET_OK;
 }
 
-/* reached begins with the outputs and gradients. Inputs have smaller ids than their readers, so
- * a node is final when the pass comes to it. */
+/* reached begins with the outputs and gradients. Inputs have smaller ids than their readers, so a
+ * node is final when the backward pass comes to it. */
 static void reach(const et_graph *graph, bool *reached)
 {
     for (int i = graph->count - 1; i >= 0; i--)
@@ -106,7 +106,7 @@ static void fill_constant(const et_node *node, et_tensor constant)
             ((int32_t *)constant.data)[i] = (int32_t)(progression->first + i * progression->step);
 }
 
-/* They depend on nothing but their node, so one filling lasts as long as the plan. */
+/* Constants depend only on their nodes, so they are filled once for the whole plan. */
 static int make_constants(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -123,8 +123,8 @@ static int make_constants(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* Packs that appear while a call is prepared are its own: one that was known already keeps the
- * first call that reads it. In the order of calls, as groups of packs are made of neighbours. */
+/* A pack that appears while a call is prepared belongs to this call; a known pack keeps the first
+ * call that reads it. Calls are prepared in order, because adjacent packs make groups. */
 static int prepare_calls(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->call_count; i++) {
@@ -164,8 +164,8 @@ static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count
     return status;
 }
 
-/* An error of the graph, kept since it was built, is reported here. reached is needed while the
- * plan is made only. Without options those of ET_PLAN_OPTIONS_INIT hold. */
+/* Reports an error of the graph, which has been kept since it was built. reached is only needed
+ * while the plan is made. Without options, ET_PLAN_OPTIONS_INIT applies. */
 int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
                 int count, const et_plan_options *options, et_error *error)
 {
@@ -194,8 +194,7 @@ int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *cons
     return status;
 }
 
-/* Data of constants alone is a value's own; all else is the arena's, the store's or the
- * caller's. */
+/* Only constants own their data; other data belong to the arena, the store or the caller. */
 void et_plan_free(et_plan *plan)
 {
     if (!plan)
@@ -243,8 +242,8 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data)
     return index >= 0;
 }
 
-/* Offsets stay those of the full batch, so any number of rows fits. The node's type still has
- * the planned shape, which is how a later call finds the same values. */
+/* Offsets stay those of the full batch, so any smaller number of rows fits. The node's type still
+ * has the planned shape, by which a later call finds the same values. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
 {
     et_assert(rows >= 0 && rows <= planned);
@@ -267,7 +266,8 @@ ET_APART void point_at_params(et_plan *plan, float *weights)
     plan->weights = weights;
 }
 
-/* A store's version grows with each change; where it is the one last seen nothing is to be done. */
+/* A store's version grows with each change; if it is the version seen last, nothing needs to be
+ * packed. */
 static void pack_anew(et_plan *plan)
 {
     uint64_t version = et_params_version(plan->graph->params);
@@ -276,8 +276,8 @@ static void pack_anew(et_plan *plan)
     plan->version = version;
 }
 
-/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept. A
- * plan that reads another's packs leaves packing to that one. */
+/* Parameters may have moved (et_params_use) and changed: updates pointers and packs kept copies
+ * again. A plan that reads another plan's packs leaves packing to that plan. */
 void et_plan_refresh(et_plan *plan)
 {
     float *weights = et_params_values(plan->graph->params);
@@ -298,14 +298,14 @@ static void copy_gradients(const et_plan *plan)
     }
 }
 
-/* Refreshing is inside the span, so that the time of packing is seen. A run is a loop over
- * calls: begin_call packs what the call reads and points at its scratch, run_call calls the
- * kernel, alone or inside a span. Gradients that have no place of their own come last, when all
- * values are there. */
+/* Refreshing is inside the span, so that the time of packing is visible. A run is a loop over
+ * calls: begin_call packs the call's weights and sets its scratch, run_call calls the kernel, alone
+ * or inside a span. Gradients that have no place of their own come last, when all values are there.
+ */
 void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);
-    /* Scratch is for the device's threads, and OpenMP may have been told of more since. */
+    /* Scratch is for the device's threads; OpenMP may have been set to more since. */
     const int threads = omp_get_max_threads(), most = et_team_most(plan->device->threads);
     if (threads > most)
         omp_set_num_threads(most);
@@ -339,7 +339,7 @@ et_tensor et_plan_output(const et_plan *plan, int i)
     return *et_plan_output_at(plan, i);
 }
 
-/* Integers always are; what has no memory was not computed. */
+/* Integers always are; a value without memory was not computed. */
 static bool is_finite(const et_tensor *tensor)
 {
     if (!tensor->data || tensor->dtype == ET_I32)
@@ -354,8 +354,8 @@ static bool is_finite(const et_tensor *tensor)
     return true;
 }
 
-/* A parameter may be what is not finite: it comes before every call. Parameters are looked at in
- * the order of the graph, each that the plan reads. */
+/* A parameter may be not finite, and is used before every call. Checks the parameters that the plan
+ * reads, in the order of the graph. */
 static const char *find_param(const et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++)
@@ -364,9 +364,9 @@ static const char *find_param(const et_plan *plan)
     return NULL;
 }
 
-/* The same random numbers give the same values as the run that failed, so the first call with
- * one that is not finite is where it began. Values are looked at right after their call: later
- * ones may lie in the same memory. */
+/* The same random numbers give the same values as in the failed run, so this finds the first call
+ * with a value that is not finite. Values are checked right after their call, because later ones
+ * may use the same memory. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random)
 {
     et_plan_refresh(plan);
@@ -395,8 +395,8 @@ int et_plan_calls(const et_plan *plan)
     return plan->call_count;
 }
 
-/* Bytes of the arena that are in use while call i runs. Values in another's memory are counted
- * with its owner; gradients are the store's. */
+/* Bytes of the arena in use while call i runs. Values in another's memory count with their owner;
+ * gradients belong to the store. */
 static size_t live_at(const et_plan *plan, int i)
 {
     size_t live = plan->calls[i].scratch;

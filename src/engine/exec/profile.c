@@ -42,8 +42,8 @@ static et_profile_row *row_of(et_profile *profile, const char *kind)
     return row;
 }
 
-/* Takes a span's time from the span around it and gives it to its own row. A span without a kind
- * leaves time and work where they are. */
+/* Moves a span's time from the row of the span around it to its own row. A span without a kind
+ * changes nothing. */
 static void add_span(et_profile *profile, const et_span *span, et_profile_row *around)
 {
     et_assert(span->end >= span->begin);
@@ -115,7 +115,7 @@ et_dtype et_profile_dtype(const et_trace *trace)
 
 /* A line for each row, longest first; an empty cell is a rate that no cost is known for. */
 
-/* In 10^9 a second, or nothing where no work is known. */
+/* In 10^9 per second, or empty if no work is known. */
 static void add_rate(et_grid *grid, double work, double seconds)
 {
     if (work > 0 && seconds > 0)

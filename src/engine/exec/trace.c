@@ -22,7 +22,7 @@ static const char *const ew_names[ET_EW_OP_COUNT] = {
 #undef ELEMENTWISE
 };
 
-/* A product: oneDNN's word for it, or our kernel. NULL: one of rows by themselves. */
+/* Prints oneDNN's name of the product, or Etude's kernel. NULL: a product by rows. */
 static void print_product(const et_gemm *gemm, const char *set, et_strbuf *out)
 {
     const char *word = gemm ? et_gemm_implementation(gemm) : NULL;
@@ -32,9 +32,9 @@ static void print_product(const et_gemm *gemm, const char *set, et_strbuf *out)
         et_strbuf_printf(out, "%s %s", set, gemm ? "float_product" : "row_product");
 }
 
-/* What runs: a product's word, else the instruction set and what it computes. Examples:
- * "onednn:brg:avx512_core", "avx512 float_product", "avx512 layer_norm", "avx512
- * add+gelu+dropout". An op that runs products among other things has both words. */
+/* Prints what runs: the product's name, else the instruction set and the op. Examples:
+ * "onednn:brg:avx512_core", "avx512 float_product", "avx512 layer_norm", "avx512 add+gelu+dropout".
+ * An op that runs products among other things has both. */
 static void print_kernel(const et_plan *plan, const et_plan_call *call, et_strbuf *out)
 {
     const char *set = plan->device->kernels->name;
@@ -69,7 +69,7 @@ static char *keep(et_trace *trace, et_strbuf *text)
     return copy;
 }
 
-/* False: no memory. What ran a product has the type of its operands, all else that of its first
+/* False: no memory. A product's type is that of its operands, another op's that of its first
  * result. */
 static bool describe(const et_plan *plan, const et_plan_call *call, et_activity *activity,
                      et_strbuf *text)
@@ -109,7 +109,7 @@ static void run_alone(const et_plan *plan, int i)
 
 #define RUN_KIND "between ops"
 
-/* The activities of the calls, then that of the run; NULL: no memory. */
+/* The activities of the calls, then that of the run. NULL: no memory. */
 static const et_activity *describe_all(const et_plan *plan, size_t size)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -143,7 +143,7 @@ int et_plan_choose_run(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* Outside a team, and without a trace, it is the first track. */
+/* Outside a team, and without a trace, returns the first track. */
 et_track *et_device_track(const et_device *device)
 {
     const et_device_tracing *tracing = device->tracing;

@@ -3,7 +3,7 @@
 #include "engine/exec/plan_private.h"
 #include "engine/tensor/params.h"
 
-/* A RESULT node has no call: it names result k of its input, whose values stand side by side. */
+/* A RESULT node has no call: it names result k of its input, whose values are adjacent. */
 int et_plan_value_of(const et_plan *plan, const et_node *node)
 {
     if (node->op == ET_OP_RESULT)

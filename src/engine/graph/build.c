@@ -48,8 +48,8 @@ et_node *et_graph_no_field(et_graph *graph, const char *field)
     return poison;
 }
 
-/* Whether the graph's layout of batches, if it has one, has an input of that full name and type, or
- * it is ET_GRAPH_ONE. False, and recorded: nothing that fits would be bound to it. */
+/* Whether the graph's layout of batches, if it has one, has an input with that full name and type,
+ * or it is ET_GRAPH_ONE. If not, records an error: nothing would be bound to it. */
 static bool is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape)
 {
     const et_layout *layout = graph->layout;
@@ -93,9 +93,9 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
     return et_node_add(graph, ET_OP_INPUT, full, NULL, 0, &attributes);
 }
 
-/* Where the graph keeps its node of a parameter, NULL before there is one. One node for each
- * parameter: its derivative is then one sum, and a table that is used three times is read as one
- * array. Without memory: NULL, and the error is the graph's. */
+/* The place of the graph's node for a parameter; it holds NULL before the node exists. There is one
+ * node for each parameter, so its derivative is one sum, and a table that is used three times is
+ * read as one array. Without memory: NULL, and the graph has the error. */
 static et_node **shared_param(et_graph *graph, int index)
 {
     size_t known = graph->param_capacity;
@@ -122,8 +122,8 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
     const char *full = scope_name(scope, name);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
-    /* The index is the same in every graph over this store: what a checkpoint, the optimizer
-     * and exec's bindings know the parameter by. */
+    /* The index is the same in every graph over this store: checkpoints, the optimizer and exec's
+     * bindings identify the parameter by it. */
     int *index = &attributes.param;
     int status = trained
                      ? et_params_declare(graph->params, full, shape, init, index, &error)
@@ -220,8 +220,8 @@ static const char *numbered_name(et_scope *scope, const char *name)
     return full ? full : first;
 }
 
-/* The graph of an evaluation has no dropout node at all, nor one whose rate is 0: nothing is
- * left to test for in a run. A rate that makes no sense is refused there too. */
+/* The graph of an evaluation has no dropout node, and neither has a rate of 0, so a run tests
+ * nothing. An invalid rate is refused even then. */
 et_node *et_dropout(et_scope *scope, et_node *x, float rate)
 {
     et_graph *graph = scope->graph;
@@ -235,7 +235,7 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
 
-/* A mark and no node: what it is for is decided when derivatives are asked for. */
+/* Only sets a mark: differentiation decides how to use it. */
 et_node *et_recomputable(et_node *node)
 {
     node->attributes.recomputable = true;
@@ -280,7 +280,7 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
     return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
 }
 
-/* No segment is longer than kv. What is no matrix is left to the shape rule. */
+/* No segment is longer than kv. If kv is not a matrix, the shape rule refuses it. */
 static int longest_key(const et_node *kv, int longest)
 {
     if (!kv || kv->type[0].shape.rank != 2)
@@ -310,7 +310,8 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
     return et_node_add(scope->graph, ET_OP_ATTENTION, name, inputs, 4, &attributes);
 }
 
-/* slot and begin share input 2, told apart by self: exactly one of the two is given. */
+/* slot and begin share input 2; attributes.self tells which it is. Exactly one of the two is given.
+ */
 et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
                              et_node *length, int heads)
 {

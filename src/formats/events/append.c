@@ -48,7 +48,7 @@ static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,
     return status;
 }
 
-/* Also moves the file's own position, where the next write goes. */
+/* Also moves the file position to the place of the next write. */
 static int cut(const et_append *file, et_error *error)
 {
     if (ftruncate(file->fd, (off_t)file->offset) ||
@@ -66,7 +66,7 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
     *file = (et_append){ .fd = -1, .path = et_strdup(path), .whole = whole };
     if (file->path == NULL)
         return et_alloc_failed(error, strlen(path), "a path");
-    /* Not blocking, lest a pipe of that name hold us up. */
+    /* Not blocking, so that a pipe of that name does not block. */
     file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     int status = file->fd < 0 ? et_fail_errno(error, "cannot open %s", path) : ET_OK;
     if (!status)
@@ -136,7 +136,8 @@ int et_append_flush(et_append *file, et_error *error)
     et_assert(file->fd >= 0);
     if (fsync(file->fd))
         return et_fail_errno(error, "cannot write %s to the disk", file->path);
-    /* Once is enough, but not only of a new file: whoever made it may have died before. */
+    /* Synchronizes once, also for an existing file: the process that made it may have died before.
+     */
     const int status = file->listed ? ET_OK : et_parent_sync(file->path, error);
     file->listed = !status;
     return status;

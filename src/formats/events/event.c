@@ -46,7 +46,8 @@ static int reserve(et_events *events, size_t size, et_error *error)
     return ET_OK;
 }
 
-/* packed is exactly as long as the library said, or its generated code and its header differ. */
+/* The packed message has exactly the size that the library computed; otherwise its generated code
+ * and header differ. */
 static int write_message(et_events *events, event_message *event, et_error *error)
 {
     event->has_wall_time = true;
@@ -60,7 +61,7 @@ static int write_message(et_events *events, event_message *event, et_error *erro
     return et_record_log_write(&events->writer, events->packed, packed, error);
 }
 
-/* The first record of a file says what the others are. */
+/* The first record of a file gives the version of the others. */
 static int write_version(et_events *events, et_error *error)
 {
     char version[] = "brain.Event:2";
@@ -69,7 +70,7 @@ static int write_version(et_events *events, et_error *error)
     return write_message(events, &event, error);
 }
 
-/* A file that is new, or cut off at 0, gets its version record; one that goes on has it. */
+/* A new file, or one cut off at 0, gets its version record; a continued file has one. */
 int et_events_open(et_events **out, const char *directory, const char *name, int64_t offset,
                    et_error *error)
 {
@@ -216,7 +217,7 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
 
 /* ---- serialised summaries ---- */
 
-/* What the library takes: a failure of memory is told from bytes that are no message. */
+/* Allocates for the library and notes a failure, so that it can be told from an invalid message. */
 static void *take(void *payload, size_t size)
 {
     void *memory = et_alloc(size, 1);
@@ -230,7 +231,8 @@ static void leave(void *payload, void *memory)
     et_free(memory);
 }
 
-/* Unpacked and packed again within the event: what event.proto does not name is kept as it is. */
+/* Unpacks the summary and packs it again within the event; fields that event.proto does not name
+ * are kept. */
 int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t length,
                       et_error *error)
 {
@@ -347,7 +349,7 @@ int et_events_graph(et_events *events, const et_events_node *nodes, size_t count
 
 /* ---- settings ---- */
 
-/* A value without numbers whose metadata says it all: a message packed into another. */
+/* A value without numbers, whose metadata has all the content: a message packed into another. */
 
 typedef struct setting_value {
     Etude__Event__SettingEntry entry;

@@ -47,21 +47,21 @@
 #define LINE_ROOM 1024
 
 struct et_progress {
-    pthread_mutex_t lock;    /* of everything below */
-    int fd;                  /* borrowed; -1: nothing is written */
-    et_progress_mode mode;   /* never AUTO */
-    bool color, ascii;       /* as in et_progress_style */
-    bool terminal;           /* messages are wrapped at its width */
-    bool rows;               /* as in et_progress_options */
-    double plain_interval;   /* seconds between lines where there is no bar */
-    et_progress_state state; /* the last one told */
+    pthread_mutex_t lock;                             /* of everything below */
+    int fd;                                           /* borrowed; -1: no output */
+    et_progress_mode mode;                            /* never AUTO */
+    bool color, ascii;                                /* as in et_progress_style */
+    bool terminal;                                    /* messages are wrapped at its width */
+    bool rows;                                        /* as in et_progress_options */
+    double plain_interval;                            /* seconds between lines if there is no bar */
+    et_progress_state state;                          /* the latest state */
     et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
     bool started;                                     /* there is a state */
     bool drawn;                                       /* the terminal's last line shows a bar */
     int64_t first_step, drawn_step; /* of the first update, and of the last line */
     double first_time;              /* monotonic, as drawn_time */
     _Atomic double drawn_time;
-    et_strbuf line;                             /* what is about to be written */
+    et_strbuf line;                             /* the text to write */
     et_strbuf plain;                            /* a message in it */
     void (*copy)(void *self, const char *text); /* gets messages; NULL: none */
     void *copy_self;
@@ -144,8 +144,7 @@ static int make_parts(part parts[PARTS_MAX], const et_progress_state *state)
     return count;
 }
 
-/* Takes parts away until no more than room columns are left, if there are any. Returns how many
- * columns those have. */
+/* Drops parts until the rest fits into `room` columns. Returns the columns of the rest. */
 static int drop_parts(part *parts, int *count, int room)
 {
     int used = 0;
@@ -192,8 +191,6 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
 
 /* ---- the terminal ---- */
 
-/* What is known of it, and how the line gets there. */
-
 /* An empty variable counts as none: https://no-color.org has it so. */
 static bool has_value(const char *variable)
 {
@@ -227,8 +224,8 @@ static int line_width(int fd)
     return et_terminal_width(fd) - 1;
 }
 
-/* One call of write for one change of the screen: nothing comes between its parts. A failed
- * write is not told to anyone. A line for which there was no memory is not shown. */
+/* Makes one call of write for each change of the screen, so that nothing comes between its parts.
+ * Ignores a failed write. A line that is incomplete for lack of memory is not shown. */
 static void put(et_progress *progress)
 {
     if (progress->fd >= 0 && !progress->line.failed && progress->line.length > 0)
@@ -259,7 +256,7 @@ static et_progress_state shown(const et_progress *progress)
     return state;
 }
 
-/* Over the old one: nothing of a longer old line remains. */
+/* Writes over the old line, which may be longer, and erases the rest of it. */
 static void append_bar_line(et_progress *progress)
 {
     et_strbuf_append_char(&progress->line, '\r');
@@ -303,7 +300,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
         return et_fail(error, ET_EFAIL, "progress: cannot make a lock");
     }
     progress->fd = options->fd;
-    /* The mode is settled here: what the descriptor is does not change later. */
+    /* The mode is decided here, because the type of the descriptor does not change later. */
     progress->mode = options->mode;
     progress->terminal = options->fd >= 0 && isatty(options->fd);
     if (progress->mode == ET_PROGRESS_AUTO)
@@ -313,7 +310,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     progress->ascii = !et_locale_is_utf8();
     progress->plain_interval = options->plain_interval;
     progress->drawn_time = -INFINITY;
-    /* So that no step asks for more; without it a later line tries again. */
+    /* Reserves memory, so that no step allocates. If this fails, a later line tries again. */
     et_strbuf_printf(&progress->line, "%*s", LINE_ROOM, "");
     et_strbuf_reset(&progress->line);
     *out = progress;
@@ -383,7 +380,7 @@ static void make_plain(et_progress *progress, const char *text)
     et_plain_append_lines(&progress->plain, text, strlen(text));
 }
 
-/* What is plain, as it is shown: on a terminal no line is cut within a word. */
+/* Appends the plain text; on a terminal, lines wrap between words. */
 static void append_message(et_progress *progress)
 {
     const char *text = et_strbuf_text(&progress->plain);
@@ -400,7 +397,7 @@ static void copy(et_progress *progress)
         progress->copy(progress->copy_self, et_strbuf_text(&progress->plain));
 }
 
-/* Erases the bar, writes the text in its place and the bar below it, in one write. */
+/* Erases the bar, writes the text there and the bar below it, in one write. */
 void et_progress_message(et_progress *progress, const char *text)
 {
     pthread_mutex_lock(&progress->lock);
@@ -461,7 +458,7 @@ void et_progress_finish(et_progress *progress, bool keep)
     pthread_mutex_unlock(&progress->lock);
 }
 
-/* The descriptor stays open: it is the caller's. */
+/* The descriptor stays open: it belongs to the caller. */
 void et_progress_close(et_progress *progress)
 {
     if (progress == NULL)

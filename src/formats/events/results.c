@@ -20,7 +20,7 @@
 
 struct et_results {
     char *directory; /* owned */
-    et_arena *arena; /* of values, made anew by every update: what was replaced is given back */
+    et_arena *arena; /* of values, replaced at every update; the old arena is released */
     et_value *values;
 };
 

@@ -24,7 +24,7 @@ int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error 
     return sink->class->write(sink, step, values, error);
 }
 
-/* What a checkpoint says of positions is true only after this. */
+/* The positions in a checkpoint are only valid after this call. */
 int et_sink_flush(et_sink *sink, et_error *error)
 {
     et_assert(sink && sink->class->flush);
@@ -65,7 +65,7 @@ static int keep_first(int status, int other, const et_error *other_error, et_err
     return other;
 }
 
-/* Each call has an error of its own, so that a later one does not write over the first. */
+/* Each call has its own error, so that a later failure does not replace the first. */
 static int multi_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     multi *many = (multi *)self;
@@ -105,7 +105,7 @@ static bool is_again(et_sink *const *sinks, size_t i)
     return false;
 }
 
-/* All are closed, whatever the others say; once each. */
+/* Closes each sink once, even if others fail. */
 static int close_all(et_sink *const *sinks, size_t count, et_error *error)
 {
     int status = ET_OK;
@@ -166,7 +166,7 @@ int et_sink_write_summary(et_sink *sink, int64_t step, const void *bytes, size_t
                                    sink->class->name);
 }
 
-/* The sinks are adopted in any case: where there is no list they are closed here. */
+/* The sinks are adopted in any case: if the list cannot be made, they are closed here. */
 int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
 {
     *out = NULL;

@@ -72,7 +72,7 @@ static void write_line(console *sink, int64_t step, const char *name, const et_v
         et_progress_message(sink->progress, line->data);
 }
 
-/* Dicts below one of a name, before the line of that. */
+/* Prints the dicts inside a dict `name`, before its own line. */
 static void write_nested(console *sink, int64_t step, const char *name, const et_value *dict)
 {
     char whole[256];

@@ -43,7 +43,7 @@ typedef struct events_sink {
     char *directory;   /* owned */
     const char *file;  /* the name of all files, ET_EVENTS_* */
     bool named;        /* directory is a summary directory itself */
-    et_sink_care care; /* of what is cut off */
+    et_sink_care care; /* of the part that is cut off */
     branch *branches;  /* [count], owned, in the order of their first log */
     size_t count, capacity;
 } events_sink;
@@ -138,7 +138,7 @@ static bool is_time(const et_value *value)
     return value->kind == ET_VALUE_DICT && strcmp(value->key, ET_SINK_TIME) == 0;
 }
 
-/* Lists have no form of their own in TensorBoard: they are shown as JSON. NULL: out of memory. */
+/* TensorBoard has no form for lists, so they are shown as JSON. NULL: out of memory. */
 static const char *as_text(et_arena *arena, const et_value *value)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -221,8 +221,8 @@ static bool collect(et_events_value *out, size_t *count, et_arena *arena, const 
 /* Values and the clock's in one event; most + 1, so that an empty dict is no failure of memory. */
 static int write_dict(struct log *log, const char *name, const et_value *dict, et_error *error)
 {
-    /* What the clock says goes into the same event, under tags that can be left out when runs
-     * are compared. */
+    /* Values that depend on the clock go into the same event, under tags that can be left out when
+     * runs are compared. */
     const et_value *clock = et_value_get(dict, ET_SINK_TIME);
     if (clock != NULL && !is_time(clock))
         clock = NULL;
@@ -269,7 +269,7 @@ int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, 
 
 /* ---- the class ---- */
 
-/* positions and reopen_branches are each other's inverse. */
+/* positions and reopen_branches are inverse. */
 
 static int events_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
@@ -288,7 +288,7 @@ static int events_flush(et_sink *self, et_error *error)
     return status;
 }
 
-/* Lengths do not depend on the clock (event.c), so they may stand in a checkpoint. */
+/* Lengths do not depend on the clock (event.c), so a checkpoint may contain them. */
 static void events_positions(const et_sink *self, et_value *out)
 {
     const events_sink *sink = (const events_sink *)self;
@@ -362,8 +362,8 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     return status;
 }
 
-/* Without positions nothing is opened: a new run's files start anew when their first log comes, and
- * what is there is set aside. */
+/* Without positions no file is opened: a new run's files begin with their first log, and existing
+ * files are set aside. */
 int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
                         et_error *error)
 {

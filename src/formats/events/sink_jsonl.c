@@ -24,8 +24,8 @@
 #include "formats/events/append.h"
 #include "formats/events/sink.h"
 
-/* The position that a resumed run is given is a number of lines: bytes will not do, since the
- * clock's digits vary and what is in a checkpoint must not depend on the clock. */
+/* A resumed run gets its position as a number of lines. Bytes would depend on the clock, whose
+ * digits vary, and a checkpoint must not depend on the clock. */
 typedef struct jsonl {
     et_sink sink;
     et_append file; /* PATH, open at its end */
@@ -35,8 +35,8 @@ typedef struct jsonl {
 
 static const et_sink_class jsonl_class;
 
-/* A log as it is to be printed: step first, time last, with the wall clock in it. values is
- * copied: the caller's dict gets no clock. */
+/* Makes the printed log: step first, time last, with the wall clock in it. values is copied, so the
+ * caller's dict does not get the clock. */
 static int make_line(et_value **out, et_arena *arena, int64_t step, const et_value *values,
                      et_error *error)
 {
@@ -48,8 +48,8 @@ static int make_line(et_value **out, et_arena *arena, int64_t step, const et_val
     if (status)
         return status;
     et_value_set_int(line, "step", step); /* the log's own, whatever it has under that name */
-    /* The caller's "time" if it has one, else one of our own at the end; a value of that name goes
-     * into it. */
+    /* Uses the caller's "time" dict, or a new one at the end. A value called "time" that is no dict
+     * goes into the new one. */
     et_value *clock = et_value_get(line, ET_SINK_TIME);
     const et_value own = clock ? *clock : (et_value){ .kind = ET_VALUE_DICT };
     if (clock == NULL || own.kind != ET_VALUE_DICT)
@@ -153,7 +153,7 @@ static const et_sink_class jsonl_class = {
     .close = jsonl_close,
 };
 
-/* The offset is one that was just measured, so the file is never shorter. */
+/* The offset was just measured, so the file is never shorter. */
 static int whole_lines(uint64_t *out, const char *path, et_error *error)
 {
     /* All that there are: used only when the file is opened to be continued. */
@@ -161,8 +161,8 @@ static int whole_lines(uint64_t *out, const char *path, et_error *error)
     return measure_lines(out, &lines, path, error);
 }
 
-/* Where to go on after some lines of the file, which may have lost some. Fewer lines than the
- * checkpoint says is a loss, but not one that should stop the run. */
+/* Finds the offset after some lines of the file. If the file has fewer lines than the checkpoint
+ * says, a warning reports the loss, but the run continues. */
 static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_error *error)
 {
     const int64_t before = *lines;
@@ -174,8 +174,8 @@ static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_
     return status;
 }
 
-/* Without a position, or with 0, the file starts anew. Without one what is there is set aside; so
- * is what is not the run's own (sink.h). */
+/* Without a position, or with 0, the file begins anew. Without a position, existing contents are
+ * set aside; so are lines that are not the run's own (sink.h). */
 int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
 {
     *out = NULL;

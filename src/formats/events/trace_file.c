@@ -45,7 +45,7 @@ static void begin_event(printer *p)
     p->more = true;
 }
 
-/* Names of processes and threads, and the order of tracks, are events of their own. */
+/* Events of their own name processes and threads and give the order of tracks. */
 static void print_name(printer *p, const char *what, int thread, const char *name)
 {
     begin_event(p);
@@ -56,7 +56,7 @@ static void print_name(printer *p, const char *what, int thread, const char *nam
     et_strbuf_append(&p->text, "}}");
 }
 
-/* Without it viewers sort tracks by name or by thread number, each as it likes. */
+/* Otherwise each viewer sorts tracks differently, by name or by thread number. */
 static void print_position(printer *p, int thread)
 {
     begin_event(p);
@@ -93,7 +93,7 @@ static void print_rate(et_strbuf *out, const char *key, double rate)
     et_strbuf_append_double(out, round(10 * rate) / 10);
 }
 
-/* What was done and how fast: per nanosecond, which is in units of 10^9 per second. */
+/* Prints work and rates: per nanosecond, which is in units of 10^9 per second. */
 static void print_work(et_strbuf *out, const et_span *span)
 {
     double nanoseconds = (double)(span->end - span->begin);
@@ -116,7 +116,7 @@ static void print_span(printer *p, int thread, const et_span *span)
     print_microseconds(out, "dur", span->end - span->begin);
     print_text(out, "cat", activity->kind);
     et_strbuf_append(out, ",\"name\":");
-    /* The number is part of the name, so that steps can be told apart and searched for. */
+    /* The name includes the number, so that steps can be distinguished and searched for. */
     if (span->number >= 0) {
         et_strbuf name = ET_STRBUF_INIT;
         et_strbuf_printf(&name, "%s %" PRId64, activity->name, span->number);
@@ -126,8 +126,7 @@ static void print_span(printer *p, int thread, const et_span *span)
     } else {
         et_json_print_string(out, activity->name);
     }
-    /* What a click on the span shows: all that the activity says, the work, and the rates it came
-     * to. */
+    /* Shown by a click on the span: the activity's details, the work, and the rates. */
     et_strbuf_append(out, ",\"args\":{\"depth\":");
     et_strbuf_printf(out, "%d", span->depth);
     print_text(out, "kind", activity->kind);
@@ -156,7 +155,7 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
 /* The process is named once, on its first track. */
 static int print_all(printer *p, const et_trace *trace, const char *process, et_error *error)
 {
-    /* The trace is over: nothing is recorded while it is written. */
+    /* The trace is over, so nothing is recorded while it is written. */
     et_trace_facts facts = et_trace_facts_of(trace);
     int status = ET_OK;
     /* The object form of the format, which has room for a word on the whole ("otherData"). */

@@ -67,7 +67,7 @@ static bool show_strings(et_feature *out, const Etude__Example__BytesList *list,
     return bytes;
 }
 
-/* false: no memory. A key is copied for its 0; one that holds a 0 is found by no name. */
+/* false: no memory. A key is copied to end it with a 0; a key that contains a 0 matches no name. */
 static bool show_feature(et_feature *out, const entry_message *entry, et_example_memory *room)
 {
     char *key = take(room, entry->key.len + 1);
@@ -222,7 +222,7 @@ struct et_example_builder {
     size_t capacity;
     char *prefix;          /* owned; NULL: none */
     et_arena arena;        /* of keys and values */
-    et_error failure;      /* the first of what was added; status 0: none */
+    et_error failure;      /* the first failure of an added feature; status 0: none */
     unsigned char *packed; /* the bytes given last */
     size_t packed_capacity;
 };
@@ -301,7 +301,7 @@ static bool copy_values(et_arena *arena, et_feature *to, const et_feature *from)
     return false;
 }
 
-/* Where a key is, or would be. */
+/* The position of a key, or the position to insert it. */
 static size_t position_of(const et_example_builder *builder, const char *key, bool *there)
 {
     size_t low = 0, high = builder->shown.count;
@@ -441,7 +441,7 @@ const et_example *et_example_built(const et_example_builder *builder)
 
 /* ---- bytes of a builder ---- */
 
-/* What one entry of the message needs, so that each is one piece of the arena. */
+/* The parts of one entry of the message, so that each entry is one allocation. */
 typedef struct packed_feature {
     entry_message entry;
     feature_message feature;

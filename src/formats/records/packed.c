@@ -18,10 +18,10 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 
-/* What is read from a file at a time, and packed at a time. */
+/* Bytes that are read from a file, or packed, at a time. */
 #define RAW_SIZE ((size_t)64 << 10)
 
-/* Bytes that say what a file is: those of a record's head. */
+/* Bytes that identify a file's type: a record's head. */
 #define FIRST 12
 
 /* Of zlib: the largest window, and 16 more for gzip. */
@@ -43,7 +43,7 @@ struct et_packed_reader {
     unsigned char raw[RAW_SIZE];
 };
 
-/* zlib's memory comes from where all memory comes from. */
+/* zlib allocates from the same allocator as the rest of Etude. */
 static voidpf zlib_allocate(voidpf payload, uInt count, uInt size)
 {
     (void)payload;
@@ -171,8 +171,7 @@ static void skip_padding(et_packed_reader *reader)
         reader->begin++;
 }
 
-/* One call of inflate, over what is in raw. Z_BUF_ERROR only says that no progress was possible
- * without more input. */
+/* Calls inflate once, for the bytes in raw. Z_BUF_ERROR only means that more input is needed. */
 static int inflate_some(et_packed_reader *reader, et_error *error)
 {
     z_stream *stream = &reader->stream;
@@ -186,7 +185,7 @@ static int inflate_some(et_packed_reader *reader, et_error *error)
         return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
         return gzip_failed(reader, error);
-    /* What follows may be another member; at the end of the file nothing does. */
+    /* Another member may follow, unless the file ends here. */
     if (result == Z_STREAM_END) {
         reader->member = false;
         inflateReset(stream);

@@ -62,8 +62,8 @@ et_record_frame et_record_frame_of(const void *data, size_t length)
 
 typedef enum fault { SOUND, BAD_LENGTH, TOO_LONG, CUT, BAD_DATA } fault;
 
-/* Checks the record that begins at `record`, where `left` bytes are there. *length, of its data, is
- * set where the whole head is there and right. */
+/* Checks the record at `record`, of which `left` bytes are available. *length, of its data, is set
+ * if the whole head is available and valid. */
 static fault check(const unsigned char *record, uint64_t left, uint64_t most, uint64_t *length)
 {
     *length = 0;
@@ -288,7 +288,7 @@ static int make_room(et_record_reader *reader, size_t have, size_t want, et_erro
     return ET_OK;
 }
 
-/* Bytes of the buffer up to want, of which *have are there; fewer at the end of the file. */
+/* Reads until the buffer has `want` bytes, *have so far; fewer at the end of the file. */
 static int read_up_to(et_record_reader *reader, size_t want, size_t *have, et_error *error)
 {
     int status = ET_OK;
@@ -372,7 +372,7 @@ void et_record_list_close(et_record_list *list)
 
 /* ---- logs, read ---- */
 
-/* From a mapping: records are given where they lie, and no more is copied. */
+/* Scanning a mapping: records are returned in place, and nothing is copied. */
 
 /* An empty file has no records and is no error. */
 int et_record_scan_open(et_record_scan *scan, const char *path, et_error *error)
@@ -399,7 +399,7 @@ static bool only_zeros(const unsigned char *bytes, size_t length)
     return true;
 }
 
-/* With the byte where the record begins, for whoever cuts it out by hand. */
+/* The message has the byte where the record begins, so that a user can cut it out. */
 static int damaged(const et_record_scan *scan, const char *what, et_error *error)
 {
     return et_fail(error, ET_EFORMAT,
@@ -412,7 +412,7 @@ static int damaged(const et_record_scan *scan, const char *what, et_error *error
 int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length, et_error *error)
 {
     et_assert(scan->offset <= scan->mapping.length);
-    /* offset never passes the end: a record's length was compared with what is left. */
+    /* offset never exceeds the length: each record's length was compared with the rest. */
     const size_t left = scan->mapping.length - scan->offset;
     *bytes = NULL;
     *length = 0;
@@ -446,10 +446,10 @@ void et_record_scan_close(et_record_scan *scan)
 
 /* ---- logs, written ---- */
 
-/* Append-only, through append.h: offset is where the next record will go. */
+/* Appending, through append.h: offset is the place of the next record. */
 
-/* Where the last whole record of a file ends. Reads the file to its end; only a file that is
- * shorter than it should be, or has no known offset, is. */
+/* The end of the last complete record of a file. Reads the whole file, so it is only used if a file
+ * is shorter than it should be, or has no known offset. */
 static int whole_length(uint64_t *out, const char *path, et_error *error)
 {
     et_record_scan scan;

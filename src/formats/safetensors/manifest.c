@@ -49,13 +49,14 @@
 #include "base/vector.h"
 #include "formats/safetensors/safetensors.h"
 
-/* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
+/* A different layout gets a different number; a reader that does not know the number reports damage
+ * and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
 #define TEXT_MAX (64 << 20) /* bytes of a manifest; one of 100,000 entries has 20 MB */
 #define ENTRIES  8          /* that a list has room for at first */
 
-/* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. A
- * leading dot would be "." or ".." or hidden. */
+/* A name in the directory: it must not lead out of it, and must be safe on a terminal. A leading
+ * dot would mean "." or ".." or a hidden file. */
 static bool name_is_sound(const char *name)
 {
     const size_t length = strlen(name);
@@ -115,7 +116,7 @@ void et_manifest_release(et_manifest *manifest)
 
 /* ---- changing ---- */
 
-/* In memory only. Every change keeps invariant (1) and notes what has to go; nothing is deleted
+/* Changes in memory. Every change keeps invariant (1) and notes files to delete; nothing is deleted
  * before the commit. */
 
 bool et_manifest_lists(const et_manifest *manifest, const char *file)
@@ -198,8 +199,8 @@ static int remove_file(const char *directory, const char *file)
     return status;
 }
 
-/* By length only: its checksum was computed as it was written, and reading all of it before
- * every deletion would double a save's work. */
+/* Checks only the length: the checksum was computed while writing, and reading the whole file
+ * before every deletion would double a save's work. */
 static bool newest_is_there(const et_manifest *manifest, const char *directory)
 {
     if (manifest->count == 0)
@@ -216,7 +217,7 @@ static bool newest_is_there(const et_manifest *manifest, const char *directory)
     return there;
 }
 
-/* Deletes what leaves and forgets what is gone. Names that stay are moved to the front of the
+/* Deletes leaving files and forgets the deleted ones. Names that stay move to the front of the
  * list. */
 static void delete_leaving(et_manifest *manifest, const char *directory)
 {
@@ -227,7 +228,7 @@ static void delete_leaving(et_manifest *manifest, const char *directory)
         /* A step that was saved again has its old name back. */
         if (et_manifest_lists(manifest, manifest->leaving[i]))
             continue;
-        /* What could not be deleted moves to the front of the list, in its order. */
+        /* A name whose file could not be deleted moves to the front of the list, in order. */
         if (remove_file(directory, manifest->leaving[i]) && kept++ != i)
             memcpy(manifest->leaving[kept - 1], manifest->leaving[i], sizeof manifest->leaving[i]);
     }
@@ -238,7 +239,7 @@ void et_manifest_sweep(const char *directory)
 {
     DIR *stream = opendir(directory);
     if (!stream)
-        return; /* nothing there to sweep; whoever needs the directory says so */
+        return; /* nothing to delete; a caller that needs the directory reports it */
     for (const struct dirent *item; (item = readdir(stream));)
         if (et_file_is_left_over(item->d_name))
             remove_file(directory, item->d_name);
@@ -326,7 +327,7 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
     return status;
 }
 
-/* Only what is durable is followed by deletions. */
+/* Deletes only after the new manifest is durable. */
 int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error)
 {
     et_assert(steps_ascend(manifest));
@@ -338,9 +339,8 @@ int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *e
 
 /* ---- reading ---- */
 
-/* A manifest is a file like any other: it may be cut, damaged or made by hand. First the
- * checksum, then every value by itself, then what must hold between them. Damage is ET_EFORMAT;
- * the caller rebuilds. */
+/* A manifest is a file that may be cut, damaged or made by hand. The checks are: the checksum, then
+ * every value, then the relations between values. Damage is ET_EFORMAT; the caller rebuilds. */
 
 /* From a file, so an error and not an assert. */
 static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_error *error)
@@ -452,7 +452,7 @@ static int read_root(et_manifest *manifest, const et_value *root, et_error *erro
     return status;
 }
 
-/* All of it is parsed before any of it is used. */
+/* Parses the whole file before any of it is used. */
 static int read_file(et_manifest *manifest, const char *path, et_error *error)
 {
     char *text;
@@ -500,7 +500,7 @@ int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
 
 /* ---- rebuilding ---- */
 
-/* When nothing else is left: what the names of the files say. Steps are in the names, times and
+/* The last resort: rebuilding from the names of the files. Steps are in the names, times and
  * lengths in the directory; checksums are lost. */
 
 /* The step in "<prefix><step>.safetensors"; -1: not such a name. "ckpt-0100.safetensors" is step
@@ -542,7 +542,7 @@ static int by_step(const void *left, const void *right)
     return a->step < b->step ? -1 : a->step > b->step;
 }
 
-/* Files are not opened: whoever restores finds out which are sound. */
+/* Files are not opened: a restore finds out which are intact. */
 int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,
                         et_error *error)
 {

@@ -39,8 +39,8 @@
 #include "formats/safetensors/safetensors_seal.h"
 #include "formats/safetensors/tensor_name.h"
 
-/* Everything is filled in the order of the rules; what has not been reached is zero, which close
- * takes. */
+/* Members are filled in the order of the rules. After a failure the rest is zero, which close
+ * accepts. */
 struct et_safetensors {
     char *path;                     /* owned; for messages */
     et_mapping mapping;             /* the whole file, read-only */
@@ -59,8 +59,8 @@ bool et_safetensors_is_name(const char *path)
     return et_path_ends(path, ET_SAFETENSORS_SUFFIX);
 }
 
-/* name: of the tensor it is about, or NULL. A file of another kind and a damaged one look alike,
- * so the message says both. */
+/* name: the tensor concerned, or NULL. A file of another kind looks like a damaged one, so the
+ * message mentions both. */
 static int bad_header(const et_safetensors *file, const char *name, const char *what,
                       et_error *error)
 {
@@ -89,8 +89,8 @@ static int read_length(et_safetensors *file, et_error *error)
     return ET_OK;
 }
 
-/*   (2) Before the header is parsed: a flipped bit is reported as one, not as the syntax error
- *       it made. What the file says is printed only where it is printable. */
+/* (2) Checked before the header is parsed, so that a flipped bit is reported as damage and not as a
+ * syntax error. Text from the file is printed only if it is printable. */
 static int check_seal(et_safetensors *file, et_error *error)
 {
     const char *head = file->mapping.data;
@@ -105,7 +105,7 @@ static int check_seal(et_safetensors *file, et_error *error)
     const size_t position = et_safetensors_seal_position();
     if (memcmp(text.digits, head + position, ET_CHECKSUM_DIGITS) == 0)
         return ET_OK;
-    /* What the file says may be any bytes by now, also such as a terminal would act on. */
+    /* The text in the file may have any bytes by now, including control codes for a terminal. */
     et_checksum_text said = { "" };
     for (int i = 0; i < ET_CHECKSUM_DIGITS; i++) {
         const char c = head[position + (size_t)i];
@@ -122,8 +122,8 @@ static int parse_header(const et_value **out, et_safetensors *file, et_error *er
 {
     const char *text = (const char *)file->mapping.data + ET_SAFETENSORS_PREFIX;
     size_t length = file->data_position - ET_SAFETENSORS_PREFIX;
-    /* The parser wants the object alone. A header that does not begin with its bracket has
-     * leading spaces, which the format does not allow. */
+    /* The parser gets only the object. A header that does not begin with its bracket has leading
+     * spaces, which the format does not allow. */
     while (length > 0 && text[length - 1] == ' ')
         length--;
     if (length < 2 || text[0] != '{' || text[length - 1] != '}')
@@ -136,7 +136,7 @@ static int parse_header(const et_value **out, et_safetensors *file, et_error *er
                   : status;
 }
 
-/*   (4) Kept as it is: checksums are looked up in it, and callers' keys. */
+/* (4) Kept unchanged: checksums and callers' keys are looked up in it. */
 static int check_metadata(et_safetensors *file, const et_value *metadata, et_error *error)
 {
     if (metadata->kind != ET_VALUE_DICT)
@@ -194,7 +194,7 @@ static int read_shape(et_safetensors_tensor *tensor, const et_safetensors *file,
     return ET_OK;
 }
 
-/*   (6) position is relative to the data for now; place_tensors adds where the data begins. */
+/* (6) position is relative to the data for now; place_tensors adds the begin of the data. */
 static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *file,
                         const et_value *value, et_error *error)
 {
@@ -242,8 +242,8 @@ static int read_header(et_safetensors *file, et_error *error)
     int status = parse_header(&header, file, error);
     if (status)
         return status;
-    /* As many as the header has keys, which its own length bounds: no number in the file says
-     * how much to allocate. */
+    /* Allocates for as many tensors as the header has keys, a number bounded by its length: no
+     * number in the file decides an allocation. */
     const size_t bytes = header->count * sizeof *file->tensors;
     file->tensors = et_arena_array(&file->arena, header->count, sizeof *file->tensors);
     if (file->tensors == NULL)
@@ -272,7 +272,7 @@ static int by_position(const void *left, const void *right)
 /* (7) and (8) No hole, no overlap, no rest: every byte of the file belongs to one thing. */
 static int locate_tensors(et_safetensors *file, et_error *error)
 {
-    /* Where the next tensor has to begin, relative to the data. */
+    /* The required begin of the next tensor, relative to the data. */
     uint64_t expected = 0;
     if (file->count > 0)
         qsort(file->tensors, file->count, sizeof *file->tensors, by_position);
@@ -368,8 +368,8 @@ static int read_file(et_safetensors *file, bool foreign, et_error *error)
     return file->sealed ? read_checksums(file, error) : check_unsealed(file, foreign, error);
 }
 
-/* Nothing of a file that fails is kept; close takes one in any state. memory: NULL where path is a
- * file's. */
+/* A file that fails is closed completely; close accepts any state. memory: NULL if path names a
+ * file. */
 static int open_file(et_safetensors **out, const char *path, const et_mapping *memory, bool foreign,
                      et_error *error)
 {
@@ -392,8 +392,7 @@ static int open_file(et_safetensors **out, const char *path, const et_mapping *m
     return status;
 }
 
-/* What is not sealed is refused here: a checkpoint without checksums is one that something went
- * wrong with. */
+/* Refuses files without a seal: a checkpoint without checksums is faulty. */
 int et_safetensors_open(et_safetensors **out, const char *path, et_error *error)
 {
     return open_file(out, path, NULL, false, error);
@@ -411,7 +410,7 @@ int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error
     return open_file(out, path, NULL, true, error);
 }
 
-/* The mapping goes last of what others point into. */
+/* The mapping is closed last, because other members point into it. */
 void et_safetensors_close(et_safetensors *file)
 {
     if (file == NULL)

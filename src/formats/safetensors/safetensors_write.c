@@ -27,7 +27,7 @@
 struct draft {
     const char *path;                  /* borrowed */
     const et_safetensors_item **items; /* in the order of the data; owned */
-    const et_safetensors_item *given;  /* as they were given */
+    const et_safetensors_item *given;  /* in the caller's order */
     size_t count;                      /* of items */
     const et_safetensors_reader *reader;
     et_strbuf head; /* length and header */
@@ -106,7 +106,7 @@ static void append_metadata(et_strbuf *out, const et_value *metadata)
     }
 }
 
-/* All bytes of an item to take, from where they are. */
+/* Passes all bytes of an item to take, from memory or from the reader. */
 static int read_item(const struct draft *draft, const et_safetensors_item *item, uint64_t bytes,
                      et_safetensors_take_fn *take, void *payload, et_error *error)
 {
@@ -210,7 +210,8 @@ static int seal_head(struct draft *draft, et_error *error)
         et_strbuf_append_char(head, ' ');
     if (head->failed)
         return et_alloc_failed(error, head->length, "the header of a checkpoint");
-    /* What the first eight bytes say: the header with its padding, without themselves. */
+    /* The value of the first eight bytes: the length of the header with padding, without these
+     * eight bytes. */
     const uint64_t length = head->length - ET_SAFETENSORS_PREFIX;
     if (length > ET_SAFETENSORS_HEADER_MAX)
         return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes is too large; %d are allowed",
@@ -259,7 +260,8 @@ static int write_pieces(const struct draft *draft, struct output *to, et_error *
 static int write_file(et_file_writer *writer, et_safetensors_written *written,
                       const struct draft *draft, et_error *error)
 {
-    /* Of the whole file, header first, as it is written: the manifest keeps it. */
+    /* The checksum of the whole file, header first, computed while writing; the manifest keeps it.
+     */
     et_checksum_stream *whole;
     int status = et_checksum_stream_open(&whole, error);
     if (status)

@@ -7,7 +7,7 @@
 #include "base/text/unicode.h"
 
 /* 0xc2 0x80 to 0xc2 0x9f are the control characters U+0080 to U+009F, which terminals obey too.
- * Bytes of the one at name; 0: it is none. */
+ * Returns the bytes of the control character at name; 0: none. */
 static size_t control(const unsigned char *name)
 {
     if (name[0] == 0xc2 && name[1] >= 0x80 && name[1] < 0xa0)

@@ -63,7 +63,7 @@ void et_assembly_release(et_assembly *assembly)
     *assembly = (et_assembly){ 0 };
 }
 
-/* That of a connection; NULL: it has none. */
+/* The buffer of a connection; NULL: it has none. */
 static et_assembly_buffer *buffer_of(const et_assembly *assembly, uint64_t connection)
 {
     for (int i = 0; i < assembly->buffers; i++)
@@ -72,8 +72,8 @@ static et_assembly_buffer *buffer_of(const et_assembly *assembly, uint64_t conne
     return NULL;
 }
 
-/* The place that is needed least: nothing is in progress, and nothing has been for the longest
- * time. */
+/* The place that may be reused: one without a message in progress, unused for the longest time; if
+ * all are in progress, the one that has waited longest. */
 static et_assembly_buffer *least_needed(const et_assembly *assembly)
 {
     et_assembly_buffer *least = assembly->buffer;

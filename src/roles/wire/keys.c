@@ -57,7 +57,8 @@ static int secret_path(char *path, const char *directory, int role, et_error *er
     return path_of(path, directory, name, error);
 }
 
-/* The secrets of the first roles, which this call has made: without the others they are of no use.
+/* Removes the secrets of the first roles, which this call has made: they are useless without the
+ * others.
  */
 static void take_back(const char *directory, int roles)
 {

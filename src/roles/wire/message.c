@@ -8,8 +8,8 @@
 #define CHECKED   80          /* bytes of a header before its checksum */
 #define PAUSE_MAX 16.0
 
-/* magic 0, kind 4, from 8, (zero) 12, run 16, session 24, sequence 32, number 40, extra 48,
- * value 56, size 72, checksum 80: of those before it, seeded into that of the bytes. */
+/* Layout: magic 0, kind 4, from 8, (zero) 12, run 16, session 24, sequence 32, number 40, extra 48,
+ * value 56, size 72, checksum 80. The checksum covers the bytes before it and the body. */
 static uint64_t checksum_of(const unsigned char *header, const void *bytes, size_t size)
 {
     uint64_t both[2] = { et_checksum(header, CHECKED), size ? et_checksum(bytes, size) : 0 };

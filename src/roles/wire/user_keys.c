@@ -81,8 +81,8 @@ static int make(const char *folder, et_error *error)
     return status;
 }
 
-/* A user who may rename in the folder's parent could exchange it after this check, as in any
- * TMPDIR. */
+/* As in any TMPDIR, a user who may rename in the folder's parent could replace the folder after
+ * this check. */
 static int check(const char *folder, et_error *error)
 {
     struct stat facts;

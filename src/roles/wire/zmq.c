@@ -68,7 +68,7 @@ static void close_socket(void *socket, void *monitor)
         et_zmq.close(socket);
 }
 
-/* Once, however many they were. */
+/* Logs each number once, at the close. */
 static void say_how_many(const et_wire *wire)
 {
     long long refused = (long long)wire->refused, damaged = (long long)wire->damaged;
@@ -183,8 +183,8 @@ static bool is_who_it_says(const et_wire *wire, const et_message *message, et_jo
 
 typedef enum taken { NOTHING, CHUNK, MESSAGE } taken;
 
-/* The next chunk of a socket, into wire->message; bytes: as it was sent; 0: none. *alone: as all
- * chunks of the cluster are; others are dropped. */
+/* Receives the next chunk of a socket into wire->message. Returns its bytes on the wire; 0: none.
+ * *alone: the message has one frame, as all chunks of a cluster; otherwise it is dropped. */
 static size_t take_chunk(et_wire *wire, void *socket, bool *alone)
 {
     size_t bytes = 0;
@@ -199,8 +199,7 @@ static size_t take_chunk(et_wire *wire, void *socket, bool *alone)
     return bytes;
 }
 
-/* What wire->message is: a chunk of a message of its connection; WRONG: nothing that a task sends.
- */
+/* Classifies wire->message: a chunk of a message of its connection; WRONG: no task sends this. */
 static et_chunk_state completes(et_wire *wire, et_assembly *assembly, uint64_t connection,
                                 et_message *out)
 {
@@ -211,7 +210,7 @@ static et_chunk_state completes(et_wire *wire, et_assembly *assembly, uint64_t c
     return what == ET_CHUNK_LAST && !et_message_read(out, data, size) ? ET_CHUNK_WRONG : what;
 }
 
-/* From a connection that this task has made; from: the other task. */
+/* Receives from a connection that this task has made; from: the other task. */
 static taken take_dealt(et_wire *wire, int from, et_message *out)
 {
     bool alone;

@@ -10,7 +10,7 @@
 #include "roles/wire/zmq_private.h"
 
 #define LOOK         50   /* milliseconds between two looks at what connections hold */
-#define KEYED_MORE   32   /* connections with a key beside twice those that tasks make */
+#define KEYED_MORE   32   /* connections with a key in addition to twice those that tasks make */
 #define BACKLOG      1024 /* connections that wait to be taken */
 #define DESCRIPTORS  16384
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01"
@@ -30,9 +30,10 @@ static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
     return ET_JOB_ROLES;
 }
 
-/* Bound before any socket listens: otherwise ZeroMQ would admit everyone who knows a server's key.
- * Messages without one of our users are dropped once more (is_who_it_says). ZeroMQ's authentication
- * protocol (RFC 27): version, request, domain, address, identity, mechanism, credentials. */
+/* The socket is bound before any other listens: otherwise ZeroMQ would admit everyone who knows a
+ * server's key. Messages without one of our user names are dropped as well (is_who_it_says).
+ * ZeroMQ's authentication protocol (RFC 27): version, request, domain, address, identity,
+ * mechanism, credentials. */
 static bool answer_zap(et_wire *wire)
 {
     enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, PARTS };
@@ -59,8 +60,9 @@ static bool answer_zap(et_wire *wire)
     return et_zmq.send(wire->zap, "", 0, 0) >= 0;
 }
 
-/* Counts refused connections, of which ZeroMQ does not report all: all that came, less those
- * admitted and those that left by themselves, as a task does that comes too early. */
+/* The change of the number of refused connections. ZeroMQ does not report all of them, so this
+ * counts accepted connections minus admitted ones, minus those that left by themselves, as a task
+ * does that comes too early. */
 static int refused_by(int event, uint32_t value)
 {
     if (event == ZMQ_EVENT_ACCEPTED)
@@ -107,8 +109,8 @@ static void *guard(void *payload)
 
 /* ---- listening ---- */
 
-/* Strangers hold descriptors for as long as a handshake may take: those of a few thousand a second
- * are not to leave none for a checkpoint. */
+/* Strangers hold a descriptor as long as a handshake may take. A few thousand strangers a second
+ * must leave descriptors for a checkpoint. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;
@@ -131,8 +133,8 @@ static int start_guard(et_wire *wire, et_error *error)
     return status;
 }
 
-/* Bytes of who comes: two queues, since what it has sent is known a little later than what was
- * taken of it. Of all: as if each task that may send had sent as much. */
+/* The limit for one connection is two queues, because its sent bytes are known a little later than
+ * the bytes taken from it. The limit for all is that of every task that may send. */
 static int receive_sessions(et_wire *wire, const et_wire_setup *setup, et_error *error)
 {
     int senders = setup->senders > 0 ? setup->senders : 1;

@@ -13,10 +13,10 @@
 
 #define HEARTBEAT      5000 /* milliseconds */
 #define SILENCE        20000
-#define FAILURES_MAX   8   /* who has the wrong key of a server hears no reason */
+#define FAILURES_MAX   8   /* a client with the wrong key of a server gets no reason */
 #define FAILURES_THERE 3   /* so many more */
-#define DEAD           5.0 /* seconds without a connection in which nothing is tried */
-#define AT_ONCE        3.0 /* seconds: who is refused is refused at once */
+#define DEAD           5.0 /* seconds without a connection and without an attempt */
+#define AT_ONCE        3.0 /* seconds: a refusal comes within this time */
 
 static bool set_heartbeat(void *socket)
 {
@@ -92,7 +92,7 @@ void et_wire_make_again(const et_wire_peer *p, et_wire_line *l)
     et_zmq.connect(l->socket, p->endpoint);
 }
 
-/* Whether the other side has received all bytes of a line. */
+/* Whether the other side has received all bytes of a connection. */
 static bool has_arrived(const et_wire_line *l)
 {
     struct tcp_info info = { 0 };
@@ -111,8 +111,9 @@ void et_wire_doubt(et_link *self, int to)
         et_wire_make_again(&wire->peer[to], l);
 }
 
-/* A slow network, or one that cuts a handshake, is no refusal. Nor is a proxy that closes
- * connections to absent tasks: failures count again once the task is there. */
+/* Counts a failed connection. A slow network that cuts a handshake does not count as a refusal.
+ * Neither does a proxy that closes connections to absent tasks: failures count again once the task
+ * is there. */
 static void note_failure(et_wire *wire, const et_wire_peer *p, et_wire_line *l)
 {
     l->failures = l->known || l->heard - l->tried > AT_ONCE ? 0 : l->failures + 1;

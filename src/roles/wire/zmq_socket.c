@@ -16,7 +16,7 @@ static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof et_zmq 
 
 #define KEEPALIVE 10    /* seconds */
 #define UNHEARD   60000 /* milliseconds without a word from TCP's other side */
-#define QUEUE     16    /* chunks that wait in a connection beside two messages of the largest */
+#define QUEUE     16    /* waiting chunks of a connection, besides two of the largest messages */
 #define QUEUE_MAX (1 << 30)
 
 int et_zmq_load(et_error *error)

@@ -42,7 +42,7 @@ static const et_structs *list_of(const et_translation_data *data)
     return data->sets.count ? &data->sets : &data->mix;
 }
 
-/* Part i of them, with what it leaves to the data. */
+/* Part i of the list; languages that it does not set come from data. */
 static et_translation_part part_at(const et_translation_data *data, size_t i)
 {
     et_translation_part part = ((const et_translation_part *)list_of(data)->items)[i];
@@ -366,7 +366,7 @@ void et_translation_input_reads(const et_translation_data *data,
     }
 }
 
-/* ---- what was encoded ---- */
+/* ---- getters ---- */
 
 uint64_t et_translation_input_key(const et_translation_input *input)
 {
@@ -380,7 +380,7 @@ uint64_t et_translation_input_key(const et_translation_input *input)
     return key;
 }
 
-/* Of data's two rates at most one is set. */
+/* At most one of the two rates is set. */
 int et_translation_check_drawing(const et_translation_data *data, const char *kind, et_error *error)
 {
     const char *name = data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha";

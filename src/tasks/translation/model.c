@@ -43,7 +43,7 @@ int64_t et_translation_sampled(const et_translation_task *task)
     return sampled && sampled < words ? sampled : words;
 }
 
-/* A program's own: of that name, or the only ones. */
+/* The labels of a program's own model: those with that name, or the only ones. */
 static et_node *labels_of(et_scope *scope, const et_nodes *labels)
 {
     const char *name = et_pair_fields[ET_PAIR_TARGET_LABELS].name;

@@ -65,7 +65,7 @@ static int count(const et_corpus_paths *paths, int64_t limit, int64_t *pairs, do
     return status;
 }
 
-/* Passes: what a small model still learns from. */
+/* Number of passes after which a small model no longer learns much. */
 static double usual_epochs(int64_t pairs)
 {
     const double epochs = 20 * sqrt(30000 / (double)pairs);
@@ -85,8 +85,8 @@ static int measure_data(const char *name, const et_translation_data *data, int64
     return status;
 }
 
-#define SEARCH      16.0 /* what a token takes that is searched for, by one that is trained on */
-#define SEARCH_STEP 30.0 /* what a search takes at least, in updates */
+#define SEARCH      16.0 /* cost of a decoded token, in trained tokens */
+#define SEARCH_STEP 30.0 /* smallest cost of decoding, in updates */
 
 static int measure(const void *settings, et_recipe_amounts *amounts, et_error *error)
 {
@@ -126,11 +126,11 @@ static void set(et_recipe_value *values, int row, double number)
 }
 
 typedef struct model_size {
-    double pairs, tokens; /* at least so many, the latter in the whole run */
+    double pairs, tokens; /* minimum for this size; tokens: of the whole run */
     double width, layers, heads, inner, rate;
 } model_size;
 
-/* A larger model needs more text, and more time for each token of it. The first are those of
+/* A larger model needs more text, and more time for each token. The first row has the sizes of
  * translation/tiny, the last those of translation/base. */
 static const model_size sizes[] = {
     { 0, 0, 128, 4, 4, 256, 0.005 },

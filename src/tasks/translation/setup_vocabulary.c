@@ -32,7 +32,7 @@ static et_vocabulary **model_of(const opening *o)
     return &o->task->vocabularies.models[o->number];
 }
 
-/* What the settings say of it. */
+/* Reads the vocabulary's settings. */
 static void read_settings(opening *o)
 {
     const et_translation_options *options = &o->task->options;
@@ -53,7 +53,7 @@ typedef struct text_source {
     const opening *opening;
 } text_source;
 
-/* Training begins when all lines are there; what is wrong with them has been said before. */
+/* The training starts when all lines have been read; faulty lines have been reported before. */
 static int next_line(void *payload, const char **text, size_t *length, et_error *error)
 {
     text_source *source = payload;
@@ -76,8 +76,8 @@ static void say_smaller(const opening *o, int64_t limit)
             o->role->title, et_format_count(size).text, et_format_count(limit).text);
 }
 
-/* Gives the bytes of a model the run's name, if it is the one that the run's checkpoints were
- * trained with. */
+/* Saves a model's bytes under the run's name, if the run's checkpoints were trained with this
+ * model. */
 static int keep(const opening *o, const char *bytes, size_t length, const char *from,
                 et_error *error)
 {
@@ -137,7 +137,7 @@ static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 
-/* A size that was asked for and is not that of the model that was named as well. */
+/* Warns if the requested size differs from that of the named model. */
 static void say_other_size(const opening *o)
 {
     const int32_t size = et_vocabulary_size(*model_of(o));
@@ -146,8 +146,8 @@ static void say_other_size(const opening *o)
                et_format_count(o->size).text, o->role->title, o->given, et_format_count(size).text);
 }
 
-/* Kept with the run, byte for byte. It is loaded now, though nothing is encoded yet: a model that
- * SentencePiece refuses is to be known before it is the run's. */
+/* Copies the model into the run, byte for byte. Loads it now, although nothing is encoded yet: a
+ * model that SentencePiece refuses must not become the run's. */
 static int copy(const opening *o, et_error *error)
 {
     et_assert(o->given);
@@ -164,7 +164,7 @@ static int copy(const opening *o, et_error *error)
     return status;
 }
 
-/* By content: the file may have been moved, and what is gone is not needed any more. */
+/* Compares by content: the file may have been moved, and a missing file is no longer needed. */
 static int check_same(const opening *o, et_error *error)
 {
     et_vocabulary *given;
@@ -201,8 +201,8 @@ static int use_own(const opening *o, et_error *error)
     return status || !o->given ? status : check_same(o, error);
 }
 
-/* Reads it all for what is wrong with it: a misspelt name should not be found after minutes.
- * Only where a vocabulary has to be made, which is what takes the minutes. */
+/* Reads all validation text to find faults early: a wrong name should not be found after minutes.
+ * Only done if a vocabulary must be trained, which takes minutes. */
 static int check_validation(const et_translation_task *task, et_error *error)
 {
     const et_translation_input *input = &task->validation.input;
@@ -233,7 +233,7 @@ static int open_one(et_translation_task *task, int number, bool *checked, et_err
     read_settings(&o);
     if (et_file_exists(path))
         return use_own(&o, error);
-    /* A new run, or one that was stopped before this vocabulary was there. */
+    /* A new run, or one that was stopped before it had this vocabulary. */
     if (task->context.reader)
         return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
                        task->context.model_dir, o.role->title);

@@ -20,9 +20,9 @@
     "warmup_init_learning_rate: 1e-7, warmup_steps: 2000}}}, "                                     \
     "train_steps: 6000, steps_per_loop: 100, summary_interval: 100}}"
 
-/* What translation/auto does not choose (recipe.h), and where it begins. The rate falls to two
- * fifths and the model is the moving average of the weights: a run may end earlier, and go on at
- * that rate. */
+/* Settings that translation/auto does not choose (recipe.h), and initial values of those that it
+ * does. The rate falls to two fifths and the model is the moving average of the weights, so a run
+ * may end earlier, or continue at that rate. */
 #define AUTO_STACK                                                                                 \
     "{num_layers: 4, num_attention_heads: 4, intermediate_size: 256, use_bias: true, "             \
     "norm_epsilon: 1e-5, dropout_rate: 0.1, attention_dropout_rate: 0, intermediate_dropout: 0}"
@@ -49,10 +49,10 @@
     "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
     "checkpoint_interval: 5000, validation_interval: 5000}}"
 
-/* Model Garden's wmt_transformer/large, every value that it sets but enable_xla: its data are
- * wmt14_translate/de-en, training and test, so train_data and validation_data name files of it here
- * (and sentencepiece_model_path a model, or one is trained). The others are its recipe at
- * other widths, with the rate's 2 / sqrt(width). */
+/* Model Garden's wmt_transformer/large, with every value that it sets except enable_xla. Its data
+ * are wmt14_translate/de-en, training and test, so name files of it in train_data and
+ * validation_data here (and a model in sentencepiece_model_path, or one is trained). The other two
+ * use its recipe at other widths, with its rate 2 / sqrt(width). */
 #define WMT_DATA                                                                                   \
     "train_data: {global_batch_size: 24576, static_batch: true, max_seq_length: 64, " WMT_PAIR     \
     "}, validation_data: {global_batch_size: 32, static_batch: true, max_seq_length: "             \

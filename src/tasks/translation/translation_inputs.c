@@ -22,7 +22,7 @@ const et_scored *et_translation_scored(const et_translation_task *task, int64_t 
     return found;
 }
 
-/* In any state: what was not made is NULL. */
+/* Accepts any state of opening: missing members are NULL. */
 void et_translation_close_scored(et_scored *scored)
 {
     for (int64_t i = 0; scored->references && i < scored->encoded->pairs; i++)

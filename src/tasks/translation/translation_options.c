@@ -17,8 +17,8 @@
 #include "tasks/translation/vocabularies.h"
 #include "train/run/options.h"
 
-/* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
- * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
+/* One table for encoder and decoder. Defaults are those of the base model of Vaswani et al. 2017,
+ * as in Model Garden (pre-norm). Dropout rates end below 1, because 1 would leave nothing. */
 static const et_field stack_fields[] = {
     ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
     ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
@@ -34,7 +34,7 @@ static const et_field stack_fields[] = {
                    "dropout on attention weights", .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
                    "dropout inside the feed-forward", .change = ET_CHANGE_ASK),
-    /* Where the norms are and what has a bias: the other settings of FAIRSEQ_STACK
+    /* Position of the norms, and biases: the other settings of FAIRSEQ_STACK
      * (translation_experiments.c). */
     ET_FIELD_BOOL(et_translation_stack, use_bias, false,
                   "biases in attention projections (the feed-forward always has them)"),
@@ -136,8 +136,8 @@ static const char *const truths[] = { "null", "true", "false", NULL };
 
 #define SEED_MAX 9007199254740992.0 /* 2^53: exact as a limit of a row */
 
-/* One table for training and validation; validation shuffles nothing and leaves nothing out:
- * what is longer than max_seq_length is cut there for the loss, and translated whole. */
+/* One table for training and validation. Validation does not shuffle and skips nothing: sentences
+ * longer than max_seq_length are cut there for the loss, and translated whole. */
 static const et_field data_fields[] = {
     /* One of three forms: the first two, the third, the fourth (input.h). */
     TEXT_FIELDS(et_translation_data),
@@ -149,7 +149,7 @@ static const et_field data_fields[] = {
         .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 1, 1048576,
                  "tokens per batch, on the source and on the target side"),
-    /* What is left out of training: part of the cache's key (data/text/encoded.h). */
+    /* Filters of training pairs: part of the cache's key (data/text/encoded.h). */
     ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
                  "longest sentence in tokens, with the end of sentence; training skips longer "
                  "pairs; validation cuts them for the loss, but translates and scores them whole"),
@@ -177,7 +177,7 @@ static const et_field data_fields[] = {
     ET_FIELD_INT(et_translation_data, prefetch_buffer_size, -1, -1, 1024,
                  "batches read ahead in training; -1: runtime.prefetch", .nullable = true,
                  .change = ET_CHANGE_FREE),
-    /* What follows decides nothing here, or is refused: input.h says why. */
+    /* The following settings have no effect here, or are refused: input.h says why. */
     ET_FIELD_CHOICE(et_translation_data, is_training, ET_TRANSLATION_UNSET, truths,
                     "must be true in train_data, false in validation_data",
                     .change = ET_CHANGE_FREE),
@@ -318,7 +318,7 @@ static int check_size(const char *setting, int64_t size, et_error *error)
                    setting, (long long)size, SIZE_LEAST);
 }
 
-/* What is set of a vocabulary that there is not would be passed over in silence. */
+/* A setting of a vocabulary that the run does not have is refused, because it would be ignored. */
 static int check_vocabulary(const et_translation_options *options, et_error *error)
 {
     const et_translation_vocabulary *v = &options->vocabulary;
@@ -410,8 +410,8 @@ int et_translation_check(const void *settings, et_error *error)
     return status;
 }
 
-/* What et_translation_validate gives. Keep both in step: the names are also what the message
- * below lists. */
+/* Values that et_translation_validate logs. Keep both in step: the message below lists these names.
+ */
 static const char *const metrics[] = {
     ET_LOGGED_VALIDATION_LOSS,
     ET_LOGGED_OF_VALIDATION "nll",
@@ -476,8 +476,8 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
     };
 }
 
-/* Numbers that the settings do not hold come from the caller: sizes of vocabularies are known
- * when they are open, positions depend on what the graph is for. */
+/* The caller gives the numbers that settings do not have: vocabulary sizes are known when they are
+ * open, and positions depend on the purpose of the graph. */
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
                                           int64_t target, int64_t max_positions)
 {

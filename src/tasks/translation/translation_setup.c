@@ -19,7 +19,7 @@
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/identity.h"
 
-/* Who evaluates on validation data need not have what was learnt from. */
+/* An evaluation on validation data does not need the training data. */
 static bool is_trained(const et_translation_task *task)
 {
     return !task->context.evaluates || !et_translation_has_data(&task->options.validation_data);
@@ -87,7 +87,8 @@ static uint64_t expected_text(const et_translation_task *task)
     return known ? key : 0;
 }
 
-/* The same of several texts together, as one by one they are compared where they are opened. */
+/* Compares the checksum of several texts together; single texts are compared when they are opened.
+ */
 static int check_texts(const et_translation_task *task, et_error *error)
 {
     uint64_t expected = expected_text(task), key = et_translation_input_key(&task->training);
@@ -159,7 +160,7 @@ static int take_part(et_samples **samples, const et_input_context *part, et_erro
     return status;
 }
 
-/* What one shard is of the batch that is set: as one of that size, checked again. */
+/* One shard's part of the batch size, checked like a batch of that size. */
 static int share_of(const et_translation_task *task, et_translation_data *share, et_error *error)
 {
     if (task->context.data_shards <= 1)
@@ -215,8 +216,8 @@ static int training_batches(const et_translation_task *task, const et_translatio
     return status ? status : et_translation_batches(out, samples, data, &options, true, error);
 }
 
-/* Each decorator adopts the source within. The trace is inside the prefetch, on that
- * thread's own track, so that a trace shows when batches are made and not when they are taken. */
+/* Each decorator adopts the inner source. The trace is inside the prefetch, on that thread's own
+ * track, so that a trace shows when batches are made and not when they are taken. */
 int et_translation_training(const et_translation_task *task, const et_translation_input *input,
                             const et_translation_data *data, const et_input_context *part,
                             et_source **out, et_error *error)
@@ -238,9 +239,8 @@ int et_translation_training(const et_translation_task *task, const et_translatio
     return status;
 }
 
-/* The raw target lines, which scores compare with. As many as there are pairs: validation keeps
- * all, in the corpus's order. They are compared as they are in the file, not as the vocabulary
- * would write them. */
+/* Reads the raw target lines as references, one for each pair: validation keeps all pairs, in the
+ * corpus's order. Scores compare with the file's lines, not with what the vocabulary decodes. */
 static int read_references(et_scored *scored, const et_corpus_paths *paths, et_error *error)
 {
     et_assert(!scored->references);
@@ -336,8 +336,8 @@ void et_translation_describe_validation(const et_translation_task *task, bool cu
     }
 }
 
-/* Without validation data nothing is opened. The decoder is made at the first validation. All
- * pairs, whole, so that scores of different settings are of the same lines. */
+/* Without validation data nothing is opened. The decoder is made at the first validation. All pairs
+ * are kept whole, so that scores of different settings are of the same lines. */
 int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;

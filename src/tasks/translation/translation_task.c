@@ -67,7 +67,7 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
                                      error);
 }
 
-/* What is known of pairs is in logs, which ranks share. */
+/* Results of pairs are in logs, which ranks share. */
 static bool kept(et_task *self, int number, et_kept_rows *rows)
 {
     (void)self, (void)number, (void)rows;
@@ -96,7 +96,7 @@ static const et_task_class translation_class = {
 
 /* The task owns everything it opens but sources, which its trainer closes before. */
 
-/* Each needs those before it. What was opened before a failure is closed by close. */
+/* Each stage needs the earlier ones. After a failure, close closes the opened parts. */
 static int (*const stages[])(et_translation_task *, et_error *) = {
     et_translation_open_files,
     et_translation_open_vocabularies,

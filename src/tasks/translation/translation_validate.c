@@ -25,7 +25,7 @@
 /* Translations in a log, which TensorBoard shows under "Text". */
 #define LOGGED_MAX 20
 
-/* In any state: what was not made is NULL. */
+/* Accepts any state of opening: missing members are NULL. */
 void et_translation_close_validation(et_translation_task *task)
 {
     et_validation *v = &task->validation;
@@ -35,8 +35,7 @@ void et_translation_close_validation(et_translation_task *task)
     et_translation_input_close(&v->input);
 }
 
-/* exp of the plain negative log-likelihood, where the results have it: label smoothing is no part
- * of it. */
+/* exp of the plain negative log-likelihood, if the results have it: without label smoothing. */
 static int log_perplexity(et_value *logs, et_error *error)
 {
     double nll;
@@ -158,7 +157,7 @@ static int find_pairs(const et_translation_task *task, all_translated *all, et_a
     return status;
 }
 
-/* Those that no step has searched, together. The decoder sorts by length itself. */
+/* Searches the pairs that no step has searched, together. The decoder itself sorts by length. */
 static int search(et_translation_task *task, all_translated *all, et_arena *arena, et_error *error)
 {
     et_decoder_sentence *sentences =
@@ -221,7 +220,7 @@ typedef struct scores {
     et_score *chrf;                /* chrF2 */
 } scores;
 
-/* Model Garden's own has fixed rules; the settings are about the other two. */
+/* Model Garden's score has fixed rules; the settings only change the other two. */
 static int open_scores(scores *s, const et_translation_options *options, et_error *error)
 {
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
@@ -271,7 +270,7 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* The text of a source, as the vocabulary writes what the model has seen of it. */
+/* Decodes the source as the model has seen it. */
 static int write_source(const et_translation_task *task, const et_decoder_sentence *sentence,
                         et_strbuf *text, et_error *error)
 {
@@ -357,7 +356,7 @@ static int keep_translations(const et_translation_task *task, const et_scored *s
 {
     if (task->context.reader || !task->context.model_dir)
         return ET_OK;
-    /* Made at the first validation, so that a run without one has no empty folder. */
+    /* Made at the first validation, so that a run without validation has no empty folder. */
     const char *directory =
         et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
     const char *name = scored ? scored->name : NULL;

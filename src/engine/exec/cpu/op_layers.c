@@ -43,7 +43,7 @@ static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, 
                          .each = samples > 0 ? rows_of(x) / samples : 1 };
 }
 
-/* Partial sums, then mean and variance if nothing else reads them. */
+/* Scratch: partial sums, then mean and variance if no other call reads them. */
 int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
@@ -77,7 +77,7 @@ void et_run_batch_norm(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
 }
 
-/* Partial sums, then those of parameters that are not trained. */
+/* Scratch: partial sums, then the derivatives of parameters that are not trained. */
 int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
@@ -105,8 +105,8 @@ void et_run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 
 /* ---- convolutions ---- */
 
-/* x and y [N, H, W, C], weight [KH, KW, C, F], as they were planned. The primitives are the
- * call's own: a plan has few of them, and several plans may run at a time. */
+/* x and y [N, H, W, C], weight [KH, KW, C, F], in their planned sizes. The primitives belong to the
+ * call: a plan has few of them, and several plans may run at a time. */
 static int prepare(et_plan *plan, et_plan_call *call, et_conv_kind kind, et_shape x, et_shape y,
                    et_shape weight, et_error *error)
 {

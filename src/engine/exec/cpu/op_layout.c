@@ -5,7 +5,7 @@
 #include "engine/exec/cpu/op_private.h"
 #include "engine/kernel/copies.h"
 
-/* memory.c lets result and input share their memory wherever it can: then nothing is left to do. */
+/* memory.c lets result and input share their memory if possible: then nothing is left to do. */
 void et_run_reshape(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
@@ -31,7 +31,7 @@ static size_t inner(et_shape whole, int axis, et_dtype dtype)
     return bytes;
 }
 
-/* Inputs are adjacent, in their planned sizes, of which a run may use less. */
+/* Inputs are adjacent, in their planned sizes; a run may use less. */
 void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
@@ -66,7 +66,7 @@ void et_run_slice(const et_plan *plan, const et_plan_call *call)
     et_copy_blocks(&copy);
 }
 
-/* dx = dy in its place, zeros elsewhere. */
+/* dx is dy in the slice's place, and zero elsewhere. */
 void et_run_slice_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
@@ -117,7 +117,7 @@ void et_run_one_hot(const et_plan *plan, const et_plan_call *call)
     et_write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
 }
 
-/* rows: those of this run, which the ids may have more of. */
+/* rows: the rows of this run; the ids may have more. */
 static et_column_embedding column_shape(const et_plan_call *call, const et_tensor *rows)
 {
     return (et_column_embedding){ .column = call->node->attributes.columns,
@@ -133,7 +133,7 @@ void et_run_embed_columns(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->embed_columns(out(plan, call, 0), in(plan, call, 0), in(plan, call, 1), &shape);
 }
 
-/* Onto the base, where there is one, as an embedding's gradient. */
+/* Adds to the base, if there is one, as an embedding's gradient does. */
 void et_run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *table = out_tensor(plan, call, 0);

@@ -25,7 +25,7 @@ void et_run_log_softmax(const et_plan *plan, const et_plan_call *call)
                                x->dtype);
 }
 
-/* Room for the three results of rows, of which some may be nobody's. */
+/* Reserves room for the three results of rows, which may have no readers. */
 int et_prepare_cross_entropy(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
@@ -33,8 +33,8 @@ int et_prepare_cross_entropy(et_plan *plan, et_plan_call *call, et_error *error)
     return ET_OK;
 }
 
-/* The kernel turns logits into derivatives in place; logits may have other readers, so it is given
- * a copy. Where nobody wants derivatives it leaves them as they are. */
+/* The kernel turns logits into derivatives in place, so it gets a copy: logits may have other
+ * readers. Without derivatives it does not change them. */
 void et_run_cross_entropy(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *logits = in_tensor(plan, call, 0), *labels = in_tensor(plan, call, 1);

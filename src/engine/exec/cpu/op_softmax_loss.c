@@ -35,8 +35,8 @@ void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels
     }
 }
 
-/* Without derivatives the kernel still uses the logits' own memory as they are: it changes them
- * only where a gradient is asked for. */
+/* Without derivatives the kernel reads the logits in their own memory: it only changes them to
+ * compute a gradient. */
 void et_run_softmax_loss(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *logits = &plan->values[call->in[0]].tensor;

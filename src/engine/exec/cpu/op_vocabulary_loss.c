@@ -30,7 +30,8 @@
 #include "engine/exec/cpu/op_private.h"
 #include "engine/kernel/parallel.h"
 
-/* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */
+/* Rows of a block. Its derivatives by a part stay in the L2 cache, its kept values in the next
+ * cache. */
 #define ROWS_MOST  256
 #define ROWS_LEAST 32                 /* and its multiples */
 #define KEPT_MOST  ((size_t)32 << 20) /* bytes of a block that fewer rows are for */
@@ -47,14 +48,14 @@
 #define PIECES_MOST 16 /* of dh: partial sums that are kept apart */
 #define JOINED_ROWS 64 /* that a thread joins, or finishes, at a time */
 
-/* Products of a part; those of the last part, which may be smaller, follow. LOGITS: h
- * table_part^T. DH_FIRST and DH: g table_part, which begins a piece or adds to it. DTABLE: g^T
- * h, added to what earlier blocks left. gemm[] of the call has them for whole parts, then for
- * the last one: 2 PRODUCTS in all, ET_PLAN_GEMMS_MAX. */
+/* Products of a part; those of the last part, which may be smaller, follow. LOGITS: h table_part^T.
+ * DH_FIRST and DH: g table_part, which begins a piece or adds to it. DTABLE: g^T h, added to the
+ * sum of earlier blocks. gemm[] of the call has them for whole parts, then for the last one: 2
+ * PRODUCTS in all, ET_PLAN_GEMMS_MAX. */
 enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
 
-/* R is `block`, D is `width`, V is `vocabulary`. They follow from shapes alone, so planning and
- * running find the same. */
+/* R is `block`, D is `width`, V is `vocabulary`. Sizes follow from shapes, so planning and running
+ * compute the same. */
 typedef struct loss_sizes {
     int64_t rows, width, vocabulary;
     int64_t draws;          /* 1 or 2, of the rows */
@@ -64,24 +65,24 @@ typedef struct loss_sizes {
     et_dtype act;
     et_dtype work; /* of h and g as the products read them */
     bool gradient;
-    bool packs_h;  /* once for all parts: g^T h does not take h as it is */
-    bool packs_dh; /* the table for dh: g table_part does not take it as it is */
+    bool packs_h;  /* once for all parts, if g^T h cannot read h unpacked */
+    bool packs_dh; /* the table for dh, if g table_part cannot read it unpacked */
     bool computed; /* the table: no parameter */
     bool offset;   /* something is added to logits, by column */
 } loss_sizes;
 
-/* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
- * float32, apart for two draws alone; by_row is six numbers a row; tile is the bytes of one
- * thread's logits or g; kept, packed_h and dh are there only for derivatives. Of a computed table:
- * a part of each thread as bfloat16, where act is that, and for LOGITS and DH_FIRST the packed
- * parts, so many bytes each. */
+/* Offsets in the scratch, in bytes. largest, sum, shifted and apart are [parts, block] float32,
+ * apart only for two draws; by_row is six numbers a row; tile is the bytes of one thread's logits
+ * or g. kept, packed_h and dh only exist for derivatives. For a computed table: each thread's part
+ * as bfloat16, if act is bfloat16, and the packed parts for LOGITS and DH_FIRST, so many bytes
+ * each. */
 typedef struct loss_room {
     size_t kept, h, packed_h, dh, largest, sum, shifted, apart, by_row, labels, tiles, tile, end;
     size_t copies, copy, packed[PRODUCTS], packed_bytes[PRODUCTS];
 } loss_room;
 
-/* One block of rows under way. On the stack of the run; what it points to is the call's scratch
- * or the batch. */
+/* One block of rows under way, on the stack of the run; its pointers are into the call's scratch or
+ * the batch. */
 typedef struct loss_block {
     const et_plan *plan;
     const et_plan_call *call;
@@ -112,19 +113,18 @@ static int64_t choose_block(const loss_sizes *size)
     return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
 }
 
-/* Of the vocabulary's columns, those of the thread that has more, where two share out parts of so
- * many columns. */
+/* If two threads divide the parts of so many columns: the columns of the thread that has more. */
 static int64_t longer_half(int64_t vocabulary, int64_t columns)
 {
     const int64_t whole = vocabulary / columns;
     return whole % 2 ? (whole + 1) / 2 * columns : vocabulary - whole / 2 * columns;
 }
 
-/* Between the most and half of it, what makes two halves of the parts alike, if that is worth more
- * than a hundredth: threads meet after each block. Example: 10,000 columns in parts of 512 are 19
- * and a half, so one thread would wait for a fortieth of the time; in parts of 384 each has 13, and
- * one 16 columns more. A small vocabulary comes in PARTS_LEAST parts, if each has a panel: 256
- * columns in 4 of 64. */
+/* Chooses, between the most and half of it, the columns that make the halves of two threads most
+ * equal, if that saves more than a hundredth: threads meet after each block. Example: 10,000
+ * columns in parts of 512 are 19 and a half, so one thread would wait for a fortieth of the time;
+ * in parts of 384 each thread has 13, and one has 16 columns more. A small vocabulary comes in
+ * PARTS_LEAST parts, if each has a panel: 256 columns in 4 of 64. */
 static int64_t choose_columns(const loss_sizes *size)
 {
     const int64_t few = parts_of(size->vocabulary, PARTS_LEAST * COLUMNS_UNIT) * COLUMNS_UNIT;
@@ -138,8 +138,8 @@ static int64_t choose_columns(const loss_sizes *size)
     return best;
 }
 
-/* g table_part. Whether our own kernel does it is a matter of block and width alone: parts of a
- * table are alike. */
+/* The shape of g table_part. Only block and width decide whether Etude's own kernel computes it,
+ * because all parts of a table have the same layout. */
 static et_gemm_shape shape_of_dh(const loss_sizes *size, int64_t columns)
 {
     return (et_gemm_shape){ size->block, size->width, columns, .a = size->work, .b = size->act };
@@ -180,16 +180,16 @@ static int64_t columns_of(const loss_sizes *size, int64_t part)
     return left < size->columns ? left : size->columns;
 }
 
-/* A part's product; the last part has its own. With one part in all it is the last one, and the
- * first set is not used. */
+/* A part's product; the last part has its own. If there is only one part, it is the last one, and
+ * the first set is not used. */
 static et_gemm *product(const et_plan_call *call, const loss_sizes *size, int which, int64_t part)
 {
     return call->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
 }
 
-/* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
- * products of its own. h and g are of type work, sums and results float32. Only our own kernel
- * reads its B as it lies. Sizes are m, n, k:
+/* If the vocabulary is not a multiple of the columns, the last part has another shape and needs its
+ * own products. h and g are of type work, sums and results float32. Only Etude's own kernel reads B
+ * unpacked. Sizes are m, n, k:
  *
  *     LOGITS [block, part], D     DH [block, D], part     DTABLE [part, D], block */
 static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *size, int64_t part,
@@ -216,9 +216,8 @@ static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *siz
     return status;
 }
 
-/* Packed copies of all parts of the table, one after another: *first is the first one's index.
- * Parts follow in order, so part p is pack *first + p: the call keeps one index for a whole
- * table. */
+/* Packed copies of all parts of the table, one after another; *first: the index of the first one.
+ * Part p is pack *first + p, so the call keeps one index for a whole table. */
 static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size, int which,
                       int *first, et_error *error)
 {
@@ -267,9 +266,9 @@ static void take_table(loss_room *room, const et_plan *plan, const et_plan_call 
         take_packed(room, call, size, DH_FIRST);
 }
 
-/* Without derivatives nothing is kept: each part's logits are dropped after its sums. The same
- * example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, while logits of 4096 rows would have
- * 500 MiB. */
+/* Without derivatives nothing is kept: each part's logits are dropped after its sums. In the
+ * example above, kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, while logits of 4096 rows
+ * would have 500 MiB. */
 static loss_room room_of(const et_plan *plan, const et_plan_call *call, const loss_sizes *size)
 {
     size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
@@ -327,7 +326,7 @@ static void *tile_of(const loss_block *block, int thread)
     return room_at(block, block->room.tiles + (size_t)thread * block->room.tile);
 }
 
-/* What was kept of a part, [block, its columns] dense. All parts before it are whole, so they
+/* The kept values of a part, [block, its columns] dense. All parts before it are whole, so they
  * have block * columns elements each. */
 static void *kept_of(const loss_block *block, int64_t part)
 {
@@ -364,7 +363,7 @@ static const float *offsets_of(const loss_block *block)
     return block->size.offset ? in(block->plan, block->call, 3) : NULL;
 }
 
-/* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
+/* Computes the part's largest logit and sum of exponentials for each row, and the kept values. */
 static void run_logits(const loss_block *block, int64_t part, int thread)
 {
     const loss_sizes *size = &block->size;
@@ -433,10 +432,10 @@ static int team_of(const loss_block *block)
     return threads < most ? threads : most;
 }
 
-/* The end of each loop is where threads meet. Which thread has which part is chance; what it
- * computes is not. Parts are taken one at a time, as a thread that is late should not hold up
- * the others, and mostly by the one that had them in the block before; joining costs the same for
- * all rows and is shared out evenly. */
+/* Threads meet at the end of each loop. Any thread may compute a part; the result does not depend
+ * on it. Parts are taken one at a time, because a late thread should not delay the others, and
+ * mostly by the thread that had them in the block before. Joining costs the same for all rows and
+ * is divided evenly. */
 static void run_block(const loss_block *block)
 {
     const loss_sizes *size = &block->size;
@@ -479,9 +478,9 @@ static et_stored stored_rows(const loss_block *block, int64_t draw)
                         block->rows, size->width, size->width, size->act };
 }
 
-/* The block's rows as products read them: the batch's own where these are whole, of one draw and of
- * the right type, else a copy. Labels are always copied, since rows past the batch need -1. h is
- * read by every part, so a type that products would have to change is changed once here. */
+/* Prepares the block's rows for products: the batch's own rows if the block is full, of one draw
+ * and of the right type, else a copy. Labels are always copied, since rows past the batch need -1.
+ * Every part reads h, so if products would convert its type, h is converted once here. */
 static void open_block(loss_block *block, int64_t at)
 {
     const loss_sizes *size = &block->size;
@@ -605,7 +604,7 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
             et_plan_add_loss_rows(sums, softmax->labels + row, softmax->loss + row,
                                   softmax->nll + row, softmax->correct + row, block.rows);
     }
-    sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the others are halves already */
+    sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the other sums count halves already */
     float *result = et_plan_data(plan, call->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];

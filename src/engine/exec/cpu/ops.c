@@ -24,8 +24,8 @@
 
 /* ---- element-wise ---- */
 
-/* All outputs of a chain have one shape, that of the first. plan->random has seed and step; the
- * site, which tells dropouts apart, is in the program. */
+/* All outputs of a chain have the shape of the first. plan->random has seed and step; the program
+ * has the site, which distinguishes dropouts. */
 static void run_elementwise(const et_plan *plan, const et_plan_call *call)
 {
     const void *inputs[ET_EW_INPUTS_MAX];
@@ -39,7 +39,7 @@ static void run_elementwise(const et_plan *plan, const et_plan_call *call)
                                plan->random);
 }
 
-/* For ops whose kernels need their operands alone. */
+/* For ops whose kernels only need their operands. */
 static int prepare_nothing(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)plan, (void)call, (void)error;
@@ -56,7 +56,7 @@ static void run_SUM(const et_plan *plan, const et_plan_call *call)
     *(float *)out(plan, call, 0) = (float)sum;
 }
 
-/* Input 1 is there for its shape alone. */
+/* Input 1 is used only for its shape. */
 static void run_FILL(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
@@ -88,14 +88,14 @@ static bool is_param(const et_plan *plan, int value)
     return plan->values[value].storage == VALUE_IN_PARAMS;
 }
 
-/* Products of rows with a weight go by kernels->row_product where it is at least as fast as what
- * oneDNN has: where they are multiplied as float32. Products are done in one of three ways:
+/* Products of rows with a weight use kernels->row_product if operands are multiplied as float32 and
+ * it is at least as fast as oneDNN. Products are done in one of three ways:
  *
  *     by rows     B is a weight, row_tile is set              rows by themselves, for decoding
  *     packed B    B is a weight, many rows or a lasting copy  training, decoding in native bfloat16
  *     plain B     all else                                    operands that calls have made
  *
- * A^T B sums over rows, so it is never one of rows. */
+ * A^T B sums over rows, so it never goes by rows. */
 static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;
@@ -104,8 +104,8 @@ static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
            et_gemm_multiplied_as(plan->device->gemms, act) == ET_F32;
 }
 
-/* Bytes where the plan wants them and a sum of them cannot pass 2^31; other weights stay
- * float32. call->gemm[0] stays NULL, by which run_MATMUL knows these. */
+/* Bytes, if the plan wants them and a sum of them cannot exceed 2^31; other weights stay float32.
+ * call->gemm[0] stays NULL, by which run_MATMUL recognizes these products. */
 static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
@@ -133,9 +133,9 @@ static void run_rows(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->row_product(out(plan, call, 0), et_plan_data_as(plan, call->in[0], act), &shape);
 }
 
-/* A weight, but for a few rows, or a small one: then tiles read or copy it sooner on their own,
- * unless it lasts. Products by tiles of fixed rows are those of decoding, which run often with the
- * same weights. */
+/* Whether B is packed: a weight, except for few rows or if it is small. Then tiles read or copy it
+ * faster themselves, unless the packed copy is kept. Products by tiles of fixed rows are those of
+ * decoding, which run often with the same weights. */
 static bool wants_packing(const et_plan *plan, const et_plan_call *call, const et_gemm_shape *shape)
 {
     bool lasts = plan->options.keep_packed && !plan->graph->options.training;
@@ -144,7 +144,7 @@ static bool wants_packing(const et_plan *plan, const et_plan_call *call, const e
 }
 
 /* C = A B (+ bias) (relu), [m, k] x [k, n]. Operands are read in the activations' type: a weight
- * from its shadow where that is bfloat16. k is A's second size, or its first where A is stored
+ * from its shadow if that is bfloat16. k is A's second size, or its first if A is stored
  * transposed. */
 static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
 {
@@ -176,11 +176,11 @@ static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
     return et_plan_add_pack(plan, call->gemm[0], param, 0, act, &call->pack[0], error);
 }
 
-/* The tiles that hold a batch's rows, where it is not full. A tile that begins inside the rows
- * is run whole: C has room, as it was planned for the full batch, and what it writes past the
- * rows nobody reads. Products with sums over pieces of k are none of these, for the sums would
- * need all tiles. Inside a parallel region the thread that calls does all tiles by itself, under
- * its own number. */
+/* Runs only the tiles that hold a batch's rows, if the batch is not full. A tile that begins inside
+ * the rows is run whole: C was planned for the full batch, so there is room, and nobody reads the
+ * rows past the batch. Products with sums over pieces of k are excluded, because their sums need
+ * all tiles. Inside a parallel region the calling thread does all tiles by itself, under its own
+ * number. */
 static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const void *a, const void *b,
                            const float *bias)
 {
@@ -214,8 +214,8 @@ static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
 
 /* ---- norm ---- */
 
-/* y = (x - mean) / sqrt(variance + epsilon) gamma + beta, by rows; result 1 is what the
- * derivative needs of each row. attributes.x is epsilon. */
+/* y = (x - mean) / sqrt(variance + epsilon) gamma + beta, by rows; result 1 has the statistics of
+ * each row that the derivative needs. attributes.x is epsilon. */
 static void run_LAYER_NORM(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
@@ -358,7 +358,7 @@ static void clear_tail(const et_tensor *tensor, int64_t used)
     memset((char *)tensor->data + (size_t)used * row, 0, (size_t)(rows_of(tensor) - used) * row);
 }
 
-/* Result 1, the logarithm of each softmax's sum, is by what the derivative makes the weights
+/* Result 1 is the logarithm of each softmax's sum, from which the derivative computes the weights
  * again (Dao et al. 2022, "FlashAttention"). */
 static void run_ATTENTION(const et_plan *plan, const et_plan_call *call)
 {
@@ -377,8 +377,8 @@ static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_call *call, et_error *e
     return prepare_attention(plan, call, 2);
 }
 
-/* Derivatives have the layout of what they belong to: with self-attention dq, dk and dv are
- * columns of one matrix. */
+/* Derivatives have the layout of their operands: with self-attention dq, dk and dv are columns of
+ * one matrix. */
 static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 {
     attention_views views = view_attention(plan, call, 2);
@@ -489,8 +489,8 @@ const et_overlap et_cpu_overlaps[] = {
     { .mode = ET_OVERLAP_NONE },
 };
 
-/* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only
- * one there is. An element-wise call needs nothing but its program, which fuse.c made with it. */
+/* The names prepare_ID and run_ID are made from the op table's ids, so only ops.def has their
+ * order. An element-wise call only needs its program, which fuse.c made with it. */
 const et_op_functions et_cpu_ops[ET_OP_COUNT] = {
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
     [ET_OP_##id] = { prepare_nothing, run_elementwise },

@@ -197,8 +197,8 @@ static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int
     return words;
 }
 
-/* The source word that gets the most of a target word, whose tokens are rows first to last; sum:
- * [words], what each gets. */
+/* Finds the source word with the largest weight for a target word, whose tokens are rows first to
+ * last; sum: [words], the weight of each. */
 static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last, const int *word,
                                int words, int64_t length, double *memory, double *sum)
 {

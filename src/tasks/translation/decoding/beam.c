@@ -68,8 +68,8 @@ static int32_t *finished_ids(const et_beam *beam, int i)
     return alive_ids(beam, 2, i);
 }
 
-/* Only the empty hypothesis 0 lives, with log p 0; the others cannot win against its
- * continuations. ids need no clearing, as none is read past a length. */
+/* Only the empty hypothesis 0 lives, with log p 0; the others cannot win against its continuations.
+ * ids need no clearing, because no token beyond a length is read. */
 void et_beam_begin(et_beam *beam, int max_length)
 {
     et_assert(max_length >= 1 && max_length <= beam->capacity);
@@ -83,7 +83,7 @@ void et_beam_begin(et_beam *beam, int max_length)
         beam->alive[i] = i ? NEVER : 0;
 }
 
-/* EOS, or one of the other tokens that end. */
+/* EOS, or another token that ends a hypothesis. */
 static bool is_end(const et_beam *beam, int32_t token)
 {
     if (token == beam->options.eos)
@@ -115,9 +115,9 @@ static void insert(candidate *list, int *count, int most, candidate item)
         (*count)++;
 }
 
-/* The best 2 size of all continuations. Where EOS alone ends a hypothesis, at most `size` of them
- * do and `size` others are left to live on. At length 0 there is one hypothesis: equal copies of
- * it would fill the beam with one and the same sentence. */
+/* Finds the best 2 size of all continuations. If only EOS ends a hypothesis, at most `size` of them
+ * end, so `size` others remain to live on. At length 0 there is one hypothesis: equal copies of it
+ * would fill the beam with the same sentence. */
 static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *token,
                            candidate *list)
 {
@@ -160,8 +160,8 @@ static void finish(et_beam *beam, const candidate *item)
         beam->finished_count++;
 }
 
-/* Item becomes hypothesis i of the other side; the current one must stay as it is until all have
- * been copied. */
+/* Item becomes hypothesis i of the other side; the current side must not change until all have been
+ * copied. */
 static void live_on(et_beam *beam, const candidate *item, int i)
 {
     int32_t *ids = alive_ids(beam, !beam->side, i);
@@ -203,7 +203,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
             next[lives++] = list[c].token;
         }
     }
-    for (; lives < size; lives++) { /* fewer go on than the beam is wide */
+    for (; lives < size; lives++) { /* fewer hypotheses live on than the beam is wide */
         live_on(beam, &list[0], lives);
         alive[lives] = NEVER;
         parent[lives] = list[0].parent;
@@ -216,8 +216,8 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
     beam->over = beam->length >= beam->max_length || is_settled(beam);
 }
 
-/* Samples keep their numbers when they move together: random numbers go by them. A sample has its
- * own room in the pool, so none falls out. */
+/* Samples keep their numbers when they move together, because random numbers depend on the sample's
+ * number. Each sample has its own room in the pool, so none is lost. */
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next)
 {
@@ -251,8 +251,8 @@ void et_beam_abandon(et_beam *beam)
     beam->over = true;
 }
 
-/* Unfinished ones count only where the greatest length was reached with nothing finished; those
- * that fill a beam where fewer tokens were to be had do not. */
+/* Unfinished hypotheses count only if the greatest length was reached and nothing has finished.
+ * Hypotheses that only fill the beam (log p NEVER) do not count. */
 int et_beam_results(const et_beam *beam)
 {
     int count = beam->finished_count;

@@ -175,7 +175,8 @@ static int32_t take_likeliest(et_choice *choice, int64_t left)
     return token;
 }
 
-/* What a token weighs: its probability to the power of 1 / temperature, the likeliest 1. */
+/* The weight of a token: its probability to the power of 1 / temperature, relative to the
+ * likeliest. */
 static double weight_of(const et_choice *choice, int32_t token, float most)
 {
     double temperature = choice->options.temperature > 0 ? choice->options.temperature : 1;
@@ -210,8 +211,8 @@ static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t 
     return chosen;
 }
 
-/* The tokens that the filters leave, at the end of order: how many. top_p is of what top_k left,
- * as its probabilities are made anew. */
+/* Moves the tokens that pass the filters to the end of order and returns their number. top_p
+ * applies to the tokens that top_k leaves, because their probabilities are normalized again. */
 static int64_t keep(et_choice *choice, float most)
 {
     const et_choice_options *o = &choice->options;
@@ -228,7 +229,7 @@ static int64_t keep(et_choice *choice, float most)
         whole = sum_of(choice, NULL, count, most);
     for (; top < count && kept < top; kept++)
         whole += weight_of(choice, take_likeliest(choice, count - kept), most);
-    if (kept) { /* they stand there in order: look at them again */
+    if (kept) { /* these are in order already: go through them again */
         int64_t n = 0;
         while (n < kept && sum < o->top_p * whole)
             sum += weight_of(choice, choice->order[count - 1 - n++], most);

@@ -59,7 +59,8 @@ static bool read_results(et_collected *from, int rank, et_decoder_sentence *sent
     return whole;
 }
 
-/* Whoever asks hears of all sentences, of which this rank's are about as far as the others'. */
+/* Progress counts the sentences of all ranks; the other ranks are assumed to be as far as this one.
+ */
 typedef struct progress_of_all {
     et_decoder_progress_fn *tell;
     void *payload;
@@ -73,7 +74,7 @@ static bool tell_of_all(void *payload, int64_t done)
     return p->tell(p->payload, all < p->count ? all : p->count);
 }
 
-/* This rank's sentences are decoded in their own list, and their results put where they belong. */
+/* Decodes this rank's sentences in a list of their own, and puts the results in their places. */
 static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
                        int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                        void *payload, et_error *error)

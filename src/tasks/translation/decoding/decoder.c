@@ -33,9 +33,9 @@
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128
 
-/* params, device and what model points to are borrowed; searches, alone and over are owned. size
- * is that of all searches: they are made anew together. A search is NULL until a run wants so
- * many threads. */
+/* params, device and the pointers in model are borrowed; searches, alone and over are owned. All
+ * searches have the same size, because they are made together. A search is NULL until a run wants
+ * as many threads. */
 struct et_decoder {
     et_params *params;
     et_device *device;
@@ -47,12 +47,12 @@ struct et_decoder {
     int *over;            /* [threads, sentences] */
 };
 
-/* What the threads of a run share. What changes does so under the lock. order [left] is this run's
- * own, without those that ended before anybody took them; next is the first sentence that nobody
- * has taken, done how many of count have a result, or ended.
- * searches: how many share the rest, of which `running` are not over. moved: somebody has done a
- * step, for the caller's thread if it waits. error is the caller's, told once, by whoever sets
- * status first. */
+/* State that the threads of a run share; members that change are protected by the lock. order
+ * [left] belongs to this run, without sentences that ended before a thread took them; next is the
+ * first sentence not taken, and `done` of `count` have a result or have ended. searches: the number
+ * that share the rest, of which `running` are not over. moved: a thread has done a step, in case
+ * the caller's thread waits for it. error is the caller's; whoever sets status first sets it once.
+ */
 typedef struct queue {
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -68,7 +68,7 @@ typedef struct queue {
 
 /* ---- making ---- */
 
-/* Last first: the first owns the packed weights that the others read. */
+/* Last first: the first search owns the packed weights that the others read. */
 static void free_searches(et_decoder *decoder)
 {
     for (int i = decoder->device->threads; i-- > 0;) {
@@ -139,11 +139,11 @@ static int check_size(const et_decoder *decoder, const et_search_size *wanted, e
                    beam);
 }
 
-/* Makes the sizes fit sentences that come longest first. tokens and positions are for all places
- * of a search together. Each place is taken first by its longest sentence, and the `places`
- * longest of all need at least as much as any that one search takes, so their sum is enough for
- * every search. Too small searches are freed; prepare makes new ones. The last two conditions
- * keep what et_search_new demands. */
+/* Makes the sizes large enough for sentences that come longest first. tokens and positions are for
+ * all places of a search together. The first sentence of a place is its longest. The `places`
+ * longest sentences of all need at least as much as those of any one search, so their sum is enough
+ * for every search. Searches that are too small are freed; prepare makes new ones. The last two
+ * conditions are required by et_search_new. */
 static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count,
                 et_error *error)
 {
@@ -173,9 +173,9 @@ static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t 
     return ET_OK;
 }
 
-/* The device as thread i sees it: the first search may use all threads. The others are copies
- * with one thread: scratch of their plans is by thread, and a search inside the team has no
- * further ones. Kernels, products and tracks are the same. */
+/* The device for thread i. The first search may use all threads. The others have copies with one
+ * thread: scratch of their plans is by thread, and a search inside the team starts no further ones.
+ * Kernels, products and tracks are the same. */
 static et_device *device_of(et_decoder *decoder, int i)
 {
     et_device *alone = &decoder->alone[i];
@@ -186,8 +186,8 @@ static et_device *device_of(et_decoder *decoder, int i)
     return alone;
 }
 
-/* Makes the first `count` searches ready. The first one comes first, since the others read its
- * packed weights; what has changed in the store is packed here, before threads read it. */
+/* Makes the first `count` searches ready, the first one first, since the others read its packed
+ * weights. Changed weights of the store are packed here, before threads read them. */
 static int prepare(et_decoder *decoder, int count, et_error *error)
 {
     for (int i = 0; i < count; i++) {
@@ -207,7 +207,7 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
 
 /* ---- running ---- */
 
-/* Under the lock. Those that are wanted stay in their order. */
+/* Call with the lock held. The remaining sentences keep their order. */
 static void pass_over_ended(queue *q)
 {
     int64_t kept = q->next;
@@ -218,9 +218,9 @@ static void pass_over_ended(queue *q)
     q->left = kept;
 }
 
-/* Takes sentences for free places; near the end no more than this search's share of the rest.
- * Example: 10 left and 4 searches: 3 at most, so that none goes on for long after the others are
- * out of work. Taken sentences stand side by side in the order. */
+/* Takes sentences for free places; near the end, at most this search's share of the rest. Example:
+ * 10 left and 4 searches: at most 3, so that no search continues for long after the others have
+ * finished. The taken sentences are adjacent in the order. */
 static int take(queue *q, int room, et_decoder_sentence *const **sentences)
 {
     pthread_mutex_lock(&q->lock);
@@ -294,8 +294,8 @@ static void leave_ended(et_search *search, queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* Only the caller's thread tells. progress is called without the lock: it may take its time, and
- * other threads go on. */
+/* Only the caller's thread reports progress. progress is called without the lock: it may take long,
+ * while other threads continue. */
 static void tell(queue *q)
 {
     if (!q->progress)
@@ -322,8 +322,8 @@ static bool stopped(queue *q)
     return status != ET_OK;
 }
 
-/* One search until the queue is empty and its places are too, or the run is stopped. tells: it
- * runs on the caller's thread. */
+/* Runs one search until the queue and its places are empty, or the run is stopped. tells: it runs
+ * on the caller's thread. */
 static void run_search(et_search *search, int *over, queue *q, bool tells)
 {
     while (!stopped(q)) {
@@ -362,9 +362,9 @@ static void wait_for_others(queue *q)
 }
 
 /* The caller's thread has no sentence left: it continues to report at the others' steps, and once
- * more when all is done. The last report counts after the end was seen, for the others may end
- * during a report. A signal that comes before the wait is followed by that of the next step; the
- * last one is given under the lock. */
+ * more when all are done. The end is checked before the last report, because the others may finish
+ * during a report. A signal that comes before the wait is followed by the next step's; the last
+ * signal is given under the lock. */
 static void tell_of_others(queue *q)
 {
     for (bool over = false; !over;) {
@@ -374,9 +374,9 @@ static void tell_of_others(queue *q)
     }
 }
 
-/* A thread for each search; what they call starts no further ones. omp_set_num_threads holds
- * inside the region only. Where OpenMP gives fewer threads than were asked for, a thread runs
- * several searches one after another. */
+/* Runs a thread for each search; their kernels start no further threads. omp_set_num_threads only
+ * applies inside the region. If OpenMP gives fewer threads, a thread runs several searches one
+ * after another. */
 static void run_searches(et_decoder *decoder, queue *q)
 {
     if (q->searches == 1) {
@@ -395,8 +395,8 @@ static void run_searches(et_decoder *decoder, queue *q)
     }
 }
 
-/* Longest first, ties in the callers' order. Ties decide which sentences are decoded together, but
- * not the results; qsort alone would leave them open. */
+/* Longest first; ties in the caller's order. Ties decide which sentences are decoded together, but
+ * not the results; qsort alone would not define their order. */
 static int longer_first(const void *left, const void *right)
 {
     const et_decoder_sentence *a = *(et_decoder_sentence *const *)left;
@@ -406,8 +406,8 @@ static int longer_first(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* As many searches as threads, but no more than sentences: one more would find nothing to take.
- * A single one runs outside any parallel region, with all threads in its products. */
+/* As many searches as threads, but at most one for each sentence. A single search runs outside any
+ * parallel region, with all threads in its products. */
 static int run_queue(et_decoder *decoder, queue *q, et_error *error)
 {
     const int most = et_team_most(decoder->device->threads);

@@ -111,7 +111,7 @@ static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *
     return status;
 }
 
-/* What every call begins with: room for its results and the sentences. */
+/* Begins every call: allocates its results and the sentences. */
 static int begin(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
                  const char *const *lines, size_t count, et_error *error)
 {
@@ -208,8 +208,8 @@ static bool tell_progress(void *payload, int64_t done)
     return s->translator->progress(s->translator->payload, (size_t)done, s->count);
 }
 
-/* A decoder of its own: its caches are as long as this call's targets. Lines without a word are
- * scored like all others. */
+/* Uses its own decoder, because its caches are as long as this call's targets. Lines without a word
+ * are scored like all others. */
 static int force(et_translator *t, et_decoder_sentence *sentences, size_t count, int longest,
                  et_arena *arena, et_error *error)
 {
@@ -244,7 +244,7 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
         status = fill_items(*out, sentences, t->sides.target, error);
     if (!status && t->decoding.alignments)
         status = align(t, *out, sentences, error);
-    /* As it was given, not as the vocabulary writes it. */
+    /* The text as it was given, not as the vocabulary writes it. */
     for (size_t i = 0; i < count && !status; i++) {
         (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);
         if (!(*out)->items[i].text)

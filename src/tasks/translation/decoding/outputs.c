@@ -32,8 +32,8 @@ static et_translation_task *downcast(et_task *self)
  * at the first search and kept: the store's weights change under it, and it reads them anew. */
 static int make_decoder(et_translation_task *task, et_error *error)
 {
-    /* The same search as a translator's with the run's settings, so validation scores what it
-     * would give. */
+    /* The same search as a translator's with the run's settings, so validation scores the
+     * translations that users get. */
     const et_translation_model *model = &task->options.model;
     et_transformer transformer =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
@@ -70,8 +70,8 @@ static int run(et_translation_task *task, et_decoder_sentence *sentences, int64_
                   : et_decoder_run(decoder, sentences, count, arena, stops, task, error);
 }
 
-/* A source without a word has no result, as in et_translator_translate; the others are moved
- * together for the decoder and put back from the end. */
+/* A source without a word has no result, as in et_translator_translate. The other sentences are
+ * moved together for the decoder, and then put back from the end. */
 int et_translation_search(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
                           bool shared, et_arena *arena, et_error *error)
 {
@@ -152,7 +152,7 @@ static void log_ids(et_value *list, const int32_t *ids, int64_t count)
         et_value_add_int(to, ids[i]);
 }
 
-/* What was found of each: nothing of a source without a word. */
+/* Logs the results; a source without a word has none. */
 static int log_results(et_value *logs, const et_decoder_sentence *sentences, int64_t count,
                        et_error *error)
 {
@@ -167,7 +167,7 @@ static int log_results(et_value *logs, const et_decoder_sentence *sentences, int
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
 
-/* The model's own forward step where there are targets, whose outputs are the pass's. */
+/* If the batch has targets, this is the default forward step; its outputs are the pass's. */
 int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
                                   et_error *error)
 {
@@ -194,8 +194,8 @@ int et_translation_inference_step(et_task *self, const et_task_step *now, et_val
     return status;
 }
 
-/* The whole source of the pair that a batch may have shortened; of a batch that is no validation's
- * what it has. */
+/* The whole source of a pair, which the batch may have shortened. If the batch is not from
+ * validation, the source stays as the batch has it. */
 static int whole_source(const et_translation_task *task, int64_t number,
                         et_decoder_sentence *sentence, et_arena *arena, et_error *error)
 {
@@ -255,7 +255,8 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
 
 /* ---- the state ---- */
 
-/* Lists of as many sentences as there are numbers; those of a search may be left out. */
+/* Each list must have as many sentences as there are numbers; the lists of a search may be missing.
+ */
 static int check_lists(const et_value *logs, const et_value *lists[3], et_error *error)
 {
     static const char *const names[3] = { ET_LOGGED_IDS, ET_STEP_INPUTS, ET_STEP_OUTPUTS };

@@ -33,18 +33,18 @@
 #include "engine/nn/pair_names.h"
 #include "engine/nn/transformer.h"
 
-/* For products in bfloat16 (oneDNN), whose rows must be alike wherever they lie: rows of a tile.
- * The last tile of a product costs as much as a full one, so few rows want a small tile; it
- * matters to neither the float32 nor the int8 products, which go row by row. */
+/* Rows of a tile, for products in bfloat16 (oneDNN), whose rows must have the same bits at any
+ * position. The last tile of a product costs as much as a full one, so a small tile suits few rows.
+ * Float32 and int8 products go row by row and do not need it. */
 #define ROW_TILE 32
 
 /* Of the decoder; the outputs of the encoding plan are listed on the stack. */
 #define LAYERS_MAX 256
 
 /* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows of the last step;
- * parent (among them) and next define those of the next one. row is that of the first hypothesis;
- * rows is 1 at the first step and the beam's size from then on. segment is the sentence's number
- * among those that enter together. */
+ * parent (among them) and next define the rows of the next step. row is the first hypothesis; rows
+ * is 1 at the first step and the beam's size from then on. segment is the sentence's number among
+ * those that enter together. */
 typedef struct seat {
     et_decoder_sentence *sentence; /* NULL: free */
     et_beam beam;
@@ -56,9 +56,9 @@ typedef struct seat {
     int32_t next[ET_BEAM_SIZE_MAX];
 } seat;
 
-/* Plans and graphs are owned, as are caches, tables and places. source_ids owns the encoder's
- * inputs, ids those of the decoder: each is one block that the others point into. source_ids and
- * source_positions are [tokens], source_offsets [places + 1]. */
+/* Owns plans, graphs, caches, tables and places. source_ids owns the encoder's inputs, ids the
+ * decoder's: each is one block that the other members point into. source_ids and source_positions
+ * are [tokens], source_offsets [places + 1]. */
 struct et_search {
     et_decoder_options options;
     et_transformer model;
@@ -96,8 +96,8 @@ static int64_t slots_of(const et_search *search)
 
 /* ---- making ---- */
 
-/* Plans before the graphs they were made of. Also frees a search that was made in part: what is
- * missing is NULL. */
+/* Frees plans before the graphs that they use. Also frees a search that was only made in part:
+ * missing members are NULL. */
 void et_search_free(et_search *search)
 {
     if (!search)
@@ -126,10 +126,10 @@ void et_search_free(et_search *search)
     et_free(search);
 }
 
-/* No slot is read before it was written, since lengths say how many there are: what is in new
- * caches does not matter. A row is keys, then values, 2 width elements. Bytes of all: layers * 2
- * width * element * (positions * beam size + tokens). Example: 6 layers of width 512 in float32
- * have 24 KiB for each source token, and with a beam of 4 96 KiB for each position. */
+/* New caches need no clearing: lengths ensure that no slot is read before it is written. A row is
+ * keys, then values, 2 width elements. Total bytes: layers * 2 width * element * (positions * beam
+ * size + tokens). Example: 6 layers of width 512 in float32 have 24 KiB for each source token, and
+ * with a beam of 4 96 KiB for each position. */
 static int make_caches(et_search *search, et_error *error)
 {
     size_t layers = (size_t)search->model.decoder.num_layers;
@@ -147,8 +147,9 @@ static int make_caches(et_search *search, et_error *error)
     return ok ? ET_OK : et_alloc_failed(error, layers * (self + cross), "the caches of decoding");
 }
 
-/* Two slot tables, as a row is filled from its parent's, which in one table another row might
- * have overwritten. A beam can hold the longest target, whoever takes the place. */
+/* There are two slot tables, because a row is filled from its parent's row, which another row might
+ * have overwritten in a single table. Each beam can hold the longest target, whichever sentence
+ * takes the place. */
 static int make_inputs(et_search *search, et_error *error)
 {
     const et_search_size *size = &search->size;
@@ -175,9 +176,9 @@ static int make_inputs(et_search *search, et_error *error)
     return status;
 }
 
-/* Output i is what decoder layer i reads of the sources, [tokens, 2 width]. Inputs are bound
- * once: they stay where they are, only what is in them changes. Segments are sentences; `places`
- * of them at most enter together, as no more have room. */
+/* Output i is the source input of decoder layer i, [tokens, 2 width]. Inputs are bound once: their
+ * addresses stay, only their contents change. Segments are sentences; at most `places` of them
+ * enter together, because no more have room. */
 static int make_encoder(et_search *search, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
 {
@@ -238,8 +239,8 @@ static int make_choice(et_search *search, et_error *error)
                           error);
 }
 
-/* Outputs: log p and numbers of the best 2 size tokens of each row, best first, as
- * et_beam_advance reads them; or the logits alone. */
+/* Outputs: log p and numbers of the best 2 size tokens of each row, best first, as et_beam_advance
+ * reads them; or only the logits. */
 static int make_decoder(et_search *search, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
 {
@@ -288,7 +289,7 @@ static int make(et_search *search, et_params *params, et_device *device, const e
     return status;
 }
 
-/* Sinusoids reach as far as the longest source or target. */
+/* The sinusoids cover the longest source or target. */
 int et_search_new(et_search **out, et_params *params, et_device *device,
                   const et_transformer *model, const et_decoder_options *options,
                   const et_search_size *size, const et_search *packed_by, et_error *error)
@@ -311,7 +312,8 @@ int et_search_new(et_search **out, et_params *params, et_device *device,
     return status;
 }
 
-/* A search that reads another's packed weights finds out only where the parameters are. */
+/* If the search reads another search's packed weights, this only updates the parameters' addresses.
+ */
 void et_search_refresh(et_search *search)
 {
     et_plan_refresh(search->encode);
@@ -332,7 +334,7 @@ void et_search_clear(et_search *search)
     search->self_used = 0;
 }
 
-/* Those that are over count until they have left. */
+/* Finished sentences count until they leave. */
 int et_search_in_use(const et_search *search)
 {
     return search->in_use;
@@ -349,9 +351,9 @@ int64_t et_search_target(const et_decoder_options *options, const et_decoder_sen
     return options->max_length ? options->max_length : sentence->length + options->extra_length;
 }
 
-/* A place's part of the caches is as large as its first sentence needs it, the longest it will
- * have. Later sentences of the place are no longer, so they fit. The first step has one row, the
- * start symbol, without a parent: of length 0 nothing is copied. */
+/* A place's part of the caches has the size that its first sentence needs, its longest one. Later
+ * sentences of the place are not longer, so they fit. The first step has one row, the start symbol,
+ * without a parent: its length is 0, so nothing is copied. */
 static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence, int segment)
 {
     int64_t target = et_search_target(&search->options, sentence);
@@ -377,8 +379,7 @@ static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence
 }
 
 /* Packs a source after the others, as segment number `segment`; the segments after it are empty.
- * Offsets are complete after every source: segments without one are empty, and the encoder's
- * attention skips them. */
+ * Offsets are complete after every source; the encoder's attention skips empty segments. */
 static void pack_source(et_search *search, const et_decoder_sentence *sentence, int segment)
 {
     int32_t at = search->source_offsets[segment];
@@ -404,8 +405,8 @@ static void keep_encoded(et_search *search, const seat *at)
     }
 }
 
-/* Free places are taken in order. The plan is for `tokens` rows and runs over the present ones;
- * random numbers are not used, as nothing is trained. segment marks new places: it is -1 for places
+/* Takes free places in order. The plan is for `tokens` rows and runs over the present rows. Random
+ * numbers are not used, because nothing is trained. segment marks new places: it is -1 for places
  * whose keys and values are stored. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
 {
@@ -431,10 +432,10 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 
 /* ---- a step ---- */
 
-/* Hypothesis i of a place becomes a row of the step: it adopts its parent's slots and gets
- * one for the token that it adds. at->row is that of the last step, whose slots are in
- * other_slot. cross_begin and cross_length say where the source's keys are; self_length counts
- * the new token, which is its own key as well. */
+/* Makes hypothesis i of a place a row of the step: it copies its parent's slots and gets a slot for
+ * its new token. at->row is the row of the last step, whose slots are in other_slot. cross_begin
+ * and cross_length give the source's keys; self_length counts the new token, whose key is read too.
+ */
 static void fill_row(et_search *search, const seat *at, int i, int row)
 {
     int64_t target = search->size.target, length = at->beam.length;
@@ -449,8 +450,8 @@ static void fill_row(et_search *search, const seat *at, int i, int row)
     search->cross_length[row] = (int32_t)at->sentence->length;
 }
 
-/* The rows of all used places, one after another; returns their number. A place's row changes only
- * when all its rows are filled, as they read their parents by it. */
+/* Fills the rows of all used places, one after another; returns their number. A place's row only
+ * changes when all its rows are filled, because they find their parents by it. */
 static int fill_rows(et_search *search)
 {
     int row = 0;
@@ -466,7 +467,7 @@ static int fill_rows(et_search *search)
     return row;
 }
 
-/* The place in the search of what follows hypothesis i. */
+/* The position of the token that follows hypothesis i. */
 static et_choice_position choice_of(const seat *at, int i)
 {
     return (et_choice_position){ at->sentence->number, at->beam.length, i };
@@ -556,8 +557,8 @@ static int advance(et_search *search, int *over)
     return count;
 }
 
-/* Swap, fill, run, choose: the tables change sides first, so that what the last step had is
- * other_slot. */
+/* Swaps, fills, runs, chooses. The tables are swapped first, so that other_slot has the last step's
+ * slots. */
 int et_search_step(et_search *search, int *over)
 {
     et_assert(search->in_use > 0);

@@ -63,7 +63,7 @@ static int find_token(const et_translator *t, const char *option, const char *to
     return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, token);
 }
 
-/* Ids of tokens in the translator's arena; *ids NULL where none are given. */
+/* Finds the ids of tokens, in the translator's arena; *ids is NULL if no tokens are given. */
 static int find_tokens(et_translator *t, const char *option, const char *const *tokens,
                        const int32_t **ids, int *count, et_error *error)
 {
@@ -137,8 +137,8 @@ int et_translator_make_aligner(et_translator *t, et_error *error)
                           (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
 }
 
-/* Options that are not given are the run's. Twice the beam's size is looked at in each step,
- * hence half the vocabulary. */
+/* Options that are not given come from the run. Each step examines twice the beam's size in tokens,
+ * so the beam is at most half the vocabulary. */
 static int make_decoder(et_translator *t, et_error *error)
 {
     int status = resolve_decoding(t, error);
@@ -161,8 +161,8 @@ static int make_decoder(et_translator *t, et_error *error)
     return et_translator_make_decoder(&t->decoder, t, &options, error);
 }
 
-/* Settings, vocabulary and weights of another translator, which are only read by then; the decoder
- * is this one's, and the device for a thread of its own. */
+/* Borrows settings, vocabulary and weights of another translator, which are only read from then on.
+ * The decoder is this translator's own, and so is the device, for its thread. */
 static int open_shared(et_translator *t, const et_translator *from, et_error *error)
 {
     t->experiment = from->experiment;
@@ -190,8 +190,8 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     return status ? status : make_decoder(t, error);
 }
 
-/* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
- * that a NaN fails them. precision is looked at when the model is opened. */
+/* The limits of the run's settings also apply to a caller's options. The comparisons are such that
+ * NaN fails. precision is checked when the model is opened. */
 static int check_options(bool model, const et_translator_options *o, et_error *error)
 {
     if (!model && !o->shares)
@@ -222,8 +222,8 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
     return o->decoding ? et_translator_check_decoding(o->decoding, error) : ET_OK;
 }
 
-/* close takes a translator in any state of opening. artifact: NULL of one that shares. device: NULL
- * for one of its own. */
+/* close accepts a translator in any state of opening. artifact: NULL if it shares another's.
+ * device: NULL to make one. */
 static int open_translator(et_translator **out, const et_artifact *artifact, et_device *device,
                            const et_translator_options *options, et_error *error)
 {
@@ -332,8 +332,8 @@ static int encode(const et_translator *t, const char *line, size_t number,
     if (status)
         return et_fail_while(error, status, "line %zu", number);
     size_t count = tokens->count;
-    /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
-     * take all there is. */
+    /* A sentence's part of the decoder's memory grows with its length: a book in one line would use
+     * up all memory. */
     if (count > ET_TRANSLATION_SOURCE_MAX - 1) {
         et_log(ET_LOG_WARNING, "line %zu: %zu tokens; Etude translates only the first %d", number,
                count, ET_TRANSLATION_SOURCE_MAX - 1);
@@ -346,7 +346,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
         memcpy(ids, tokens->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
     ids[count] = et_vocabulary_eos(t->sides.source);
-    /* length 1 is EOS alone: a line without a token, which et_translator_decode leaves out. */
+    /* length 1 is only EOS: a line without a token, which et_translator_decode skips. */
     *sentence =
         (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1, .number = number };
     return ET_OK;
@@ -412,12 +412,12 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
     return status;
 }
 
-/* results: each a text of its own, the caller's. */
+/* results: each is a separate text, owned by the caller. */
 static int detokenize(const et_translator *t, const et_decoder_sentence *sentences, size_t count,
                       char **results, et_error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        /* Detached, the text is the caller's; released, nothing is left of it. */
+        /* detach gives the text to the caller; release frees the rest. */
         et_strbuf text = ET_STRBUF_INIT;
         et_decoder_result best = { 0 };
         if (sentences[i].count)
@@ -446,7 +446,7 @@ int et_translator_open_beside(et_translator **out, const et_translator_options *
     return open_translator(out, NULL, options->shares->device, options, error);
 }
 
-/* Spans of a profile: the translator's work besides decoding. */
+/* Spans of a profile: the translator's work other than decoding. */
 static const et_activity encode_activity = { .name = "text to tokens", .kind = "text" };
 static const et_activity detokenize_activity = { .name = "tokens to text", .kind = "text" };
 

@@ -43,7 +43,7 @@ static int load_weights(et_translator *t, const et_artifact *artifact, et_error 
 
 /* ---- the rest ---- */
 
-/* The run's own copies: what the ids of its weights mean. */
+/* Opens the run's own copies of the vocabularies, which define the ids of its weights. */
 static int open_vocabularies(et_translator *t, const et_artifact *artifact, et_error *error)
 {
     const et_translation_options *options = t->experiment.task;
@@ -55,7 +55,7 @@ static int open_vocabularies(et_translator *t, const et_artifact *artifact, et_e
     return status;
 }
 
-/* 64 positions: the size of the graph below; the decoder has a table of its own. */
+/* 64 positions: the size of the graph below; the decoder has its own table. */
 et_transformer et_translator_transformer(const et_translator *t)
 {
     return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->sides.source),
@@ -80,7 +80,8 @@ static int declare_params(et_translator *t, et_error *error)
     return status ? status : et_params_materialize(t->params, t->act == ET_BF16, error);
 }
 
-/* What int8 computes with is what an export in int8 holds, in look-ups as well as in products. */
+/* Rounds weights for int8 as an export in int8 stores them, for look-ups as well as for products.
+ */
 static int round_weights(et_translator *t, et_error *error)
 {
     int status = ET_OK;
@@ -93,9 +94,9 @@ static int round_weights(et_translator *t, et_error *error)
     return status;
 }
 
-/* bfloat16 on a CPU that has no such products becomes float32: the same results but for
- * rounding, and faster there. auto in the settings cannot be: a run writes what it resolved it
- * to. stored: what a file is stored in. */
+/* bfloat16 becomes float32 on a CPU without bfloat16 products: the results are the same except for
+ * rounding, and it is faster there. The settings never have auto, because a run writes the
+ * precision that it chose. stored: the type of a file's weights. */
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error)
 {
     const char *precision = t->options.precision;

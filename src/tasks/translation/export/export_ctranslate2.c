@@ -95,8 +95,7 @@ static void put_floats(output *o, const char *name, const float *values, et_shap
     put(o, values, (size_t)et_shape_count(shape) * sizeof *values);
 }
 
-/* A parameter of ours under a name of theirs; a matrix is turned. ET_ECONFIG is what no model of
- * ours gives. */
+/* Writes an Etude parameter under CTranslate2's name; turned: transposes the matrix. */
 static void put_param(output *o, const char *to, const char *from, bool turned)
 {
     et_params *params = o->t->params;

@@ -272,7 +272,7 @@ static et_node *build_decoder(const decoder *d, et_graph *graph)
                      &(et_matmul_options){ .transpose_b = true, .f32 = true });
 }
 
-/* What the encoder's positions gave stays as it is: it is an output once. */
+/* The encoder's keys and values do not change, so only the first decoder model outputs them. */
 static void add_decoder_outputs(decoder *d, const char *rows, int64_t vocabulary)
 {
     const et_onnx_dim all[] = { batch, decoder_length, { NULL, vocabulary } };
@@ -339,7 +339,7 @@ static int write_graph(const et_translator *t, int which, const char *path, et_e
     return status;
 }
 
-/* ---- what lies beside them ---- */
+/* ---- accompanying files ---- */
 
 /* "relu" and so on are called the same there, but for one. */
 static const char *activation_name(et_activation activation)
@@ -386,7 +386,7 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
     et_value_set_string(dict, "model_type", "marian");
     et_value_set_bool(dict, "is_encoder_decoder", true);
     et_value_set_bool(dict, "use_cache", true);
-    et_value_set_int(dict, "vocab_size", model.target.count); /* what a search looks at */
+    et_value_set_int(dict, "vocab_size", model.target.count); /* read by the search */
     et_value_set_int(dict, "decoder_vocab_size", model.target.count);
     et_value_set_int(dict, "d_model", model.width);
     set_stack(dict, "encoder", &model.encoder, arena);
@@ -453,7 +453,7 @@ static int write_values(const et_translator *t, int which, const char *path, et_
     return status;
 }
 
-/* What is written: `first` is the first of names that this model has. */
+/* The output file; `first` is the first of the file names that this model has. */
 typedef struct output {
     const et_translator *translator;
     int first;
