@@ -1,7 +1,7 @@
 /* Places in an arena. A live range and a range of addresses make a rectangle: calls by offsets.
  * Rooms are rectangles that do not overlap, and the end of the highest is the size of the arena.
  * Finding the smallest end is NP-hard (dynamic storage allocation: Garey and Johnson 1979, problem
- * SR2). The greedy way, largest first, comes close in practice, because small layout fit into the
+ * SR2). The greedy way, largest first, comes close in practice, because small rooms fit into the
  * gaps between large ones.
  *
  *     offset
@@ -9,8 +9,8 @@
  *     |   [ A ] [ C ]        A is dead when C begins: C gets the place of A
  *     +------------------> call
  *
- * For a tenant the search needs the lowest gap between the layout of any of its calls. Looking at
- * all placed layout takes n^2 / 2 comparisons for n tenants, and in a deep model even the layout of
+ * For a tenant the search needs the lowest gap between the rooms of any of its calls. Looking at
+ * all placed rooms takes n^2 / 2 comparisons for n tenants, and in a deep model even the rooms of
  * one time are many: each layer keeps values for the backward pass. But they are adjacent, so a
  * given time has few used spans. A tree over calls keeps these (a segment tree: Bentley 1977,
  * "Solutions to Klee's rectangle problems"):
@@ -28,7 +28,7 @@
  *   1. A list's spans ascend and do not touch: touching spans are merged.
  *   2. Rooms of overlapping times do not share a byte; offsets are multiples of
  * ET_ARENA_LAYOUT_ALIGN.
- *   3. The same tenants in the same order have the same places: those that a pass over all layout
+ *   3. The same tenants in the same order have the same places: those that a pass over all rooms
  *      would find (tests/engine/exec/test_arena_layout.c has it as the reference). */
 #include "engine/exec/arena_layout.h"
 

@@ -18,7 +18,7 @@ et_node *et_add(et_node *a, et_node *b)
     return et_node_binary(ET_OP_ADD, a, b);
 }
 
-/* An op of its own and not et_add of et_scale: one pass, and no rounding of a product in between.
+/* A separate op instead of et_add of et_scale: one pass, and no rounding of a product in between.
  */
 et_node *et_sub(et_node *a, et_node *b)
 {
@@ -63,8 +63,8 @@ et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
     return et_node_add(x->graph, ET_OP_COPY, NULL, &x, 1, &attributes);
 }
 
-/* Activations. Each is a node, so that exec may fuse it with its neighbours; et_matmul's relu
- * option is the one that needs no node. */
+/* Activations. Each is a node, so that exec may fuse it with its neighbours; only et_matmul's relu
+ * option needs no node. */
 et_node *et_relu(et_node *x)
 {
     return et_node_unary(ET_OP_RELU, x);
@@ -125,7 +125,7 @@ et_node *et_abs(et_node *x)
     return et_node_unary(ET_OP_ABS, x);
 }
 
-/* The cheap ones have rows of their own. */
+/* Cheap exponents have their own ops. */
 et_node *et_power(et_node *x, float exponent)
 {
     if (!isfinite(exponent) || exponent == 0)

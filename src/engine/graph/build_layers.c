@@ -81,7 +81,7 @@ et_node *et_one_hot(et_node *ids, int64_t depth)
     return et_node_add(ids->graph, ET_OP_ONE_HOT, NULL, &ids, 1, &attributes);
 }
 
-/* Without memory nothing is made: the arena remembers the failure, and et_node_add looks. */
+/* Without memory no node is made: the arena remembers the failure, and et_node_add checks it. */
 et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns, int count)
 {
     et_node *inputs[] = { ids, table };

@@ -16,7 +16,7 @@ et_node *et_column_sum(et_node *x)
     return et_node_unary(ET_OP_COLUMN_SUM, x);
 }
 
-/* What has one column is its own sum. */
+/* A single column is its own sum. */
 et_node *et_row_sum(et_node *x)
 {
     et_shape shape = et_node_shape(x);
@@ -30,7 +30,7 @@ et_node *et_mean(et_node *x)
     return et_scale(et_sum(x), 1.0f / (float)et_shape_count(et_node_shape(x)));
 }
 
-/* Of poison and what the sum will refuse the size does not matter. */
+/* The size does not matter for poison, or for a shape that the sum will refuse. */
 static float share_of(et_node *x, int dimension)
 {
     et_shape shape = et_node_shape(x);
@@ -60,7 +60,7 @@ et_node *et_log_softmax(et_node *x)
 
 /* ---- losses by rows ---- */
 
-/* A loss is no activation: what it adds up is float32. */
+/* What a loss adds up is float32, not the activations' type. */
 static et_node *wide(et_node *x)
 {
     return et_copy(x, ET_F32, et_node_shape(x));
@@ -88,8 +88,8 @@ et_node *et_huber_error(et_node *x, et_node *target, float delta)
     return et_row_mean(et_mul(c, et_sub(r, et_scale(c, 0.5f))));
 }
 
-/* -t log s(z) - (1 - t) log(1 - s(z)), s the logistic function, without the logarithm of what may
- * be 0. */
+/* -t log s(z) - (1 - t) log(1 - s(z)), s the logistic function, written without logarithms of
+ * values that may be 0. */
 et_node *et_binary_cross_entropy(et_node *logits, et_node *target)
 {
     et_node *z = wide(logits);
@@ -146,8 +146,8 @@ et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64
     return candidates;
 }
 
-/* The vocabulary's loss over the candidates' rows, with offsets as fourth input. What is no matrix
- * is refused as by the whole loss. */
+/* The vocabulary's loss over the candidates' rows, with offsets as fourth input. An operand that is
+ * no matrix is refused as in the whole loss. */
 et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
                          float smoothing, int64_t count)
 {

@@ -45,7 +45,7 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_BERNOULLI  grad_nothing
 #define grad_CANDIDATES grad_nothing
 
-/* Rules that stand in files of their own. */
+/* Rules in other files. */
 #define grad_RESHAPE       et_grad_RESHAPE
 #define grad_CONCATENATE   et_grad_CONCATENATE
 #define grad_SLICE         et_grad_SLICE
@@ -88,8 +88,8 @@ static void grad_SUM(gradients *g, et_node *node, et_node *dy)
     give(g, node->input[0], et_node_binary(ET_OP_FILL, dy, node->input[0]));
 }
 
-/* A product of stored matrices, with transposes as flags: nothing is moved. f32: the result's
- * type. */
+/* A product of stored matrices, with transposes as flags, so nothing is copied. f32: the result is
+ * float32. */
 static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32)
 {
     et_matmul_options options = { .transpose_a = transpose_a,
@@ -98,9 +98,9 @@ static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose
     return et_matmul(a, b, NULL, &options);
 }
 
-/* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these
- * (dA^T = B dC^T, dB^T = dC^T A). A parameter's derivative is float32 however activations are
- * typed; an activation's is of its own type. */
+/* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these (dA^T =
+ * B dC^T, dB^T = dC^T A). A parameter's derivative is float32 whatever the activations' type; an
+ * activation's has its own type. */
 static et_node *left_gradient(et_node *node, et_node *b, et_node *dy)
 {
     const et_matmul_options *o = &node->attributes.matmul;
@@ -131,8 +131,8 @@ static bool needs_few_columns(const gradients *g, const et_node *node)
     return 2 * needed <= a->type[0].shape.size[1];
 }
 
-/* dA = dC B^T, of these columns alone: each part's rows of B (columns, if it is stored transposed)
- * are copied, which are few numbers, and multiplied. */
+/* dA = dC B^T for these columns only: copies each part's rows of B (columns, if B is stored
+ * transposed), which are few numbers, and multiplies. */
 static void give_columns(gradients *g, et_node *node, et_node *dy)
 {
     const et_node *a = node->input[0];
@@ -151,9 +151,10 @@ static void give_columns(gradients *g, et_node *node, et_node *dy)
     }
 }
 
-/* The relu inside a product is undone first: C > 0 tells where it let through, and the bias was
- * added before it. The right operand's share, a weight's as a rule, comes before the left's: the
- * left operand is dead then. If the left is a norm that will be rematerialized, it comes with that.
+/* Undoes the relu inside a product first: C > 0 shows where the relu passed its input, and the bias
+ * was added before it. The right operand's derivative, usually a weight's, comes before the left's:
+ * the left operand is dead then. If the left is a norm that will be rematerialized, the right's
+ * comes with that.
  */
 static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
 {
@@ -194,10 +195,10 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
         give(g, w->product->input[1], right_gradient(w->product, et_node_result(dx, 3), w->dy));
 }
 
-/* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
- * few against the table's rows, and a zeroed table for each use would cost more than the
- * scatter. The visit goes backwards, so the output projection of a tied table comes first and
- * is the base. Positions are constants. */
+/* dtable[ids[t]] += scale dy[t], added to the gradient from other uses of the table so far: ids are
+ * few compared to the table's rows, and a zeroed table for each use would cost more than the
+ * scatter. The visit goes backwards, so the output projection of a tied table comes first and is
+ * the base. Positions are constants. */
 static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
 {
     if (node->inputs == 4 && is_needed(g, node->input[3]))
@@ -227,8 +228,8 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_node_result(dq, 1));
 }
 
-/* A loss's derivatives are made together with it, for dy = 1: it must be a root, and nothing but a
- * root, as another dy would have to be added. */
+/* A loss computes its derivatives together with its value, for dy = 1. So it must be a root and
+ * have no other reader, because another dy would have to be added. */
 static bool is_root(gradients *g, et_node *node, et_node *dy)
 {
     bool root = g->is_root && !dy;
@@ -265,7 +266,7 @@ static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[0], made(g, et_node_result(node, 1)));
 }
 
-/* Rules that stand in files of their own. */
+/* Rules in other files. */
 #define grad_COLUMN_SUM    et_grad_COLUMN_SUM
 #define grad_ROW_SUM       et_grad_ROW_SUM
 #define grad_SOFTMAX       et_grad_SOFTMAX
@@ -316,7 +317,7 @@ static int collect(gradients *g, et_error *error)
     return et_graph_finish(graph, error);
 }
 
-/* Whether node is a loss's root, and the factors of all losses that it is the root of. */
+/* Finds whether node is a loss's root, and the sum of the factors of all losses with this root. */
 static void find_root(gradients *g, const et_node *node)
 {
     g->is_root = false;
@@ -328,7 +329,7 @@ static void find_root(gradients *g, const et_node *node)
         }
 }
 
-/* A scalar root's own derivative is the scale, or 1: an input of that name. */
+/* The derivative of a scalar root is the scale, or the input ET_GRAPH_ONE. */
 static int give_roots(gradients *g, et_error *error)
 {
     et_graph *graph = g->graph;

@@ -38,7 +38,7 @@ static et_node *refused(gradients *g, et_node *node)
 #define bounded(id)     bounded_by(ET_OP_##id, node, dy, A)
 #define the_same_of(dy) et_node_add(g->graph, node->op, NULL, &(dy), 1, &node->attributes)
 
-/* dy where the bound, the op's constant, was not taken. */
+/* dy where the op returned its input, not the bound. */
 static et_node *bounded_by(et_op op, const et_node *node, et_node *dy, et_node *a)
 {
     et_node *inputs[] = { dy, a };

@@ -13,10 +13,13 @@ void et_grad_RMS_NORM(gradients *g, et_node *node, et_node *dy)
 }
 
 /* With n = (x - mean) r by columns, y = gamma n + beta:
- *   dgamma = sum over rows of dy n,  dbeta = sum of dy,
- *   dx = gamma r (dy - dbeta / T - n dgamma / T),  or gamma r dy where mean and variance were
- * given: they do not depend on x then, and have no derivative of their own. T is the number of rows
- * that count, and the sums are over them; of the others dx = 0. */
+ *
+ *     dgamma = sum over rows of dy n,  dbeta = sum of dy,
+ *     dx = gamma r (dy - dbeta / T - n dgamma / T),  or gamma r dy
+ *
+ * The second form is for a given mean and variance, which do not depend on x and have no
+ * derivative. T is the number of rows that count. The sums are over these rows, and the other rows
+ * have dx = 0. */
 void et_grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy)
 {
     bool given = node->inputs == 5;
@@ -43,8 +46,8 @@ static et_node *channel_sum(et_node *dy)
     return et_column_sum(rows);
 }
 
-/* y = x * w + b, as a product: dw is the convolution of x with dy, dx that of dy with w turned
- * round; each is an op of its own. A relu is undone first, as a product's. */
+/* y = x * w + b, as a product: dw is the convolution of x with dy, dx that of dy with w flipped;
+ * each is a separate op. A relu is undone first, as for a product. */
 void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
 {
     et_node *x = node->input[0], *weight = node->input[1];
@@ -68,7 +71,8 @@ void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
     }
 }
 
-/* dy goes to where the largest was, or is shared out; windows that overlap add up. */
+/* dy goes to the place of the largest element, or is divided among all; windows that overlap add
+ * up. */
 static void grad_pool(gradients *g, et_node *node, et_node *dy, et_node *largest_at)
 {
     et_node *inputs[] = { dy, largest_at };

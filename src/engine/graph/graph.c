@@ -17,8 +17,8 @@
 #include "base/arena.h"
 #include "base/assert.h"
 
-/* The op table as data, a row for each op; ops.def says what the columns mean. Everything
- * that is asked of an op by number is answered from here. */
+/* The op table as data, a row for each op; ops.def explains the columns. All properties of an op
+ * are looked up here. */
 static const struct {
     const char *name;
     int fewest, most;
@@ -89,9 +89,8 @@ bool et_loss_of_two_draws(const et_node *node)
     return node->inputs == 4 && !node->attributes.offset;
 }
 
-/* The poison node is a member of the graph, so that giving it out cannot fail. Its id -1 is
- * in no list; its type is a float32 scalar, which is safe to look at for those who do not
- * ask. */
+/* The poison node is a member of the graph, so returning it cannot fail. Its id -1 is in no list;
+ * its type is a float32 scalar, which is safe to read for code that does not check. */
 int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
                  et_error *error)
 {
@@ -145,7 +144,7 @@ int et_graph_finish(const et_graph *graph, et_error *error)
     return graph->error.status;
 }
 
-/* Formats only what is kept. Poison is returned, so that a builder ends in `return
+/* Formats the message only if it is kept. Returns poison, so that a builder can end with `return
  * et_graph_poison(...)`. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
 {
@@ -193,8 +192,8 @@ et_dtype et_graph_act(const et_graph *graph)
     return graph->options.act;
 }
 
-/* A scope with that prefix and draw (NULL: there was no memory for it). Once memory has run out the
- * scope itself is given, so that building goes on to its end, where the error is reported. */
+/* A scope with that prefix and draw (NULL: no memory for it). Without memory it returns the parent
+ * scope, so that building continues to its end, where the error is reported. */
 static et_scope *scope_new(et_scope *parent, const char *prefix, const char *draw)
 {
     et_graph *graph = parent->graph;
@@ -247,8 +246,8 @@ et_scope *et_scope_enter(et_scope *scope)
     return before;
 }
 
-/* Of the node's own value, result 0; poison answers with a scalar, so a layer may compute on
- * and be told at the end. */
+/* The shape of result 0. Poison has a scalar's, so a layer may compute with it; the error is
+ * reported at the end. */
 et_shape et_node_shape(const et_node *node)
 {
     return node->type[0].shape;

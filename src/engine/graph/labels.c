@@ -12,7 +12,7 @@
 
 typedef struct followed {
     et_node *rows;  /* [T, 1]: which have a label; NULL: none is known */
-    bool empty;     /* the value is 0 in the others */
+    bool empty;     /* the value is 0 in rows without a label */
     bool waits;     /* made of a one-hot matrix that has met no prediction */
     bool predicts;  /* trained parameters are in it */
     bool wanted;    /* on a way to the loss */
@@ -150,7 +150,7 @@ static followed follow(followed *of, et_node *node)
     return f;
 }
 
-/* Backwards, so that a node is asked after all that read it. */
+/* Goes backwards, so that all readers of a node come before it. */
 static void want(followed *of, const et_node *last)
 {
     et_node *const *nodes = last->graph->nodes;

@@ -97,8 +97,8 @@ static et_node *mask_of(et_scope *scope)
     return there ? et_batch_input(scope, ET_BATCH_MASK) : NULL;
 }
 
-/* Whether rows of node are the batch's. Those of what parameters alone make are not, however many
- * they are. */
+/* Whether rows of node are rows of the batch. Rows made only from parameters are not, whatever
+ * their number. */
 static bool has_rows_of_batch(et_scope *scope, const et_node *node, const et_node *mask)
 {
     const et_shape shape = node->type[0].shape;
@@ -207,7 +207,8 @@ void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight
         add_rows(scope, name, node, weight, divisor);
 }
 
-/* What the first loss is divided by, as a node or a number; there is none: as one would be. */
+/* Uses the first loss's divisor, a node or a number; without a loss, counts rows as a loss would.
+ */
 static void count_as_first(et_scope *scope, et_mark *mark, const et_node *node)
 {
     const et_mark *first = scope->graph->marks;

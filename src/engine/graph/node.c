@@ -73,8 +73,8 @@ et_node *et_node_binary(et_op op, et_node *a, et_node *b)
     return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
 }
 
-/* A node is its own first value; its further results are nodes of their own that read it. So
- * whatever follows has one kind of input, a node with one shape. */
+/* A node is its own first value; further results are separate nodes that read it. So all later code
+ * has one kind of input, a node with one shape. */
 et_node *et_node_result(et_node *node, int k)
 {
     if (et_node_is_poison(node))

@@ -38,9 +38,10 @@ void et_rematerialize_release(et_rematerialize *r)
     et_free(r->again);
 }
 
-/* A product reads the norm's value, and nothing else does but sums. One product alone: several
- * (of the encoder's result) are far apart, and what all of them wait for would outlive the norm.
- * Its other operand is visited after the norm, with which its gradient comes. */
+/* A product reads the norm's value, and otherwise only sums read it. There must be only one
+ * product: several (of the encoder's result) are far apart, and the operands that all of them wait
+ * for would outlive the norm. The product's other operand is visited after the norm, with which its
+ * gradient comes. */
 bool et_rematerialize_waits(const et_rematerialize *r, const et_node *node)
 {
     if (r->graph->options.recompute == ET_RECOMPUTE_NONE || node->id >= r->count ||

@@ -49,7 +49,7 @@ static bool shape_SUM(et_node *node)
     return set(node, ET_F32, et_shape_scalar());
 }
 
-/* A scalar and the node whose shape and type it takes; that one's values are not read. */
+/* A scalar, and a node that gives shape and type; that node's values are not read. */
 static bool shape_FILL(et_node *node)
 {
     return set(node, dtype(node, 1), shape(node, 1));
@@ -61,9 +61,9 @@ static bool is_operand(const et_node *node, int input)
     return dtype(node, input) == act(node) || node->input[input]->op == ET_OP_PARAM;
 }
 
-/* a [M, K] and b [K, N] to [M, N], or stored [K, M] and [N, K] where the flags say so; bias
- * [N]. A flag is 0 or 1 and so the index of the size that it moves: size[transpose] is what
- * comes first in the product, size[!transpose] what comes second. */
+/* a [M, K] and b [K, N] to [M, N], or stored [K, M] and [N, K] if the flags say so; bias [N]. A
+ * flag is 0 or 1, so it serves as an index: size[transpose] is the first size in the product,
+ * size[!transpose] the second. */
 static bool shape_MATMUL(et_node *node)
 {
     const et_matmul_options *options = &node->attributes.matmul;
@@ -142,9 +142,9 @@ static bool is_offsets(const et_node *node, int input)
     return s.rank == 1 && s.size[0] >= 2 && dtype(node, input) == ET_I32;
 }
 
-/* D columns come out, of which each head has D / heads. Self: q and kv are one [T, 3 D];
- * cross: q [Tq, D], kv [Tk, 2 D]. Results: [Tq, D]; lse [Tq, heads] for the derivative. Both
- * sides have the same number of segments: query segment s attends to key segment s. */
+/* The result has D columns, D / heads for each head. Self: q and kv are one [T, 3 D]; cross: q [Tq,
+ * D], kv [Tk, 2 D]. Results: [Tq, D]; lse [Tq, heads] for the derivative. Both sides have the same
+ * number of segments: query segment s attends to key segment s. */
 static bool shape_ATTENTION(et_node *node)
 {
     const et_attention_options *options = &node->attributes.attention;
@@ -153,7 +153,7 @@ static bool shape_ATTENTION(et_node *node)
         return refuse(node, "not two matrices", 0, 1);
     if (dtype(node, 0) != act(node) || dtype(node, 1) != act(node))
         return refuse(node, "not of the graph's activation type", 0, 1);
-    /* D. What is left over by the division is refused in the next line. */
+    /* D. The next line refuses a remainder of the division. */
     int64_t width = node->attributes.self ? q.size[1] / 3 : q.size[1];
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
         return refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
@@ -167,7 +167,8 @@ static bool shape_ATTENTION(et_node *node)
     if (!is_offsets(node, 2) || !is_offsets(node, 3) ||
         !et_shape_equal(shape(node, 2), shape(node, 3)))
         return refuse(node, "offsets are not int32 [segments + 1] each", 2, 3);
-    /* lse is float32: what the derivative takes an exponential of is not rounded to bfloat16. */
+    /* lse is float32: the derivative takes an exponential of it, so it must not be rounded to
+     * bfloat16. */
     set(node, act(node), et_shape_2(q.size[0], width));
     add_result(node, ET_F32, et_shape_2(q.size[0], options->heads));
     return true;
@@ -183,8 +184,8 @@ static bool shape_ATTENTION_GRAD(et_node *node)
     return true;
 }
 
-/* cache [slots, 2 D] tells D; q is [R, 3 D] (self, with the new k and v) or [R, D]. Input 2
- * is slot [R, longest] or begin [R], so only its rows are compared; length [R]. */
+/* cache [slots, 2 D] gives D; q is [R, 3 D] (self, with the new k and v) or [R, D]. Input 2 is slot
+ * [R, longest] or begin [R], so only its rows are compared; length [R]. */
 static bool shape_CACHED_ATTENTION(et_node *node)
 {
     et_shape q = shape(node, 0), cache = shape(node, 1);
@@ -209,9 +210,9 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 
-/* h [T, D], table [V, D], labels [T], another h, offsets [V] or neither. Results: the four sums; dh
- * as h but of activation type; dtable as the table, float32; dh of the other. All but the first are
- * made if the node's gradient is asked for. */
+/* h [T, D], table [V, D], labels [T], and optionally another h or offsets [V]. Results: the four
+ * sums; dh as h but of activation type; dtable as the table, float32; dh of the other. All but the
+ * first are only made if the node's gradient is needed. */
 static bool shape_VOCABULARY_LOSS(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
@@ -289,7 +290,7 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
     return true;
 }
 
-/* Rules that stand in files of their own. */
+/* Rules in other files. */
 #define shape_COLUMN_SUM              et_shape_COLUMN_SUM
 #define shape_ROW_SUM                 et_shape_ROW_SUM
 #define shape_SOFTMAX                 et_shape_SOFTMAX

@@ -1,8 +1,8 @@
 #include "engine/graph/shape_private.h"
 
-/* There is no silent conversion of what is computed element by element: two activations never
- * differ, but a parameter (float32) may meet one (bfloat16). What is repeated is a vector or one
- * number, and may be a parameter. */
+/* Element-wise ops convert no types silently: two activations always have the same type, but a
+ * parameter (float32) may be combined with a bfloat16 activation. A repeated operand is a vector or
+ * one number, and may be a parameter. */
 static bool fits(const et_node *node, int small, int full)
 {
     if (!is_float(node, small) || !is_float(node, full))
@@ -13,7 +13,7 @@ static bool fits(const et_node *node, int small, int full)
            (dtype(node, small) == ET_F32 || dtype(node, small) == dtype(node, full));
 }
 
-/* The type and shape that the builder was told. */
+/* The type and shape that the builder has given. */
 static bool copy(et_node *node)
 {
     const et_result_type *to = &node->attributes.leaf;

@@ -16,7 +16,7 @@ bool et_shape_RESHAPE(et_node *node)
     return false;
 }
 
-/* Sizes are equal but along the axis, where they are added up. */
+/* Sizes must be equal except along the axis, where they are added. */
 bool et_shape_CONCATENATE(et_node *node)
 {
     et_shape whole = shape(node, 0);

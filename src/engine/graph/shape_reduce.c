@@ -34,8 +34,8 @@ bool et_shape_LOG_SOFTMAX(et_node *node)
     return et_shape_SOFTMAX(node);
 }
 
-/* logits [T, V], labels [T]. Results: loss, nll and correct, float32 [T, 1] each; dlogits for
- * dloss = 1, as the logits, made if it is asked for. */
+/* logits [T, V], labels [T]. Results: loss, nll and correct, float32 [T, 1] each; dlogits for dloss
+ * = 1, as the logits, only made if it is needed. */
 bool et_shape_CROSS_ENTROPY(et_node *node)
 {
     et_shape logits = shape(node, 0);

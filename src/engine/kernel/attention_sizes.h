@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Floats in the widest vector. 16 of them, those of AVX-512: also for tables of shorter vectors, as
- * the scratch has one size for all. */
+/* Floats of the widest vector, 16 as in AVX-512. Tables with shorter vectors use it too, so that
+ * scratch has the same size for all. */
 #define ET_ATTENTION_PAD 16
 
 /* Query rows of one pass: their scores against all keys of a segment stay in cache. 16 x 512 keys

@@ -4,8 +4,8 @@
 
 #include "base/assert.h"
 
-/* The next `bytes` of a room, in whole lines of cache. memory may be nothing at all where only
- * the size is wanted: the pointers are not followed. */
+/* Takes the next `bytes` of the memory, in whole cache lines. memory may be NULL to compute only
+ * the size: the pointers are not used then. */
 static void *take(char *memory, size_t *used, size_t bytes)
 {
     void *part = memory + *used;

@@ -17,7 +17,7 @@
 #include "engine/kernel/conv_onednn.h"
 #include "engine/kernel/parallel.h"
 
-/* Blocks of a batch that threads share out, and pieces of it whose sums are kept apart. Part of a
+/* Most blocks of a batch that threads share, and most pieces of it with separate sums. Part of a
  * weight gradient's bits. */
 #define BLOCKS_MOST 32
 #define PIECES_MOST 16
@@ -25,7 +25,7 @@
 /* Sums of all pieces together, unless two are more: wide layers have few. */
 #define PIECES_BYTES ((size_t)64 << 20)
 
-/* Scratch of one thread: where each part begins, and all of it. */
+/* Scratch of one thread: the begin of each part, and the total size. */
 typedef struct desk {
     size_t a, b, out, sum, size;
 } desk;
@@ -33,7 +33,7 @@ typedef struct desk {
 struct et_conv {
     et_conv_kind kind;
     et_conv_shape shape;
-    et_dtype as; /* what is multiplied */
+    et_dtype as; /* type of the multiplication */
     int threads;
     const et_kernels *kernels;
     et_conv_block *block;
@@ -153,7 +153,7 @@ size_t et_conv_scratch(const et_conv *conv)
 
 /* ---- running ---- */
 
-/* What a run has in hand. */
+/* State of a run. */
 typedef struct run {
     const et_conv *conv;
     char *copies; /* the weight in its layout, or the pieces' sums */
@@ -174,7 +174,7 @@ static void *image(const void *images, int64_t block, int64_t elements, et_dtype
     return (char *)(uintptr_t)images + (size_t)(block * elements) * et_dtype_size(dtype);
 }
 
-/* A block's image as it is multiplied: where it lies, or widened at `at`. */
+/* A block's image as the multiplication reads it: in place, or widened at `at`. */
 static const void *operand(const run *r, const void *images, int64_t block, int64_t elements,
                            char *at)
 {
@@ -268,7 +268,7 @@ static void run_items(const run *r)
     }
 }
 
-/* Elements begin .. end - 1: the pieces' sums, onto the first one's, in order. */
+/* Adds the sums of pieces to the first piece's, in order, for elements begin .. end - 1. */
 static void add_part(const run *r, int64_t begin, int64_t end)
 {
     float *sum = (float *)(void *)r->copies;

@@ -135,8 +135,8 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out)
     return done;
 }
 
-/* The forward convolution of the same layouts, and from it what the block computes. A forward block
- * has no other. */
+/* Describes the forward convolution of these layouts, and from it the block's op. A forward block
+ * has only the first. */
 static dnnl_status_t describe(et_conv_block *block, const views *v,
                               const_dnnl_primitive_attr_t attributes)
 {
@@ -321,7 +321,7 @@ static void free_description(dnnl_primitive_desc_t description)
         dnnl_primitive_desc_destroy(description);
 }
 
-/* In any state of making; primitives before what they were described by. */
+/* Accepts a partly made block; frees primitives before their descriptions. */
 void et_conv_block_free(et_conv_block *block)
 {
     if (!block)
@@ -372,7 +372,7 @@ bool et_conv_block_is_fast(const et_conv_block *block)
     return strncmp(et_conv_block_implementation(block), "ref", 3) != 0;
 }
 
-/* Points a memory object at what it is to be in this run. */
+/* Points a memory object at the data of this run. */
 static dnnl_exec_arg_t argument(dnnl_memory_t memory, int name, const void *data)
 {
     handle from = { data };

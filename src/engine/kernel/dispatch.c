@@ -21,7 +21,7 @@ static bool has_avx2(void)
            __builtin_cpu_supports("bmi2");
 }
 
-/* The parts are those that simd/targets/avx512.h needs. */
+/* The features that simd/targets/avx512.h needs. */
 static bool has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -29,7 +29,7 @@ static bool has_avx512(void)
 }
 #endif
 
-/* NULL: an unknown name, or one that this CPU cannot run. */
+/* NULL: an unknown name, or a table that this CPU cannot run. */
 const et_kernels *et_kernels_named(const char *name)
 {
     if (strcmp(name, "plain") == 0)
@@ -53,7 +53,7 @@ const char *const et_kernels_names[] = {
     "avx512bf16", "avx512vnni", "avx512", "avx2", "plain", NULL,
 };
 
-/* Empty is what a script leaves that has nothing to say. */
+/* An empty variable counts as unset, because scripts may leave it empty. */
 const char *et_kernels_wanted(void)
 {
     const char *name = getenv("ETUDE_ISA");

@@ -14,8 +14,8 @@ uint32_t et_dropout_threshold(float rate)
     return threshold < 65536.0f ? (uint32_t)threshold : 65535u;
 }
 
-/* By the rate as it really is, after rounding, so that the mean stays what it was. A rate of 0.1 is
- * 6554 / 65536 = 0.100006: the scale is 1.111119, not 1.111111. */
+/* Computed from the rounded rate, so that the mean is kept. A rate of 0.1 is 6554 / 65536 =
+ * 0.100006: the scale is 1.111119, not 1.111111. */
 float et_dropout_scale(float rate)
 {
     return 65536.0f / (float)(65536u - et_dropout_threshold(rate));

@@ -66,8 +66,8 @@ static inline dnnl_status_t layout_copy(layout *out, layout_ref from)
 
 #endif
 
-/* Address space that must be there when oneDNN (2.6) is asked for something: a generator of code
- * has at most 256 KiB, and a product some generators, one at a time. */
+/* Address space that must be free when oneDNN (2.6) makes something: a code generator has at most
+ * 256 KiB, and a product has some generators, one at a time. */
 #define ONEDNN_MAKING_ROOM ((size_t)8 << 20)
 
 /* ET_F32 and ET_BF16 are all that primitives are made of. */
@@ -76,8 +76,8 @@ static inline dnnl_data_type_t type_of(int64_t dtype)
     return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-/* So that const is lost in one place and without a cast: oneDNN takes pointers to memory that it
- * only reads without it. */
+/* Removes const in one place and without a cast: oneDNN takes non-const pointers to memory that it
+ * only reads. */
 typedef union handle {
     const void *given;
     void *taken;

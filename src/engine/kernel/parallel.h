@@ -35,14 +35,14 @@ static inline et_items et_items_of(int64_t count, int64_t unit, int64_t share, i
     return (et_items){ begin, end < count ? end : count };
 }
 
-/* What this thread of a team does of count items. */
+/* This thread's part of count items in a team. */
 static inline et_items et_items_own(int64_t count, int64_t unit)
 {
     return et_items_of(count, unit, omp_get_thread_num(), omp_get_num_threads());
 }
 
-/* Whether a loop of that much work gets a team. Inside a parallel region the caller's thread is
- * one of a team already. */
+/* Whether a loop of that much work gets a team. Inside a parallel region the calling thread is
+ * already in a team. */
 static inline bool et_parallel_wanted(bool much)
 {
     return much && !omp_in_parallel() && omp_get_max_threads() > 1;
@@ -111,7 +111,7 @@ static inline et_turn et_turn_own(const et_turns *turns)
     return (et_turn){ omp_get_thread_num() * turns->shares / omp_get_num_threads(), turns->shares };
 }
 
-/* False: nothing is left. */
+/* False: no items are left. */
 static inline bool et_turns_take(et_turns *turns, et_turn *turn, et_items *now)
 {
     for (; turn->left > 0; turn->left--, turn->share = (turn->share + 1) % turns->shares) {

@@ -1,17 +1,17 @@
-/* Sinusoids, laid out as at et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i
- * is cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
- * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves and not in turns). In
- * double, as p rate grows large. Example, dim 4: columns sin p, sin(p / 10000), cos p, cos(p /
+/* Sinusoids, in the layout of et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i is
+ * cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
+ * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves instead of alternating). In
+ * double, because p rate grows large. Example, dim 4: columns sin p, sin(p / 10000), cos p, cos(p /
  * 10000).
  *
- * A sine costs a hundred additions, so it is taken of every 32nd row and of the first 32 alone.
- * The others are turned there, p = far + near:
+ * A sine costs as much as a hundred additions, so it is computed only for every 32nd row and for
+ * the first 32 rows. The other rows follow by rotation, p = far + near:
  *
  *     sin(a + b) = sin a cos b + cos a sin b        cos(a + b) = cos a cos b - sin a sin b
  *
- * p rate is rounded, and differs from a + b by a slip of its last bits, which is given back by
- * the derivative: sin(x + slip) = sin x + slip cos x. What is left is far below what rounding to
- * float32 takes away: the same numbers as without turning. */
+ * p rate is rounded, and differs from a + b by an error in its last bits, which the derivative
+ * corrects: sin(x + slip) = sin x + slip cos x. The remaining error is far below the rounding to
+ * float32: the results equal those without rotation. */
 #include <math.h>
 
 #include "base/assert.h"
@@ -20,7 +20,7 @@
 /* Rows that are turned from one, and columns done together: a line of cache. */
 enum { NEAR = 32, COLUMNS = 16 };
 
-/* The angles of a row, and where they point. */
+/* The angles of a row, with their sines and cosines. */
 typedef struct turn {
     double angle[COLUMNS], sine[COLUMNS], cosine[COLUMNS];
 } turn;

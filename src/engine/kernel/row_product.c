@@ -1,17 +1,17 @@
-/* Packing weights for products of rows: the part that is the same for every instruction set.
- * Layouts and the way numbers become bytes stand in row_product.h.
+/* Packs weights for products of rows: the part that is the same for every instruction set.
+ * row_product.h describes the layouts and the conversion to bytes.
  *
- * As bytes, column w of a weight is taken as scale q: q = round(127 w / max|w|), scale = (w . q) /
- * (q . q), which makes w - scale q orthogonal to q, so |w - scale q|^2 = |w|^2 - scale (w . q).
- * Lengths of both parts are kept beside the bytes: with them best_tokens.inc.c bounds how far a
- * logit by bytes is from the true one.
+ * As bytes, column w of a weight becomes scale q: q = round(127 w / max|w|), scale = (w . q) / (q .
+ * q). So w - scale q is orthogonal to q, and |w - scale q|^2 = |w|^2 - scale (w . q). The lengths
+ * of both parts are stored with the bytes: best_tokens.inc.c uses them to bound the error of a
+ * logit computed from bytes.
  *
  * Example: w = (1, -0.5, 0.26). 127 / 1 = 127, so q = (127, -64, 33) with -63.5 rounded to the even
  * neighbour; w . q = 127 + 32 + 8.58 = 167.58, q . q = 21314, scale = 0.0078624.
  *
- * x takes values 0 .. 255 as the instructions want one side unsigned: u = q + 128. The sum is then
- * too large by 128 times the sum of the column's bytes, which `offset` takes off again: sum u q_w +
- * offset = sum q q_w. All of it is whole numbers, so exact in any order. */
+ * x has values 0 .. 255, because the instructions need one unsigned side: u = q + 128. The sum is
+ * then too large by 128 times the sum of the column's bytes, which `offset` subtracts: sum u q_w +
+ * offset = sum q q_w. All are whole numbers, so the sum is exact in any order. */
 #include "engine/kernel/row_product.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@
 /* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64
 
-/* What a sum of k products in float32 may be off by, for |x| |w| = 1: k roundings of half a unit
- * each, and as many again for whatever order the bound itself was summed in. */
+/* Bounds the error of a sum of k products in float32, for |x| |w| = 1: k roundings of half a unit
+ * each, and as many again for the bound's own sum. */
 static double rounding(int64_t k)
 {
     return (double)(2 * k + 16) * 0x1p-24;
@@ -38,7 +38,7 @@ static size_t lines(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* How many parts of that size a whole has, the last one not full. */
+/* The number of parts of that size, including a last partial one. */
 static int64_t parts(int64_t whole, int64_t part)
 {
     return (whole + part - 1) / part;
@@ -59,8 +59,8 @@ size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
     return kind == ET_ROW_F32 ? size : size + 4 * lines((size_t)columns * sizeof(float));
 }
 
-/* Only pointers: nothing is written. The memory, each part from a line of cache on: panels, then of
- * bytes scale, offset, length, error. */
+/* Only computes pointers: nothing is written. Each part of the memory begins at a cache line:
+ * panels, then for bytes scale, offset, length, error. */
 et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
     et_assert(panel >= 1 && n >= 1 && k >= 1);
@@ -147,18 +147,18 @@ static quantized quantize_column(int8_t *to, int64_t four, int64_t one, const fl
     return t;
 }
 
-/* Of a column with a number that is not finite it is NaN, and so will be what comes of it. */
+/* NaN if the column has a number that is not finite; then all results of the column are NaN. */
 static float scale_of(quantized t)
 {
     return !isfinite(t.whole) ? NAN : t.square > 0 ? (float)(t.cross / t.square) : 0;
 }
 
-/* Column j; to is where its first four bytes lie. A column of zeros has scale 0; one with a number
- * that is not finite gets NaN, so that it is not lost.
+/* Packs column j; to is the place of its first four bytes. A column of zeros has scale 0; a column
+ * with a number that is not finite gets NaN, so that the fault is not lost.
  *
- * Four rows of a column are four bytes side by side, the columns of a panel behind one another:
- * what v_dot takes. `error` has the rounding of float32 sums added, so that a bound made of it
- * holds for what is computed. */
+ * Four rows of a column are four adjacent bytes, and the columns of a panel follow one another, as
+ * v_dot reads them. `error` includes the rounding of float32 sums, so that a bound made from it
+ * holds for the computed values. */
 static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
     const float *from = (const float *)s.from + j * s.column;
@@ -190,7 +190,7 @@ static void pack_panel(const et_row_weight *w, int64_t panel, source s)
     }
 }
 
-/* Panels are independent of each other: threads take them as they come. */
+/* Panels are independent, so each free thread takes the next one. */
 void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype dtype,
                         bool transposed)
 {
@@ -216,8 +216,8 @@ size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x)
     return (size_t)(rows * et_row_stride(k)) + lines((size_t)rows * sizeof(float));
 }
 
-/* Rounded to 16 bits: times a q of 7 bits it is exact in float32, so that what is read back gives
- * these bytes and this scale again. */
+/* Rounds to 16 bits: times a q of 7 bits it is exact in float32, so that packing the unpacked
+ * values gives these bytes and this scale again. */
 static float shorten(float scale)
 {
     uint32_t bits;

@@ -27,7 +27,7 @@ et_node *et_flatten(et_node *x)
     return shape.rank == 2 ? x : et_reshape(x, et_shape_2(rows, et_shape_count(shape) / rows));
 }
 
-/* What is wrong with a block's input; NULL: nothing. */
+/* Checks a block's input. Poison: the input is wrong; NULL: it is valid. */
 static et_node *check_block(const et_scope *scope, et_node *x, int64_t length, int heads,
                             const et_attention_block_options *o)
 {

@@ -15,13 +15,13 @@
 #include "engine/kernel/kernels.h"
 #include "engine/tensor/params.h"
 
-/* Elements that a thread takes at once: 32 KiB of values, below ET_GRAIN, so that kernels start
- * no threads of their own in a piece; some hundreds of pieces for a model of a few million
- * weights, so that threads finish together. */
+/* Elements that a thread takes at once: 32 KiB of values. This is below ET_GRAIN, so that kernels
+ * start no threads of their own in a piece, and gives some hundreds of pieces for a model of a few
+ * million weights, so that threads finish together. */
 #define PIECE 8192
 
-/* Numbers that are too far out become those of the next step at which they are not: one in twenty
- * is drawn again. */
+/* Draws again any number that is too far out, from the next step's numbers; that is one in twenty.
+ */
 static void truncate(float *to, int64_t first, int64_t count, float scale, et_random random)
 {
     for (int64_t i = 0; i < count; i++)
@@ -56,8 +56,8 @@ static void draw(const et_kernels *kernels, const et_params *params, int index, 
 /* The last one, by place, that begins at or before an element of the flat arrays. */
 static int nth_of(const et_params *params, int64_t at)
 {
-    /* Invariant: the one at low begins at or before `at`, the one at high after it (or does not
-     * exist). Offset 0 belongs to place 0, so low = 0 is true from the start. */
+    /* Invariant: the parameter at low begins at or before `at`, the one at high after it (or does
+     * not exist). Offset 0 belongs to place 0, so low = 0 holds at first. */
     int low = 0, high = et_params_count(params);
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
@@ -84,7 +84,7 @@ static void draw_piece(const et_kernels *kernels, et_params *params, int64_t beg
             break;
         if (to > end)
             to = end;
-        /* Nothing is left of a parameter whose padding alone reaches into this piece. */
+        /* Empty for a parameter of which only padding reaches into this piece. */
         if (to > from)
             draw(kernels, params, i, values + from, from - offset, to - from, seed);
     }

@@ -1,7 +1,7 @@
-/* Layers as equations over nodes. Each declares what it learns in the scope it is given and
- * returns the node of its result; none keeps state, and an error (a width that does not fit)
- * is kept by the graph, so nothing is checked on the way. A poison input has rank 0: the
- * widths below become 0, and the node that is made of them is poison too. */
+/* Layers as equations over nodes. Each layer declares its trained parameters in the given scope and
+ * returns the node of its result. No layer keeps state, and the graph keeps an error (a width that
+ * does not fit), so nothing is checked on the way. A poison input has rank 0: the widths below
+ * become 0, and the node made from them is poison too. */
 #include <etude/layers.h>
 
 #include <math.h>
@@ -57,9 +57,9 @@ et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
     return et_dense_with(scope, x, units, NULL);
 }
 
-/* y = f(x W + b), W [in, units] uniform in Glorot's limit sqrt(6 / (in + units)) unless
- * options give another, b [units] zeros. Relu is part of the product's own pass over its
- * result; the other activations are nodes behind it, which exec fuses where it can. */
+/* y = f(x W + b), W [in, units] uniform in Glorot's limit sqrt(6 / (in + units)) unless options
+ * give another, b [units] zeros. Relu is part of the product's own pass over its result; other
+ * activations are nodes after it, which exec fuses if possible. */
 et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dense_options *options)
 {
     static const et_dense_options defaults = { 0 };
@@ -148,8 +148,8 @@ et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilo
     return leave(before, y);
 }
 
-/* A filter's inputs and outputs are those of its whole window, as Keras counts them. Relu is part
- * of the convolution, as of a product. */
+/* A filter's inputs and outputs are counted over its whole window, as in Keras. Relu is part of the
+ * convolution, as of a product. */
 et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height, int64_t width,
                    const et_conv2d_options *options)
 {

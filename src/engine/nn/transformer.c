@@ -27,9 +27,9 @@ typedef struct stack {
     int64_t row_tile; /* of all products, see et_matmul_options; 0: any */
 } stack;
 
-/* x W (+ b), W [D, units]. W is drawn from +-gain sqrt(6 / (2 D)), each D columns of it as if
- * they stood alone: Glorot's limit counts D + D although q, k and v are side by side in W.
- * gain is 1 in Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
+/* x W (+ b), W [D, units]. W is drawn from +-gain sqrt(6 / (2 D)), each D columns of it like a
+ * separate matrix: Glorot's limit counts D + D although q, k and v are adjacent in W. gain is 1 in
+ * Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
 static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gain, stack s)
 {
     et_dense_options options = { .no_bias = !s.options->use_bias,
@@ -38,7 +38,7 @@ static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gai
     return et_dense_with(scope, x, units, &options);
 }
 
-/* Of q, k and v. norm_first tells the two traditions apart, here and below. */
+/* The gain of q, k and v. norm_first distinguishes the two traditions, here and below. */
 static float input_gain(stack s)
 {
     return s.options->norm_first ? 1 : sqrtf(0.5f);
@@ -67,7 +67,7 @@ static et_node *feed_forward(et_scope *scope, et_node *x, stack s)
     return et_dense_with(et_in(scope, "out"), h, s.width, &out);
 }
 
-/* What a sub-layer reads: x itself, or its norm. */
+/* The input of a sub-layer: x itself, or its norm. */
 static et_node *before(et_scope *scope, et_node *x, stack s)
 {
     return s.options->norm_first ? et_norm(et_in(scope, "norm"), x, s.options->norm_epsilon) : x;
@@ -120,8 +120,8 @@ typedef struct looked_at {
     et_node *encoded, *key_value; /* one of them is NULL */
 } looked_at;
 
-/* q comes from the decoder, k and v from the encoder's output, which is not normed again
- * here: the encoder's final norm has done it where there is one. */
+/* q comes from the decoder, k and v from the encoder's output. That output is not normalized again
+ * here: the encoder's final norm, if it has one, has done it. */
 static et_node *cross_attention_block(et_scope *scope, et_node *x, const looked_at *from,
                                       const segments *g, stack s)
 {
@@ -151,9 +151,8 @@ et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
     return table_of(scope, model, &model->output);
 }
 
-/* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows
- * do not tell where in its sentence a token stands. root: where tables live; scope names the
- * dropout. */
+/* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows do not
+ * show a token's place in its sentence. root: the scope of tables; scope names the dropout. */
 static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model,
                       const et_transformer_tokens *tokens, et_node *ids, et_node *positions)
 {
@@ -167,8 +166,8 @@ static et_node *int_rows(et_scope *scope, const char *name, int64_t count)
     return et_input(scope, name, ET_I32, et_shape_1(count));
 }
 
-/* The two budgets may exceed what one sentence can have: no segment is longer than
- * max_positions, and attention need not plan for one. */
+/* The two budgets may exceed one sentence's length: no segment is longer than max_positions, so
+ * attention need not plan for more. */
 static et_node *encode(et_scope *scope, const et_transformer *model, int64_t budget,
                        et_node *offsets, int64_t row_tile)
 {
@@ -213,9 +212,9 @@ typedef struct decoding {
     int64_t cached; /* rows of each layer's cross cache, which is read instead; 0: encoded is */
 } decoding;
 
-/* The target's ids are shifted by the caller: row t holds the token before the one to
- * predict, and causal attention lets it see rows up to t of its sentence. d: all zero, or with what
- * the encoder gives. */
+/* The caller shifts the target's ids: row t holds the token before the predicted one, and causal
+ * attention lets it see rows up to t of its sentence. d: all zero, or with the encoder's results.
+ */
 static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer *model,
                               int64_t source_budget, int64_t target_budget, int64_t segment_count)
 {
@@ -317,8 +316,8 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 
 /* The inputs that all layers of a decoder step share. */
 typedef struct step_inputs {
-    et_node *slot;         /* [rows, longest]: where each hypothesis' own positions are cached */
-    et_node *self_length;  /* [rows]: positions so far, the one of this step included */
+    et_node *slot;         /* [rows, longest]: cached positions of each hypothesis */
+    et_node *self_length;  /* [rows]: positions so far, including this step's */
     et_node *cross_begin;  /* [rows]: first row of its sentence in the cross caches */
     et_node *cross_length; /* [rows]: and how many */
 } step_inputs;
@@ -346,8 +345,8 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
     return feed_forward_block(et_in(layer, "feed_forward"), x, s);
 }
 
-/* The logits are the table once more, transposed, and float32: what is compared and summed
- * over steps is not rounded to bfloat16. */
+/* The logits use the table again, transposed, and are float32: values that are compared and summed
+ * over steps must not be rounded to bfloat16. */
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
                                const et_transformer_step *step, et_node **token)
 {

@@ -12,7 +12,7 @@
 #include "engine/onnx/onnx_graph.h"
 #include "engine/tensor/params.h"
 
-#define ROWS "batch" /* what the first dimension is called */
+#define ROWS "batch" /* name of the first dimension */
 
 typedef struct export
 {
@@ -49,7 +49,7 @@ typedef struct described {
     char names[ET_RANK_MAX][40];
 } described;
 
-/* [rows, ...] or [a multiple of them, ...], each of which has a name of its own. */
+/* Describes [rows, ...] or [a multiple of rows, ...]; each multiple has its own name. */
 static int describe(described *to, et_shape shape)
 {
     for (int i = 0; i < shape.rank; i++) {
@@ -64,8 +64,8 @@ static int describe(described *to, et_shape shape)
 
 /* ---- what depends on the number of rows ---- */
 
-/* The graph was built for so many rows: what is near a multiple of them, and none, has come of them
- * in a way that cannot be told (rows + 1). */
+/* The graph was built for a unique number of rows. A size near a multiple of it was computed from
+ * it in an unknown way (rows + 1). */
 static bool is_near_rows(int64_t size)
 {
     return size > ET_ONNX_PRIME_A / 2 && size % ET_ONNX_PRIME_A != 0;
@@ -187,7 +187,8 @@ static int add_graph(export *e, et_error *error)
     return status;
 }
 
-/* Samples alone: what is packed has offsets, which a model of another program knows nothing of. */
+/* Only samples can be exported: packed batches have offsets, which a model for other programs
+ * cannot use. */
 static int begin(export *e, const char *path, et_params *params, const et_layout *layout,
                  et_build_fn *build, void *payload, et_error *error)
 {

@@ -93,7 +93,7 @@ static bool add(et_onnx *model, list *to, void *item)
     return !model->failed;
 }
 
-/* What was made of an op: ":MatMul_12", which no parameter is called. */
+/* A name for an op's result: ":MatMul_12". No parameter's name begins so. */
 static char *new_name(et_onnx *model, const char *of)
 {
     char text[96];

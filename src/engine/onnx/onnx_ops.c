@@ -39,7 +39,7 @@ static const char *onnx_POSITIONS(et_onnx_exporter *exporter, const et_node *nod
     return table ? et_onnx_floats(exporter->model, node->name, table, shape) : NULL;
 }
 
-/* Offsets are looked at by attention alone, which reads the node itself. */
+/* Only attention uses offsets, and it reads the node itself. */
 static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node)
 {
     const int64_t count = node->type[0].shape.size[0];
@@ -229,7 +229,7 @@ static const char *onnx_BATCH_NORM(et_onnx_exporter *exporter, const et_node *no
 
 /* ---- look-ups ---- */
 
-/* Rows of a table by number [T]; a row of zeros where that is negative. */
+/* Rows of a table by number [T]; a row of zeros for a negative number. */
 static const char *look_up(et_onnx *m, const char *table, const char *ids)
 {
     const int64_t down = 1;
@@ -353,7 +353,7 @@ static void set_pair(et_onnx *m, const char *name, const int pair[2], const int6
     et_onnx_set_ints(m, name, both, 2);
 }
 
-/* Where a window does not fit the odd element is missing at the end, as TensorFlow has it. */
+/* If a window does not fit, the odd padding is at the end, as in TensorFlow. */
 static void set_padding(et_onnx *m, bool same)
 {
     et_onnx_set_text(m, "auto_pad", same ? "SAME_UPPER" : "VALID");

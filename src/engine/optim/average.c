@@ -29,7 +29,7 @@ static bool beside(const et_optim_layout *layout, const et_params *params, const
     return false;
 }
 
-/* Whether nothing is trained that the group has not. */
+/* Whether the group has all trained parameters. */
 static bool has_all(const et_optim_layout *layout, const et_params *params)
 {
     return layout->size == et_params_trained_size(params);
@@ -77,8 +77,8 @@ void et_optim_average_release(et_optim_average *average)
     et_free(average->variables);
 }
 
-/* The dynamic decay is 2/11 at the first step and 0.99 after 890: without it the start
- * values, of which 0.99^s is left after s steps, would weigh for hundreds of them. */
+/* The dynamic decay is 2/11 at the first step and 0.99 after 890. Without it, the initial values
+ * would weigh 0.99^s after s steps, and so matter for hundreds of steps. */
 float et_optim_average_decay(const et_optim_average *average, int64_t step)
 {
     const et_ema_options *ema = &average->options;
@@ -95,7 +95,7 @@ static void copy(const et_optim_average *average, const float *values, int64_t b
     memcpy(average->data + begin, values + begin, (size_t)(end - begin) * sizeof(float));
 }
 
-/* Without an average there is nothing that depends on the initial values. */
+/* Without an average, nothing depends on the initial values. */
 void et_optim_average_start(const et_optim_average *average, const float *values)
 {
     for (int i = 0; average->data && i < average->range_count; i++)

@@ -33,7 +33,7 @@ static void warn_of_unfound(const et_patterns *patterns, et_strings list, const 
                    setting, list.items[i], et_params_name(params, et_params_count(params) - 1));
 }
 
-/* What a message calls a list: "trainer.optimizer_config.optimizer.muon.exclude_from_...". */
+/* A message's name for the list: "trainer.optimizer_config.optimizer.muon.exclude_from_...". */
 static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *optimizer,
                         const char *which, et_error *error)
 {
@@ -69,7 +69,7 @@ static int find_decaying(et_optimizer *optimizer, et_error *error)
     return status;
 }
 
-/* The same for what a rule does with whole tensors. */
+/* Finds the tensors to which the rule's treatment of whole tensors applies. */
 static int find_adapting(et_optimizer *optimizer, et_error *error)
 {
     et_patterns *exclude;
@@ -202,7 +202,7 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
     return ok ? ET_OK : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
 }
 
-/* What it keeps, of what it owns. */
+/* Makes the slots of the part that this rank owns. */
 static int make_own(et_optimizer *optimizer, et_comm *comm, et_error *error)
 {
     int status = et_optim_owners_init(&optimizer->owners, comm, &optimizer->layout,

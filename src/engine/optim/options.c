@@ -49,7 +49,7 @@
 #define POWER(type)                                                                                \
     ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse square root")
 
-/* learning_rate.<type>: one table for each schedule of schedule.c, where the formulas are. */
+/* learning_rate.<type>: one table for each schedule; schedule.c has the formulas. */
 static const et_field constant_fields[] = { ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0,
                                                            RATE_MAX, "learning rate"),
                                             TENSORFLOW_NAME, ET_FIELD_END };
@@ -139,7 +139,7 @@ static const et_field power_linear_fields[] = {
 };
 static const et_fields power_linear_table = { "power_linear", power_linear_fields };
 
-/* Its offset is not OFFSET's: rows before it have a rate of their own. */
+/* Its offset differs from OFFSET's: steps before it have their own rate. */
 static const et_field power_with_offset_fields[] = {
     INITIAL_RATE(et_rate_power_with_offset),
     POWER(et_rate_power_with_offset),
@@ -164,7 +164,7 @@ static const et_field step_cosine_with_offset_fields[] = {
 static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offset",
                                                          step_cosine_with_offset_fields };
 
-/* Not in Model Garden: fairseq's schedule of that name, with its usual numbers as defaults. */
+/* Not in Model Garden: fairseq's schedule with this name, with its usual numbers as defaults. */
 static const et_field inverse_sqrt_fields[] = {
     ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
                    "learning rate at the end of the warm-up"),
@@ -193,7 +193,7 @@ static const char *const rate_types[] = {
     [ET_RATE_COUNT] = NULL,
 };
 
-/* One row for each schedule. Help says the formula where it fits. */
+/* One row for each schedule. Help has the formula if it fits. */
 static const et_field rate_fields[] = {
     ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types,
                     "schedule of the learning rate; must be set", .nullable = true,
@@ -363,7 +363,8 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
 
 /* ---- lengths ---- */
 
-/* Where a schedule's options have them; 0, where the type is: they have none. */
+/* Offsets of members in a schedule's options; 0, the offset of the type: the schedule has no such
+ * member. */
 typedef struct rate_length {
     size_t steps;              /* an int64_t */
     size_t boundaries, values; /* et_strings */
@@ -395,7 +396,7 @@ static void *member(et_rate_options *rate, size_t at)
     return at ? (char *)rate + at : NULL;
 }
 
-/* Whole steps, or thousandths of epochs, as texts: what a file would have. */
+/* Whole steps, or thousandths of epochs, as texts, as a file would have them. */
 static int make_parts(et_strings *boundaries, const et_strings *values, bool falls, int64_t length,
                       et_arena *arena, et_error *error)
 {

@@ -1,5 +1,5 @@
-/* A ring's worth of exchanges, as the second half of an all-reduce: in round k each rank sends its
- * part to the one k after it and gets that of the one k before it. */
+/* Exchanges in a ring, as in the second half of an all-reduce: in round k each rank sends its part
+ * to the rank k after it and gets the part of the rank k before it. */
 #include "engine/optim/owners.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@ static int64_t even_cut(const et_optim_layout *layout, int rank, int ranks)
     return at < layout->size ? at : layout->size;
 }
 
-/* Where the tensor begins that begins nearest. */
+/* The begin of a tensor that is nearest to `at`. */
 static int64_t nearest_tensor(const et_optim_layout *layout, int64_t at)
 {
     int64_t nearest = layout->size;

@@ -12,7 +12,8 @@
 
 #define AT(member) offsetof(et_rate_options, member)
 
-/* A schedule's highest rate, and the setting that a wrong one is above or that makes it grow. */
+/* A schedule's highest rate. other: the setting that a wrong peak exceeds, or that makes it grow.
+ */
 typedef struct peak {
     const char *name;
     size_t rate;   /* a double; 0: values are the texts */
@@ -106,7 +107,7 @@ static int scale(et_strings *values, const char *name, double wanted, et_arena *
     return ET_OK;
 }
 
-/* What a power of the step makes of a rate where the warm-up ends. */
+/* The factor that a power of the step applies to the rate at the end of the warm-up. */
 static double share_at_peak(const et_optimization_options *options, const peak *of)
 {
     const et_rate_options *rate = &options->learning_rate;

@@ -23,7 +23,8 @@
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
 
-/* So near to a period's end is a restart: less than a step of any, more than what is rounded. */
+/* A position so near to a period's end counts as a restart: it is less than one step, and more than
+ * rounding errors. */
 #define RESTART_NEAR 1e-12
 
 /* For settings whose default 0 means "not given". */
@@ -60,7 +61,8 @@ bool et_schedule_read(const char *text, double *number, bool *epochs)
     return end != text && (!*end || *epochs) && isfinite(*number) && *number >= 0;
 }
 
-/* Texts of a list to numbers: rates or, epoch not NULL, steps, of which it has as many. */
+/* Reads the texts of a list as numbers: rates or, if epoch is not NULL, steps, where *epoch is the
+ * steps of an epoch. */
 static int read_numbers(double *to, et_strings texts, const double *epoch, const char *type,
                         const char *name, et_error *error)
 {
@@ -81,8 +83,8 @@ static int read_numbers(double *to, et_strings texts, const double *epoch, const
     return ET_OK;
 }
 
-/* Both lists; boundaries ascend strictly, or a value would have no step. What is in epochs of which
- * the steps are not known is compared later. */
+/* Reads both lists; boundaries must ascend strictly, or a value would have no step. Boundaries in
+ * epochs whose steps are unknown are compared later. */
 static int read_values(et_schedule *self, const char *type, et_strings boundaries,
                        et_strings values, et_error *error)
 {
@@ -100,7 +102,7 @@ static int read_values(et_schedule *self, const char *type, et_strings boundarie
     return status;
 }
 
-/* n values, n - 1 boundaries: every boundary is where one value ends. */
+/* n values, n - 1 boundaries: at each boundary one value ends. */
 static int stepwise_init(et_schedule *self, et_error *error)
 {
     const et_rate_stepwise *o = &self->options.stepwise;
@@ -142,7 +144,7 @@ static double exponential_rate(const et_schedule *self, double step)
     return o->initial_learning_rate * pow(o->decay_rate, exponent);
 }
 
-/* end_learning_rate 0 and power 0 are fine; only what is divided by must be there. */
+/* end_learning_rate 0 and power 0 are valid; only divisors must not be 0. */
 static int polynomial_init(et_schedule *self, et_error *error)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
@@ -211,8 +213,8 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
             f = 0;
         }
     }
-    /* alpha is what is left at each end, whatever the height: it is outside the product with
-     * m. */
+    /* alpha is the rate at the end of each period, whatever the height: it is outside the product
+     * with m. */
     double height = pow(o->m_mul, restart);
     return o->initial_learning_rate *
            ((1 - o->alpha) * 0.5 * height * (1 + cos(PI * f)) + o->alpha);
@@ -223,8 +225,8 @@ static int power_init(et_schedule *self, et_error *error)
     return require_rate("learning_rate.power", self->options.power.initial_learning_rate, error);
 }
 
-/* initial * max(s, 1)^power: with a negative power step 0 would have no value, and takes that
- * of step 1. Here s = step, there is no offset. */
+/* initial * max(s, 1)^power: step 0 has no value with a negative power, so it gets that of step 1.
+ * Here s = step, there is no offset. */
 static double power_rate(const et_schedule *self, double step)
 {
     const et_rate_power *o = &self->options.power;
@@ -269,7 +271,7 @@ static double power_with_offset_rate(const et_schedule *self, double step)
                 o->initial_learning_rate * pow(fmax(step, 1), o->power));
 }
 
-/* n values, n boundaries: every boundary is where one value begins to fall to the next. */
+/* n values, n boundaries: at each boundary one value begins to fall to the next. */
 static int step_cosine_init(et_schedule *self, et_error *error)
 {
     const et_rate_step_cosine_with_offset *o = &self->options.step_cosine_with_offset;
@@ -348,8 +350,7 @@ static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate, 0 },
 };
 
-/* Steps under the warm-up, 0 without one. NONE needs no test of its own anywhere: no step is
- * below 0. */
+/* Steps of the warm-up, 0 without one. NONE needs no special case: no step is below 0. */
 static int64_t warmup_steps(const et_warmup_options *warmup)
 {
     switch (warmup->type) {
@@ -384,8 +385,8 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
     return status;
 }
 
-/* The formula at s. Before the offset it may give no rate: a logarithm of a number below 0, a
- * division by a cycle of length 0. Then the rate is that of the offset. */
+/* The formula at s. Before the offset it may give no rate (a logarithm of a negative number, a
+ * cycle of length 0): then the rate is that of the offset. */
 static double rate_at(const et_schedule *schedule, int64_t step)
 {
     const et_schedule_class *class = schedule->class;
@@ -404,9 +405,9 @@ int64_t et_schedule_warmup(const et_schedule *schedule)
                : warmup_steps(&schedule->warmup);
 }
 
-/* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
- * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
- * it started: p is where the line meets the schedule. */
+/* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step 0;
+ * polynomial p (max(step, 1) / W)^power. The warm-up ends at the schedule's rate at that step, p,
+ * not at its initial rate. */
 ET_APART double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
 {
     double peak = rate_at(schedule, warmup);

@@ -136,7 +136,7 @@ static void put_member(et_value *dict, const member *m, const void *from)
         put_list(dict, m->name, *(const char *const *const *)at);
 }
 
-/* The one pointer that is set; *chosen NULL: none is. Two are an error. */
+/* The pointer that is set; *chosen NULL: none is. Two set pointers are an error. */
 static int choose(const et_optimizer_setup *setup, const choice *all, size_t count,
                   const choice **chosen, const void **from, et_error *error)
 {

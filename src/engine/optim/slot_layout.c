@@ -18,7 +18,7 @@ static int64_t padded_end(const et_optim_layout *layout, size_t i)
     return tensor->begin + next - tensor->packed;
 }
 
-/* Where the range ends that an element of the store lies in. */
+/* The range of the group that contains an element of the store. */
 static const et_range *range_of(const et_group *group, int64_t at)
 {
     const et_range *ranges;
@@ -95,7 +95,7 @@ static bool continues(const et_optim_layout *layout, size_t i, bool alike)
     return !alike || (a->decay == b->decay && a->rate_multiplier == b->rate_multiplier);
 }
 
-/* Runs of tensors that follow each other, and, if asked, are alike. */
+/* Makes runs of adjacent tensors that, if `alike`, have the same decay and rate. */
 static void cut_runs(const et_optim_layout *layout, et_optim_section *sections, size_t *count,
                      bool alike)
 {

@@ -26,7 +26,7 @@ void et_optimizer_fill_slot(et_optimizer *optimizer, int s)
 static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_error *error)
 {
     size_t bytes = (size_t)size * sizeof(float);
-    float *data = et_alloc_array(bytes ? bytes : sizeof(float)); /* a rank may have none of it */
+    float *data = et_alloc_array(bytes ? bytes : sizeof(float)); /* a rank may own no element */
     if (!data)
         return et_alloc_failed(error, bytes, "an optimizer's slot");
     et_assert(optimizer->slot_count <= ET_RULE_SLOTS_MAX);
@@ -41,7 +41,7 @@ static bool slot_shape(const et_rule_slot *slot, const et_optim_tensor *tensor, 
     return !slot || !slot->shape || slot->shape(tensor->shape, tensor->adapts, shape);
 }
 
-/* Where a tensor's part of a slot of another shape begins. */
+/* Offsets of the tensors' parts in a slot of another shape. */
 static int lay_out_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t **at,
                         int64_t *size, et_error *error)
 {
@@ -62,8 +62,8 @@ static int lay_out_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64
     return ET_OK;
 }
 
-/* Which elements of a part each rank keeps, of a tensor's slot of so many; all of it is who has the
- * tensor's where it is of another shape. NULL: there is one rank. */
+/* The elements of a part, of a tensor's slot, that each rank keeps. A slot of another shape is kept
+ * whole by the tensor's owner. NULL: there is one rank. */
 static const int64_t *cut_part(et_optimizer *o, const et_optim_tensor *tensor, int64_t count,
                                bool placed)
 {
@@ -77,7 +77,7 @@ static const int64_t *cut_part(et_optimizer *o, const et_optim_tensor *tensor, i
     return cut;
 }
 
-/* Where this rank's elements of a part begin; none: anywhere. */
+/* The begin of this rank's elements of a part; any number if it has none. */
 static int64_t part_begin(const et_optimizer *o, size_t tensor, const int64_t *at)
 {
     if (at)
@@ -85,7 +85,7 @@ static int64_t part_begin(const et_optimizer *o, size_t tensor, const int64_t *a
     return owns(o, tensor) ? o->layout.tensors[tensor].packed - et_optim_own(&o->owners).begin : 0;
 }
 
-/* What a checkpoint saves of slot s; the average is whole on every rank. */
+/* Adds the parts of slot s that a checkpoint saves; the average is complete on every rank. */
 static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, const int64_t *at)
 {
     bool average = !slot;
@@ -145,7 +145,7 @@ static int make_parts(et_optimizer *optimizer, size_t most, et_error *error)
 /* The rule says which slots its options need. */
 static int make_slots(et_optimizer *optimizer, et_error *error)
 {
-    /* Names are static strings of the rule's; checkpoints know the slots by them. */
+    /* Names are static strings of the rule; checkpoints identify slots by them. */
     et_rule_slot slots[ET_RULE_SLOTS_MAX] = { { .name = NULL } };
     int status = ET_OK, count = optimizer->rule->slots(&optimizer->options, slots);
     et_assert(count >= 0 && count <= ET_RULE_SLOTS_MAX);

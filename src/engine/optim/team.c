@@ -31,8 +31,8 @@ static int64_t count_whole(const et_optim_layout *layout, et_range own)
     return sum;
 }
 
-/* Appends the chunks that are done together, or the others. Returns the most scratch that one
- * needs, in whole lines. */
+/* Appends either the chunks that all threads do together, or the others. Returns the largest
+ * scratch that one needs, in whole cache lines. */
 static size_t append(et_optim_team *team, const et_optim_layout *layout, et_range own,
                      bool together)
 {

@@ -210,7 +210,7 @@ static void sum_part(const update *u, int64_t begin, int64_t end)
     }
 }
 
-/* A tensor's sums are those of its chunks, added in order. */
+/* Adds the sums of a tensor's chunks, in order. */
 static void add_up(et_optimizer *o)
 {
     memset(o->tensor_sums, 0, ET_RULE_SUMS_MAX * o->layout.tensor_count * sizeof *o->tensor_sums);
@@ -240,7 +240,8 @@ static void follow_with_average(const update *u, int64_t begin, int64_t count)
     }
 }
 
-/* What follows weights that no rule has moved here: others have, or nobody has. */
+/* Updates shadow and average of weights that no rule has changed here, because another rank has, or
+ * nobody. */
 static void follow_section(const update *u, const et_optim_section *section)
 {
     const et_optimizer *o = u->optimizer;
@@ -361,9 +362,9 @@ void et_optimizer_average_variables(et_optimizer *optimizer)
                                 et_optim_average_decay(average, optimizer->iterations));
 }
 
-/* The norm first, of all gradients: a step with one that is not finite must not have changed
- * any weight when that is found. The average's decay and the bias correction count this
- * update (iterations + 1), the rate does not: all as in Keras. */
+/* Computes the norm first, over all gradients: a step with a gradient that is not finite must not
+ * change any weight. The average's decay and the bias correction count this update (iterations +
+ * 1), the rate does not: all as in Keras. */
 et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale)
 {
     return et_optimizer_apply_part(optimizer, gradients, gradient_scale, NAN);

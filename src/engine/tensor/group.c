@@ -18,7 +18,7 @@ struct et_group {
     int64_t size;
 };
 
-/* Where the parameter at a place ends, its padding included. */
+/* The end of the nth parameter, including its padding. */
 static int64_t end_of(const et_params *params, int nth)
 {
     int next = nth + 1;
@@ -64,8 +64,7 @@ int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void
     return ET_OK;
 }
 
-/* A name that chooses nothing is misspelt; a store in which nothing is trained has an empty group
- * of all. */
+/* A name that matches nothing is an error. If nothing is trained, the group of all is empty. */
 static int check_any(et_group **group, const char *how, const char *text, et_error *error)
 {
     const et_params *params = (*group)->params;

@@ -108,7 +108,7 @@ static const char *shapeless(const et_layout *layout, int i)
     return et_dtype_size(f->dtype) ? NULL : "its type is invalid";
 }
 
-/* The same, and what no model could take. */
+/* Checks as shapeless does, and refuses fields that no model could read. */
 static const char *wrong(const et_layout *layout, int i)
 {
     const et_layout_field *f = &layout->field[i];

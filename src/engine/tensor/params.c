@@ -57,13 +57,14 @@ struct et_params {
     int *placed;               /* [count]: indices by offset; owned, NULL before materialize */
     float *values, *gradients; /* NULL before materialize */
     et_bf16 *shadow;           /* NULL: not kept */
-    /* What runs read: the average for the time of an evaluation with it, else the values,
-     * which alone are trained. */
+    /* The array that runs read: the average during an evaluation with it, else the values. Only the
+     * values are trained. */
     float *in_use;             /* values, or what et_params_use gave */
-    uint64_t version;          /* counts changes, for those who keep packed copies */
+    uint64_t version;          /* counts changes, for holders of packed copies */
     et_params_reader *readers; /* a list, each borrowed */
     bool changing;             /* between begin_change and changed */
-    /* A view has these, names in items, by_name with the store's indices, and elements alone. */
+    /* A view has these, names in items, by_name with the store's indices, and a count of elements.
+     */
     et_params *of; /* whose it is; borrowed, no view itself. NULL: a store */
     et_params_naming naming;
 };
@@ -131,8 +132,8 @@ static int declared_again(const et_params *params, int index, et_shape shape, bo
                    et_shape_print(known->shape, was), et_shape_print(shape, now));
 }
 
-/* What no initial value and no array can be made of. The name stands first, so that all else can be
- * said of it. */
+/* Refuses declarations without a valid initial value or array. The name is checked first, so that
+ * the other messages can use it. */
 static int check_declaration(const et_params *params, const char *name, et_shape shape,
                              et_init init, et_error *error)
 {
@@ -188,9 +189,9 @@ static char *own_name(const et_params *view, const char *name, et_error *error)
     return own;
 }
 
-/* The order of the checks is the contract: a known name is looked up first, so a graph built
- * after materialize may still declare what exists. The name is in the map before it is in
- * items: a failure of either leaves the store as it was. */
+/* The order of the checks is part of the contract: a known name is looked up first, so a graph
+ * built after materialize may still declare existing parameters. The name is added to the map
+ * before items: a failure of either does not change the store. */
 static int declare(et_params *params, const char *name, et_shape shape, et_init init, bool trained,
                    int *index, et_error *error)
 {
@@ -224,7 +225,7 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
     return ET_OK;
 }
 
-/* What a view's model has declared: its own name of what is index in the store. */
+/* Notes a declaration of a view's model: its own name for parameter `index` of the store. */
 static int note(et_params *view, const char *name, int index, et_shape shape, et_error *error)
 {
     int64_t known;
@@ -287,8 +288,8 @@ static int lay_out(et_params *params, et_error *error)
     return ET_OK;
 }
 
-/* Arrays come zeroed, which makes the padding zero; from there on whoever writes a parameter
- * writes its elements only. After a failure the store can be freed and nothing else. */
+/* Arrays are zeroed, which makes the padding zero; afterwards, writers of a parameter only write
+ * its elements. After a failure the store can only be freed. */
 int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
     params = whole(params);
@@ -308,7 +309,7 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
     return ET_OK;
 }
 
-/* The values alone tell: materialize either makes all arrays or fails the run. */
+/* Testing values is enough: materialize either makes all arrays or fails the run. */
 bool et_params_ready(const et_params *params)
 {
     params = whole(params);
@@ -430,9 +431,9 @@ void et_params_begin_change(et_params *params)
     params->changing = true;
 }
 
-/* Whoever writes all values in pieces (optimizer, initial values) writes the shadow while they
- * are in cache; here it is for everybody else. Rounding an element depends on no other, so
- * threads do not change bits. */
+/* Code that writes all values in pieces (optimizer, initial values) writes the shadow while they
+ * are in cache; this is for all other code. Rounding an element depends on no other, so threads do
+ * not change bits. */
 static void refresh(et_params *params)
 {
     int64_t size = params->shadow ? et_params_flat_size(params) : 0;

@@ -64,15 +64,15 @@ bool et_shape_equal(et_shape left, et_shape right)
 {
     if (left.rank != right.rank || left.rank < 0 || left.rank > ET_RANK_MAX)
         return false;
-    /* Past the rank nothing is compared: a shape from elsewhere may hold anything there. */
+    /* Sizes beyond the rank are not compared: they may be uninitialized. */
     for (int i = 0; i < left.rank; i++)
         if (left.size[i] != right.size[i])
             return false;
     return true;
 }
 
-/* "[]" for a scalar, "[128, 384]" for a matrix. ET_SHAPE_TEXT_MAX holds four numbers of any
- * 64 bits with their commas, so nothing is ever cut. */
+/* "[]" for a scalar, "[128, 384]" for a matrix. ET_SHAPE_TEXT_MAX holds any four 64-bit numbers
+ * with their commas, so nothing is ever cut. */
 char *et_shape_print(et_shape shape, char text[ET_SHAPE_TEXT_MAX])
 {
     int length = snprintf(text, ET_SHAPE_TEXT_MAX, "[");

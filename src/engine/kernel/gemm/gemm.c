@@ -26,10 +26,10 @@
 #include "engine/kernel/gemm/gemm_private.h"
 #include "engine/kernel/kernels.h"
 
-/* Where bfloat16 dot products are no faster than float32 multiply-adds, operands are widened as
- * they are staged: Intel's cores without AMX (on one Xeon bench_gemm gave about half of float32's
- * rate). AMD's are left native. ETUDE_BF16 in the environment may say "native" or "widen". Without
- * panels of bfloat16 the engine has no fast product of it: "native" has no say. */
+/* If bfloat16 dot products are no faster than float32 multiply-adds, operands are widened when they
+ * are staged. This holds for Intel's cores without AMX (on one Xeon bench_gemm gave about half of
+ * float32's rate); AMD's use bfloat16. ETUDE_BF16 may be "native" or "widen". Without panels of
+ * bfloat16 the engine has no fast product for it, and "native" is ignored. */
 static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
 {
     const char *wanted = getenv("ETUDE_BF16");
@@ -135,8 +135,8 @@ size_t et_gemm_cache_primitives(const et_gemm_cache *cache)
     return cache->block_count;
 }
 
-/* Memory of the new size instead of the old, whose contents are lost; NULL and the old one stays
- * if there is none. */
+/* Allocates memory of the new size and frees the old, whose contents are lost. NULL: no memory; the
+ * old memory stays. */
 static void *grow(void *memory, size_t size, et_error *error)
 {
     void *grown = et_alloc_aligned(size, 64);
@@ -174,8 +174,8 @@ static int grow_parts(et_gemm_cache *cache, size_t part, size_t *has, size_t siz
     return ET_OK;
 }
 
-/* The block of that shape, made at the first call. They are searched one by one: nobody asks while
- * products run. */
+/* The block of that shape, made at the first call. The search is linear, because nobody calls this
+ * while products run. */
 static int find_block(const et_gemm_block **out, et_gemm_cache *cache,
                       const et_gemm_block_shape *shape, et_error *error)
 {
@@ -205,8 +205,8 @@ static int64_t last_of(int64_t whole, int64_t part)
     return whole - (whole - 1) / part * part;
 }
 
-/* What a block of a tile is: row, column and chunk say whether the tile or chunk is FULL or the
- * LAST one; adds: onto what its C holds. The last chunk of all is that of the last piece, which may
+/* The shape of a tile's block. row, column and chunk say whether the tile or chunk is FULL or the
+ * LAST one; adds: adds to C's contents. The last chunk of all belongs to the last piece, which may
  * be shorter than the others. Blocks of a raw product leave bias, activation and C's type to
  * staging's finish, which comes after the last of them; the others leave the activation alone. */
 static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column, int chunk,
@@ -228,10 +228,10 @@ static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column,
     };
 }
 
-/* All blocks of a column tile, whole (FULL) or last. A tile of one chunk runs one block, which adds
- * if C itself is added to. Of several chunks the first sets what the others add to, unless C itself
- * is added to; a last chunk only adds, unless the last piece has no other. Where rows are padded
- * each tile has the full number of rows, so none is made for a last row of tiles. */
+/* Makes all blocks of a column of tiles, whole (FULL) or last. A tile of one chunk runs one block,
+ * which adds if C itself is added to. With several chunks the first sets and the others add, unless
+ * C itself is added to; a last chunk only adds, unless the last piece has no other. If rows are
+ * padded, each tile has the full number of rows, so no block is made for a last row of tiles. */
 static int make_column(et_gemm *gemm, int column, et_error *error)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -256,7 +256,7 @@ static int make_column(et_gemm *gemm, int column, et_error *error)
 
 #define SHORT_ROW 64 /* elements, of a B that blocks copy for themselves */
 
-/* Whether rows of that width are adjacent; whole: a block takes them from end to end. */
+/* Whether the rows are adjacent in memory; whole: a block takes them from end to end. */
 static bool dense(int64_t stride, int64_t width, bool whole)
 {
     return whole && stride == width;
@@ -264,15 +264,17 @@ static bool dense(int64_t stride, int64_t width, bool whole)
 
 #define NARROW 64
 
-/* Whether blocks of C would have little to do for what is copied for them: bench_gemm gave our own
- * kernel 1.05 to 1.25 of their rate at 64 rows or columns, also where they win otherwise. */
+/* Whether blocks of C would do little work compared to the copies that they need: bench_gemm gave
+ * Etude's own kernel 1.05 to 1.25 of their rate at 64 rows or columns, even on CPUs where blocks
+ * are faster otherwise. */
 static bool is_narrow(const et_gemm_shape *shape)
 {
     return shape->a == ET_F32 && (shape->m <= NARROW || shape->n <= NARROW);
 }
 
-/* Of many rows, but too few for blocks without panels: they would multiply B where it lies, with
- * rows far from each other. bench_gemm gave our own kernel 1.25 of their rate at 768 rows. */
+/* For many rows that are too few for blocks without panels: such blocks would multiply B in place,
+ * with rows far from each other. bench_gemm gave Etude's own kernel 1.25 of their rate at 768 rows.
+ */
 bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
     return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->row_tile &&
@@ -281,9 +283,10 @@ bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape)
            shape->n * (int64_t)sizeof(float) >= ET_GEMM_FAR && !et_gemm_repacking_tiles(shape);
 }
 
-/* Whether the product is a gradient of a weight, of which a block would want A transposed and B in
- * panels, or one of few rows of float32, for which B in panels would be read too seldom. Operands
- * that are widened are copied anyway, and blocks multiply the copies. */
+/* Whether Etude's own kernel computes the product. It does for a gradient of a weight, for which a
+ * block would need A transposed and B in panels. It also does for few rows of float32, for which B
+ * in panels would be read too seldom. Widened operands are copied anyway, and blocks multiply the
+ * copies. */
 static bool is_direct(const et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -299,10 +302,10 @@ static bool is_direct(const et_gemm *gemm)
            (few && shape->a == ET_F32 && gemm->cache->preference != ET_GEMM_BLOCKS);
 }
 
-/* On an EPYC of family 25 bench_gemm gave such a B 1.15 of the rate of a packed one at 768 rows on
- * two threads, each of which finds half of what was packed in the other's cache, and 1.00 on one;
- * 0.95 with rows FAR from each other, and of more bytes than the second-level cache has. Where
- * there are no panels our own kernel may read it. */
+/* Whether B may be read unpacked. On an EPYC of family 25 bench_gemm gave such a B 1.15 of the rate
+ * of a packed one at 768 rows on two threads, each of which finds half of the packed B in the
+ * other's cache, and 1.00 on one thread. It gave 0.95 if rows are FAR from each other and B exceeds
+ * the second-level cache. Without panels Etude's own kernel may read it. */
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
     const int64_t row = shape->n * (int64_t)sizeof(float);
@@ -324,12 +327,11 @@ static bool reads_across(const et_gemm *gemm)
            dense(shape->ldb, shape->k, gemm->grid.chunk_k == shape->k) && gemm->grid.columns == 1;
 }
 
-/* What is copied, and what is done after the blocks. Blocks give raw sums where
- *   (a) pieces of k have to be added up first,
- *   (b) bias, relu or rounding would be done after each chunk and not after the last,
- *   (c) operands are float32 and C is not, or
- *   (d) a product that is padded to full tiles adds to C, which has no rows to pad.
- * C itself is staged where sums are raw, or where a block's dense C would not be a part of it. */
+/* Chooses what is copied, and what is done after the blocks. Blocks compute raw sums if (a) pieces
+ * of k must be added up first, (b) bias, relu or rounding would be done after each chunk and not
+ * after the last, (c) operands are float32 and C is not, or (d) a product that is padded to full
+ * tiles adds to C, which has no rows to pad. C itself is staged if sums are raw, or if a block's
+ * dense C would not be a part of it. */
 static void choose_staging(et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -355,9 +357,9 @@ static void choose_staging(et_gemm *gemm)
  * lines of few sets of the first-level cache. */
 #define FAR_APART ((size_t)1 << 18)
 
-/* A direct product's transposed A goes to panels on the desk where its rows lie far apart, or have
- * to be made pairs. C goes to the desk where sums are no C yet, or where chunks add to rows that
- * lie apart, and would get in each other's way in the caches. */
+/* A direct product's transposed A is copied to panels on the desk if its rows are far apart, or
+ * must become pairs. C is staged on the desk if its sums are raw. It is also staged if chunks add
+ * to rows that are apart and would evict each other from the caches. */
 static void stage_direct(et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -370,9 +372,9 @@ static void stage_direct(et_gemm *gemm)
     gemm->stage_c = gemm->raw || apart;
 }
 
-/* Copies of one full tile for each thread: A [tile_m, chunk_k], a slab of B, C [tile_m, tile_n] as
- * float32 even where a block rounds it. Sums are [pieces, m, n], once for the cache: at most one
- * product with sums is under way. */
+/* Allocates copies of one full tile for each thread: A [tile_m, chunk_k], a slab of B, C [tile_m,
+ * tile_n] as float32 even if a block rounds it. Sums are [pieces, m, n], once for the cache: at
+ * most one product with sums runs at a time. */
 static int make_room(const et_gemm *gemm, et_error *error)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -401,7 +403,7 @@ static int make_room(const et_gemm *gemm, et_error *error)
     return ET_OK;
 }
 
-/* 0 means dense: as far apart as the rows, as they are stored, are long. */
+/* 0 means dense: the stride becomes the length of a stored row. */
 static void fill_strides(et_gemm_shape *shape)
 {
     if (!shape->lda)

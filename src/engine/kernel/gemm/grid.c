@@ -30,10 +30,10 @@ enum {
     SLAB_ROWS = 256,              /* of a tile that copies its slabs of A and B ... */
     SLAB_COLUMNS = 512,           /* at most; */
     SLAB_COLUMNS_LEAST = 192,     /* fewer where these would be too much for the cache: */
-                                  /* whole panels of our own kernel, of 24 or 48 */
+                                  /* and whole panels of Etude's own kernel, of 24 or 48 */
     SLAB_DEPTH = 128,             /* ... a chunk at a time, so that copies stay in the L2 cache; */
     SLAB_DEPTH_BF16 = 256,        /* the same bytes */
-    WIDE_DEPTH = 256,             /* of a chunk whose A alone is copied */
+    WIDE_DEPTH = 256,             /* of a chunk of which only A is copied */
     PANEL_DEPTH = 32,             /* fills up panels of both types (gemm/slab.h) */
     OWN_UNIT = 8,                 /* what our own kernel takes without leaving a pair over */
     ROW_TILES = 32,               /* tiles of rows wanted, for machines of many cores */
@@ -41,11 +41,11 @@ enum {
     ROWS_MAX = 256,               /* rows of such a tile */
     BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
     TILE_FLOPS = 8 * 1000 * 1000, /* below, starting a tile shows */
-    OWN_TILE_FLOPS = 2 * 1000 * 1000, /* the same of our own kernel's, of which there is little to
-                                         start, and of two tiles of few rows, for two threads */
+    OWN_TILE_FLOPS = 2 * 1000 * 1000, /* the same for Etude's own kernel, which starts faster, and
+                                       * for two tiles of few rows, for two threads */
     ROW_TILE_FLOPS = 2 * 1000 * 1000, /* the same of decoding's, that wait for each other; */
     FEW_TILE_FLOPS = 250 * 1000,      /* and of these few rows: one sentence's, which all threads */
-    FEW_ROWS = 8,                     /* do together, as they do not where there are more */
+    FEW_ROWS = 8,                     /* compute together; more rows they do not */
 };
 
 static int64_t smaller(int64_t left, int64_t right)
@@ -53,7 +53,7 @@ static int64_t smaller(int64_t left, int64_t right)
     return left < right ? left : right;
 }
 
-/* How many parts of that size, the last one not full. */
+/* The number of parts of that size, including a last partial one. */
 static int64_t parts(int64_t whole, int64_t part)
 {
     return (whole + part - 1) / part;
@@ -64,16 +64,16 @@ static int64_t round_up(int64_t value, int64_t multiple)
     return parts(value, multiple) * multiple;
 }
 
-/* The part, a multiple of unit, that cuts whole into about count equal ones. cut(512, 32, 64) = 64:
- * 16 wanted, so 8 parts and not 32. A count below 1 is taken as 1. */
+/* Divides whole into about count equal parts, multiples of unit, and returns a part's size.
+ * cut(512, 32, 64) = 64: 16 wanted, so 8 parts and not 32. A count below 1 counts as 1. */
 static int64_t cut(int64_t whole, int64_t count, int64_t unit)
 {
     return round_up(parts(whole, count > 0 ? count : 1), unit);
 }
 
-/* Columns of a tile that copies its slabs. Its C, SLAB_ROWS of these in float32, is a quarter of
- * the cache at most where many chunks go through all of it, beside slabs of A and B and what comes
- * next of both; more where that would be less than SLAB_COLUMNS_LEAST. 1 MB: 256 columns. */
+/* Columns of a tile that copies its slabs. If many chunks go through its C (SLAB_ROWS times these
+ * columns in float32), C may fill at most a quarter of the cache, since slabs of A and B and their
+ * next data need room too; but not fewer than SLAB_COLUMNS_LEAST. 1 MB: 256 columns. */
 static int64_t slab_columns(const et_gemm_shape *shape, const et_gemm_means *means, int64_t depth)
 {
     int64_t columns = (int64_t)(means->l2 / 4 / (SLAB_ROWS * sizeof(float))) / 64 * 64;
@@ -102,7 +102,7 @@ static int64_t tiles_worth(const et_gemm_shape *shape, double least)
  * this limit. */
 #define COPIED 0.0034
 
-/* A multiple of EVEN_TILES, or of two where it is less. */
+/* A multiple of EVEN_TILES, or of two if that is fewer. */
 int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape)
 {
     double most = (double)shape->m * (COPIED - 1 / (double)shape->n);
@@ -113,8 +113,8 @@ int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape)
     return count / even * even;
 }
 
-/* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. If A
- * is widened, neither A nor C is: then a tile's copies are to stay in the L2 cache. */
+/* Rows of A are independent, so only rows are cut: A, C and a packed B are used in place. If A is
+ * widened, neither A nor C is used in place: then a tile's copies should stay in the L2 cache. */
 static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
@@ -132,10 +132,11 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
         cut_chunks(grid, WIDE_DEPTH, PANEL_DEPTH);
 }
 
-/* Few rows, and a B that each tile reads for itself: columns, so that each of B is read once. In
- * units of 64, the width of a block's panel, or two of these for our own kernel, whose panels fit
- * them better, and which takes k in chunks. Rows where there are no columns to cut, or where blocks
- * would make two tiles of a B that is less than C: a part of C's columns has to be staged. */
+/* For few rows and a B that each tile reads itself: cuts columns, so that each column of B is read
+ * once. The unit is 64, the width of a block's panel, or two of these for Etude's own kernel, whose
+ * panels fit them better, and which takes k in chunks. Cuts rows if there are no columns to cut, or
+ * if blocks would make two tiles of a B that is smaller than C: a part of C's columns must be
+ * staged. */
 static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                         int64_t depth)
 {
@@ -171,10 +172,10 @@ static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
     cut_chunks(grid, depth, PANEL_DEPTH);
 }
 
-/* Few tiles, but a long k: an even number of pieces, for even work on two threads. A tile is all of
- * C. Blocks are made for a last chunk of one length, so their pieces are whole chunks and the last
- * one may be much shorter; our own kernel takes a short chunk in each. 3,600: pieces of 912, 912,
- * 912 and 864, where whole chunks of 128 would leave 1,024, 1,024, 1,024 and 528. */
+/* For few tiles but a long k: cuts k into an even number of pieces, for even work on two threads. A
+ * tile is all of C. Blocks have one length for a last chunk, so their pieces are whole chunks and
+ * the last one may be much shorter; Etude's own kernel takes a short chunk in each. 3,600: pieces
+ * of 912, 912, 912 and 864, where whole chunks of 128 would give 1,024, 1,024, 1,024 and 528. */
 static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                          int64_t depth)
 {
@@ -188,10 +189,10 @@ static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const e
         grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
 }
 
-/* Decoding: rows as told, columns so that few rows still make tiles for several threads, at most
- * about 8 across, of 128 columns or more, if that is worth starting them. Where tiles are padded
- * row_tile is taken to the nearest multiple, at least 1, of et_gemm_row_unit, so that no rows are
- * left over that would be summed in another order; then columns do not depend on m either. */
+/* For decoding: rows as given, and columns so that few rows still make tiles for several threads:
+ * at most about 8 across, of 128 columns or more, if that is worth starting them. If tiles are
+ * padded, row_tile is rounded to the nearest multiple, at least 1, of et_gemm_row_unit, so that no
+ * remaining rows are summed in another order; then columns do not depend on m either. */
 static void cut_as_given(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means)
 {
     int64_t unit = means->pads ? et_gemm_row_unit() : 1, rows = shape->row_tile;
@@ -209,8 +210,8 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
     int64_t m = shape->m, n = shape->n, k = shape->k;
     et_gemm_grid grid = { .piece_k = k, .chunk_k = k };
     int64_t depth = shape->a == ET_BF16 && !means->widened ? SLAB_DEPTH_BF16 : SLAB_DEPTH;
-    /* Sums of pieces cost a write and a read of C for each; a long k pays for that, and a shorter
-     * one of what would be a single tile. */
+    /* Sums of pieces cost a write and a read of C for each piece. A long k pays for that, and a
+     * shorter k if the product would be a single tile. */
     bool lone = shape->transpose_a && m <= LONE_TILE && n <= LONE_TILE;
     bool small = m * n <= SMALL_RESULT && m <= 2 * SLAB_ROWS && n <= 2 * SLAB_COLUMNS &&
                  k >= (lone ? LONG_SUM / 2 : LONG_SUM);

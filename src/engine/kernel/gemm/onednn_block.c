@@ -57,22 +57,21 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
 }
 #endif
 
-/* What all blocks of a cache share. Index t of the arrays belongs to thread t: a stream and a
- * scratch are used by one thread at a time, so runs on different threads share nothing that is
- * written. */
+/* Shared by all blocks of a cache. Index t of the arrays belongs to thread t: one thread at a time
+ * uses a stream and a scratch, so runs on different threads share nothing that is written. */
 struct et_gemm_engine {
     dnnl_engine_t engine;
     bool panels[ET_DTYPE_COUNT]; /* by type of A and B: whether B lies in panels */
     int threads;
     dnnl_stream_t *streams; /* [threads]: a stream is used by one thread at a time */
-    void **scratch;         /* [threads], what the hungriest primitive asks for */
+    void **scratch;         /* [threads], of the largest size that a primitive needs */
     size_t scratch_size;    /* bytes of each */
 };
 
 /* A primitive's arguments on one thread; each keeps the pointer of the last run. */
 enum { A, B, C, BIAS, SCRATCH, MEMORIES };
 
-/* NULL for what the block has not. */
+/* NULL for a memory that the block does not have. */
 typedef struct thread_memory {
     dnnl_memory_t of[MEMORIES];
 } thread_memory;
@@ -82,7 +81,7 @@ typedef struct thread_memory {
 struct et_gemm_block {
     et_gemm_engine *engine; /* borrowed; outlives the block */
     et_gemm_block_shape shape;
-    layout layouts[MEMORIES];          /* of those it has */
+    layout layouts[MEMORIES];          /* only of existing memories */
     bool has[MEMORIES];                /* bias and scratch are not always there */
     dnnl_primitive_desc_t description; /* owned; asked for scratch and implementation */
     dnnl_primitive_t product;          /* owned; run by any thread */
@@ -93,11 +92,11 @@ struct et_gemm_block {
 
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
 
-/* What oneDNN writes its kernels without panels to, and what it multiplies here. */
+/* Memory for oneDNN to generate its kernels without panels, and for the products that run here. */
 #define WRITING_ROOM ((size_t)24 << 20)
 
-/* oneDNN writes kernels that take no panels when the first product runs, and throws where it has no
- * memory for it: so here one of each kind runs, while a failure can be told. */
+/* oneDNN generates kernels without panels when their first product runs, and throws if there is no
+ * memory. So one product of each kind runs here, where a failure can still be reported. */
 static int write_kernels(et_error *error)
 {
     enum { SIDE = 640, DEPTH = 16 };
@@ -253,7 +252,7 @@ static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
     return block->shape.ab == ET_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;
 }
 
-/* Everything a primitive is made of; what was made before a failure is freed by the caller. */
+/* Makes all descriptions of a primitive; after a failure the caller frees them. */
 static dnnl_status_t describe_product(et_gemm_block *block)
 {
     const et_gemm_block_shape *shape = &block->shape;
@@ -297,8 +296,8 @@ static dnnl_status_t make_product(et_gemm_block *block)
     return done;
 }
 
-/* Handles without memory behind them, filled in at every run. A (block, thread) each: setting a
- * pointer is then no race. */
+/* Makes memory objects without data; every run sets their pointers. Each (block, thread) has its
+ * own, so that setting a pointer is no race. */
 static dnnl_status_t make_memories(et_gemm_block *block)
 {
     dnnl_status_t done = dnnl_success;
@@ -310,16 +309,16 @@ static dnnl_status_t make_memories(et_gemm_block *block)
     return done;
 }
 
-/* 0 for what the block has not. */
+/* 0 if the block does not have this memory. */
 static size_t layout_size(const et_gemm_block *block, int which)
 {
     return block->has[which] ? dnnl_memory_desc_get_size(ref(&block->layouts[which])) : 0;
 }
 
-/* Each thread runs blocks alone: oneDNN plans for as many threads as OpenMP would give it. */
+/* Each thread runs blocks alone, but oneDNN would plan for as many threads as OpenMP has. */
 static int make(et_gemm_block *block, et_error *error)
 {
-    /* Its generator of code writes to where a failed allocation would have been. */
+    /* After a failed allocation, oneDNN's code generator would still write to the memory. */
     int status = et_memory_check(ONEDNN_MAKING_ROOM, "making a matrix product", error);
     if (status)
         return status;
@@ -358,7 +357,7 @@ int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm
     return ET_OK;
 }
 
-/* Primitives before what they were described by. */
+/* Frees primitives before their descriptions. */
 void et_gemm_block_free(et_gemm_block *block)
 {
     if (!block)
@@ -377,7 +376,7 @@ void et_gemm_block_free(et_gemm_block *block)
     et_free(block);
 }
 
-/* What a block is. */
+/* ---- getters ---- */
 
 const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block)
 {
@@ -427,7 +426,7 @@ static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int whic
     return (dnnl_exec_arg_t){ name, memory };
 }
 
-/* What kernels that take no panels ask malloc for, which goes on without if there is none: page and
+/* Bytes that kernels without panels allocate by malloc without checking the result: page and
  * array. */
 #define ASKED 24576
 
@@ -444,7 +443,7 @@ bool et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const vo
 {
     et_assert(thread >= 0 && thread < block->engine->threads);
     et_assert(block->has[BIAS] == (bias != NULL));
-    /* Source, weights, destination; bias and scratch where the block has them. */
+    /* Source, weights, destination; bias and scratch if the block has them. */
     dnnl_exec_arg_t arguments[5];
     int count = 0;
     arguments[count++] = argument(block, thread, A, DNNL_ARG_SRC, a);
@@ -472,8 +471,9 @@ bool et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const vo
 
 /* The CPU. */
 
-/* All bits of an instruction set's constant, since oneDNN's constants include those they build
- * on. They name x86's alone: on other processors oneDNN chooses and does not say. */
+/* Compares all bits of an instruction set's constant, since oneDNN's constants include those of the
+ * sets they build on. The constants exist only for x86: on other processors oneDNN chooses by
+ * itself and does not report the choice. */
 static bool isa_has(dnnl_cpu_isa_t wanted)
 {
 #ifdef __x86_64__
@@ -484,8 +484,8 @@ static bool isa_has(dnnl_cpu_isa_t wanted)
 #endif
 }
 
-/* Kernels for AVX-512 give each row accumulators of its own. The older ones take 4 or 6 rows
- * at a time and sum a rest of fewer in another order (seen in oneDNN 2.6.3). */
+/* Kernels for AVX-512 give each row its own accumulators. The older ones take 4 or 6 rows at a time
+ * and sum a smaller remainder in another order (seen in oneDNN 2.6.3). */
 int64_t et_gemm_row_unit(void)
 {
     return isa_has(dnnl_cpu_isa_avx512_core) ? 1 : 24;
@@ -513,7 +513,7 @@ bool et_gemm_fast_blocks(void)
 #endif
 }
 
-/* With AMX always; without it on CPUs that have the instructions and are no Intel. */
+/* Always with AMX; without it, on CPUs with bfloat16 instructions that are not Intel's. */
 bool et_gemm_fast_bf16(void)
 {
     if (et_gemm_has_amx())
@@ -525,7 +525,7 @@ bool et_gemm_fast_bf16(void)
 #endif
 }
 
-/* For people: what the lines of a start say. */
+/* The name that the lines of a start print. */
 const char *et_gemm_isa(void)
 {
     if (et_gemm_has_amx())

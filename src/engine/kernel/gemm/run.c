@@ -23,7 +23,7 @@
 
 /* Running a tile. */
 
-/* Where a tile lies, in elements, and whether it is the last one along each way. */
+/* The position of a tile, in elements, and whether it is the last one in each direction. */
 typedef struct tile_position {
     et_gemm_part part;
     /* k_begin .. k_end: rows of B, and of a stored A that is transposed. */
@@ -32,8 +32,8 @@ typedef struct tile_position {
     int row, column;
 } tile_position;
 
-/* A single row of tiles, or one that is padded, counts as FULL: make_column has no other block for
- * it. Columns have both in any case. */
+/* A single row of tiles, or a padded one, counts as FULL: make_column has no other block for it.
+ * Columns have both kinds in any case. */
 static tile_position position_of(const et_gemm *gemm, int64_t tile)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -54,9 +54,9 @@ static tile_position position_of(const et_gemm *gemm, int64_t tile)
     return at;
 }
 
-/* Rows at->part of A, columns k .. k + depth, as the block reads them. As they are where the block
- * can read them so. Else on the desk, transposed and widened on the way; rows behind the last one,
- * up to a padded tile, are zeros there. */
+/* Rows at->part of A, columns k .. k + depth, as the block reads them: in place if the block can
+ * read them, else on the desk, transposed and widened on the way. Rows after the last one, up to a
+ * padded tile, are zeros there. */
 static const void *operand_a(const et_gemm *gemm, const tile_position *at, const et_gemm_desk *own,
                              const void *a, int64_t k, int64_t depth)
 {
@@ -77,8 +77,8 @@ static const void *operand_a(const et_gemm *gemm, const tile_position *at, const
     return own->a;
 }
 
-/* B as stored, from row k and a column on, as much as a slab takes. Transposed, a slab's columns
- * are rows of what is stored. */
+/* The part of B as stored, from row k and a column on, that fills a slab. If B is transposed, a
+ * slab's columns are rows of the stored B. */
 static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const void *b, int64_t k,
                           int64_t column)
 {
@@ -92,8 +92,8 @@ static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const v
                         .dtype = shape->b };
 }
 
-/* Packed: the slab's place in it. Not staged: where it is stored. Else a slab on the desk, filled
- * for each chunk; if it has all of k it also serves the next tiles of the same column. */
+/* Packed: the slab's place in it. Not staged: its place in B. Else a slab on the desk, filled for
+ * each chunk; if it has all of k it also serves the next tiles of the same column. */
 static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_gemm_desk *own,
                              const void *b, int64_t k)
 {
@@ -111,15 +111,15 @@ static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_ge
     return own->b;
 }
 
-/* Where a part of C begins. By ldc, in elements of C's own type. */
+/* The begin of a part of C. ldc counts elements of C's type. */
 static void *part_of_c(const et_gemm *gemm, void *c, int64_t row, int64_t column)
 {
     const et_gemm_shape *shape = &gemm->shape;
     return (char *)c + (size_t)(row * shape->ldc + column) * et_dtype_size(shape->c);
 }
 
-/* Brings a tile from the desk to C. If blocks did bias and activation, only its place changes.
- * There the desk has elements of C's type, whole rows of which are copied. */
+/* Copies a tile from the desk to C. If blocks did bias and activation, only its place changes. Then
+ * the desk has elements of C's type, and whole rows are copied. */
 static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *from, void *c,
                     const float *bias)
 {
@@ -151,9 +151,9 @@ static void clear_desk(const et_gemm *gemm, int thread)
     gemm->cache->desks[thread].held = -1;
 }
 
-/* A chunk of a direct product, its operands read where they are; bias and relu come with the last
- * chunk, unless they come after all. The next chunk is brought nearer only if it is as long as this
- * one, since as many of its rows are touched. */
+/* Runs a chunk of a direct product on operands in place; bias and relu come with the last chunk,
+ * unless they come after all. Prefetches the next chunk only if it is as long as this one, since as
+ * many of its rows are touched. */
 static void run_direct(const et_gemm *gemm, const tile_position *at, const et_gemm_desk *own,
                        float *to, int64_t to_stride, const void *a, const void *b,
                        const float *bias, int64_t k, int64_t depth, bool adds)
@@ -223,11 +223,11 @@ static void run_block(const et_gemm *gemm, const et_gemm_block *block, int threa
 
 static const et_activity tile_activity = { .name = "tile" };
 
-/* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile.
- * What blocks have summed gets its relu while it is in cache.
+/* Call with OpenMP set to one thread, and the desk cleared before the first tile. Sums of blocks
+ * get their relu while they are in cache.
  *
- * Where C goes: to its place in C, to the desk if it is staged or padded, or to the piece's part of
- * the sums, [pieces, m, n]. Products in pieces have one tile a piece, as large as C. */
+ * The result goes to its place in C, to the desk if it is staged or padded, or to the piece's part
+ * of the sums, [pieces, m, n]. Products in pieces have one tile a piece, as large as C. */
 static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
                      const void *b, const float *bias)
 {
@@ -263,7 +263,7 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
     et_track_end(own->track);
 }
 
-/* Rows of C from all pieces, added in the order of k whoever made them, then bias, relu and
+/* Adds rows of C from all pieces in the order of k, whichever thread made them; then bias, relu and
  * rounding. */
 static void run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias)
 {
@@ -357,11 +357,11 @@ static int team_of(const et_gemm_cache *cache)
     return threads < cache->threads ? threads : cache->threads;
 }
 
-/* Which thread takes a tile is left open, for tiles take unequal time and their bits do not depend
- * on it; mostly it is the one that has had the same rows before. The barrier is where all pieces
- * are there: threads meet no oftener than they must, for small products do not take longer than
- * that does. In a parallel region a product with sums waits for its turn: the cache has room for
- * one. */
+/* Any thread may take a tile, because tiles take unequal time and their bits do not depend on the
+ * thread; usually the thread that has had the same rows before takes it. All pieces are complete at
+ * the barrier. Threads meet as seldom as possible, because small products take no longer than a
+ * barrier. In a parallel region a product with sums waits for its turn: the cache has room for one.
+ */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
 {
     et_assert(gemm->shape.bias == (bias != NULL));
@@ -425,7 +425,8 @@ size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
            (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
 }
 
-/* Panels are adjacent, however many of them make a slab. */
+/* Whether any division into columns gives the same bytes: panels are adjacent, however many make a
+ * slab. */
 static bool any_columns(const et_gemm *gemm)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -433,7 +434,7 @@ static bool any_columns(const et_gemm *gemm)
            (grid->columns <= 1 || grid->tile_n % ET_GEMM_PANEL == 0);
 }
 
-/* What the bytes of a packed B depend on, m not among it as such. */
+/* Compares everything that the bytes of a packed B depend on; they do not depend on m itself. */
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right)
 {
     return left->shape.k == right->shape.k && left->shape.n == right->shape.n &&

@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 
-/* Both are those of oneDNN's tags, BA16a64b and BA16a64b2a. */
+/* Both values are from oneDNN's tags, BA16a64b and BA16a64b2a. */
 enum { PANEL = ET_GEMM_PANEL, UNIT = 16 }; /* rows of k come in such units */
 
 /* To a multiple, which need not be a power of two. */
@@ -32,8 +32,8 @@ size_t et_gemm_slab_size(const et_gemm_slab *slab)
     return ((size_t)elements * et_dtype_size(slab->dtype) + 63) / 64 * 64;
 }
 
-/* Columns first .. first + PANEL of B, as it is stored. If B is stored transposed its columns
- * are rows there. */
+/* Columns first .. first + PANEL of B, as it is stored. If B is stored transposed, its columns are
+ * rows there. */
 static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
 {
     et_stored part = *from;
@@ -45,8 +45,8 @@ static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
     return part;
 }
 
-/* Four kernels, by type and by how B is stored. Each of them zeroes what the panel has beyond the
- * part. */
+/* Calls one of four kernels, by type and by how B is stored. Each zeroes the rest of the panel
+ * after the part. */
 static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *staging,
                        const et_stored *from, bool transposed)
 {

@@ -147,9 +147,9 @@ static void mean_rows(const factored *f)
     }
 }
 
-/* u of rows begin .. end - 1 of all matrices. By roots, one after the other: where a row and a
- * column of gradients are zero, v is about epsilon_1 squared, which no float32 is, and Keras's u
- * is not a number. */
+/* Computes u for rows begin .. end - 1 of all matrices. Takes two roots, one after the other: if a
+ * row and a column of gradients are zero, v is about epsilon_1 squared, which is below float32's
+ * range, and Keras's u is not a number. */
 static void divide_rows(const factored *f, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {

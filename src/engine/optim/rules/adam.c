@@ -87,7 +87,7 @@ static int adamw_slots(const et_optimizer_options *options, et_rule_slot slot[ET
     return slots_with(options->adamw.amsgrad, slot);
 }
 
-/* Model Garden's class clips by its own norm, and hands what is left to Keras. */
+/* Model Garden's class clips by its own norm, and passes the result to Keras. */
 static int adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     int count = et_clip_add(clips, 0, &et_clip_global_norm, options->adamw.gradient_clip_norm);

@@ -50,7 +50,7 @@ static void before(const et_kernels *kernels, const et_optimizer_options *option
     et_rule_add_squares(kernels, chunk, sums);
 }
 
-/* The kernel's accumulator is -v: both begin at 0, and what is kept has v's sign changed. */
+/* The kernel's accumulator is -v: both begin at 0, and the slot has v with the sign changed. */
 static void update(const et_kernels *kernels, const et_optimizer_options *options,
                    const et_rule_step *step, const et_rule_chunk *chunk)
 {

@@ -82,7 +82,7 @@ typedef struct matrix {
     float *x, *next;                   /* [side, length] */
     float *a, *p;                      /* [side, side]: A, and the polynomial of it */
     void *turned;                      /* x^T, an operand: [length, side] */
-    et_bf16 *x_copy, *a_copy, *p_copy; /* NULL where the sums are the operands */
+    et_bf16 *x_copy, *a_copy, *p_copy; /* NULL if the sums are the operands */
 } matrix;
 
 /* Floats in whole lines of the cache. */
@@ -97,7 +97,7 @@ static size_t lines_of_bf16(int64_t count)
     return lines((count + 1) / 2);
 }
 
-/* Where a matrix's members lie in the scratch, in floats. */
+/* Offsets of a matrix's members in the scratch, in floats. */
 typedef struct offsets {
     size_t next, a, p, turned, x_copy, a_copy, p_copy, end;
 } offsets;

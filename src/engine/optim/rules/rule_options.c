@@ -59,7 +59,7 @@ static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0),
                                        CLIPS(et_sgd_options),
                                        TENSORFLOW_NAME,
                                        ET_FIELD_END };
-/* Every table is named as its setting is, for messages that list what it has. */
+/* Each table has the name of its setting, for messages that list its members. */
 static const et_fields sgd_table = { "sgd", sgd_fields };
 
 static const et_field sgd_experimental_fields[] = { MOMENTUM(et_sgd_experimental_options, 0),
@@ -232,7 +232,7 @@ static const et_field optimizer_fields[] = {
 };
 const et_fields et_optimizer_fields = { "optimizer", optimizer_fields };
 
-/* Every name with a comma before it, the first one's left out. */
+/* All names, each after a comma; the first comma is skipped. */
 const char *const et_optimizer_names = &(
 #define RULE(ID, name, help) ", " #name
 #include "engine/optim/rules/rules.def"
@@ -249,7 +249,7 @@ int et_optimizer_type(const char *name)
 
 /* ---- checks ---- */
 
-/* Where a rule has its limits; by type, but for NONE. */
+/* Each rule's limits, by type, except NONE. */
 static const struct {
     const char *rule;
     size_t value, norm, global_norm;

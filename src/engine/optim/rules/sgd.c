@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "engine/optim/rules/rule.h"
 
-/* Without momentum nothing is kept: the kernel takes a NULL accumulator. */
+/* Without momentum there is no slot: the kernel accepts a NULL accumulator. */
 static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
     slot[0].name = "momentum";
