@@ -71,7 +71,7 @@ static inline bool et_parallel_wanted(bool much)
  *     #pragma omp parallel
  *     {
  *         et_turn turn = et_turn_own(&turns);
- *         for (et_eval_shard now; et_turns_take(&turns, &turn, &now);)
+ *         for (et_items now; et_turns_take(&turns, &turn, &now);)
  *             ... items now.begin .. now.end - 1 ...
  *     }
  *

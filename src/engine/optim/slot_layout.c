@@ -95,7 +95,7 @@ static bool continues(const et_optim_layout *layout, size_t i, bool alike)
     return !alike || (a->decay == b->decay && a->rate_multiplier == b->rate_multiplier);
 }
 
-/* Makes runs of adjacent tensors that, if `alike`, have the same decay and rate. */
+/* Makes runs of adjacent tensors that, if `alike`, all decay or all do not. */
 static void cut_runs(const et_optim_layout *layout, et_optim_section *sections, size_t *count,
                      bool alike)
 {

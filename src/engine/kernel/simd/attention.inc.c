@@ -71,7 +71,7 @@ typedef struct room {
 typedef struct pass {
     int first, rows;
     int keys, columns; /* columns: keys in whole vectors */
-    int begun;         /* keys that a pass before this one has seen */
+    int begun;         /* keys that earlier passes have seen */
 } pass;
 
 static int whole_vectors(int count)
@@ -135,7 +135,7 @@ ET_INLINE room room_of(const et_attention_shape *shape, const tile *at, float *s
 
 /* ---- rows from and to memory ---- */
 
-/* Clang wants constants for arguments as they are written. */
+/* Clang requires literal constants for these arguments. */
 ET_INLINE void bring_line(const char *line, const bool write)
 {
     if (write)
@@ -144,9 +144,9 @@ ET_INLINE void bring_line(const char *line, const bool write)
         __builtin_prefetch(line, 0, 2);
 }
 
-/* The rows of x that a pass of a later tile reads, or writes, are brought nearer while another is
- * worked on: a head's lines lie far apart, where the hardware does not look ahead. Two lines at a
- * time: a head of few columns brings a line of the next one. */
+/* Prefetches rows of x that a pass of a later tile reads or writes, during the work on another: a
+ * head's lines are far apart, where the hardware does not prefetch. Two lines at a time: for a head
+ * of few columns the second line belongs to the next one. */
 ET_INLINE void bring(const void *x, int64_t row, int64_t stride, int64_t column, int rows,
                      int head_dim, const bool write, et_dtype dtype)
 {
@@ -159,15 +159,15 @@ ET_INLINE void bring(const void *x, int64_t row, int64_t stride, int64_t column,
         }
 }
 
-/* Of a tile's rows from `first` on, those of a pass. */
+/* The number of a tile's rows, from `first` on, in one pass. */
 static int pass_rows(int rows, int first)
 {
     const int left = rows - first;
     return left < 0 ? 0 : left < ET_ATTENTION_ROWS ? left : ET_ATTENTION_ROWS;
 }
 
-/* What pass `first` of the tile that comes next reads, while the same pass of this one is worked
- * on; and what it will write, going forward: `out`, else NULL. */
+/* Prefetches, during a pass of this tile, the rows that pass `first` of the next tile reads; in the
+ * forward direction also the rows of `out` that it writes, if out is not NULL. */
 ET_INLINE void bring_pass(const attention_call *call, const void *out, const tile *at, int first,
                           et_dtype dtype)
 {
@@ -184,8 +184,8 @@ ET_INLINE void bring_pass(const attention_call *call, const void *out, const til
         bring(call->dout, query_row, shape->out_stride, at->column, queries, dim, false, dtype);
 }
 
-/* What a pass of the backward direction writes. Apart from bring_pass, as it is asked for at
- * another time: what is read for the next tile, what is written for this one. */
+/* Prefetches rows that a pass of the backward direction writes. Separate from bring_pass because of
+ * the time: that prefetches what the next tile reads, this what the current tile writes. */
 ET_INLINE void bring_gradients(const attention_call *call, const tile *at, int first,
                                et_dtype dtype)
 {
@@ -268,8 +268,8 @@ static score_rows rows_of(const et_attention_shape *shape, const tile *at, const
                          .more = shape->causal };
 }
 
-/* The dropout bits of a pass. Element numbers are (row * heads + head) << 16 | key, and a Philox
- * block has eight: hence << 13. Rows of a pass are `heads` apart. */
+/* Computes the dropout bits of a pass. Element numbers are (row * heads + head) << 16
+ * key, and a Philox block has eight: hence << 13. Rows of a pass are `heads` apart. */
 static void keep_pass(const attention_call *call, const tile *at, const room *in, const pass *now)
 {
     const uint64_t heads = (uint64_t)call->shape->heads;
@@ -347,8 +347,9 @@ ET_INLINE void grad_pass(const attention_call *call, const tile *at, const room 
 
 /* ---- tiles ---- */
 
-/* Forward, the place of k by rows holds v by rows, and that of dout the output. v is wanted by rows
- * (out = P v), k across (scores = q k^T): each is copied in the one form only. */
+/* In the forward direction the memory for k by rows holds v by rows, and that for dout the output.
+ * v is needed by rows (out = P v), k across (scores = q k^T), so each is copied in only one form.
+ */
 ET_INLINE void attend_tile(const attention_call *call, const tile *at, const tile *later,
                            et_dtype dtype)
 {
@@ -365,7 +366,7 @@ ET_INLINE void attend_tile(const attention_call *call, const tile *at, const til
     }
 }
 
-/* q comes scaled into dk's product, so only dq is left to scale. dk and dv are summed in float32
+/* dk's product uses the scaled q, so only dq must still be scaled. dk and dv are summed in float32
  * over all passes, in order, and rounded once at the end. Keys that no query sees get zeros. */
 ET_INLINE void grad_tile(const attention_call *call, const tile *at, const tile *later,
                          et_dtype dtype)
@@ -402,22 +403,22 @@ static tile later_tile(const et_attention_shape *shape, int64_t item, int64_t it
 
 /* ---- calls ---- */
 
-/* Elements of out: what it costs to begin a team is weighed against them. */
+/* Elements of out, to be compared with the cost of starting a team. */
 static int64_t attention_work(const et_attention_shape *shape)
 {
     return (int64_t)shape->query_offsets[shape->segments] * shape->heads * shape->head_dim;
 }
 
-/* Items take unequal time, as segments have unequal lengths: threads take some at a time. Eight of
- * a few rows, so that what one brings nearer is its own next; long ones one by one, so that no
- * thread is left alone with the last. */
+/* Tiles take unequal time, because segments have unequal lengths, so threads take a few at a time.
+ * They take eight short ones, so that the prefetched tile is their own next one. They take long
+ * ones singly, so that no thread works alone on the last. */
 static int tiles_at_once(const et_attention_shape *shape)
 {
     const int64_t rows = shape->query_offsets[shape->segments];
     return rows > 64 * (int64_t)shape->segments ? 1 : 8;
 }
 
-/* Those before the empty ones that a batch ends with: shares of the others are about equal. */
+/* The segments before the empty ones at a batch's end, so that threads get about equal shares. */
 static int filled_segments(const et_attention_shape *shape)
 {
     const int32_t *query = shape->query_offsets, *key = shape->key_offsets;

@@ -10,8 +10,8 @@
 #include "engine/kernel/simd/simd.h"
 
 /* c [m, n] = a [m, k] b [k, n]; n is whole vectors. Rows of c beyond m, up to a multiple of 8, are
- * computed from what is there and mean nothing: scratch has room for them. Distances are in floats;
- * a_row: from row to row of a as it lies, [m, k] or across, [k, m]. */
+ * computed from undefined values and not used: scratch has room for them. Strides are in floats;
+ * a_row: from row to row of a as stored, [m, k] or across, [k, m]. */
 typedef struct operands {
     float *c;
     const float *a, *b;
@@ -65,9 +65,8 @@ ET_INLINE void product_columns(const operands *at, int m, int j, const int vecto
         product_block(at, i, j, V_PRODUCT_ROWS / 2, vectors, across, add);
 }
 
-/* Two vectors of columns at a time: with 16 lanes 8 x 2 sums, enough to hide the latency of a
- * multiply-add. Operands are copied: nothing that is stored can change them then, and they stay in
- * registers. */
+/* Takes two vectors of columns at a time: with 16 lanes 8 x 2 sums, enough to hide the latency of a
+ * multiply-add. Operands are copied: then no store can change them, and they stay in registers. */
 ET_INLINE void product_of(const operands *given, int m, int n, const bool across, const bool add)
 {
     const operands at = *given;
@@ -85,8 +84,8 @@ static void product(const operands *at, int m, int n)
     product_of(at, m, n, false, false);
 }
 
-/* a across: its transpose is never made. Rows of c before `begun` are summed onto, the others
- * begin. */
+/* a is read across: it is never transposed in memory. Rows of c before `begun` are added to, the
+ * others are set. */
 static void product_across(const operands *at, int m, int n, int begun)
 {
     operands rest = *at;

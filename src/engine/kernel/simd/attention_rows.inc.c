@@ -22,14 +22,15 @@
 
 #define LOG2_E 1.44269504f
 
-/* Scratch has room for rows up to a multiple of it; what they hold means nothing. */
+/* Scratch has room for a multiple of so many rows; the rows beyond the last have undefined values.
+ */
 #define ROWS_ABREAST 4
 
 /* A pass's scores. Row i sees its first min(keys, seen + i * more) keys; causal: more is 1.
  * columns: those computed, whole vectors; stride: floats from row to row. */
 typedef struct score_rows {
     float *p, *dp;       /* scores, which become kept weights; dP, which becomes ds */
-    const uint8_t *keep; /* dropout's bits, not read where nothing is dropped */
+    const uint8_t *keep; /* dropout's bits, not read if nothing is dropped */
     int keep_stride;     /* bytes from row to row */
     int stride, count, columns;
     int keys, seen, more;
@@ -41,7 +42,7 @@ static int keys_seen(const score_rows *of, int i)
     return seen < of->keys ? seen : of->keys;
 }
 
-/* Of the vector at column j, what row i sees; `other` in the other lanes. */
+/* The lanes of the vector at column j that row i sees; `other` in the other lanes. */
 ET_INLINE vf seen_lanes(vf x, float other, const score_rows *of, int i, int j)
 {
     const int left = keys_seen(of, i) - j;
@@ -78,7 +79,7 @@ ET_INLINE vf weight_step(vf sum, const score_rows *of, float shift, int i, int j
     return sum + weight;
 }
 
-/* Scores become weights; dP becomes kept dP; what is added up are their products. */
+/* Turns scores into weights and dP into kept dP, and adds their products. */
 ET_INLINE vf product_step(vf sum, const score_rows *of, float shift, int i, int j, const bool edge,
                           const bool drop)
 {
@@ -119,8 +120,8 @@ ET_INLINE void fold_columns(vf value[ROWS_ABREAST], const score_rows *of, const 
                        : product_step(value[r], of, shift[r], i + r, j, edge, drop);
 }
 
-/* The rows from i on, whose lanes are still to be folded. Columns that all of them see come first:
- * no masks. */
+/* Folds the rows from i on over columns; the lanes are folded later. Columns that all rows see come
+ * first, without masks. */
 ET_INLINE void fold_abreast(vf result[ROWS_ABREAST], const score_rows *of, const float *shift,
                             int i, const fold_kind kind, const bool drop)
 {
@@ -150,9 +151,10 @@ ET_INLINE vf fold_rows(const score_rows *of, const float *shift, int first, cons
     return kind == FOLD_LARGEST ? v_largests(value) : v_sums(value);
 }
 
-/* p: scores to kept weights that are not divided by their sum yet. factor[i]: scale / sum; lse[i]:
- * the logarithm. The largest score is taken off first, so the sum is at least 1. A row that sees
- * nothing has no columns either: its output is an empty sum, and its logarithm minus infinity. */
+/* p: turns scores into kept weights that are not yet divided by their sum. factor[i]: scale / sum;
+ * lse[i]: the logarithm. Subtracts the largest score first, so the sum is at least 1. A row that
+ * sees nothing has no columns either: its output is an empty sum, and its logarithm minus infinity.
+ */
 ET_INLINE void weigh_rows(const score_rows *of, float *factor, float *lse, float scale,
                           const bool drop)
 {

@@ -62,8 +62,8 @@ ET_INLINE vf logit_bound(const et_row_weight *w, row_size size, int64_t j)
                  v_set(size.length) * v_load(w->error + j));
 }
 
-/* The largest length and error of all tokens: no bound is larger than what they give. One product
- * of these bounds a whole row, before any token is looked at by itself. */
+/* The largest length and error of all tokens: no token's bound is larger than the bound from these.
+ * One product of these bounds a whole row, before any single token is examined. */
 static row_size size_tokens(const et_row_weight *w)
 {
     vf length = v_set(0.0f), error = v_set(0.0f);
@@ -83,10 +83,10 @@ static int count_above(const float *group, int groups, float value)
     return count;
 }
 
-/* A number that more than k - 1 groups exceed, as large as a few halvings find it. Ten halvings: a
- * floor that is a little low only leaves a few tokens more open. The invariant: at least k groups
- * exceed `low`. It holds at first as low is below all of them. With fewer tokens than groups one is
- * minus infinity: then so is the result. */
+/* A number that more than k - 1 groups exceed, as large as ten halvings can find: a slightly low
+ * floor only leaves a few more tokens open. The invariant: at least k groups exceed `low`. It holds
+ * at first because low is below all of them. With fewer tokens than groups, one group is minus
+ * infinity, and so is the result. */
 static float exceeded_by(const float *group, int groups, int k, float most)
 {
     vf lowest = v_load(group);
@@ -104,12 +104,12 @@ static float exceeded_by(const float *group, int groups, int k, float most)
     return low;
 }
 
-/* A number that at least k logits exceed, and in *most one that the largest is not below. Groups
- * share no token, so k groups whose lower bounds exceed it are k tokens. Token j is in group j
- * modulo their number, so that a vector of tokens meets a vector of groups. Two of the best k in
- * one group count once, which lowers the floor a little: more groups for a large k, fewer, and less
- * to search, for a small one. Never below half of NO_TOKEN, which keeps columns past the last token
- * out. */
+/* A number that at least k logits exceed; *most: an upper bound of the largest logit. Groups share
+ * no token, so k groups whose lower bounds exceed the number are k tokens. Token j is in group j
+ * modulo the number of groups, so that a vector of tokens meets a vector of groups. If two of the
+ * best k are in one group, they count once, which lowers the floor a little: so a large k has more
+ * groups, and a small k fewer, which are faster to search. Never below half of NO_TOKEN, which
+ * excludes columns past the last token. */
 static float floor_of(const et_best_buffers *in, const et_row_weight *w, const float *z,
                       row_size size, int k, float *most)
 {
@@ -144,9 +144,10 @@ static int list_open(const et_best_buffers *in, const et_best_tokens *shape, vm 
     return count;
 }
 
-/* Lists the open tokens, their number as list_open counts. *rest becomes the sum of e^(z - shift)
- * over the others. most is the largest bound of the row: few vectors need a closer look. Those that
- * are out lie below the floor, so below shift: each adds at most 1, and nothing overflows. */
+/* Lists the open tokens and returns their number, as list_open counts. *rest becomes the sum of
+ * e^(z - shift) over the others. most is the largest bound of the row: only few vectors need a
+ * closer look. Excluded tokens are below the floor, and so below shift: each adds at most 1, and
+ * nothing overflows. */
 static int find_open(const et_best_buffers *in, const et_best_tokens *shape, const float *z,
                      row_size size, float most, float floor, float shift, float *rest)
 {
@@ -185,7 +186,7 @@ static float dot(const float *x, const float *w, int64_t width)
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* What a row's best tokens are written to. */
+/* The results of a row. */
 typedef struct best_row {
     float *log_p;
     int32_t *token;
@@ -193,8 +194,8 @@ typedef struct best_row {
     int k;
 } best_row;
 
-/* Every logit in float32; z is where they go. The way out where bounds do not help; it is right
- * by definition. */
+/* Computes every logit in float32, into z. Used if the bounds do not help; correct by definition.
+ */
 static void whole_row(const et_best_tokens *shape, best_row row, float *z)
 {
     const int64_t n = shape->weight->n, width = shape->weight->k;
@@ -219,9 +220,9 @@ static float measure_open(const et_best_buffers *in, const et_best_tokens *shape
     return v_sum(sum);
 }
 
-/* Falls back to the whole row where too few or too many tokens are open, or a number is not finite.
- * The factor covers the rounding of `most`. log p is taken in double: both logit and logarithm may
- * be large where their difference is small. */
+/* Falls back to the whole row if too few or too many tokens are open, or a number is not finite.
+ * The factor covers the rounding of `most`. log p is computed in double: logit and logarithm may
+ * both be large while their difference is small. */
 static void find_best(const et_best_buffers *in, const et_best_tokens *shape, best_row row,
                       byte_scale scale, row_size tokens, float *z)
 {

@@ -93,8 +93,8 @@ ET_INLINE vf cached_scores(const float *query, const int64_t *key, const void *k
     return v_sums(sum);
 }
 
-/* Brings a head's sum and output to a larger score. Never in a row's first block, where nothing has
- * been summed. */
+/* Rescales a head's sum and output to a larger score. Not called in a row's first block, which has
+ * no sums yet. */
 static void rescale(cached_heads *to, int h, float largest)
 {
     const float factor = expf(to->largest[h] - largest);
@@ -129,7 +129,7 @@ static void weigh(cached_heads *to, int h, int count, bool first)
 }
 
 /* Adds weighted values, columns d .. d + vectors * V_LANES of a head: vectors is a constant. Even
- * and odd positions have a sum each. left: columns of the head from d on, where vectors is 1 and
+ * and odd positions have separate sums. left: columns of the head from d on, if vectors is 1 and
  * the last one may be part of a vector. */
 ET_INLINE void add_values(float *out, const float *weight, const cached_block *b,
                           const void *values, int64_t column, int left, const int vectors,
@@ -238,7 +238,7 @@ static void cached_attention_part(void *out, const void *q, const void *keys, co
         ET_BY_DTYPE(shape->dtype, attend_row, out, q, keys, values, shape, row);
 }
 
-/* `work` does not count positions, of which a row has many: hence the smaller grain. */
+/* `work` does not count positions, of which a row has many, so the grain is smaller. */
 static void cached_attention(void *out, const void *q, const void *keys, const void *values,
                              const et_cached_attention_shape *shape)
 {

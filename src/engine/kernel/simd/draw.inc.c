@@ -21,8 +21,8 @@
 #define DRAW_BLOCKS 64 /* enough that loops over them become vectors */
 #define DRAW_RUN    (4 * DRAW_BLOCKS)
 
-/* word[e] = word e % 4 of block first + e / 4. Loops over blocks innermost, which the compiler
- * makes vectors of; the rounds are those of et_philox. */
+/* word[e] = word e % 4 of block first + e / 4. The loops over blocks are innermost, so that the
+ * compiler vectorizes them; the rounds are those of et_philox. */
 static void draw_words(uint32_t word[DRAW_RUN], et_random random, uint64_t first)
 {
     uint32_t c[4][DRAW_BLOCKS];
@@ -76,8 +76,8 @@ ET_INLINE vf draw_minus_log(vf x)
     return v_set(0.0f) - draw_multiply_add(e, v_set(ET_NORMAL_LOG_2), p * s);
 }
 
-/* t: the word as a signed number; rest: how far it is from the nearer end. Two polynomials, near
- * the middle and towards the ends; both are computed and one is taken, lane by lane. */
+/* t: the word as a signed number; rest: its distance from the nearer end. Computes two polynomials,
+ * near the middle and towards the ends, and selects one in each lane. */
 ET_INLINE vf draw_normal_of(vf t, vf rest)
 {
     static const float near_terms[ET_NORMAL_TERMS] = ET_NORMAL_NEAR;

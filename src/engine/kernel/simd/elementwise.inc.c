@@ -36,7 +36,7 @@ typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n
 #define f_tanh        v_tanh
 #define f_sigmoid     v_sigmoid
 #define f_sqrt        v_sqrt
-/* Never run: ew_dropout is in its place. */
+/* Never run: ew_dropout replaces it. */
 #define f_dropout(a) (a)
 
 /* The order of operands lets a NaN of a through. */
@@ -75,8 +75,8 @@ ET_INLINE vf f_swish_grad(vf a, vf b)
     return a * s * v_fma(b, v_set(1.0f) - s, v_set(1.0f));
 }
 
-/* v_log where its argument is one that it takes: a denormal is brought up by 2^25 first. 0 gives
- * -infinity, what is negative a NaN. */
+/* v_log for any argument: scales a denormal by 2^25 first. 0 gives -infinity, a negative number
+ * NaN. */
 ET_INLINE vf f_log(vf a)
 {
     const vm tiny = v_gt(v_set(FLT_MIN), a);
@@ -100,7 +100,7 @@ ET_INLINE vf f_fraction(vf x)
     return f_abs(x - v_round(x));
 }
 
-/* e^(x log |a|), negative where a is and x is odd; a NaN where a is negative and x not whole. */
+/* e^(x log |a|), negative if a is negative and x odd; NaN if a is negative and x not whole. */
 ET_INLINE vf f_power(vf a, vf x)
 {
     const vf size = v_exp(x * f_log(f_abs(a)));
@@ -151,15 +151,15 @@ ET_INLINE void ew_load(float *to, const void *from, int64_t first, int64_t n, et
         v_store(to + i, v_read_n(from, first + i, n - i, dtype));
 }
 
-/* Rounded to nearest even where an output is bfloat16: once, at the end of the chain. */
+/* Rounds to nearest even if an output is bfloat16: once, at the end of the chain. */
 ET_INLINE void ew_store(void *to, const float *from, int64_t first, int64_t n, et_dtype dtype)
 {
     for (int64_t i = 0; i < n; i += V_LANES)
         v_write_n(to, first + i, v_load(from + i), n - i, dtype);
 }
 
-/* A row repeated: elements first .. first + n of the whole buffer. The row begins anew every
- * `width` elements: a block may begin in the middle of one and hold several. Of a width of 5,
+/* Repeats a row: elements first .. first + n of the whole buffer. The row starts again every
+ * `width` elements: a block may begin in the middle of a row and hold several. With a width of 5,
  * elements 512 .. begin at column 2. */
 static void ew_load_row(float *to, const void *row, int64_t first, int64_t n, int64_t width,
                         et_dtype dtype)
@@ -194,8 +194,8 @@ ET_INLINE void ew_load_column(float *to, const void *column, int64_t first, int6
     }
 }
 
-/* Register contents: whole float32 blocks are read where they are, others become float32 in
- * the register's own buffer. */
+/* Contents of a register: whole float32 blocks are read in place, others become float32 in the
+ * register's own buffer. */
 static const float *ew_input(const et_ew_program *program, int input, const void *in, float *buffer,
                              int64_t first, int64_t n, int64_t width)
 {
@@ -219,8 +219,9 @@ static const float *ew_input(const et_ew_program *program, int input, const void
     return buffer;
 }
 
-/* Where the last step writes: into its output, where that takes whole vectors of float32, else into
- * `buffer`. Earlier steps do not: an output may lie where an input is that is read after them. */
+/* The output of the last step: its final place if that takes whole vectors of float32, else
+ * `buffer`. Earlier steps must not write there: an output may share memory with an input that is
+ * read after them. */
 ET_INLINE float *ew_last(const et_ew_program *program, void *const *out, float *buffer,
                          int64_t first, int64_t n)
 {
@@ -231,7 +232,7 @@ ET_INLINE float *ew_last(const et_ew_program *program, void *const *out, float *
     return buffer;
 }
 
-/* One block through the whole program. Inputs that are float32 and whole are read where they lie;
+/* Runs one block through the whole program. Inputs that are float32 and whole are read in place;
  * everything else has a buffer. A step may write the register that it reads: operations go through
  * a block in order, element by element. */
 static void ew_block(const et_ew_program *program, void *const *out, const void *const *in,

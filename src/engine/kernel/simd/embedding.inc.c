@@ -85,8 +85,8 @@ static void embedding_grad_part(float *dtable, const int32_t *ids, const void *d
     (void)vocabulary;
 }
 
-/* Work is cut by column and by id, never by row: whoever owns an element of dtable adds all
- * its rows, in ascending order. */
+/* Work is divided by column and by id, never by row: the owner of an element of dtable adds all its
+ * rows, in ascending order. */
 static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
                            int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
 {

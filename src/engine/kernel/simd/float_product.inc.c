@@ -37,24 +37,24 @@
 /* Vectors of a block, at most. */
 #define PRODUCT_VECTORS 3
 
-/* Floats of a line of cache; whether a block reads so little of one that others would fetch it
+/* Floats of a cache line, and whether a block reads so little of a line that it would be fetched
  * again. */
 #define LINE         16
 #define FILLS_BEFORE (V_PRODUCT_ROWS * 2 < LINE)
 
-/* What is asked for at each step of a block: a line, and the same of a row further down. */
+/* Lines that each step of a block prefetches: a line, and the same of a row further down. */
 typedef struct product_walk {
     const char *line;
     int64_t step; /* bytes */
 } product_walk;
 
-/* What a block reads and writes, at its first row and column. */
+/* Operands and result of a block, at its first row and column. */
 typedef struct product_part {
     const float *a; /* units */
-    float *room;    /* where these are, or are to be, in the room */
-    const void *b;  /* elements where it lies, else units */
+    float *room;    /* place of these in the room */
+    const void *b;  /* elements if B is read in place, else units */
     float *c;
-    int64_t b_step;    /* bytes from row to row of B, where the block reads it */
+    int64_t b_step;    /* bytes from row to row of B, as the block reads it */
     float *panel;      /* [units][vectors] */
     const float *bias; /* NULL: none */
     int64_t lanes;     /* of the last vector */
@@ -65,9 +65,9 @@ typedef struct product_part {
 typedef struct product_kind {
     int rows, vectors;
     bool whole;  /* the last vector is a full one */
-    bool keeps;  /* B comes from where it lies, and the panel is filled */
+    bool keeps;  /* reads B in place, and fills the panel */
     bool ahead;  /* next_a and next_b are gone along */
-    bool stores; /* A comes from where it lies, and the room is filled */
+    bool stores; /* reads A in place, and fills the room */
     bool packed; /* A comes from the room */
     bool pairs;  /* units are of two bfloat16 */
 } product_kind;
@@ -105,8 +105,8 @@ ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
     }
 }
 
-/* Units of B: row l, of bfloat16 with the one after it, which is zeros behind the last. A panel's
- * is in whole vectors. */
+/* Units of B: row l, for bfloat16 combined with the row after it, which is zeros after the last. A
+ * panel has whole vectors. */
 ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const void *b, const void *next, float *panel,
                         int64_t lanes, const product_kind kind)
 {
@@ -125,14 +125,14 @@ ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const void *b, const void *ne
     }
 }
 
-/* Of two bfloat16 a unit, the last one may be half empty. */
+/* With two bfloat16 in a unit, the last unit may be half empty. */
 ET_INLINE int64_t units_of(const et_float_product *p, const bool pairs)
 {
     return pairs ? (p->k + 1) / 2 : p->k;
 }
 
-/* Where a block is along k. A's rows are reached from two of them, so that few registers lead to
- * all. */
+/* The position of a block along k. A's rows are reached from two of them, so that few registers
+ * lead to all. */
 typedef struct product_scratch {
     const float *a, *lower;
     const char *b;
@@ -175,8 +175,7 @@ ET_INLINE void product_unit(const et_float_product *p, const product_part *at, p
     now->lower += a_step;
 }
 
-/* A block that neither fills a panel nor asks for lines is as most are: its loop is the one to
- * unroll. */
+/* Most blocks neither fill a panel nor prefetch: their loop is the one to unroll. */
 ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
                             const product_kind kind)
 {
@@ -205,12 +204,12 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
     finish_product(p, at, sum, kind);
 }
 
-/* What the block of rows i and columns j asks for; false: nothing. Of B a panel's first blocks ask
- * for what the next panel reads, a line of each of its rows, so that little waits in the caches for
- * long: of a B across, whose rows go on, the next k by a line for each block of the first panel.
- * The last panel is followed by the first of the next k, and its blocks ask for that A, where it is
- * other rows. bfloat16 has twice as many rows as a block has units: one of two neighbouring blocks,
- * whose lines are the same, asks for each half of them. */
+/* Chooses the lines that the block of rows i and columns j prefetches; false: none. For B, a
+ * panel's first blocks prefetch the next panel, a line of each of its rows, so that little waits in
+ * the caches for long. For a B across, whose rows continue, each block of the first panel
+ * prefetches a line of the next k. The last panel is followed by the first of the next k, and its
+ * blocks prefetch that A, if it has other rows. bfloat16 has twice as many rows as a block has
+ * units: of two neighbouring blocks, whose lines are the same, each prefetches half. */
 static bool look_ahead(product_part *at, const et_float_product *p, int64_t i, int64_t j,
                        int vectors)
 {
@@ -306,17 +305,17 @@ ET_INLINE void panel_of(const et_float_product *p, float *panel, int64_t j, cons
     product_panel(p, panel, j, lanes ? lanes : vectors * V_LANES, kind);
 }
 
-/* The next panel's vectors; 0: less than one is left. Panels of three; where one would be left
- * over, two of two. Vectors 4 = 2 + 2, 5 = 3 + 2, 7 = 3 + 2 + 2, 8 = 3 + 3 + 2: one vector alone
- * would leave the units of multiply-add waiting for loads, and comes only where n has a single one.
- * What is less than a vector comes last, masked. */
+/* The number of vectors of the next panel; 0: less than one vector is left. Panels have three
+ * vectors; if one would be left over, two panels have two. Vectors 4 = 2 + 2, 5 = 3 + 2, 7 = 3 + 2
+ * + 2, 8 = 3 + 3 + 2. A single vector would leave the multiply-add units waiting for loads, so it
+ * only occurs if n has just one. A part of a vector comes last, masked. */
 static int next_vectors(const et_float_product *p, int64_t j)
 {
     const int64_t left = (p->n - j) / V_LANES;
     return left == 3 || left > 4 ? 3 : left >= 2 ? 2 : (int)left;
 }
 
-/* Which panel comes next is no constant, what it is compiled for is. */
+/* The panel's size is not a constant here, so each size has its own compiled version. */
 ET_INLINE int64_t any_panel(const et_float_product *p, float *panel, int64_t j,
                             const product_kind kind)
 {

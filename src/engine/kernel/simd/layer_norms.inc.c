@@ -99,8 +99,8 @@ static void rms_norm_grad(void *dx, float *dgamma, float *scratch, const void *d
 
 /* ---- over a batch ---- */
 
-/* Moves *first, a row, to the next counted one, and returns the end of the counted run; end, if
- * there is none. */
+/* Moves *first, a row, to the next counted one, and returns the end of the counted run; `end`
+ * if there is none. */
 ET_INLINE int64_t counted_run(const et_counted *counted, int64_t *first, int64_t end)
 {
     if (!counted->mask)
@@ -170,7 +170,7 @@ static void moments_part(float *scratch, const void *x, const et_counted *counte
     }
 }
 
-/* Of deviations from the mean, in a pass of its own, as norm.inc.c says why. */
+/* Deviations from the mean, in a separate pass; norm.inc.c says why. */
 static void column_moments(float *mean, float *variance, float *scratch, const void *x,
                            const et_counted *counted, int64_t rows, int64_t width, et_dtype dtype)
 {
@@ -263,7 +263,7 @@ static void batch_sums_part(float *scratch, const void *dy, const void *x,
     }
 }
 
-/* share: 1 / rows; 0 where the statistics do not depend on x. */
+/* share: 1 / rows; 0 if the statistics do not depend on x. */
 ET_INLINE void batch_grad_rows(void *dx, const float *dgamma, const float *dbeta, const void *dy,
                                const void *x, const et_batch_statistics *norm, float share,
                                int64_t begin, int64_t end, int64_t width, et_dtype dtype)

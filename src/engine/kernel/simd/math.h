@@ -54,9 +54,9 @@ ET_INLINE vf v_exp2_fine(vf x)
 }
 
 /* log x within 2 units in the last place (near 1: within 2e-7), for x positive, normal and finite.
- * x = m 2^e with m brought to [2/3, 4/3); log m = 2 atanh s, s = (m - 1) / (m + 1), |s| <= 1/5, by
- * its series to s^11 (rest 2e-10). e log 2 is added last, in one multiply-add, since it is the
- * larger part wherever e is not 0. */
+ * x = m 2^e with m in [2/3, 4/3); log m = 2 atanh s, s = (m - 1) / (m + 1), |s| <= 1/5, by its
+ * series to s^11 (rest 2e-10). e log 2 is added last, in one multiply-add, since it is the larger
+ * part unless e is 0. */
 ET_INLINE vf v_log(vf x)
 {
     vf e, m = v_split(x, &e);
@@ -72,16 +72,16 @@ ET_INLINE vf v_log(vf x)
     return v_fma(e, v_set(0.69314718f), p);
 }
 
-/* 1 / (1 + e^-x) within 4e-7 of itself where it does not underflow. For large -x the exponential is
- * infinite and the result 0; no case is needed. */
+/* 1 / (1 + e^-x) with a relative error below 4e-7 unless it underflows. For large -x the
+ * exponential is infinite and the result 0, without a special case. */
 ET_INLINE vf v_sigmoid(vf x)
 {
     return v_set(1.0f) / (v_set(1.0f) + v_exp(v_set(0.0f) - x));
 }
 
-/* tanh x within 4e-7 of itself: an odd polynomial for |x| < 0.6 (fit error 3e-9), elsewhere 1 - 2 /
- * (e^2x + 1). There e^2x may be infinite or 0: 1 and -1 come of that by themselves. Near 0 it would
- * cancel, hence the polynomial. */
+/* tanh x with a relative error below 4e-7: an odd polynomial for |x| < 0.6 (fit error 3e-9),
+ * elsewhere 1 - 2 / (e^2x + 1). There e^2x may be infinite or 0, which gives 1 and -1. Near 0 the
+ * formula would cancel, hence the polynomial. */
 ET_INLINE vf v_tanh(vf x)
 {
     vf z = x * x;

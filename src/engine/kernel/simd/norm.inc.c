@@ -22,8 +22,8 @@
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
 
-/* stats becomes (mean, rstd). Lanes beyond the end read as 0: that is right for the sum, but as
- * deviations they would be -mean, so there they are taken out. */
+/* stats becomes (mean, rstd). Lanes beyond the end read as 0, which is right for the sum, but their
+ * deviations would be -mean, so they are masked there. */
 ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma, const float *beta,
                         float epsilon, int64_t at, int64_t width, et_dtype dtype)
 {
@@ -217,7 +217,7 @@ ET_INLINE void sum_run(double *total, const void *x, int64_t first, int64_t last
     *total += v_sum(sum);
 }
 
-/* Elements begin .. end - 1, whole parts of that length; partial[k] is part k's sum. */
+/* Sums elements begin .. end - 1, whole parts of that length; partial[k] is part k's sum. */
 static void sum_part(double *partial, const void *x, et_dtype dtype, int64_t length, int64_t begin,
                      int64_t end)
 {

@@ -75,9 +75,9 @@ static void accumulate(float *y, const float *x, int64_t count)
 /* Parts that a sum is cut into: enough for the threads of large machines, few enough to add. */
 #define SQUARE_PARTS 64
 
-/* Elements begin .. end - 1, whole parts of that length; partial[k] is part k's sum. In double,
- * where a square of float32 is exact and does not overflow: the sum is finite where all elements
- * are. */
+/* Sums squares of elements begin .. end - 1, whole parts of that length; partial[k] is part k's
+ * sum. In double, in which a square of float32 is exact and does not overflow: the sum is finite if
+ * all elements are. */
 static void squares_part(double *partial, const float *x, int64_t length, int64_t begin,
                          int64_t end)
 {
@@ -102,9 +102,9 @@ ET_APART double long_sum_of_squares(const float *x, int64_t count)
     return total;
 }
 
-/* The cut depends on count alone: SQUARE_PARTS equal parts at most, added in order. 1,000,000
- * elements: 64 parts of 15,625, rounded up to 15,632 with 16 lanes. Of few elements each vector is
- * a part. */
+/* The division depends only on count: at most SQUARE_PARTS equal parts, added in order. 1,000,000
+ * elements: 64 parts of 15,625, rounded up to 15,632 with 16 lanes. If there are few elements, each
+ * vector is a part. */
 static double sum_of_squares(const float *x, int64_t count)
 {
     et_assert(count >= 0);
@@ -119,8 +119,8 @@ static double sum_of_squares(const float *x, int64_t count)
     return total;
 }
 
-/* What follows every update: the bfloat16 copy and the moving average. average += (1 - decay) (w -
- * average): the same as decay average + (1 - decay) w, with one rounding less. */
+/* Follows every update: the bfloat16 copy and the moving average. average += (1 - decay) (w -
+ * average) equals decay average + (1 - decay) w, with one rounding less. */
 ET_INLINE void follow(vf w, const et_slice_update *u, int64_t i, int64_t n)
 {
     if (u->shadow)
@@ -131,8 +131,8 @@ ET_INLINE void follow(vf w, const et_slice_update *u, int64_t i, int64_t n)
     }
 }
 
-/* x, or 0 where it is no larger than the smallest normal number. A NaN stays: v_max gives it back
- * as its second operand, and v_not_le is true of it. */
+/* x, or 0 if x is not larger than the smallest normal number. A NaN stays: v_max returns it as its
+ * second operand, and v_not_le is true for it. */
 ET_INLINE vf settle(vf x)
 {
     const vf size = v_max(x, v_set(0.0f) - x);
@@ -146,10 +146,10 @@ ET_INLINE void add_moments(vf *m, vf *v, vf g, float beta_1, float beta_2)
     *v = v_fma(v_set(1.0f - beta_2) * g, g, v_set(beta_2) * *v);
 }
 
-/* g is scaled first (tokens, clipping); decay is of the weight as it was before the step. epsilon
- * is added to the root, outside the bias correction, as in Keras. Where m and v are 0 the step is 0
- * as long as epsilon is not. largest, which is NULL for Adam, takes v's place where v divides; a
- * NaN of v's comes through. Copies of what is told stay in registers: nobody else can change them.
+/* g is scaled first (tokens, clipping); decay uses the weight before the step. epsilon is added to
+ * the root, outside the bias correction, as in Keras. If m and v are 0, the step is 0 unless
+ * epsilon is 0. largest, which is NULL for Adam, replaces v as the divisor; it keeps a NaN of v.
+ * Copies of the arguments stay in registers, because no store can change them.
  */
 ET_INLINE void adam_elements(const et_slice_update *update, const et_adam_moments *moments,
                              float *largest, int64_t begin, int64_t end)

@@ -18,7 +18,7 @@
 /* One output: rows and columns of x that its window covers, and its elements in all. */
 typedef struct pool_view {
     int64_t top, bottom, left, right;
-    int64_t first_row, first_column; /* where the window begins, which may be outside */
+    int64_t first_row, first_column; /* begin of the window, which may be outside the image */
 } pool_view;
 
 static pool_view pool_view_of(const et_pool_shape *s, int64_t row, int64_t column)
@@ -49,7 +49,8 @@ ET_INLINE void pool_largest(void *y, float *largest_at, const void *x, const et_
                     v_read_n(x, image + (i * s->across.in + j) * s->channels + c, n, dtype);
                 const int64_t number =
                     (i - v->first_row) * s->across.kernel + (j - v->first_column);
-                /* A number that is not less or equal is taken, and nothing after a NaN. */
+                /* Takes a value that is not less or equal, so a NaN too, and nothing after a NaN.
+                 */
                 vf taken = v_select(v_not_le(value, best), v_set((float)number), where);
                 vf larger = v_select(v_not_le(value, best), value, best);
                 const vm over = v_not_le(best, best);

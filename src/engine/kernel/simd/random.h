@@ -6,8 +6,9 @@
 #include "engine/kernel/kernels.h"
 #include "engine/kernel/simd/simd.h"
 
-/* Round keys grow by constants from the seed (Philox4x32-10); they are made once for a call and not
- * in every block. The threshold is et_dropout_threshold's, so that all tables decide alike. */
+/* Round keys grow by constants from the seed (Philox4x32-10); they are computed once per call, not
+ * in every block. The threshold is et_dropout_threshold's, so that all tables decide in the same
+ * way. */
 static keep_stream keep_stream_of(et_random random, uint32_t site, float rate)
 {
     keep_stream stream = {
@@ -52,8 +53,8 @@ static int keep_stride(int columns)
 }
 
 /* keep[r * stride + b] = the decisions of block first + r * step + b, stride as above. Writes up to
- * V_BLOCKS - 1 bytes beyond the last row. offset[i] says where block i of a call lies relative to
- * the first: within a row, or in the rows behind. With 8 blocks a call and a stride of 4, offsets
+ * V_BLOCKS - 1 bytes beyond the last row. offset[i]: the position of block i of a call relative to
+ * the first, within a row or in the following rows. With 8 blocks a call and a stride of 4, offsets
  * are 0 .. 3 and step .. step + 3: a call does two rows. A stride of 16 takes two calls for a row.
  */
 static void keep_grid(uint8_t *keep, int stride, const keep_stream *stream, uint64_t first,

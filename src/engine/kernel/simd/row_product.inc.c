@@ -21,18 +21,18 @@
 #include "engine/kernel/row_product.h"
 #include "engine/kernel/simd/simd.h"
 
-/* Vectors of a panel. The width of a panel follows the vectors: a packed weight fits tables of that
- * width only. */
+/* Vectors of a panel. A panel's width depends on the vectors' width: a packed weight fits only
+ * tables with the same width. */
 #define V_PANEL 2
 #define PANEL   (V_PANEL * V_LANES)
 
 /* Multiply-adds below which a product stays on one thread. */
 #define ROW_GRAIN 200000
 
-/* What a block reads and writes: x and y at its first row, the rest at the panel's first column.
+/* Operands and result of a block: x and y at its first row, the rest at the panel's first column.
  *
- * Distances are in elements of what they lead through: x_stride in floats or bytes. columns counts
- * those from the panel's first to n, so it may be more than a panel. */
+ * Strides are in elements: x_stride in floats or bytes. columns counts the columns from the panel's
+ * first to n, so it may exceed a panel. */
 typedef struct row_block {
     const void *x; /* [r] float32, or bytes + 128 */
     const void *w; /* the panel */
@@ -64,9 +64,9 @@ ET_INLINE row_block at_panel(const row_block *b, int64_t p)
     return at;
 }
 
-/* What is done to the sums of a panel's columns: + bias, then the larger of it and a floor, which
- * is minus infinity where there is no relu and no bias 0 where there is none. So nothing is asked
- * at each sum. */
+/* Finishes the sums of a panel's columns: adds the bias, then takes the larger of the sum and a
+ * floor. Without relu the floor is minus infinity, without a bias the bias is 0, so no sum needs a
+ * test. */
 typedef struct row_finish {
     vf bias[V_PANEL], least;
 } row_finish;
@@ -204,9 +204,9 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
         finish_bytes(b, sum, rows, false);
 }
 
-/* The number of rows as a constant: their sums are registers. A number of rows above V_PANEL_ROWS
- * never comes; such a case is compiled as one row behind the break, so that no table needs a list
- * of its own. */
+/* Makes the number of rows a constant, so that their sums are registers. A number above
+ * V_PANEL_ROWS never occurs; its case is compiled as one row, so that no table needs its own list.
+ */
 #define ROWS_CASE(rows)                                                                            \
     case rows:                                                                                     \
         if ((rows) > V_PANEL_ROWS)                                                                 \
@@ -256,7 +256,7 @@ static void run_panel(const row_block *whole, const et_row_weight *weight, int64
     }
 }
 
-/* What a row's bytes count: x is about unit (q - 128). */
+/* The scale of a row's bytes: x is about unit (q - 128). */
 typedef struct byte_scale {
     float unit, inverse;
 } byte_scale;
@@ -283,7 +283,7 @@ static byte_scale quantize_row(uint8_t *q, const void *x, int64_t k, et_dtype dt
     return (byte_scale){ sum == 0 ? 0.0f : v_sum(cross) / sum, inverse };
 }
 
-/* Behind the last k, up to four, a row's bytes meet zeros of the weight. */
+/* After the last k, up to a multiple of four, a row's bytes meet zeros of the weight. */
 static void quantize_rows(uint8_t *q, float *unit, const void *x, int64_t k, et_dtype dtype,
                           int64_t begin, int64_t end)
 {

@@ -52,18 +52,18 @@
 #define ET_UNROLL_BY(count) ET_PRAGMA(GCC unroll count)
 #endif
 
-/* What a use of dropout needs to decide: Philox's round keys and the constant half of its counter,
- * and the smallest 16-bit number that is kept. Made once for a call of a kernel (simd/random.h),
- * read by every block of its elements. key is that of each of the ten rounds; counter the upper two
- * of Philox's four words, step and site; the lower two count blocks. Keys are as wide as the lanes
- * that the vectors multiply in: so they come from memory in every lane at once. */
+/* Constants for dropout's decisions: Philox's round keys, the constant half of its counter, and the
+ * smallest 16-bit number that is kept. Made once per call of a kernel (simd/random.h), read by
+ * every block of its elements. key has the key of each of the ten rounds; counter the upper two of
+ * Philox's four words, step and site; the lower two count blocks. Keys are as wide as the lanes of
+ * the vectors' multiplication, so that they are loaded into every lane at once. */
 typedef struct keep_stream {
     uint64_t key[10][2];
     uint32_t counter[2];
     uint32_t threshold;
 } keep_stream;
 
-/* Philox4x32's two multipliers, and what is added to its keys from round to round (Salmon et al.
+/* Philox4x32's two multipliers, and the increments of its keys from round to round (Salmon et al.
  * 2011, "Parallel random numbers: as easy as 1, 2, 3"). */
 #define ET_PHILOX_M0 0xD2511F53u
 #define ET_PHILOX_M1 0xCD9E8D57u

@@ -50,9 +50,9 @@ ET_INLINE float row_largest(const void *x, int64_t at, int64_t count, et_dtype d
     return v_largest(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
 }
 
-/* sum of e^(x - largest) over x[at ..], and into *shifted the sum of x - largest. The exponentials
- * go into kept[kept_at ..], which may be x itself where both are float32; NULL: they are not wanted
- * again. Lanes beyond the end read as 0 and must not count: e^(0 - largest) would. */
+/* Returns the sum of e^(x - largest) over x[at ..], and in *shifted the sum of x - largest. The
+ * exponentials are stored in kept[kept_at ..], which may be x itself if both are float32; NULL:
+ * they are not stored. Lanes beyond the end read as 0 and must not count: e^(0 - largest) would. */
 ET_INLINE float row_exp_sum(const void *x, int64_t at, int64_t count, et_dtype dtype, float largest,
                             float *shifted, void *kept, int64_t kept_at, et_dtype kept_type)
 {
@@ -104,9 +104,9 @@ static smoothed smoothed_of(float smoothing, int64_t vocabulary)
     return (smoothed){ (float)on, (float)off, -on * log(on) - others * off * log(off) };
 }
 
-/* p - t in place: p = e^(x - largest) / sum. The label's element is computed by itself at the end,
- * from what it was before. kept: x holds the exponentials already. For the label p - on takes the
- * place of p - off. */
+/* p - t in place: p = e^(x - largest) / sum. The label's element is computed separately at the end,
+ * from its old value. kept: x holds the exponentials already. For the label p - on replaces p -
+ * off. */
 ET_INLINE void row_gradient(void *x, const smoothed *target, float largest, float sum, bool kept,
                             int32_t label, int64_t at, int64_t count, et_dtype dtype)
 {
@@ -177,7 +177,7 @@ typedef struct few_rows {
     _Alignas(64) float first[V_LANES]; /* the class that has the largest logit first; -1: none */
 } few_rows;
 
-/* What the rows of a call share. */
+/* Common to all rows of a call. */
 typedef struct few_call {
     void *logits;                /* [rows, classes] */
     float *loss, *nll, *correct; /* [rows] */
@@ -187,8 +187,8 @@ typedef struct few_call {
     bool gradient;
 } few_call;
 
-/* Up to V_LANES rows from the one at `at`; mine is the label's logit. Lanes without a row hold what
- * the first row does, those without a label any logit. */
+/* Takes up to V_LANES rows from row `at` on; mine is the label's logit. Lanes without a row repeat
+ * the first row, lanes without a label have any logit. */
 ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int64_t at, int n,
                         int classes, et_dtype dtype)
 {
@@ -204,9 +204,9 @@ ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int
     }
 }
 
-/* The formulas of entropy_row, lane by lane; the sums over classes are in their order, so a
- * lane's result does not depend on the others. `first` goes from the last class to the first; a NaN
- * is not the largest. */
+/* The formulas of entropy_row, lane by lane; sums over classes are in their order, so a lane's
+ * result does not depend on the others. `first` goes from the last class to the first; a NaN is not
+ * the largest. */
 ET_APART void few_losses(few_rows *few, const smoothed *target, int classes)
 {
     vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f), first = v_set(-1.0f);
@@ -233,7 +233,7 @@ ET_APART void few_losses(few_rows *few, const smoothed *target, int classes)
     v_store(few->loss, loss);
 }
 
-/* One row's results; its derivative at the label is p - on, where the others' is p - off. */
+/* Stores one row's results; its derivative is p - on at the label, and p - off elsewhere. */
 ET_INLINE void few_put(const few_rows *few, void *x, const smoothed *target, int32_t label, int i,
                        int64_t at, int classes, et_dtype dtype)
 {
@@ -264,7 +264,7 @@ ET_INLINE void few_put_all(const few_rows *few, const few_call *call, int64_t at
     }
 }
 
-/* A function of its own, since what is the same for all blocks is less than there are registers. */
+/* A separate function, because values common to all blocks then fit into registers. */
 ET_APART void few_block(const few_call *call, int64_t at, int n, et_dtype dtype)
 {
     few_rows few;
@@ -282,7 +282,8 @@ static void few_part(const few_call *call, et_dtype dtype, int64_t begin, int64_
         few_block(call, t, end - t < V_LANES ? (int)(end - t) : V_LANES, dtype);
 }
 
-/* By the number of classes: lanes are classes where there are many, rows where there are few. */
+/* Chooses by the number of classes: lanes are classes if there are many, and rows if there are few.
+ */
 static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
                                   const int32_t *labels, float smoothing, bool gradient,
                                   int64_t rows, int64_t vocabulary, et_dtype dtype)
@@ -301,7 +302,7 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
 
 /* ---- the distribution itself ---- */
 
-/* x - largest - log sum, in this order: the difference is small where the result is. */
+/* x - largest - log sum, in this order: the difference is small if the result is. */
 ET_INLINE void log_softmax_at(void *y, const void *x, int64_t at, int64_t count, et_dtype dtype)
 {
     float shifted;
@@ -375,9 +376,9 @@ static bool beats(float value, float earlier)
     return value > earlier || (isnan(earlier) && !isnan(value));
 }
 
-/* Puts x[i] into the sorted list of `have` values, of which k stay. Insertion from behind: most
- * come in near the end, and k is small. have < k: the list grows by one; else its last falls out.
- * Returns its new length. */
+/* Puts x[i] into the sorted list of `have` values, of which k are kept. Inserts from the end,
+ * because most values belong near the end, and k is small. have < k: the list grows by one; else
+ * its last value falls out. Returns the new length. */
 static int top_insert(float *value, int32_t *index, int have, int k, float x, int32_t i)
 {
     int at = have < k ? have : k - 1;
@@ -390,10 +391,10 @@ static int top_insert(float *value, int32_t *index, int have, int k, float x, in
     return have < k ? have + 1 : k;
 }
 
-/* A vector is looked into only where one of its lanes beats the last of the list. After the first
- * few vectors hardly any has a lane that is looked at. v_not_le and not v_gt, so that a vector with
- * a NaN is looked into. Elements come in ascending order, and an equal one does not beat: of equal
- * values the smaller index stays in front. */
+/* A vector is examined only if one of its lanes exceeds the last of the list, which is rare after
+ * the first few vectors. v_not_le instead of v_gt, so that a vector with a NaN is examined.
+ * Elements come in ascending order, and an equal value does not exceed, so the smaller index stays
+ * first among equal values. */
 static void top_row(float *value, int32_t *index, const float *x, int k, int64_t width)
 {
     int have = 0;

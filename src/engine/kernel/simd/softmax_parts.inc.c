@@ -26,7 +26,7 @@
 #include "engine/kernel/simd/softmax.inc.c"
 #include "engine/kernel/softmax_parts.h"
 
-/* A row without a label says 0 of everything; what join makes of that is not used. The part that
+/* A row without a label gets 0 for everything; join's results for it are not used. The part that
  * holds the label also keeps its logit. */
 ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, const float *logits,
                          et_dtype dtype)
@@ -50,8 +50,8 @@ ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, 
     }
 }
 
-/* sum of e^(x - m) (x - y) of each row of a part. The exponentials are computed again: what was
- * kept of them may be rounded. */
+/* sum of e^(x - m) (x - y) for each row of a part. Computes the exponentials again, because the
+ * kept ones may be rounded. */
 static void part_apart(const et_softmax_rows *rows, int64_t part, const float *logits)
 {
     const int64_t columns = et_softmax_part_columns(rows, part);
@@ -86,10 +86,10 @@ typedef struct joined {
     float leader[V_LANES]; /* the first part that has the largest */
 } joined;
 
-/* Rows begin .. begin + n - 1, n at most V_LANES; sum becomes f. Across rows, so that a vector has
- * one part of V_LANES rows, which lie side by side; sums go over the parts in order. sum of x - M
- * over a part is that of x - m and (m - M) for each column. Of parts with the same largest the
- * first leads, as argmax takes the first. Part numbers as float32 are exact up to 2^24. */
+/* Joins rows begin .. begin + n - 1, n at most V_LANES; sum becomes f. Works across rows: a vector
+ * has one part of V_LANES adjacent rows; sums go over the parts in order. The sum of x - M over a
+ * part is that of x - m plus (m - M) for each column. If several parts have the same largest logit,
+ * the first leads, because argmax takes the first. Part numbers as float32 are exact up to 2^24. */
 static joined join_vector(const et_softmax_rows *rows, int64_t begin, int64_t n)
 {
     vf most = v_set(-INFINITY), leader = v_set(0.0f), total = v_set(0.0f), shift = total;
@@ -118,7 +118,7 @@ static joined join_vector(const et_softmax_rows *rows, int64_t begin, int64_t n)
     return found;
 }
 
-/* As entropy_row: loss = lse - on z_y - off (sum of the others' z) - C with z = x - M. */
+/* As in entropy_row: loss = lse - on z_y - off (sum of the others' z) - C with z = x - M. */
 static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_t t,
                      const joined *from, int lane)
 {
@@ -128,7 +128,7 @@ static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_
     }
     const double lse = log((double)from->sum[lane]);
     const double mine = (double)rows->label_logit[t] - from->largest[lane];
-    const int64_t part = rows->labels[t] / rows->columns; /* the one that the label is in */
+    const int64_t part = rows->labels[t] / rows->columns; /* the part with the label */
     const bool leads = from->leader[lane] == (float)part;
     double loss = lse - (double)target->on * mine - target->entropy;
     if (target->off > 0)
@@ -138,8 +138,7 @@ static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_
     rows->correct[t] = leads ? rows->label_leads[t] : 0.0f;
 }
 
-/* What a row of two draws adds, and its half of all: the parts in order, f being in the place of s.
- */
+/* Adds the term for two draws, and halves everything: parts in order; f is in the place of s. */
 static void join_draws(const et_softmax_rows *rows, int64_t t)
 {
     double mean = 0;
@@ -167,7 +166,7 @@ static void softmax_join(const et_softmax_rows *rows, int64_t begin, int64_t end
             join_draws(rows, t);
 }
 
-/* gradient = f kept - off, all columns alike; the label's own is written afterwards. */
+/* gradient = f kept - off for all columns; the label's own is written afterwards. */
 ET_INLINE void part_grad_row(void *gradient, const void *kept, int64_t at, int64_t columns, float f,
                              float off, et_dtype to, et_dtype dtype)
 {
@@ -219,8 +218,8 @@ ET_INLINE draws draws_of(const et_softmax_rows *rows, int64_t part, int64_t t)
                     v_set(weight) };
 }
 
-/* x and y as they were kept become derivatives. What has underflowed counts as the least normal
- * number where its logarithm is taken. */
+/* Turns the kept x and y into derivatives. A value that has underflowed counts as the smallest
+ * normal number in its logarithm. */
 ET_INLINE void draws_grad(const draws *of, vf *x, vf *y)
 {
     const vf least = v_set(FLT_MIN);

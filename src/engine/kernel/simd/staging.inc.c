@@ -72,7 +72,7 @@ static void stage_rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype d
 ET_INLINE void take_square(vf square[V_LANES], const et_stored *from, int64_t i, int64_t j,
                            et_dtype dtype)
 {
-    /* What is beyond the source reads as zero, row by row. */
+    /* Elements beyond the source read as zero, row by row. */
     const int64_t columns = from->columns - j;
     ET_UNROLL
     for (int r = 0; r < V_LANES; r++)
@@ -82,7 +82,7 @@ ET_INLINE void take_square(vf square[V_LANES], const et_stored *from, int64_t i,
     v_transpose(square);
 }
 
-/* The same where the square is whole, and onto a whole one. */
+/* The same for a whole square, to a whole square. */
 ET_INLINE void move_square(float *to, int64_t to_stride, const et_stored *from, int64_t i,
                            int64_t j, et_dtype dtype)
 {
@@ -98,8 +98,7 @@ ET_INLINE void move_square(float *to, int64_t to_stride, const et_stored *from, 
         v_store(to + r * to_stride, square[r]);
 }
 
-/* By squares; whole ones go straight from register to target, those at an edge look where they
- * end. */
+/* Goes by squares; whole ones are stored directly from registers, those at an edge are masked. */
 ET_INLINE void across_float(float *to, int64_t to_rows, int64_t to_columns, const et_stored *from,
                             et_dtype dtype)
 {
@@ -152,7 +151,7 @@ static void across_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const 
         }
 }
 
-/* Rows of the source are columns of the target, hence the bounds crosswise. */
+/* Rows of the source are columns of the target, so the bounds are exchanged. */
 static void stage_across(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
                          const et_stored *from)
 {
@@ -163,8 +162,8 @@ static void stage_across(void *to, int64_t to_rows, int64_t to_columns, et_dtype
         ET_BY_DTYPE(from->dtype, across_float, to, to_rows, to_columns, from);
 }
 
-/* Two rows become one of twice the width: element j of the first, element j of the second, and
- * so on. The layout is that of dot products of pairs. */
+/* Interleaves two rows into one of twice the width: element j of the first, element j of the
+ * second, and so on, as dot products of pairs read them. */
 static void stage_row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     et_assert(from->rows <= to_rows && from->columns <= to_columns && to_rows % 2 == 0);
@@ -196,8 +195,8 @@ ET_INLINE void move_units(et_bf16 *to, int64_t to_stride, const et_bf16 *x, int6
         v_store_units(to + r * to_stride, square[r]);
 }
 
-/* A square at an edge: what is beyond the source reads as zero, and nothing is written beyond the
- * target, of which `pairs` rows of units and `columns` of them are left. */
+/* A square at an edge: elements beyond the source read as zero, and nothing is written beyond the
+ * target, of which `pairs` rows of units and `columns` columns are left. */
 static void edge_units(et_bf16 *to, int64_t to_stride, int64_t pairs, int64_t columns,
                        const et_stored *from, int64_t i, int64_t j)
 {
@@ -214,9 +213,9 @@ static void edge_units(et_bf16 *to, int64_t to_stride, int64_t pairs, int64_t co
             v_store_units_n(to + r * to_stride, square[r], 2 * columns);
 }
 
-/* A pair in the target is two neighbours of a row of the source: they are moved as one unit. So
- * neither the order within a pair nor the rounding of an element is ever touched. to_rows is even:
- * rows come two at a time. */
+/* A pair in the target is two neighbours of a row of the source, moved as one unit. So neither the
+ * order within a pair nor the rounding of an element changes. to_rows is even: rows come two at a
+ * time. */
 static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
                                const et_stored *from)
 {
@@ -235,8 +234,8 @@ static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
         }
 }
 
-/* Order of the sum: parts, bias, relu, what is there. It is part of the result's bits. v_max with
- * the sum last keeps a NaN. */
+/* The order of the sum is part of the result's bits: parts, bias, relu, C's old value. v_max with
+ * the sum as second operand keeps a NaN. */
 ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_dtype dtype)
 {
     for (int64_t j = 0; j < how->columns; j += V_LANES) {

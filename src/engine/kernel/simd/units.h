@@ -4,7 +4,7 @@
 #ifndef ETUDE_ENGINE_KERNEL_SIMD_UNITS_H
 #define ETUDE_ENGINE_KERNEL_SIMD_UNITS_H
 
-/* Bits only; what is beyond n reads as zero: an odd n leaves half of one lane zero. */
+/* Copies bits only. Elements beyond n read as zero: an odd n leaves half of one lane zero. */
 ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
 {
     vf units = v_set(0.0f);
@@ -12,7 +12,7 @@ ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
     return units;
 }
 
-/* Bits only: nothing is rounded. */
+/* Copies bits only: nothing is rounded. */
 ET_INLINE void v_store_units_n(et_bf16 *y, vf units, int64_t n)
 {
     memcpy(y, &units, (size_t)(n < 2 * V_LANES ? n : 2 * V_LANES) * sizeof *y);

@@ -8,7 +8,7 @@
 #define V_LANES  8
 #define V_BLOCKS 4
 /* Rows of a product's block: with three vectors of columns, 12 of the 16 registers hold sums. A
- * unit of k would be 25 instructions, 6 of which count and step: two at a time share these. */
+ * unit of k would be 25 instructions, 6 of which count and step, so two units share these. */
 #define V_PRODUCT_ROWS  4
 #define V_PRODUCT_UNITS 2
 /* The same of a product with a weight: 12 sums, 2 columns and 1 row in 16 registers. */
@@ -41,7 +41,7 @@ ET_INLINE vf v_load(const float *x)
     return _mm256_loadu_ps(x);
 }
 
-/* Masked loads touch no memory where the mask is off. */
+/* Masked loads touch no memory in masked lanes. */
 ET_INLINE vf v_load_n(const float *x, int64_t n)
 {
     return _mm256_maskload_ps(x, v_first_lanes(n));
@@ -111,7 +111,7 @@ ET_INLINE vf v_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
-/* The instruction takes the second operand where either is a NaN, which is what simd.h asks for. */
+/* The instruction returns the second operand if either is a NaN, as simd.h requires. */
 ET_INLINE vf v_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);

@@ -34,7 +34,7 @@ ET_INLINE vf v_load(const float *x)
     return _mm512_loadu_ps(x);
 }
 
-/* Masked loads touch no memory where the mask is off, so an array's end may be a page's. */
+/* Masked loads touch no memory in masked lanes, so an array may end at a page's end. */
 ET_INLINE vf v_load_n(const float *x, int64_t n)
 {
     return _mm512_maskz_loadu_ps(v_first(n), x);
@@ -45,7 +45,7 @@ ET_INLINE void v_store(float *y, vf value)
     _mm512_storeu_ps(y, value);
 }
 
-/* A masked store touches nothing behind n either: another thread may be writing there. */
+/* A masked store touches nothing after n either: another thread may be writing there. */
 ET_INLINE void v_store_n(float *y, vf value, int64_t n)
 {
     _mm512_mask_storeu_ps(y, v_first(n), value);
@@ -97,7 +97,7 @@ ET_INLINE __mmask32 v_first_halves(int64_t n)
     return n >= 32 ? 0xffffffffu : (1u << n) - 1u;
 }
 
-/* Two bfloat16 fill a lane; what is masked off reads as zero. */
+/* Two bfloat16 fill a lane; masked elements read as zero. */
 ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
 {
     return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(v_first_halves(n), x));
@@ -145,7 +145,7 @@ ET_INLINE vf v_dot_pairs(vf sum, vf a, vf b)
 }
 #endif
 
-/* The instruction takes the second operand where either is a NaN, which is what simd.h asks for. */
+/* The instruction returns the second operand if either is a NaN, as simd.h requires. */
 ET_INLINE vf v_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
@@ -198,7 +198,7 @@ ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
     return (vm)(bits[lane / 8] | bits[lane / 8 + 1] << 8);
 }
 
-/* The instruction takes its second source where the mask is on. */
+/* The instruction returns its second source where the mask is set. */
 ET_INLINE vf v_select(vm m, vf a, vf b)
 {
     return _mm512_mask_blend_ps(m, b, a);
@@ -318,8 +318,8 @@ ET_INLINE vi v_quad(const uint8_t *x)
     return (vi)_mm512_castps_si512(_mm512_set1_ps(four));
 }
 
-/* One instruction with VNNI; without it by 16-bit numbers, even and odd bytes apart. Both are
- * exact: a product is at most 255 * 127. */
+/* One instruction with VNNI; without it, two products of 16-bit numbers, for even and odd bytes.
+ * Both are exact: a product is at most 255 * 127. */
 ET_INLINE vi v_dot(vi sum, vi a, vi b)
 {
 #ifdef __AVX512VNNI__
@@ -346,9 +346,9 @@ ET_INLINE void v_store_bytes(uint8_t *y, vf value)
 }
 
 /* Eight Philox counters, a word of each in the low half of a 64-bit lane: the 64-bit product then
- * holds both halves that a round needs, and what stands in the high halves is ignored by the next
- * product. Even lanes take blocks 0-3, odd lanes 4-7, so that two interleavings bring the words
- * into the order of elements. 0x96 is the exclusive or of three operands. */
+ * holds both halves that a round needs, and the next product ignores the high halves. Even lanes
+ * take blocks 0-3, odd lanes 4-7, so that two interleavings bring the words into the order of
+ * elements. 0x96 is the exclusive or of three operands. */
 ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
                       const keep_stream *stream)
 {

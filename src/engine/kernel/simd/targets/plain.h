@@ -8,9 +8,9 @@
 
 #include "base/dtype.h"
 
-/* The sizes that kernels are written over: lanes of a vector, Philox blocks of one v_keep, rows
- * of a product's block and of a product with a weight, and units of k that the block's loop takes
- * at a time. Small ones here: nothing is known of the registers. */
+/* The sizes for which kernels are written: lanes of a vector, Philox blocks of one v_keep, rows of
+ * a product's block and of a product with a weight, and units of k that the block's loop takes at a
+ * time. They are small here, because the registers are unknown. */
 #define V_LANES         4
 #define V_BLOCKS        1
 #define V_PRODUCT_ROWS  4
@@ -76,7 +76,7 @@ ET_INLINE vf v_load_bf16_n(const et_bf16 *x, int64_t n)
     return v_load_bf16(lane);
 }
 
-/* To nearest even, by base/dtype.h: what the other two must equal bit for bit. */
+/* To nearest even, by base/dtype.h; the other targets must give the same bits. */
 ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
 {
     for (int64_t i = 0; i < n && i < 4; i++)
@@ -90,7 +90,7 @@ ET_INLINE void v_store_bf16(et_bf16 *y, vf value)
 
 #include "engine/kernel/simd/units.h"
 
-/* Two roundings where the compiler may not fuse (-ffp-contract=off). */
+/* Two roundings if the compiler may not fuse (-ffp-contract=off). */
 ET_INLINE vf v_fma(vf a, vf b, vf c)
 {
     return a * b + c;
@@ -102,7 +102,7 @@ ET_INLINE vf v_select(vm m, vf a, vf b)
     return (vf)((m & (vm)a) | (~m & (vm)b));
 }
 
-/* A comparison with a NaN is false, so the second operand is taken. */
+/* A comparison with a NaN is false, so the second operand is returned. */
 ET_INLINE vf v_max(vf a, vf b)
 {
     return v_select(a > b, a, b);
@@ -146,7 +146,7 @@ ET_INLINE vm v_gt(vf a, vf b)
     return a > b;
 }
 
-/* True where a comparison with a NaN makes a <= b false. */
+/* True for a NaN, because a <= b is false then. */
 ET_INLINE vm v_not_le(vf a, vf b)
 {
     return ~(a <= b);
@@ -176,7 +176,7 @@ ET_INLINE float v_sum(vf a)
     return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-/* Of NaNs nothing is said: callers find them otherwise. */
+/* Undefined for NaNs: callers detect them otherwise. */
 ET_INLINE float v_largest(vf a)
 {
     float even = a[0] > a[2] ? a[0] : a[2], odd = a[1] > a[3] ? a[1] : a[3];
