@@ -25,7 +25,7 @@ void *et_alloc_aligned(size_t bytes, size_t alignment);
 void *et_alloc_array(size_t bytes);
 void et_free_array(void *array); /* NULL allowed */
 
-/* Grows or shrinks memory from et_alloc; NULL leaves the old block as it was. */
+/* Grows or shrinks memory from et_alloc; on NULL the old block is unchanged. */
 void *et_realloc(void *memory, size_t count, size_t size);
 
 void et_free(void *memory);
@@ -37,12 +37,12 @@ char *et_strndup(const char *text, size_t length);
 /* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what);
 
-/* Whether so much could be had now; nothing is kept. To be asked before a library is called that
- * does not survive a failed allocation. ET_ENOMEM as et_alloc_failed. */
+/* Whether so much memory is available now; nothing is kept. Call it before a library that does not
+ * survive a failed allocation. ET_ENOMEM as et_alloc_failed. */
 int et_memory_check(size_t bytes, const char *what, et_error *error);
 
 /* Call after work that needed much memory for a while (training a vocabulary): returns the C
- * library's free memory to the system. Takes milliseconds; nothing but memory changes. */
+ * library's free memory to the system. Takes milliseconds and has no other effect. */
 void et_alloc_trim(void);
 
 /* How often et_alloc and its kin gave out memory since the start of the process. */

@@ -41,8 +41,8 @@ ET_COMMAND_NAMED(completion);
 
 #define ET_COMMANDS_MAX 64
 
-/* The commands of a program: the general ones and those of its kinds; of equal names the first is
- * used. */
+/* The commands of a program: the general ones and those of its kinds. If two have the same name,
+ * the first is used. */
 typedef struct et_commands {
     const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
     size_t count;
@@ -75,20 +75,20 @@ bool et_command_has(const et_command *row, et_option_form form);
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 void et_signals_catch(const char *erase_bar, bool quiet);
 
-/* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
+/* A stop sets its flag and prints nothing; SIGUSR1 does nothing. */
 void et_signals_catch_stops(void);
 
 /* The same for a command that serves: text (static) is printed at a stop, and waiting calls return.
  * A client that disconnects while data are sent ends nothing. */
 void et_signals_catch_stops_of_server(const char *text);
 
-/* The same for a command that reads standard input: a stop also ends that. SIGUSR1 is left as it
- * was. */
+/* The same for a command that reads standard input: a stop also ends that. SIGUSR1 keeps its
+ * handler. */
 void et_signals_catch_with_input(void);
 
 /* Until et_signals_catch, a stop ends the process at once, with the exit code of an interruption
- * and text (static) on standard error. For work of which nothing is seen before it is whole, since
- * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
+ * and text (static) on standard error. For work that shows no result before it is complete, since
+ * it may be inside a library that cannot be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
 /* messages.c. Prints an error as one line on standard error, once: error's text is empty
@@ -101,7 +101,7 @@ void et_tell_failure(const et_program *program, int status, et_error *error);
 struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
 
-/* The same with --quiet, when nothing else is printed: the progress has no descriptor, and its copy
+/* The same with --quiet, which prints nothing else: the progress has no descriptor, and its copy
  * gets the warnings too. Borrowed. */
 typedef struct et_quiet_log {
     const et_program *program;

@@ -27,7 +27,7 @@ typedef struct et_exporting_args {
     et_export_options options;
 } et_exporting_args;
 
-/* The options of all kinds; formats: that --format may be, ended by NULL; help: what they give. */
+/* The options of all kinds; formats: values of --format, ended by NULL; help: what they write. */
 #define ET_EXPORTING_OPTIONS(formats, help)                                                        \
     ET_OPTION_MODEL_DIR(et_exporting_args, model_dir), ET_OPTION_TASK(et_exporting_args, task),    \
         ET_OPTION_TEXT(et_exporting_args, output, "output", "PATH",                                \
@@ -43,7 +43,7 @@ typedef struct et_exporting_args {
         ET_OPTION_LIVE_WEIGHTS(et_exporting_args, live_weights),                                   \
         ET_OPTION_RUN(et_exporting_args, model_dir), ET_OPTION_END
 
-/* What the command does, for help. doing: "predicting"; command: "`predict`". */
+/* The command's description for help. doing: "predicting"; command: "`predict`". */
 #define ET_EXPORTING_ABOUT(doing, command)                                                         \
     "Writes what " doing " needs: to one file if --output ends in " ET_SAFETENSORS_SUFFIX          \
     ", else\nto a directory. Both can be named as RUN in " command "."

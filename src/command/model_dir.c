@@ -230,8 +230,7 @@ static int check_member(const char *path, et_error *error)
     return status;
 }
 
-/* Something that a new run would replace, or that would hide what it learns; NULL: nothing. Owned.
- */
+/* A file that a new run would replace, or that would hide its results; NULL: none. Owned. */
 static int find_leftover(char **out, const char *path, et_error *error)
 {
     static const char *const names[] = { ET_ARTIFACT_WEIGHTS, ET_RUN_LOG };

@@ -32,7 +32,7 @@ typedef struct et_model_dir {
         .lock = -1                                                                                 \
     }
 
-/* path must outlive it. On failure nothing is left of it. */
+/* path must outlive dir. On failure nothing is kept. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error);
 
@@ -44,12 +44,12 @@ void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first);
  * was empty or not there has no checkpoint, and no more steps than until the first log. */
 bool et_model_dir_begins(const et_model_dir *dir, int64_t step);
 
-/* For an end of the process that cannot be stopped: removes what a running start has made.
- * Allocates nothing; any thread may call it. */
+/* For an end of the process that cannot be stopped: removes everything that a starting run has
+ * made. Allocates nothing; any thread may call it. */
 void et_model_dir_abandon(void);
 
-/* Releases the lock. take_back: removes what a start made in a fresh directory. A directory that
- * was not opened is allowed. */
+/* Releases the lock. take_back: removes everything that a start made in a fresh directory. A
+ * directory that was not opened is allowed. */
 void et_model_dir_close(et_model_dir *dir, bool take_back);
 
 #endif

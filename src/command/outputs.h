@@ -45,8 +45,8 @@ void et_outputs_read_model(et_outputs *outputs, const char *model_dir, const cha
 /* The command reads that file; NULL: standard input. */
 void et_outputs_read_input(et_outputs *outputs, const char *path);
 
-/* ET_EDENIED or what stops it from being written; names option, path and cure. path NULL: nothing
- * is written. Two outputs of a command at most. */
+/* ET_EDENIED or the reason why it cannot be written; the message names option, path and cure. path
+ * NULL: no output. At most two outputs of a command. */
 int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error);
 
 /* The same for standard output, which may append to a file that is read. */

@@ -29,8 +29,8 @@ typedef struct et_readings {
         -1, 0, NULL, -1                                                                            \
     }
 
-/* Makes the directory. ET_EBUSY: another process measures there. ET_EFORMAT: a line is none of
- * ours. */
+/* Makes the directory. ET_EBUSY: another process measures there. ET_EFORMAT: a line has another
+ * format. */
 int et_readings_open(et_readings *readings, const char *directory, et_error *error);
 
 /* Values of a step that is later than the last. */

@@ -307,8 +307,8 @@ static void cannot_show(const et_error *reason)
     et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason->text);
 }
 
-/* In addition to the run's other event files, whose lengths are in checkpoints. Each session writes
- * the file anew: nothing waits for the disk before it ends. */
+/* In addition to the run's other event files, whose lengths are in checkpoints. Each session
+ * replaces the file: nothing waits for the disk before it ends. */
 static void show_settings(et_session *s, const char *model_dir, const et_value *settings)
 {
     setting_list list = { .failed = !settings };

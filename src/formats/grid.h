@@ -24,7 +24,7 @@
 #define ET_GRID_CELL_MAX 40
 
 typedef struct et_grid {
-    size_t columns; /* at least 1; set by the caller, as what follows, before the first cell */
+    size_t columns; /* at least 1; the caller sets this and the following before the first cell */
     bool headless;  /* the first row is one of values; not in Markdown */
     size_t left;    /* number of first columns that are left-aligned whatever they hold */
     bool last_left; /* the last column is left-aligned too */
@@ -51,7 +51,7 @@ void et_grid_add_row(et_grid *grid, const char *const *cells);
 /* Width of the longest line of TEXT, without its width and with all columns. */
 size_t et_grid_width(const et_grid *grid);
 
-/* How many of the first columns fit into lines of that width; at least one. */
+/* The number of first columns that fit into lines of that width; at least one. */
 size_t et_grid_fitting(const et_grid *grid, size_t width);
 
 /* Appends the table, each row ending in a newline. */

@@ -83,7 +83,7 @@ static double score_of(const et_chrf_counts *counts)
     double precision = 0, recall = 0;
     int order = 0;
     for (int n = 0; n < ET_CHRF_ORDER; n++) {
-        /* An order that one of the sides is too short for is left out of both means. */
+        /* An order for which one of the sides is too short is skipped in both means. */
         if (!counts->hypothesis[n] || !counts->reference[n])
             continue;
         precision += (double)counts->match[n] / (double)counts->hypothesis[n];
@@ -105,7 +105,8 @@ static void compute(const et_score *chrf, et_score_result *result, const et_scor
     *result = (et_score_result){ .score = score_of(&counts->chrf) };
 }
 
-/* nc: order of characters, nw: of words (0: chrF, not chrF++), space: white space is left out. */
+/* nc: order of characters, nw: of words (0: chrF, not chrF++), space: whether white space counts.
+ */
 static void sign(const et_score *chrf, char text[ET_SCORE_TEXT_MAX])
 {
     snprintf(text, ET_SCORE_TEXT_MAX,

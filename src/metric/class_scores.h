@@ -4,7 +4,7 @@
 
 #include <etude/class_scores.h>
 
-/* ET_EDATA: the weight of a row is none. weight NULL: all are 1. */
+/* ET_EDATA: the weight of a row is invalid. weight NULL: all are 1. */
 int et_scores_check_weight(const double *weight, int64_t row, et_error *error);
 
 /* Sets prefix and name of each value, as many as there are names. */

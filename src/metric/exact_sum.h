@@ -28,7 +28,7 @@
 /* Zeros: nothing was added. */
 typedef struct et_exact_sum {
     int64_t digit[ET_EXACT_DIGITS]; /* [i] counts 2^(32 i - 1074) */
-    double head;                    /* added to what the digits hold */
+    double head;                    /* added to the digits' sum */
     uint32_t waiting;               /* additions since carries were moved */
     uint32_t special;               /* bits: +infinity, -infinity, NaN */
 } et_exact_sum;

@@ -37,7 +37,7 @@ const char *et_metrics_common(const et_metrics *metrics, const et_metrics *other
 /* The name of the first metric that cannot count a sample; NULL: all can. */
 const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample);
 
-/* Adds what another set has of metrics that are defined in both. */
+/* Adds the values of another set, for metrics that both sets define. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
 
 /* All states, one after another in order of definition: processes exchange these bytes. Borrowed

@@ -20,7 +20,7 @@ typedef struct et_score_class {
     int (*check)(const et_score_counts *counts, et_error *error);
     void (*compute)(const et_score *score, et_score_result *result, const et_score_counts *counts);
     void (*sign)(const et_score *score, char text[ET_SCORE_TEXT_MAX]);
-    /* name: with its signature, where one is wanted. */
+    /* name: with its signature, if one is printed. */
     void (*print)(const et_score_result *result, int width, const char *name,
                   char text[ET_SCORE_TEXT_MAX]);
 } et_score_class;
@@ -31,7 +31,7 @@ struct et_score {
     et_bleu_options options; /* a copy; of chrF lowercase alone */
     et_score_counts counts;  /* sums over all pairs: the whole state of the metric */
     int64_t line;            /* calls of add since new or clear */
-    /* What one pair needs, kept for the next. */
+    /* Memory for one pair, reused for the next. */
     et_tokenizer hypothesis, reference;         /* the two lines as codes */
     et_codes hypothesis_words, reference_words; /* of BLEU: a number for each word */
     et_words words;                             /* of BLEU: from words to numbers */

@@ -35,7 +35,7 @@ typedef struct et_cluster_options {
     double waits;          /* times its last batch, most that a worker waits for fresh weights */
     bool predicts;         /* gradients use the weights predicted for their update */
     double patience;       /* seconds of silence after which others are lost */
-    uint64_t fingerprint;  /* of the settings: those of all tasks must be the same */
+    uint64_t fingerprint;  /* of the settings, which must be equal for all tasks */
     const volatile sig_atomic_t *stop; /* NULL: never */
     void *listener; /* lines for people are sent by tell(listener, line); NULL: dropped */
     void (*tell)(void *listener, const char *line);
@@ -52,8 +52,8 @@ int64_t et_cluster_gradients(const et_cluster_options *options);
 int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *options,
                      et_error *error);
 
-/* Until the master listens, which it does once its task is open. ET_EIO: it did not within ten
- * times options->patience. After half a minute without it a warning is logged. */
+/* Waits until the master listens, which it does once its task is open. ET_EIO: it did not within
+ * ten times options->patience. After half a minute a warning is logged. */
 int et_cluster_wait(const et_cluster_options *options, et_error *error);
 
 /* Until the master says that all is done. ET_EIO: it is gone, or has not come. */
@@ -63,10 +63,10 @@ int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options
 /* trainer is borrowed; steps: the run's last. */
 int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error);
-/* Weights, slots and the place in the data are those of the last update. */
+/* Fetches weights, slots and the data's position of the last update. */
 int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error);
 int et_cluster_trainer_workers(const et_trainer *trainer); /* workers that are connected now */
-/* Tells servers and workers that all is done. */
+/* Tells servers and workers that the work is done. */
 void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
 
 #endif

@@ -35,7 +35,7 @@ typedef struct et_cluster_plan {
     size_t report_size;    /* bytes */
     size_t variables_size; /* bytes of untrained variables; a worker gets them when it joins */
     size_t largest;        /* bytes of the largest message */
-    size_t asked;          /* bytes of the largest message that comes to this task */
+    size_t asked;          /* bytes of the largest message to this task */
     uint64_t fingerprint;
 } et_cluster_plan;
 

@@ -90,7 +90,7 @@ static void write_report(worker *w, const et_reduced *sum)
 static bool is_finite(const worker *w)
 {
     for (int s = 0; s < w->plan.servers; s++) {
-        float sum = 0; /* 0 times a value: not a number if the value is none, or infinite */
+        float sum = 0; /* 0 times a value: NaN if the value is NaN or infinite */
         for (int64_t i = 0; i < w->plan.placement.floats[s]; i++)
             sum += 0 * w->gradient[s][i];
         if (sum != 0)

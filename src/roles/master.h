@@ -86,7 +86,7 @@ typedef struct et_master_worker {
     et_standing standing;
     uint64_t nonce, session; /* 0: never there */
     bool admitted;           /* servers know the session */
-    et_message question;     /* its last one, which an answer is owed to; without bytes */
+    et_message question;     /* its last question, still to be answered; without bytes */
     et_message answer;       /* the last that was given */
     bool owed;
     int64_t ticket, version; /* under way or done */
@@ -96,7 +96,7 @@ typedef struct et_master_worker {
     unsigned char *at;       /* [place_size], of its last used gradient, owned */
 } et_master_worker;
 
-/* What servers were told to add. */
+/* The gradients that servers were told to add. */
 typedef struct et_master_adds {
     et_param_server_push *push; /* [workers] */
     int *part;                  /* [workers]: whose */
@@ -124,9 +124,9 @@ typedef struct et_master {
     bool wants_state, ends;
     et_master_adds adds;
     et_master_update update;
-    double slowest;           /* seconds of a ticket, of those that were done; 0: none was */
+    double slowest;           /* seconds of the slowest finished ticket; 0: none was finished */
     unsigned char *greeting;  /* [place_size + greeting_size], owned */
-    double reported;          /* when workers were told to end */
+    double reported;          /* time at which workers were told to end */
     et_master_worker *worker; /* [workers] */
     int status; /* ET_MASTER_FAILED: ET_EDIVERGED, of a gradient that is not finite, or ET_EIO */
     char failure[ET_MESSAGE_TEXT + 64];

@@ -10,7 +10,8 @@
 
 #include <etude/params.h>
 
-#define ET_PLACEMENT_LARGE ((int64_t)1 << 18) /* elements: what has as many is cut */
+#define ET_PLACEMENT_LARGE ((int64_t)1 << 18) /* elements: a tensor of this size or larger is cut  \
+                                               */
 
 typedef struct et_placement_shard {
     int param;            /* in the store */

@@ -24,7 +24,7 @@
 typedef struct et_sessions et_sessions;
 
 typedef struct et_sessions_setup {
-    const char *address; /* that they come to, for the log; borrowed */
+    const char *address; /* that they connect to, for the log; borrowed */
     int64_t most, all;   /* bytes */
     int keyed_most;      /* connections with a key that stay */
     double handshake;    /* seconds after which a connection without a key is shut */
@@ -34,7 +34,7 @@ int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error
 /* Logs how many were shut. */
 void et_sessions_close(et_sessions *sessions); /* NULL allowed */
 
-/* ---- for the thread that is told of connections; now: seconds, as in the others */
+/* ---- for the thread that learns of connections; now: seconds, as in the others */
 
 void et_sessions_came(et_sessions *sessions, int descriptor, double now);
 void et_sessions_left(et_sessions *sessions, int descriptor);
@@ -45,9 +45,9 @@ void et_sessions_look(et_sessions *sessions, double now);
 
 /* ---- any thread */
 
-/* Bytes of a connection, as they were sent, have left the transport. */
+/* The transport has taken bytes of a connection, as they were sent. */
 void et_sessions_took(et_sessions *sessions, int descriptor, et_job_role role, size_t bytes);
-/* It has sent what no task sends (why: static): shut when next looked at. */
+/* It has sent something that no task sends (why: static): shut when next checked. */
 void et_sessions_refuse(et_sessions *sessions, int descriptor, const char *why);
 
 #endif

@@ -29,7 +29,7 @@ const et_field *et_fields_find(const et_fields *table, const char *name, size_t 
  * group. echo: of the table's struct. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo);
 
-/* Whether the first length bytes of word are name, - and _ alike. name NULL: no. */
+/* Whether the first length bytes of word are name, treating - and _ as equal. name NULL: no. */
 bool et_same_name(const char *word, size_t length, const char *name);
 
 /* Whether word is an entry of names (ended by NULL). */
@@ -50,8 +50,8 @@ et_hint et_nearest_hint(const char *word, const char *const *names, const char *
 /* The options as a dict in arena, every member, in the table's order; NULL if none left. */
 et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
 
-/* The same without what does not count: groups that are not selected, settings that mean nothing
- * here. Read on top of the defaults it gives the same run. */
+/* The same without settings that have no effect: groups that are not selected, settings without
+ * meaning here. Read on top of the defaults, it gives the same run. */
 et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena);
 
 /* Reads a dict of values into options; members that the dict does not name stay. Unknown

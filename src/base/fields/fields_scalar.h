@@ -16,7 +16,7 @@ static inline void *et_field_member(const et_field *field, void *options)
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error);
 
-/* Stores a word of a command line: a number or truth value as in YAML, or a text as it is,
+/* Stores a word of a command line: a number or truth value as in YAML, or the text itself,
  * borrowed. No lists. ET_EUSAGE with the messages of et_field_read. */
 int et_field_read_word(const et_field *field, void *options, const char *word, const char *where,
                        et_error *error);

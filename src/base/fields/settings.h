@@ -13,7 +13,7 @@
 /* ET_ECONFIG: they are locked. what: the beginning of the message. */
 int et_settings_check_open(const et_settings *settings, const char *what, et_error *error);
 
-/* A file as a tree in arena; a dict, or what it is. */
+/* Parses a file as a tree in arena; the root may be of any kind. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error);
 
 /* The tree that a text of et_settings_override is or names; *name is then what messages begin with.

@@ -22,8 +22,8 @@ int et_aside_move(const char *directory, const char *const *names, size_t count,
 /* The same of one path. */
 int et_aside_move_path(const char *path, et_error *error);
 
-/* Cuts a regular file off at length bytes, when all of it has a second name; a shorter one stays as
- * it is. Nothing, or no regular file, there: nothing is done. */
+/* Cuts a regular file off at length bytes, once the whole file has a second name. A shorter file is
+ * not changed. A missing or non-regular file is ignored. */
 int et_aside_truncate(const char *path, uint64_t length, et_error *error);
 
 #endif

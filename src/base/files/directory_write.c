@@ -265,7 +265,7 @@ static int move_one(const char *from, const char *to)
     return -1;
 }
 
-/* None of them was there before. */
+/* These files did not exist before. */
 static void take_back(const publication *p, int count)
 {
     for (int i = 0; i < count; i++) {

@@ -46,8 +46,7 @@
 /* One read or write at most this long: Linux cuts at 2 GiB - 4 KiB anyway. */
 #define CHUNK ((size_t)1 << 30)
 
-/* A device or pipe has no end to read to, a directory no bytes, and none of them may be
- * replaced. */
+/* A device or pipe has no end, a directory has no bytes, and they must not be replaced. */
 static int refuse_special(const struct stat *info, const char *path, et_error *error)
 {
     if (S_ISREG(info->st_mode))
@@ -384,8 +383,8 @@ static int make_one(const char *path, bool *made, et_error *error)
     return et_fail_errno(error, "cannot make the directory %s", path);
 }
 
-/* The lengths of the parts of "/a/b/c": 2, 4, 6; the root is none, and two slashes are one. 0: none
- * is longer than `length`. */
+/* The lengths of the parts of "/a/b/c": 2, 4, 6; the root is not a part, and two slashes count as
+ * one. 0: no part is longer than `length`. */
 static size_t next_part(const char *path, size_t length)
 {
     while (path[length] == '/')

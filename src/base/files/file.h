@@ -124,16 +124,17 @@ const char *et_path_base(const char *path);
  */
 bool et_path_ends(const char *path, const char *ending);
 
-/* Whether path begins at the root or has a part "..": below a directory it may lead out of that. */
+/* Whether path begins at the root or has a part "..": joined to a directory, it may lead out of it.
+ */
 bool et_path_leads_out(const char *path);
 
 bool et_file_exists(const char *path);
 /* The same of a name below a directory. Takes no memory, so that it is not false for lack of it. */
 bool et_file_exists_in(const char *directory, const char *name);
-bool et_directory_exists(const char *path); /* a link to one is one */
+bool et_directory_exists(const char *path); /* a link to a directory counts as one */
 
-/* Now, by the clock that files are dated by, and when path was written last by it (NaN: it is not
- * there): seconds since 1970. */
+/* The time by the clock that dates files, and the time of path's last change (NaN: missing):
+ * seconds since 1970. */
 double et_file_clock(void);
 double et_file_written(const char *path);
 

@@ -20,10 +20,10 @@
 /* Appends a text on one line. */
 void et_plain_append(et_strbuf *out, const char *text);
 
-/* Appends a text of several lines: \n and \t stay as they are. */
+/* Appends a text of several lines: \n and \t are kept. */
 void et_plain_append_lines(et_strbuf *out, const char *text, size_t length);
 
-/* Gives a text's pieces to fn, without any memory. lines: \n and \t stay as they are. */
+/* Passes a text's pieces to fn, without allocating. lines: \n and \t are kept. */
 typedef void et_plain_fn(void *payload, const char *bytes, size_t length);
 void et_plain_walk(const char *text, size_t length, bool lines, et_plain_fn *fn, void *payload);
 

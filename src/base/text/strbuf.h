@@ -40,7 +40,7 @@ void et_strbuf_append_double(et_strbuf *buffer, double value);
 /* A whole number for people, digits in threes: "1,234,567", "-12". */
 void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count);
 
-/* Whether text's last characters are those of end. */
+/* Whether text ends with `end`. */
 bool et_text_ends(const char *text, const char *end);
 
 /* The text, "" when empty. Valid until the next append. */

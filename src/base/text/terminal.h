@@ -7,7 +7,8 @@
 
 #include "base/text/strbuf.h"
 
-/* Columns of the terminal that a descriptor writes to; 80: it is none, or does not say. */
+/* Columns of the terminal that a descriptor writes to; 80 if it is not a terminal or the size is
+ * unknown. */
 int et_terminal_width(int fd);
 
 /* Prints words, separated by blanks or line ends, with line breaks so that no line is longer than

@@ -43,7 +43,7 @@ size_t et_utf8_encode(char bytes[4], uint32_t code);
 /* Makes room for capacity codes; count and the first count of them stay. */
 int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error);
 
-/* Replaces codes by those of text. ET_EDATA: "byte 7 (0xFF) is not UTF-8: ..." (from 1). */
+/* Replaces codes with those of text. ET_EDATA: "byte 7 (0xFF) is not UTF-8: ..." (from 1). */
 int et_codes_decode(et_codes *codes, const char *text, size_t length, et_error *error);
 
 /* out = in.lower() of Python; may be longer than in. They are two buffers. */

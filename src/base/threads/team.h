@@ -22,8 +22,8 @@ int et_team_most(int threads);
 /* The size of a team that begins now and uses no scratch by thread. */
 int et_team_now(void);
 
-/* Starts so many, the caller among them; they stay. ET_EUSAGE: the caller's stack or that of one of
- * them is too small (et_thread_check_stack); ET_ENOMEM: they can't be started. */
+/* Starts so many threads, including the caller; they stay. ET_EUSAGE: the caller's stack or one of
+ * theirs is too small (et_thread_check_stack); ET_ENOMEM: they cannot be started. */
 int et_team_start(int threads, et_error *error);
 
 #endif

@@ -33,8 +33,9 @@ size_t et_thread_size(void);
 
 typedef struct et_queue et_queue;
 
-/* A queue of at most capacity pointers. Close with et_queue_close when no thread uses it. In a
- * child of fork() take returns ET_EUSAGE, put returns false, and the others do nothing but free. */
+/* A queue of at most capacity pointers. Close it with et_queue_close when no thread uses it. In a
+ * child of fork() take returns ET_EUSAGE, put returns false, and the other functions only free
+ * memory. */
 int et_queue_open(et_queue **out, size_t capacity, et_error *error);
 void et_queue_close(et_queue *queue);
 

@@ -35,7 +35,7 @@ typedef struct et_activity {
     const char *name;   /* what people read on the span; its number is added */
     const char *kind;   /* spans of one kind share a row of a table; NULL: a part of the span
                            around it, counted with that */
-    const char *kernel; /* what ran; NULL: not said, as the next two */
+    const char *kernel; /* name of the kernel; NULL: unknown, as the next two */
     const char *dtype;
     const char *shape;
     bool product; /* its work is a matrix product, of operands of dtype */
@@ -115,8 +115,8 @@ et_track *et_trace_main(et_trace *trace);
  * leading thread, when plans are made. */
 void *et_trace_alloc(et_trace *trace, size_t bytes);
 
-/* Sets the window of recording: units first to last; with first 0 everything from now on. Before
- * the call nothing is recorded. For the leading thread, once, before the first unit begins. */
+/* Sets the window of recording: units first to last; first 0: everything from now on. Nothing is
+ * recorded before the call. Call it once from the leading thread, before the first unit begins. */
 void et_trace_window(et_trace *trace, int64_t first, int64_t last);
 
 /* Ends the recording for good. */

@@ -58,8 +58,8 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
 
 /* ---- numbers as written ---- */
 
-/* What of a text has not been searched for numbers, which begins outside strings. NULL: none is
- * searched for. */
+/* The part of a text that has not been searched for numbers; it begins outside strings. NULL: no
+ * search. */
 typedef struct rest {
     const char *at, *end;
 } rest;

@@ -16,8 +16,8 @@
 #include "base/assert.h"
 #include "base/text/unicode.h"
 
-/* Bytes that JSON allows inside quotes as they are; all others come one by one. All of UTF-8
- * above ASCII is allowed. */
+/* Bytes that JSON allows inside quotes unescaped; all others come one by one. All of UTF-8 above
+ * ASCII is allowed. */
 static size_t plain_run(const char *text, size_t length)
 {
     size_t i = 0;
@@ -26,8 +26,8 @@ static size_t plain_run(const char *text, size_t length)
     return i;
 }
 
-/* Runs are appended whole; what is between them is one escape: \n and \t, a backslash before
- * " and \, \u00XX for other control characters. */
+/* Appends runs whole; between runs is one escape: \n and \t, a backslash before " and \, \u00XX for
+ * other control characters. */
 static void print_escaped(et_strbuf *out, const char *text, size_t length)
 {
     while (length > 0) {

@@ -158,7 +158,7 @@ static int begin(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* First, since it may begin the program anew. */
+    /* First, since it may execute the program again. */
     shorten_waiting(argv);
     et_say_uncaught(EXIT_NO_MEMORY, et_model_dir_abandon);
     return with_stack(begin, argc, argv);

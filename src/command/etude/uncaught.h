@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* code: of the process, if it ends so. end: called then, and by exit; takes no memory. NULL:
- * nothing is. */
+/* Installs the handler. code: exit code of the process if an exception is not caught. end: called
+ * then, and by exit; must not allocate. NULL: no call. */
 void et_say_uncaught(int code, void (*end)(void));
 
 #ifdef __cplusplus

@@ -140,7 +140,7 @@ static bool is_setting(const et_command_line *line, const char *word)
     return et_command_line_find(line, "set", 3) && key && word[key] == '=';
 }
 
-/* behind: the list of words that ends just before the second word; NULL: none. */
+/* behind: the list of words that ends before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
 {
@@ -321,7 +321,7 @@ static int store_words(reading *r, et_option_slot *slot, char *value, et_error *
 
 /* ---- options ---- */
 
-/* The switch that --noNAME or --no-NAME turns off; NULL: it is none. */
+/* The switch that --noNAME or --no-NAME turns off; NULL: word is not one of these. */
 static et_option_slot *find_off(const et_command_line *line, const char *word, size_t length)
 {
     if (length < 3 || word[0] != 'n' || word[1] != 'o')

@@ -36,7 +36,7 @@ typedef struct et_chart {
 typedef struct et_chart_text_style {
     int width;  /* columns of all of it, ET_CHART_TEXT_WIDTH_MIN or more */
     int height; /* lines of the plot itself, without title, axis and legend */
-    bool color; /* ANSI colours; without them, several curves have letters */
+    bool color; /* use ANSI colours; otherwise several curves are marked by letters */
     bool ascii; /* no characters outside of ASCII */
 } et_chart_text_style;
 

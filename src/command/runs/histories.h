@@ -17,7 +17,7 @@ typedef struct et_histories {
     size_t count, capacity;
     int damaged;                     /* runs with a damaged file: the readable part is there */
     bool alike;                      /* all runs with logs choose their best by the same metric */
-    struct et_histories_file *files; /* [count] what tells the directories apart; owned */
+    struct et_histories_file *files; /* [count] the distinguishing part of each directory; owned */
     size_t file_capacity;
 } et_histories;
 

@@ -36,7 +36,7 @@
 
 typedef struct et_history_point {
     int64_t step;
-    double wall;  /* when it was logged, seconds since 1970; NaN: not said */
+    double wall;  /* time of logging, seconds since 1970; NaN: unknown */
     double value; /* NaN: it was no number */
 } et_history_point;
 
@@ -48,9 +48,9 @@ typedef struct et_history_series {
 
 /* Read only; everything except model_dir is valid until update or close. */
 typedef struct et_history {
-    char *model_dir;           /* as it was opened */
-    et_history_series *series; /* [count] in the order in which their names came; update adds at the
-                                  end unless it begins anew */
+    char *model_dir;           /* as given to open */
+    et_history_series *series; /* [count] in the order of their names' first use; update adds at the
+                                * end unless everything is read again */
     size_t count, capacity;
     int64_t lines;                /* of metrics.jsonl, whole ones */
     int64_t step;                 /* largest that was logged; -1: none */
@@ -115,8 +115,8 @@ et_history_best et_history_best_of(const et_history *history);
  * seconds and similar ones. The run's own statement about its best metric has priority. */
 bool et_history_is_lower_better(const et_history *history, const et_history_series *series);
 
-/* Whether a series before it is the same measure of the same data and has the same numbers, as a
- * loss and its negative (et_metric_is_double). */
+/* Whether an earlier series has the same measure of the same data and the same numbers, as a loss
+ * and its negative (et_metric_is_double). */
 bool et_history_repeats(const et_history *history, const et_history_series *series);
 
 /* The point with the best value, the first of equals; NULL: no value is a number. */
@@ -125,15 +125,15 @@ const et_history_point *et_history_extreme(const et_history_series *series, bool
 /* The training loss, or else the first series; NULL: no logs. */
 const et_history_series *et_history_loss(const et_history *history);
 
-/* Steps done: the largest that was logged, that the last session began or ended with, or that there
- * is a checkpoint of; -1: none of them says. */
+/* Steps done: the largest step of a log, of the last session's begin or end, or of a checkpoint;
+ * -1: none is known. */
 int64_t et_history_steps_done(const et_history *history);
 
 /* Steps in all: as the run has counted them, or its settings; 0: not known. */
 int64_t et_history_steps(const et_history *history);
 
-/* Steps of an epoch, as far as the log tells: the largest of step / epoch, which comes near from
- * below; NaN: no epochs are logged. */
+/* Steps of an epoch, estimated from the log: the largest of step / epoch, which is slightly too
+ * small; NaN: no epochs are logged. */
 double et_history_steps_per_epoch(const et_history *history);
 
 /* The run's working time until `wall`, without pauses between sessions; without sessions, the time

@@ -20,7 +20,7 @@
 
 /* ---- names ---- */
 
-/* Sets of data and tasks stand before a slash or a bar in metrics, and in a log before a dot. */
+/* Separators after the name of a data set or task: a slash or a bar in metrics, a dot in a log. */
 static bool is_separator(char c)
 {
     return c == '.' || c == '/' || c == '|';
@@ -86,7 +86,7 @@ static bool ends_without_prefix(const char *name, const char *word)
     return prefix && !strcmp(leaf + prefix, word);
 }
 
-/* "validation.best_news/loss" is none of a loss. */
+/* In "validation.best_news/loss" the metric is not of the loss. */
 static bool is_of_best(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -353,7 +353,7 @@ double et_history_seconds_in_all(const et_history *h)
 {
     const et_value *list = sessions(h);
     double ended = list && list->last ? real_of(list->last, ET_SESSION_ENDED) : (double)NAN;
-    double last = fmax(h->last_wall, ended); /* NaN is left out */
+    double last = fmax(h->last_wall, ended); /* NaN is skipped */
     return et_history_seconds(h, et_session_works(h->model_dir) ? et_clock_wall() : last);
 }
 

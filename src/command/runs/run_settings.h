@@ -26,7 +26,7 @@ typedef struct et_run_settings {
 int et_run_settings_open(et_run_settings *settings, const et_histories *runs, et_error *error);
 void et_run_settings_close(et_run_settings *settings);
 
-/* NULL: the run has none of it. */
+/* NULL: the run does not have this setting. */
 const char *et_run_settings_value(const et_run_settings *settings, size_t name, size_t run);
 
 /* The name for a table: the shortest end, from a dot on, that no other differing setting has. */

@@ -10,7 +10,7 @@
 
 #include "base/text/strbuf.h"
 
-/* ascii: nothing outside of it is drawn; names and values are as they are. */
+/* ascii: draws only ASCII characters; names and values are not changed. */
 void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii);
 
 #endif

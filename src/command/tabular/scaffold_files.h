@@ -5,7 +5,7 @@
 
 typedef struct et_scaffold_file {
     const char *model; /* which project has it, "custom"; NULL: all */
-    const char *name;  /* as it is written, below the project's directory */
+    const char *name;  /* name below the project's directory */
     const char *text;  /* terminated */
 } et_scaffold_file;
 

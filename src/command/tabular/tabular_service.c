@@ -284,7 +284,7 @@ static int read_json(const predictions *all, et_service_request *request, asked 
         return et_fail(error, ET_EDATA, "rows: expected a list of objects, found %s",
                        rows ? et_json_kind_name(rows->kind) : "nothing");
     if ((int64_t)rows->count > all->items_max) {
-        request->items = (int64_t)rows->count; /* too many: none is read */
+        request->items = (int64_t)rows->count; /* too many: none is accepted */
         return ET_OK;
     }
     status = make_cells(all, request, what, rows->count, error);

@@ -26,7 +26,7 @@ typedef struct et_lines {
         ET_ARENA_INIT, NULL, 0, 0                                                                  \
     }
 
-/* Reads lines of a file descriptor that may be a pipe or a terminal. Must not move while it is
+/* Reads lines of a file descriptor, which may be a pipe or a terminal. Must not move while it is
  * open. UTF-8 is checked, CR LF and a byte order mark are accepted; NUL bytes and lines of more
  * than 1 MiB are ET_EDATA with the line. Nothing else may read from the descriptor. */
 typedef struct et_line_reader {

@@ -29,7 +29,7 @@ typedef struct et_result_lines {
 void et_result_lines_print(et_strbuf *out, const et_hypotheses *found, size_t lines, size_t first,
                            const et_result_lines *how);
 
-/* [{"text": ..., "score": ..., "log_probability": ...}, ...]: those of a line. */
+/* [{"text": ..., "score": ..., "log_probability": ...}, ...]: the results of one line. */
 void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size_t line,
                                 bool alignments);
 

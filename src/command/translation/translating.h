@@ -25,7 +25,7 @@ typedef struct et_translating {
     const char *output;            /* a file; NULL: none */
     int64_t beam_size;             /* 0: as in the run's settings */
     double alpha;                  /* of the length penalty; negative: as in the run's settings */
-    et_translator_options options; /* given to the translator as they are */
+    et_translator_options options; /* passed to the translator unchanged */
     et_profiling profiling;
     bool quiet;
     bool helps; /* a rank whose results another rank writes */

@@ -22,7 +22,7 @@ typedef struct et_job {
     et_service_request request;
     et_arena arena;
     et_strbuf answer;
-    struct et_job *next; /* internal, until the job is taken */
+    struct et_job *next; /* internal, until et_batcher_take returns the job */
     atomic_bool ended;   /* nobody waits for it: the service skips it */
     /* the owner's own */
     void *asker;
@@ -52,8 +52,8 @@ typedef struct et_batcher et_batcher;
 
 /* Waits until the service is open. */
 int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error);
-/* Ends the thread, once the batch that it is at is answered, or all of it has ended. Nothing is put
- * any more. */
+/* Ends the thread once its current batch is answered, or all jobs of the batch have ended. No job
+ * may be put any more. */
 void et_batcher_stop(et_batcher *batcher);
 /* Call when all jobs were taken or withdrawn. NULL allowed. */
 void et_batcher_close(et_batcher *batcher);
@@ -64,8 +64,8 @@ et_service *et_batcher_service(et_batcher *batcher);
 bool et_batcher_put(et_batcher *batcher, et_job *job);
 /* A job that was answered or has failed; NULL: none at the moment. */
 et_job *et_batcher_take(et_batcher *batcher);
-/* Takes back a waiting job. false: it is being answered, or done. Its service is told that it has
- * ended, and take will return it. */
+/* Takes back a waiting job. false: it is being answered, or done. The service then learns that the
+ * job has ended, and take will return it. */
 bool et_batcher_withdraw(et_batcher *batcher, et_job *job);
 
 et_batcher_counts et_batcher_count(et_batcher *batcher);

@@ -122,7 +122,7 @@ static void handle_points(void *payload, et_http_request *from)
     et_free(body);
 }
 
-/* -1: it is none. */
+/* -1: not a number of this form. */
 static int64_t run_asked(const et_http_request *from)
 {
     const char *id = et_http_query(from, "id");

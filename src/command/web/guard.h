@@ -34,8 +34,8 @@ bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const 
 /* authorization NULL: no such header. True if no token is required. */
 bool et_http_guard_token(const et_http_guard *guard, const char *authorization);
 
-/* The first line of a file, of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - . _ ~ + / = .
- * ET_EDATA: it is none. ET_EDENIED: others than the owner may read the file. */
+/* Reads the first line of a file as a token of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - .
+ * _ ~ + / = . ET_EDATA: it is not a token. ET_EDENIED: others than the owner may read the file. */
 int et_http_token_read(char token[ET_TOKEN_MAX + 1], const char *path, et_error *error);
 /* 256 random bits in letters and digits. */
 int et_http_token_make(char token[ET_TOKEN_MAX + 1], et_error *error);

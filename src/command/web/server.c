@@ -63,7 +63,8 @@ static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
 static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
                                     sizeof mhd / sizeof(void *) };
 
-/* Bytes. The library has POOL for a connection, and refuses what does not fit there itself. */
+/* Bytes. The library has POOL bytes for a connection, and refuses requests that exceed them itself.
+ */
 #define POOL       ((size_t)64 << 10)
 #define HEADER_MAX ((size_t)16 << 10)
 #define TARGET_MAX 4096
@@ -251,7 +252,7 @@ typedef struct headers {
     size_t bytes;
     int hosts, lengths, encodings;
     const char *host, *length, *encoding;
-    bool spoiled; /* a name that is none, or a 0 */
+    bool spoiled; /* an invalid name, or a byte 0 */
 } headers;
 
 /* Every value ends with a 0, and may contain others. */

@@ -80,12 +80,12 @@ void et_http_wake(et_http *http);
 /* From now on no connection is accepted. What arrived as a whole by now is answered, and its
  * connection closed with the answer; all others are closed at once. */
 void et_http_drain(et_http *http);
-/* Requests that have begun to arrive and are not answered completely; once drained, those that have
- * arrived completely. */
+/* Number of requests that have begun to arrive and are not answered completely; once drained, only
+ * those that have arrived completely. */
 int et_http_busy(const et_http *http);
 int et_http_connections(const et_http *http);
 
-/* ---- of a request; texts are valid as long as it is ---- */
+/* ---- of a request; texts live as long as the request ---- */
 
 const char *et_http_path(const et_http_request *request);
 const char *et_http_header(const et_http_request *request, const char *name); /* NULL: none */
@@ -99,7 +99,7 @@ typedef struct et_http_answer {
     const void *bytes;
     size_t length;
     bool lasting;       /* bytes outlive the server; otherwise they are copied */
-    int retry_after;    /* seconds; 0: not said */
+    int retry_after;    /* seconds; 0: not sent */
     const char *policy; /* Content-Security-Policy; NULL: nothing may be loaded */
 } et_http_answer;
 

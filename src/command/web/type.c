@@ -58,7 +58,7 @@ static bool is_utf8(const char *charset)
     return !strcasecmp(charset, "utf-8") || !strcasecmp(charset, "utf8");
 }
 
-/* "; name=value" once more; false: it is none, or another character set. */
+/* Reads "; name=value". false: it has another form, or another character set. */
 static bool take_parameter(const char **at)
 {
     static const char charset[] = "charset";

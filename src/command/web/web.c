@@ -58,7 +58,7 @@ void et_web_close(et_web *web)
     memset(web->token, 0, sizeof web->token);
 }
 
-/* NULL: it is none that is known. */
+/* NULL: not a known kind. */
 static const char *known_type(const char *type, const char *const *others)
 {
     if (!strcmp(type, JSON))

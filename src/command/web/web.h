@@ -40,8 +40,8 @@ typedef struct et_web {
 
 /* web must not move: its guard points into it and into args. */
 int et_web_open(et_web *web, const et_web_args *args, et_error *error);
-/* The address on standard output, a line; a token that was made on standard error. page: what
- * follows the address. */
+/* Prints the address to standard output as a line, and a generated token to standard error. page:
+ * the part after the address. */
 int et_web_tell(const et_web *web, const char *page, et_error *error);
 void et_web_close(et_web *web);
 

@@ -26,10 +26,10 @@ void et_batch_cursor_release(et_batch_cursor *cursor); /* not the source */
  * empty), call rewind next. */
 int et_batch_cursor_next(et_batch_cursor *cursor, bool *over, et_error *error);
 
-/* The source as it was when the cursor was opened, before a pass. */
+/* Puts the source back to its position at opening, before a pass. */
 int et_batch_cursor_rewind(et_batch_cursor *cursor, et_error *error);
 
-/* A batch that waits is given back to the source. */
+/* Gives a waiting batch back to the source. */
 int et_batch_cursor_give_back(et_batch_cursor *cursor, et_error *error);
 
 /* As et_source_part has them: the position of the batch that next gives. */

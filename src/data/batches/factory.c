@@ -121,7 +121,7 @@ static void factory_position(const et_source *source, et_position *position)
     et_position_put(position, "fingerprint", (int64_t)self->make.fingerprint);
 }
 
-/* The pass is begun here, so that a position which is none is refused before training goes on. */
+/* Begins the pass here, so that an invalid position is refused before training continues. */
 static int try_position(factory *self, int64_t epoch, int64_t batch, int64_t row, et_error *error)
 {
     const factory before = *self;

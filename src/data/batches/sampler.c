@@ -54,7 +54,7 @@ static bool next_run(run *now, const sampler *self, const et_batch *batch, int64
     return true;
 }
 
-/* NaN is none either. */
+/* NaN is not a probability either. */
 static bool are_probabilities(const float *p, int64_t count)
 {
     int other = 0;
@@ -63,7 +63,7 @@ static bool are_probabilities(const float *p, int64_t count)
     return !other;
 }
 
-/* Names the first that is none. */
+/* Names the first value that is not a probability. */
 static int no_probability(const et_batch *batch, const char *field, int64_t i, const float *p,
                           et_error *error)
 {

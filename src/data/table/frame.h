@@ -6,7 +6,7 @@
 
 #include "data/table/features/encoder.h"
 
-/* ET_ECONFIG: nothing in it, a type that is none, a name twice. */
+/* ET_ECONFIG: no columns, an invalid type, a name twice. */
 int et_frame_check(const et_frame *frame, et_error *error);
 
 et_schema_type et_column_field_type(et_column_type type);

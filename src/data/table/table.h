@@ -17,8 +17,8 @@ typedef struct et_table_samples_options {
     bool examples;    /* tf.Examples in record files; else CSV */
     et_csv_options csv;
     et_header header;
-    const et_metadata *metadata; /* of training, by which values that a model has never seen are
-                                    counted (unseen.h), with a warning; NULL: they are not */
+    const et_metadata *metadata; /* of training, to count values that a model has never seen
+                                  * (unseen.h), with a warning; NULL: not counted */
     bool keep_unlabelled; /* keep rows without a target, as -1 and NaN; else they are left out, with
                              a warning */
     const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: its
@@ -29,8 +29,7 @@ typedef struct et_table_samples_options {
 /* ET_EDATA: a row is wrong (the message names the first one), or the table is empty. */
 int et_table_samples_open(et_samples **out, const et_encoder *encoder,
                           const et_table_samples_options *options, et_error *error);
-/* The first row of a file of table, by its number in paths: a file without rows has that of the
- * next. */
+/* The number of a file's first row; a file without rows has that of the next file. */
 int64_t et_table_first(const et_samples *samples, size_t file);
 /* The same as et_table_samples_open of any rows, which stay the caller's, in memory. Of options
  * keep_unlabelled is read. */

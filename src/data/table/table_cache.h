@@ -30,7 +30,7 @@ void et_table_cache_find(et_table_cache *cache, et_table_parts *parts, et_mappin
 /* ET_EDATA: a file was written since open. */
 int et_table_cache_check(const et_table_cache *cache, et_error *error);
 
-/* Maps what was just written. */
+/* Maps the rows that were just written. */
 int et_table_cache_map(et_table_cache *cache, et_table_parts *parts, et_mapping *mapping,
                        et_error *error);
 

@@ -120,7 +120,7 @@ static int find_features(et_table_set *self, const et_table_set_options *o, cons
                        : make_features(self, schema, error);
 }
 
-/* frame: of the first source; NULL: it is none. */
+/* frame: of the first source; NULL: it is not a frame. */
 static int find_all(et_table_set *self, const et_table_set_options *options, const et_frame *frame,
                     et_error *error)
 {

@@ -336,8 +336,8 @@ void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_
     et_encoded_truncated_ids(encoded, pair, target, 0, ids);
 }
 
-/* lines[pair] is the pair's index among all that were read, so the place is right although pairs
- * before it were left out. */
+/* lines[pair] is the pair's index among all pairs that were read, so the place is right although
+ * earlier pairs were filtered. */
 void et_encoded_locate(const et_encoded *encoded, int64_t pair, bool target, const char **path,
                        int64_t *line)
 {

@@ -23,11 +23,10 @@ typedef struct et_encoded_options {
     int64_t max_seq_length; /* tokens of a side, EOS counted, that is kept; 0: any */
     double max_ratio;       /* of the longer to the shorter side, EOS counted; 0: any */
     bool deduplicate;       /* keep the first of equal pairs only */
-    bool keep_all;          /* evaluation: nothing is left out, nor cut (pairs.h does that) */
+    bool keep_all;          /* evaluation: nothing is filtered or cut (pairs.h cuts) */
     uint64_t expected;      /* the key that text, vocabularies and filter must have; 0: any */
     bool read_only;         /* uses a sound cache, and writes none */
-    int64_t limit;          /* the first pairs that are kept, so many; what follows them is not
-                               looked at. 0: all */
+    int64_t limit;          /* keep so many pairs and do not read further; 0: all */
 } et_encoded_options;
 
 /* max_seq_length as in Model Garden. */
@@ -42,7 +41,7 @@ typedef struct et_encoded_sizes {
     int64_t longest_source, longest_target;
 } et_encoded_sizes;
 
-/* Members may be read; use the functions below for what they mean. */
+/* Members may be read; the functions below interpret them. */
 typedef struct et_encoded {
     int64_t pairs;           /* kept */
     const uint64_t *offsets; /* [2 * pairs + 1]: pair i's source tokens are offsets[2 i] to

@@ -141,7 +141,7 @@ static seen *find_seen(seen *table, uint64_t capacity, uint64_t source, uint64_t
     return &table[at];
 }
 
-/* Twice the size, entries put in anew. The old table stays if there is no memory. */
+/* Doubles the size and enters the entries again. The old table stays if there is no memory. */
 static int grow_seen(builder *build, et_error *error)
 {
     uint64_t capacity = build->seen_capacity ? 2 * build->seen_capacity : 4096;

@@ -34,7 +34,7 @@ typedef struct et_encoded_header {
     uint64_t header_checksum; /* checksum of the header before this field */
 } et_encoded_header;
 
-/* Points parts into a whole file (nothing is owned). */
+/* Points `parts` into a complete file; nothing is owned. */
 void et_encoded_file_parts(et_encoded_parts *parts, const void *file);
 
 /* The fault of a mapped file, in a word; NULL: none. *current: the file is sound up to its header

@@ -131,7 +131,8 @@ void et_encoded_note(const et_encoded_seen *seen, const char *cache_path, uint64
     int fd = seen->settled ? open_note(cache_path, O_WRONLY | O_CREAT | O_TRUNC) : -1;
     if (fd < 0)
         return;
-    ssize_t written = write(fd, &kept, sizeof kept); /* half a note is none: its checksum */
+    ssize_t written = write(fd, &kept, sizeof kept); /* a torn note has the wrong checksum and
+                                                      * counts as no note */
     (void)written;
     close(fd);
 }

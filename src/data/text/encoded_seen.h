@@ -22,10 +22,10 @@ typedef struct et_encoded_seen {
 bool et_encoded_look(et_encoded_seen *seen, uint64_t facts, const et_corpus_paths *paths,
                      const char *cache_path);
 
-/* The key that was noted when all was as it is now; false: none was. */
+/* The key that was noted for exactly these files; false: none was. */
 bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint64_t *key);
 
-/* Notes the key of what is seen, if that is settled. */
+/* Notes the key of the files, if their last changes are old enough. */
 void et_encoded_note(const et_encoded_seen *seen, const char *cache_path, uint64_t key);
 
 #endif

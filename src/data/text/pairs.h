@@ -14,7 +14,7 @@
 /* Kinds of the layout. */
 enum { ET_PAIR_SEGMENTS, ET_PAIR_SOURCE, ET_PAIR_TARGET, ET_PAIR_KINDS };
 
-/* Fields, by which a batch's arrays are found, and their names. */
+/* Fields of a batch, and their names. */
 typedef enum et_pair_field {
     ET_PAIR_SOURCE_IDS,       /* [source], -1: empty */
     ET_PAIR_SOURCE_POSITIONS, /* [source], within the sentence, from 0 */
@@ -35,7 +35,8 @@ int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t
 /* Pairs of which that shortens a side. */
 int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most);
 
-/* Sub-words of each pass's own. A sentence that would be longer than most stays as it is encoded.
+/* Sampling of tokens in each pass. A sentence that would be longer than most keeps its encoded
+ * tokens.
  */
 typedef struct et_pairs_drawing {
     const et_subwords *source, *target; /* NULL: that side stays; borrowed */
@@ -47,7 +48,7 @@ typedef struct et_pairs_drawing {
 int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
                         const et_pairs_drawing *drawing, et_error *error);
 
-/* Pairs as they are encoded, as a source of batches. */
+/* Pairs with their encoded tokens, as a source of batches. */
 int et_pair_batches_open(et_source **out, const et_encoded *encoded,
                          const et_batches_options *options, et_error *error);
 

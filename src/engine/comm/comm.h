@@ -35,10 +35,9 @@ typedef struct et_comm_class {
      * number of bytes. */
     int (*exchange)(et_comm *self, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                     et_error *error);
-    bool any_thread; /* that may be called by another thread than open, while no other one does */
-    /* By a thread of comm's own: tells the next rank that this process lives, and reads the
-     * previous one's message. 1: a message, 0: none, -1: none will come again. NULL: not
-     * possible. */
+    bool any_thread; /* another thread than open's may call it, one thread at a time */
+    /* For comm's own thread: tells the next rank that this process lives, and reads the previous
+     * one's message. 1: a message, 0: none, -1: none will come again. NULL: not possible. */
     int (*beat)(et_comm *self);
     void (*close)(et_comm *self); /* et_comm_lost: without the others */
 } et_comm_class;
@@ -53,7 +52,7 @@ struct et_comm {
     bool beside;            /* the caller's other threads compute meanwhile: waits rest soon */
     bool reported;          /* the last agreement was on a failure, and all have its text */
     int gone;               /* the lost rank, if broken; -1: unknown */
-    struct et_error broken; /* status not 0: what every call gives from now on */
+    struct et_error broken; /* if its status is not 0, every further call returns it */
     struct et_heartbeat *heartbeat; /* owned; NULL: none */
     unsigned char *scratch;         /* [scratch_size], owned */
     size_t scratch_size;
@@ -61,11 +60,11 @@ struct et_comm {
 
 /* All ranks meet and continue with one status: ET_OK if all have it, else that of the lowest rank
  * with another one, with its text. flags (NULL: none) are or-ed over all ranks. An agreed failure
- * is not brought to a second meeting: status is returned as it is until et_comm_resume. */
+ * needs no second meeting: its status is returned at once until et_comm_resume. */
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
 
-/* An agreement may also ride on messages of a sum. A rank that fails elsewhere knows nothing of it
- * and comes to et_comm_agree, so both go in the same rounds, of messages that begin with a word: */
+/* An agreement may also be part of a sum's messages. A rank that fails elsewhere does not know this
+ * and comes to et_comm_agree, so both use the same rounds, of messages that begin with a word: */
 typedef struct et_comm_word {
     int status;
     unsigned flags;
@@ -93,11 +92,11 @@ int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_
 /* Whether another rank reports the failure that has ended the work: exactly one rank does. */
 bool et_comm_reported_elsewhere(const et_comm *comm);
 
-/* After a failure that all have agreed on, what comes next is together again. */
+/* After a failure that all have agreed on: the following calls are collective again. */
 void et_comm_resume(et_comm *comm);
 
-/* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. size
- * 0: nothing is sent. */
+/* Gathers mine of every rank, in rank order: all [ranks * size]. Logarithmic in the number of
+ * ranks. size 0: nothing is sent. */
 int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
 
 /* The same in place: blocks [ranks * size], of this rank, of the next one, and so on; only the
@@ -118,7 +117,7 @@ int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_erro
  * et_comm_collect does; status: of making them, on any rank. */
 int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
 
-/* One exchange; a piece of or for this rank itself is none. */
+/* One exchange; a piece from or to this rank itself counts as none. */
 int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, et_error *error);
 
 /* ---- for transports ---- */

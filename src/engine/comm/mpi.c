@@ -198,7 +198,7 @@ static int beat(int next, int previous)
     return heard;
 }
 
-/* A last beat, up to which the next rank takes them all: none is left on its way. */
+/* A last beat; the next rank takes all beats up to it, so that none is left under way. */
 static void end_beats(void)
 {
     static const char mark = 0;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #define ET_MPI_VERSION 3              /* of this struct */
-#define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
+#define ET_MPI_SYMBOL  "et_mpi_table" /* the file exports this: a const et_mpi */
 
 typedef struct et_mpi_chunk {
     int rank; /* -1: none */
@@ -21,7 +21,7 @@ typedef struct et_mpi_chunk {
 /* Which threads may speak. */
 typedef enum et_mpi_threads {
     ET_MPI_FIRST, /* only the initialising thread */
-    ET_MPI_ANY,   /* any, while no other one does */
+    ET_MPI_ANY,   /* any thread, one at a time */
     ET_MPI_ALL,   /* two at the same time */
 } et_mpi_threads;
 

@@ -62,7 +62,7 @@ int et_arena_layout_init(et_arena_layout *layout, int calls, et_error *error);
 void et_arena_layout_release(et_arena_layout *layout);
 
 /* Takes [offset, offset + bytes) from call `from` to the end of time. With 0 bytes it is a wall: no
- * tenant of that time crosses it. Before et_arena_layout_assign. ET_ENOMEM, or 0. */
+ * tenant of that time crosses it. Call before et_arena_layout_assign. ET_ENOMEM, or 0. */
 int et_arena_layout_reserve(et_arena_layout *layout, size_t offset, size_t bytes, int from,
                             et_error *error);
 

@@ -11,8 +11,8 @@
 
 #include "engine/exec/plan_private.h"
 
-/* Of the call's last run: attention's lengths are those of the batch that is bound. Every op has
- * a function for it, or it does not compile. */
+/* Of the call's last run: attention's lengths come from the bound batch. Every op must have a
+ * function for it to compile. */
 et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
 
 /* The kind under which a call is counted: its op, but one kind for all element-wise chains and

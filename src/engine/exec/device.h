@@ -43,8 +43,8 @@ typedef struct et_device_tracing {
 /* ops and kernels are static; gemms and tracing are owned by the device that was opened. */
 struct et_device {
     const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no call, have none */
-    const et_overlap *overlaps; /* what kernels allow beside element-wise ones, which overwrite any
-                                   input; static, ended by ET_OVERLAP_NONE */
+    const et_overlap *overlaps; /* allowed by kernels in addition to element-wise ones, which
+                                 * overwrite any input; static, ended by ET_OVERLAP_NONE */
     const et_kernels *kernels;
     et_gemm_cache *gemms;
     int threads;                /* the most that a kernel may use */

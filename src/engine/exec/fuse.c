@@ -116,8 +116,7 @@ static int add_once(int *list, int *count, int most, int value)
  * caller removes the mark. */
 static bool fits(const chains *c, int chain, int last)
 {
-    /* Counted anew for the whole chain: a new member may take an output away, since it reads
-     * one. */
+    /* Counts the whole chain again: a new member may remove an output, because it reads one. */
     int inputs[ET_EW_INPUTS_MAX], input_count = 0, steps = 0, outputs = 0;
     for (int id = chain; id <= last; id++) {
         if (c->of[id] != chain)

@@ -20,8 +20,8 @@ bool et_pass_is_training(const et_pass *pass);
 bool et_pass_trains(const et_pass *pass, int param);
 bool et_pass_trains_all(const et_pass *pass);
 
-/* The number that a layout has in the pass, prepared; whether the ids and labels of a batch of that
- * layout can be run (et_pass_run); and the run, which compares nothing again. */
+/* The number of a layout's variant in the pass, made if needed; whether the ids and labels of a
+ * batch with that layout are valid (et_pass_run); and the run, which checks nothing again. */
 int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error);
 int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error);
 void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,

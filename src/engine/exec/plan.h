@@ -94,7 +94,7 @@ typedef struct et_plan_listener {
 /* From the next run on; listener is borrowed. NULL, or after ET_ENOMEM: no listener. */
 int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error);
 
-/* Which range the listener hears of as i-th. */
+/* The range that the listener gets as i-th. */
 int et_plan_heard(const et_plan *plan, int i);
 
 /* Output i. Borrowed; valid until the next run. */

@@ -46,8 +46,8 @@ typedef struct et_plan_value {
  * data is aligned to 64. Parameters are meant by their index in the store. */
 typedef struct et_plan_pack {
     const et_gemm *gemm; /* NULL: products of rows */
-    et_row_weight rows;  /* of those; its memory is data */
-    bool transposed;     /* of those */
+    et_row_weight rows;  /* of the rows; their memory is data */
+    bool transposed;     /* of the rows */
     int param;
     int64_t first;  /* element of the parameter that the product's operand begins with */
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
@@ -105,7 +105,7 @@ struct et_plan {
     et_plan_pack *packs; /* in the order of the calls that read them */
     int pack_count;
     size_t pack_capacity;
-    int *pack_of_param;    /* [parameters]: the last of each, -1: none; for those that are kept */
+    int *pack_of_param;    /* [parameters]: the last pack of each, -1: none; only for kept packs */
     unsigned char *packed; /* with keep_packed: all of them */
     et_plan_pack_group *pack_groups;
     int pack_group_count;
@@ -117,7 +117,7 @@ struct et_plan {
     const float *weights; /* its values when last refreshed */
     et_random random;
     void (*run_call)(const et_plan *plan, int i);
-    const et_activity *activities; /* [call_count], the trace's; NULL without one */
+    const et_activity *activities; /* [call_count], owned by the trace; NULL without a trace */
     const et_activity *activity;   /* of the whole run */
     int64_t runs;
     struct et_plan_copy {
@@ -175,14 +175,14 @@ void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
 /* pack.c: packs some of plan->packs, from first, with all threads. */
 void et_plan_run_packs(const et_plan *plan, int first, int count);
 
-/* pack.c: what must be done before calls[i].run: packing, scratch. */
+/* pack.c: prepares calls[i].run: packing, scratch. */
 void et_plan_begin_call(et_plan *plan, int i);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_lay_out(et_plan *plan, et_error *error);
 
-/* listen.c: reports the gradients that are final after call i, from news number `told` on; returns
- * the new number. */
+/* listen.c: reports the gradients that are final after call i, from range number `reported` on;
+ * returns the new number. */
 int et_plan_tell(const et_plan *plan, int call, int reported);
 
 /* trace.c: sets plan->run_call and activities, depending on whether the device has a trace. */

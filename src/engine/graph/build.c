@@ -289,8 +289,8 @@ static int longest_key(const et_node *kv, int longest)
     return rows <= INT_MAX && (!longest || rows < longest) ? (int)rows : longest;
 }
 
-/* self is known from the nodes: the same one for q and kv means that both are its columns.
- * The rate is cleared outside training, as dropout's node is left out there. */
+/* self follows from the nodes: the same node for q and kv means that both are its columns. The rate
+ * is cleared outside training, where et_dropout adds no node either. */
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                       et_node *key_offsets, const et_attention_options *options)
 {

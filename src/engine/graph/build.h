@@ -23,20 +23,21 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
 et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token);
 
 /* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
- * the same rows by two draws of dropout (et_in_draw), that are to predict alike. Of each row the
- * loss is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), p and q what the two
- * predict, loss as above: half of what the paper writes, whose alpha is weight. nll and correct are
- * means of both, and a row counts once. Twice the work of a model, whose predictions need one draw.
+ * the same rows by two draws of dropout (et_in_draw), whose predictions should agree. The loss of
+ * each row is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), with p and q the two
+ * predictions and loss as above: half of the paper's loss, whose alpha is weight. nll and correct
+ * are means of both, and a row counts once. Training costs twice the work; predictions need one
+ * draw.
  */
 et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
                         float smoothing, float weight);
 
-/* In training the same loss over count of the table's V rows, drawn anew in each step: those of the
- * labels and others (et_candidates, as scope/candidates: one such loss in a scope). Softmax,
- * smoothing and all four sums are over the candidates with their offsets: a perfect prediction
- * scores 0, and a row counts as correct more seldom than over all V, whose offsets are 0. The
- * derivative by other rows is 0. Work is count / V of the whole. Elsewhere, and with a count of V,
- * et_vocabulary_loss: validation measures what it always does. */
+/* In training the same loss over `count` of the table's V rows, drawn again in each step: the
+ * labels' rows and others (et_candidates, as scope/candidates: one such loss in a scope). Softmax,
+ * smoothing and all four sums are over the candidates with their offsets. So a perfect prediction
+ * scores 0, and a row counts as correct less often than over all V, whose offsets are 0. Other rows
+ * have derivative 0. Work is count / V of the whole. Outside training, and with a count of V, it is
+ * et_vocabulary_loss, so validation always measures the same. */
 et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
                          float smoothing, int64_t count);
 

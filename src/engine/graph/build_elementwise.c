@@ -138,7 +138,7 @@ et_node *et_power(et_node *x, float exponent)
                               : with_constant(ET_OP_POWER, x, exponent);
 }
 
-/* A bound that is infinite is none. */
+/* An infinite bound is no bound. */
 et_node *et_clamp(et_node *x, float low, float high)
 {
     if (!(low <= high))

@@ -22,7 +22,7 @@ typedef struct gradients {
     const bool *derive; /* [parameters]; NULL: by all */
     et_node *scale;     /* a scalar, NULL: 1 */
     bool is_root;       /* the node whose rule is called is a loss's, */
-    float factor;       /* with the factors of all losses that it is the root of */
+    float factor;       /* sum of the factors of all losses with this root */
     et_node **of;       /* [count]: d(loss)/d(node), NULL: none yet */
     bool *needed;       /* [count]: whether the node depends on a parameter */
     waiting *waiting;   /* [count]: by norm */
@@ -65,8 +65,8 @@ static inline void not_differentiable(gradients *g, et_node *node)
     et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
 }
 
-/* dtable += what op, a scatter, makes of ids and dy, into what other uses of the table have given
- * so far. */
+/* dtable += the scatter `op` of ids and dy, added to the gradient from other uses of the table so
+ * far. */
 static inline void scatter_into_table(gradients *g, et_node *node, et_op op, et_node *dy)
 {
     et_node *table = node->input[1];

@@ -30,8 +30,8 @@ typedef struct et_graph_options {
         false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
     }
 
-/* A graph over a parameter store, which it declares into and must not outlive. options NULL: the
- * defaults. ET_ECONFIG: an option is none of its values. */
+/* A graph over a parameter store, in which it declares parameters and which must outlive it.
+ * options NULL: the defaults. ET_ECONFIG: an option has an invalid value. */
 int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
                  et_error *error);
 void et_graph_free(et_graph *graph);
@@ -135,11 +135,11 @@ typedef enum et_mark_kind {
 typedef struct et_mark {
     et_mark_kind kind;
     const char *name;
-    et_node *node, *weight; /* what is measured, and per what; NULL: per `constant` */
+    et_node *node, *weight; /* the measured node, and its weight; NULL: `constant` */
     int element, weight_element;
     double constant;
-    et_node *root; /* ET_MARK_LOSS: what is derived: a loss with sums, or a scalar that holds
-                      the factor already */
+    et_node *root; /* ET_MARK_LOSS: the node to differentiate: a loss with sums, or a scalar that
+                    * includes the factor already */
     float factor;  /* of the loss, in root already but of one with sums; of ET_MARK_MEAN:
                       momentum */
     int variable;  /* ET_MARK_MEAN: index in the store */
@@ -160,7 +160,7 @@ struct et_graph {
     et_map drawn;                 /* how many dropouts or attentions have asked for a name */
     et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_derive */
     int gradient_count;
-    const et_layout *layout;     /* of the batches it is for; NULL: inputs are bound by hand */
+    const et_layout *layout;     /* of the batches; NULL: inputs are bound by hand */
     et_mark *marks, **last_mark; /* in order of making */
     et_error error;              /* the first one; status 0: none */
     et_node poison;              /* what builders return once something is wrong */

@@ -11,7 +11,7 @@
 #include "engine/graph/node.h"
 
 typedef struct followed {
-    et_node *rows;  /* [T, 1]: which have a label; NULL: none is known */
+    et_node *rows;  /* [T, 1]: rows with a label; NULL: unknown */
     bool empty;     /* the value is 0 in rows without a label */
     bool waits;     /* made of a one-hot matrix that has met no prediction */
     bool predicts;  /* trained parameters are in it */

@@ -4,12 +4,12 @@
 
 #include "engine/graph/graph.h"
 
-/* float32 [T, 1]: 1 where a row of node, or a row that the scalar node adds up, has a label, else
- * 0. NULL: node is made of no labels, or of labels of different numbers of rows. Labels are what
- * et_cross_entropy and et_labelled read; and what et_one_hot reads where its result meets what is
- * predicted: what trained parameters make of a batch. With labels of several kinds a row of a
- * product has all of them, a row of anything else any of them. *empty: no row without a label is
- * other than 0. Poison: memory is short. */
+/* float32 [T, 1]: 1 if a row of node, or a row that the scalar node adds up, has a label, else 0.
+ * NULL: node depends on no labels, or on labels of different numbers of rows. Labels are the
+ * integers that et_cross_entropy and et_labelled read. They are also the integers of et_one_hot if
+ * its result meets a prediction, which trained parameters make from a batch. With several kinds of
+ * labels, a row of a product must have all of them, a row of any other op one of them. *empty: all
+ * rows without a label are 0. Poison: no memory. */
 et_node *et_labelled_rows(et_node *node, bool *empty);
 
 #endif

@@ -38,8 +38,8 @@ void et_rematerialize_release(et_rematerialize *rematerialize);
  * rematerialized one. */
 et_node *et_rematerialize_value(et_rematerialize *rematerialize, et_node *node);
 
-/* A node that is positive at the positive elements of node's value, a relu's result, wherever that
- * matters. */
+/* A node to read the signs of a relu's result from: positive where node's value is, except for
+ * elements that a dropout drops, whose derivative is 0 anyway. */
 et_node *et_rematerialize_sign(et_rematerialize *rematerialize, et_node *node);
 
 /* Whether node is a norm that its derivative rematerializes for the only product that reads it:

@@ -26,8 +26,7 @@ const char *et_conv_block_implementation(const et_conv_block *block);
  * calling thread, as thread 0. */
 void et_conv_block_reorder(const et_conv_block *block, void *scratch, void *to, const void *from);
 
-/* The weight, as b or out, is in the block's layout. The caller has told OpenMP that one thread is
- * all. */
+/* The weight, as b or out, is in the block's layout. Call with OpenMP set to one thread. */
 void et_conv_block_run(const et_conv_block *block, int thread, void *scratch, void *out,
                        const void *a, const void *b, const float *bias);
 

@@ -25,7 +25,7 @@
 typedef struct et_float_product {
     /* m, n may be 0; k is in 1 .. et_float_product_depth(ab). */
     int64_t m, n, k;
-    /* Of A and B. ET_BF16 for a transposed A and B as it is alone, with room. */
+    /* Of A and B. ET_BF16 only for a transposed A and a plain B, and with room. */
     et_dtype ab;
     const void *a; /* element (i, l) at i * a_row + l * a_step */
     const void *b; /* [k, n], or across [n, k], rows ldb apart */
@@ -37,7 +37,7 @@ typedef struct et_float_product {
     bool accumulate;
     const float *bias;
     bool relu;
-    bool ahead; /* what follows along k in A and B is wanted next: it is brought nearer */
+    bool ahead; /* prefetch what follows along k in A and B, because it is needed next */
     /* et_float_product_scratch bytes aligned to 64, for an A of a_row 1; NULL: it is read as it
      * lies. */
     void *room;

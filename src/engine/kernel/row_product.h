@@ -25,7 +25,7 @@
 
 #include <etude/dtype.h>
 
-/* How a weight is kept: as it is, or in a quarter of the room. */
+/* How a weight is stored: as float32, or as bytes, in a quarter of the memory. */
 typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
 
 /* Longest row of bytes: 2^31 / (255 * 127), rounded down to a simple number. */
@@ -46,7 +46,7 @@ typedef struct et_row_weight {
     float *scale;    /* bytes: [columns], as all below; else NULL */
     int32_t *offset; /* -128 times the sum of the column's q */
     float *length;   /* Euclidean length of the column as bytes say it */
-    float *error;    /* length of what they leave out */
+    float *error;    /* length of the rounded part */
 } et_row_weight;
 
 /* Bytes of memory, and the view of it; memory is aligned to 64. */
@@ -73,11 +73,11 @@ typedef struct et_row_product {
     const et_row_weight *weight;
     const float *bias; /* [n] or NULL */
     bool relu;
-    void *scratch; /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
+    void *scratch; /* et_row_scratch() bytes, aligned to 64; NULL if that is 0 */
 } et_row_product;
 
-/* Where the rows of x lie as the weight's kind has them: bytes, and behind them a unit for each; or
- * widened. 0 where they are read as they are. */
+/* Bytes for the rows of x in the weight's kind: bytes and a unit for each row; or widened. 0: x is
+ * read in place. */
 size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x);
 
 /* Bytes from one row of bytes to the next: whole vectors of any table. A row begins at a line of

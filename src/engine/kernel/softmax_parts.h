@@ -25,11 +25,11 @@
 #include <etude/dtype.h>
 
 /* A block of rows. Labels and results are those of et_kernels.softmax_cross_entropy; R = rows. All
- * arrays are the caller's. [parts, R] are written by `part`, results by `join`. Of two draws rows
- * t and R / 2 + t are one token, and have its label. */
+ * arrays are the caller's. [parts, R] are written by `part`, results by `join`. With two draws,
+ * rows t and R / 2 + t are one token with one label. */
 typedef struct et_softmax_rows {
     int64_t rows, vocabulary;
-    int64_t columns; /* of a part; the last has what is left */
+    int64_t columns; /* of a part; the last part has the rest */
     int64_t parts;
     const int32_t *labels; /* [R]; negative: an empty row */
     float smoothing;
@@ -38,7 +38,7 @@ typedef struct et_softmax_rows {
     float *shifted; /* [parts, R] sum of x - m */
     /* x of the label, from the part that the label is in. */
     float *label_logit;          /* [R] */
-    float *label_leads;          /* [R] 1 where that is the first of its part's largest */
+    float *label_leads;          /* [R] 1 if the label is the first of its part's largest */
     float *loss, *nll, *correct; /* [R] */
     float *apart;                /* [parts, R] sum of e^(x - m) (x - y); NULL: no two draws */
     float *mean_apart;           /* [R] E_p[x - y], with apart */

@@ -51,8 +51,8 @@ typedef struct et_staging {
     /* The same of from transposed: to[j / 2, i, j % 2] = from[i, j]. */
     void (*pairs_across)(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from);
 
-    /* c [rows, columns] from `parts` matrices of float32 sums. from is that of the first part, at
-     * its first row; c overlaps none of them. */
+    /* c [rows, columns] from `parts` matrices of float32 sums. from: the first part, at its first
+     * row; c overlaps none of them. */
     void (*finish)(const et_finish *how, void *c, const float *from);
 
     /* c = relu(c) in place: [rows, columns], rows `stride` elements apart. */

@@ -11,8 +11,8 @@
 typedef struct et_slice_update {
     float *weight; /* [count], as all arrays */
     const float *gradient;
-    et_bf16 *shadow; /* becomes bfloat16(weight); NULL: there is none */
-    float *average;  /* moves towards weight; NULL: there is none */
+    et_bf16 *shadow; /* becomes bfloat16(weight); NULL: no shadow */
+    float *average;  /* moves towards weight; NULL: no average */
     float decay;     /* rate * weight decay; 0: none */
     float gradient_scale;
     float average_decay;

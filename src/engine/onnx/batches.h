@@ -7,12 +7,12 @@
 
 #include "engine/onnx/onnx_model.h"
 
-/* Each is called for every input or output, by its name, and returns the value that the graph reads
- * in place of the input, or that leaves in place of the output: value itself, or that of nodes that
- * were added. Either may be NULL. */
+/* Called for every input and output, by its name. Returns the value that the graph reads in place
+ * of the input, or that is output in place of the output: value itself, or the result of added
+ * nodes. Either may be NULL. */
 typedef struct et_onnx_edges {
     const char *(*input)(void *payload, et_onnx *model, const char *name, const char *value);
-    /* type: of what leaves, which may be changed. */
+    /* type: of the output, which may be changed. */
     const char *(*output)(void *payload, et_onnx *model, const char *name, const char *value,
                           et_onnx_type *type);
     void *payload;

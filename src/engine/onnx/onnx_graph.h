@@ -35,9 +35,9 @@ typedef struct et_onnx_binding {
     const char *count, *mask;
 } et_onnx_binding;
 
-/* What an attention keeps for the next run of a model: keys and values, float32 [segments, heads,
- * positions, width / heads]. Past ones stand before those that the graph makes; where its keys and
- * values are an input that is bound to nothing, the past ones are all. */
+/* Keys and values that an attention keeps for the model's next run: float32 [segments, heads,
+ * positions, width / heads]. Past ones come before those that the graph makes. If the graph's keys
+ * and values are an unbound input, the past ones are all. */
 typedef struct et_onnx_cache {
     const char *past_key, *past_value; /* NULL: none */
     const char *key, *value;           /* of all positions, set by et_onnx_add_graph */

@@ -50,7 +50,7 @@ const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count)
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count);
 const char *et_onnx_int(et_onnx *model, int64_t value);
 
-/* A node with one result, which is returned. NULL among inputs: nothing is added. */
+/* Adds a node with one result and returns it. NULL among inputs: nothing is added. */
 const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inputs, int count);
 
 /* The same with the inputs as arguments: et_onnx_call(model, "Add", a, b). */

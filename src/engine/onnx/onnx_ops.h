@@ -16,7 +16,7 @@ typedef struct et_onnx_exporter {
 /* The value of an input of a node. */
 const char *et_onnx_in(const et_onnx_exporter *exporter, const et_node *node, int i);
 
-/* Whether a size stands for a size known only when the model runs. */
+/* Whether a size is only known when the model runs. */
 bool et_onnx_is_symbolic(const et_onnx_exporter *exporter, int64_t size);
 /* int64 [1] with it, or [rank]. */
 const char *et_onnx_size(et_onnx_exporter *exporter, int64_t size);
@@ -24,7 +24,7 @@ const char *et_onnx_shape(et_onnx_exporter *exporter, et_shape shape);
 /* For Reshape: one size that is not known is left open. */
 const char *et_onnx_open_shape(et_onnx_exporter *exporter, et_shape shape);
 
-/* NULL: none of that name. */
+/* NULL: no binding of that name. */
 const et_onnx_binding *et_onnx_bound(const et_onnx_exporter *exporter, const char *name);
 
 /* ET_ECONFIG, once; NULL. */

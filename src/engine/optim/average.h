@@ -11,7 +11,8 @@
 typedef struct et_optim_average {
     et_ema_options options;
     float *data;      /* [size of the store], borrowed from a slot; NULL: no average */
-    et_range *ranges; /* [range_count], owned, ascending: what has an average; variables last */
+    et_range *ranges; /* [range_count], owned, ascending: elements with an average; variables last
+                       */
     int *variables;   /* [variable_count], owned: in the store, ascending by place */
     int range_count, variable_count;
 } et_optim_average;
@@ -27,10 +28,10 @@ float et_optim_average_decay(const et_optim_average *average, int64_t step);
 /* It becomes a copy of values. */
 void et_optim_average_start(const et_optim_average *average, const float *values);
 
-/* Moves that of variables towards values. */
+/* Moves the variables' average towards values. */
 void et_optim_average_follow(const et_optim_average *average, const float *values, float decay);
 
-/* What has no average becomes a copy of values. size: of the store. */
+/* Copies values to elements without an average. size: of the store. */
 void et_optim_average_fill(const et_optim_average *average, const float *values, int64_t size);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct et_clip_class {
     et_clip_scope scope;
     /* Of scope VALUES: changes each value of gradient. */
     void (*values)(float *gradient, int64_t count, float limit);
-    /* Of the others: the factor for a gradient of that L2 norm; 1 if it may stay. */
+    /* For the other kinds: the factor for a gradient of that L2 norm; 1 if it is small enough. */
     double (*factor)(double norm, double limit);
 } et_clip_class;
 

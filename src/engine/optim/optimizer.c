@@ -22,8 +22,8 @@ static bool is_found(const et_patterns *patterns, size_t index, const et_params 
     return false;
 }
 
-/* Other systems call their parameters otherwise: `LayerNorm` of a settings file of theirs is to be
- * heard of before all norms have decayed. */
+/* Other systems name their parameters differently. A settings file with their `LayerNorm` would
+ * match nothing, and all norms would decay, so this warns. */
 static void warn_of_unfound(const et_patterns *patterns, et_strings list, const char *setting,
                             const et_params *params)
 {

@@ -45,8 +45,8 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
                      const et_kernels *kernels, const et_optimization_options *options,
                      et_error *error);
 
-/* The ranks of a shared optimizer (et_optimizer_shard); NULL: not shared. Every update of a
- * shared one is an update of all ranks, with the same gradients, after they have agreed on it. */
+/* The ranks of a shared optimizer (et_optimizer_shard); NULL: not shared. All ranks do every update
+ * of a shared optimizer, with the same gradients, after they have agreed on it. */
 et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
 
 /* From now on its slots keep their addresses, for references to them. */
@@ -82,22 +82,23 @@ et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double g
  * for clips by the norm of all. NaN: the gradients are all. */
 et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, double gradient_scale,
                                   double norm);
-/* Whether rule and clips look at elements alone, so that a tensor may be cut; whether an update by
- * parts equals that of the whole (not if the norm of all limits the result of another clip). */
+/* Whether rule and clips work on single elements, so that a tensor may be cut; whether an update in
+ * parts equals an update of the whole (not if the norm of all limits the result of another clip).
+ */
 bool et_optimizer_by_elements(const et_optimizer *optimizer);
 bool et_optimizer_by_parts(const et_optimizer *optimizer);
 
-/* What one update has to move: gradients twice, since the norm is known first; weights and slots
- * in and out; the shadow out. */
+/* The data that one update moves: gradients twice, since the norm must be known first; weights and
+ * slots in and out; the shadow out. */
 et_cost et_optimizer_cost(const et_optimizer *optimizer);
 
-/* How many updates had been done when the rule's slots began (0 unless they began anew): the bias
- * correction counts from there. */
+/* Number of updates before the rule's slots began (0 unless they were reset): the bias correction
+ * counts from there. */
 int64_t et_optimizer_slots_from(const et_optimizer *optimizer);
 /* Updates done, and their number before the slots began; call after restoring slots. */
 void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int64_t slots_from);
 
-/* The rule's slots begin anew, from zero, after the updates done so far. */
+/* Resets the rule's slots to zero, after the updates done so far. */
 void et_optimizer_restart(et_optimizer *optimizer);
 
 et_params *et_optimizer_params(const et_optimizer *optimizer);

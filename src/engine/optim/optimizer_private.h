@@ -18,10 +18,10 @@ typedef struct et_slot_offsets {
 } et_slot_offsets;
 
 struct et_optimizer {
-    const et_rule_class *rule;    /* a row of `rules`, or of whoever made it */
+    const et_rule_class *rule;    /* a row of `rules`, or a program's own rule */
     et_optimizer_options options; /* its lists are not used after new */
     et_schedule schedule;
-    double rate_override;      /* in its place; NaN: none */
+    double rate_override;      /* replaces the rate; NaN: none */
     const et_kernels *kernels; /* borrowed, static */
     et_params *params;         /* borrowed */
     float *weights;            /* the store's own */

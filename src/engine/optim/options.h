@@ -36,9 +36,9 @@ enum {
 /* warmup.type */
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
-/* Steps count updates from 0; offset is subtracted from the step first, and the formulas hold below
- * 0 too: where one gives no rate from 0 there, the rate at the offset is taken. Lengths that are 0
- * and boundaries that are missing are the run's: et_optimization_end_with_run. */
+/* Steps count updates from 0. offset is subtracted from the step first, and the formulas hold below
+ * 0 too; if one gives no rate there, the rate at the offset is used. Lengths of 0 and missing
+ * boundaries come from the run: et_optimization_end_with_run. */
 typedef struct et_rate_constant {
     double learning_rate;
 } et_rate_constant;
@@ -87,14 +87,14 @@ typedef struct et_rate_power_linear {
     int64_t total_decay_steps, offset;
 } et_rate_power_linear;
 
-/* pre_offset_learning_rate up to the step offset, then the power counted from there, never
- * above the former. */
+/* pre_offset_learning_rate up to the step offset, then the power counted from there, at most
+ * pre_offset_learning_rate. */
 typedef struct et_rate_power_with_offset {
     double initial_learning_rate, power, pre_offset_learning_rate;
     int64_t offset;
 } et_rate_power_with_offset;
 
-/* From each boundary on half a cosine, from its value to the next one's at the next boundary. The
+/* From each boundary, half a cosine from its value to the next value at the next boundary. The
  * first value holds from 0 to the first boundary, the last one from the last boundary on. (In Model
  * Garden's documentation, segments end at boundaries; in its code and its test, they begin there.
  * There the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
@@ -151,14 +151,15 @@ typedef struct et_warmup_options {
     et_warmup_polynomial polynomial;
 } et_warmup_options;
 
-/* Exponential moving average of the weights. After update s (counted from 1):
- * average -= (1 - d) * (average - weight), d = average_decay, or with dynamic_decay
- * min(average_decay, (1 + s') / (10 + s')), s' = s - start_step; before start_step the average
- * is a copy. It starts from the weights, where Model Garden's starts from zeros.
+/* Exponential moving average of the weights. After update s (counted from 1): average -= (1 - d) *
+ * (average - weight), d = average_decay, or with dynamic_decay min(average_decay, (1 + s') / (10 +
+ * s')), s' = s - start_step; before start_step the average is a copy. It starts from the weights;
+ * Model Garden's starts from zeros.
  *
- * trainable_weights_only false: variables, such as statistics of batches, are averaged too, all of
- * the store; by an optimizer of a part of it those that stand beside a parameter of its own (names
- * agree up to the last slash). Else an average shows them as they are. */
+ * trainable_weights_only false: variables, such as statistics of batches, are averaged too. An
+ * optimizer of the whole store averages all of them; an optimizer of a part averages those next to
+ * one of its parameters (names agree up to the last slash). Otherwise the average has the
+ * variables' current values. */
 typedef struct et_ema_options {
     bool enabled, trainable_weights_only;
     double average_decay;

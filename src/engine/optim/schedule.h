@@ -33,8 +33,7 @@ struct et_schedule {
     double boundaries[ET_SCHEDULE_VALUES_MAX], values[ET_SCHEDULE_VALUES_MAX];
 };
 
-/* A number of a list: "0.1", or, with *epochs, "2ep". False: it is none that is finite and from 0.
- */
+/* A number of a list: "0.1", or, with *epochs, "2ep". False: not a finite number of at least 0. */
 bool et_schedule_read(const char *text, double *number, bool *epochs);
 
 /* Lengths in epochs are accepted, for a check of settings; no rate is requested from such a

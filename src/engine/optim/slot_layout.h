@@ -13,7 +13,7 @@
 typedef struct et_optim_tensor {
     int param;      /* in the store */
     int64_t begin;  /* in the store's flat arrays */
-    int64_t packed; /* in arrays over the group alone */
+    int64_t packed; /* in arrays over the group */
     int64_t size;   /* elements, without padding */
     et_shape shape;
     size_t scratch;         /* floats that its update works in */
@@ -44,7 +44,7 @@ typedef struct et_optim_layout {
 int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_error *error);
 void et_optim_layout_release(et_optim_layout *layout);
 
-/* Chunks, by what tensors say now; and blocks, of whole tensors if by_tensor. Once. */
+/* Makes chunks from the tensors' members, and blocks, of whole tensors if by_tensor. Call once. */
 int et_optim_layout_divide(et_optim_layout *layout, et_rule_granularity how, bool by_tensor,
                            et_error *error);
 

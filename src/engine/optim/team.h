@@ -12,7 +12,8 @@ typedef struct et_optim_team {
         *sections;          /* [count], owned: the chunks of a rank, each part the longest first */
     size_t count, together; /* the first `together` are done so */
     int threads;            /* threads with their own scratch: at most one per chunk */
-    float *scratch;         /* [threads][each], owned, or more for what is done together */
+    float *scratch;         /* [threads][each], owned, or more for chunks that all threads do
+                             * together */
     size_t each;            /* whole lines of the cache */
 } et_optim_team;
 

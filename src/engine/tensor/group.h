@@ -4,7 +4,7 @@
 
 #include <etude/group.h>
 
-/* A group by the caller's own choice, which is asked once for each parameter. */
+/* A group by the caller's own function, which is called once for each parameter. */
 typedef bool et_group_fn(const et_params *params, int index, void *payload);
 int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void *payload,
                     et_error *error);

@@ -4,7 +4,7 @@
 
 #include <etude/data.h>
 
-/* What its unit is called: "token". Of the layout. */
+/* The name of the layout's unit: "token". */
 static inline const char *et_layout_unit(const et_layout *layout)
 {
     return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
@@ -16,8 +16,8 @@ extern const et_layout_field et_layout_mask;
 /* A copy of rows with their names, in one block: free with et_free. */
 int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error);
 
-/* Whether batches can have it: kinds, and what each row says. ET_ECONFIG names the row. Capacities
- * are not looked at. */
+/* Whether batches can have this layout: checks kinds and rows. ET_ECONFIG names the row. Capacities
+ * are not checked. */
 int et_layout_check(const et_layout *layout, et_error *error);
 
 /* Checks that a batch is possible: the same checks except types, and capacities of at least 1. */

@@ -14,7 +14,7 @@
 #include <etude/params.h>
 
 typedef struct et_params_naming {
-    const char *prefix; /* of what is its own; borrowed, as payload */
+    const char *prefix; /* of the view's own parameters; borrowed, as payload */
     bool (*shares)(const void *payload, const char *name);
     const void *payload;
 } et_params_naming;

@@ -24,9 +24,9 @@ typedef struct et_append {
     bool torn;                 /* after offset, there may be a part of a piece */
 } et_append;
 
-/* Opens or makes the file and cuts it off at offset; 0 starts anew. ET_APPEND_CONTINUE cuts it off
- * after the last whole piece. A file shorter than offset is cut off there, too, with a warning in
- * the log. */
+/* Opens or makes the file and cuts it off at offset; 0 empties it. ET_APPEND_CONTINUE cuts it off
+ * after the last complete piece. A file shorter than offset is cut off after its last complete
+ * piece too, with a warning in the log. */
 int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
                    et_error *error);
 

@@ -189,7 +189,7 @@ static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value
     return summary;
 }
 
-/* A file that someone else took away begins anew, with its version. */
+/* A file that another program removed is made again, with its version. */
 static int follow(et_events *events, et_error *error)
 {
     bool moved;

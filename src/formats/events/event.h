@@ -43,8 +43,8 @@ int et_events_open(et_events **out, const char *directory, const char *name, int
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
                     et_error *error);
 
-/* A serialised tensorflow.Summary as one event; fields that are not ours stay. ET_EDATA: it is
- * none, or has no value. */
+/* A serialised tensorflow.Summary as one event; unknown fields are kept. ET_EDATA: it is not a
+ * summary, or has no value. */
 int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t length,
                       et_error *error);
 

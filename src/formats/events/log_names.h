@@ -37,7 +37,7 @@
  * otherwise. */
 size_t et_logged_prefix(const char *name);
 
-/* What people read of a value's own name: without that, but of a loss of validation, since training
+/* The name that people read, without such a prefix. Only "validation_loss" keeps it, since training
  * has a loss too. */
 const char *et_logged_short(const char *name);
 

@@ -28,10 +28,11 @@ typedef enum et_progress_mode {
 } et_progress_mode;
 
 typedef struct et_progress_options {
-    int fd; /* borrowed; -1: nothing is written at all */
+    int fd; /* borrowed; -1: no output */
     et_progress_mode mode;
     double plain_interval; /* seconds between plain lines */
-    bool rows; /* a message of the caller's tells the last step: no plain line is written of it */
+    bool rows; /* the caller prints the last step in its own message, so no plain line is written
+                * for it */
 } et_progress_options;
 
 #define ET_PROGRESS_OPTIONS_INIT                                                                   \

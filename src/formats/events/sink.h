@@ -17,7 +17,7 @@ typedef struct et_sink_message {
     size_t count;
 } et_sink_message;
 
-/* Passes the message to event files, or to those of several sinks. *any: there is such a sink. */
+/* Passes the message to event files, also inside several sinks. *any: there is such a sink. */
 int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *any,
                           et_error *error);
 bool et_sink_is_events(const et_sink *sink);
@@ -50,7 +50,7 @@ int et_sink_console_open(et_sink **out, et_progress *progress, const char *const
                          et_error *error);
 
 /* Event files with the given name (event.h), static: the directory may have another process's
- * files. They start anew. */
+ * files. Existing files of that name are replaced. */
 int et_sink_events_open_as(et_sink **out, const char *directory, const char *name, et_error *error);
 
 #endif

@@ -98,8 +98,8 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
     return status;
 }
 
-/* The event file of a branch, opened anew at its first log. Directories are few: one look
- * through the list for each log. */
+/* Opens the event file of a branch at its first log. There are few directories, so each log
+ * searches the list once. */
 static int find_branch(et_events **out, events_sink *sink, const char *name, et_error *error)
 {
     for (size_t i = 0; i < sink->count; i++) {

@@ -88,7 +88,7 @@ static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_err
     return ET_OK;
 }
 
-/* In a file that someone else has put there lines are counted anew. */
+/* If another program has replaced the file, its lines are counted again. */
 static int follow(jsonl *sink, et_error *error)
 {
     bool moved;

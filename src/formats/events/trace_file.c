@@ -83,8 +83,8 @@ static void print_text(et_strbuf *out, const char *key, const char *text)
     et_json_print_string(out, text);
 }
 
-/* One digit after the point. 0 and numbers that are not finite (a span of no length) are left
- * out. */
+/* Prints one digit after the point. 0 and numbers that are not finite (a span of no length) are
+ * skipped. */
 static void print_rate(et_strbuf *out, const char *key, double rate)
 {
     if (rate <= 0 || !isfinite(rate))
@@ -105,7 +105,7 @@ static void print_work(et_strbuf *out, const et_span *span)
     print_rate(out, "GB/s", span->cost.bytes / nanoseconds);
 }
 
-/* An activity with a number is called "step 12"; number -1 is none. */
+/* An activity with a number is called "step 12"; number -1: no number. */
 static void print_span(printer *p, int thread, const et_span *span)
 {
     const et_activity *activity = span->activity;

@@ -13,7 +13,7 @@
 #include "base/arena.h"
 
 /* Memory for parsing: an arena, or a block (aligned to 16) that is at least as large as the memory
- * the same bytes needed in an arena. For one parse each; used: the bytes of that parse. */
+ * that the same bytes needed in an arena. For one parse each; used: the bytes of that parse. */
 typedef struct et_example_memory {
     et_arena *arena;
     unsigned char *block;

@@ -184,7 +184,7 @@ int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error)
 
 /* ---- deleting ---- */
 
-/* The only functions that remove files. None of them fails: what stays is tried again. */
+/* Only these functions remove files. They cannot fail: files that stay are tried again. */
 
 /* A file that is not there has been removed. */
 static int remove_file(const char *directory, const char *file)

@@ -34,7 +34,7 @@ typedef struct et_manifest_entry {
     double time;                         /* when saved, seconds since 1970 */
     uint64_t bytes;                      /* length of the file */
     uint64_t checksum;                   /* XXH3-64 of the whole file; 0: not known */
-    bool transient;                      /* "passing" in the file: not one of those to keep */
+    bool transient;                      /* "passing" in the file: may be deleted */
     bool kept;                           /* beyond those to keep, since it was saved so late */
     bool own;                            /* this process has written it; not in the file */
 } et_manifest_entry;

@@ -46,8 +46,9 @@ typedef struct et_safetensors_item {
     et_tensor tensor; /* must not change during the write */
 } et_safetensors_item;
 
-/* Who has values that are not in memory, of items whose data is NULL: gives all of items[item] to
- * take, from first to last, in pieces. It is asked twice for each, for the same values. */
+/* A reader of values that are not in memory, for items whose data is NULL: passes all bytes of
+ * items[item] to take, from first to last, in pieces. It is called twice for each item and must
+ * give the same values. */
 typedef int et_safetensors_take_fn(void *payload, const void *bytes, size_t size, et_error *error);
 typedef struct et_safetensors_reader {
     int (*read)(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
@@ -68,9 +69,9 @@ int et_safetensors_write(et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count, const et_value *metadata,
                          et_error *error);
 
-/* The first half of that: all is in the file, under its temporary name, and items are needed no
- * more. On success exactly one of et_file_writer_commit and et_file_writer_abandon follows. reader
- * NULL: all items are in memory. */
+/* The first half of et_safetensors_write: all bytes are in the file, under its temporary name, and
+ * items are no longer needed. On success exactly one of et_file_writer_commit and
+ * et_file_writer_abandon must follow. reader NULL: all items are in memory. */
 int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count,
                          const et_safetensors_reader *reader, const et_value *metadata,
@@ -96,8 +97,9 @@ int et_safetensors_open(et_safetensors **out, const char *path, et_error *error)
 /* The same, and files without seal from other programs as well. */
 int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error *error);
 
-/* The same as the first of a file in memory, which stays as it is until close; name is for messages
- * (copied). bytes may lie anywhere: its tensors are aligned as it is. */
+/* The same as et_safetensors_open for a file in memory, which must not change until close; name is
+ * for messages (copied). bytes may have any alignment, and its tensors are aligned relative to it.
+ */
 int et_safetensors_open_memory(et_safetensors **out, const void *bytes, size_t length,
                                const char *name, et_error *error);
 
@@ -116,7 +118,7 @@ bool et_safetensors_sealed(const et_safetensors *file);
 size_t et_safetensors_count(const et_safetensors *file);
 /* In the order of the data. */
 const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_t index);
-/* NULL: no tensor of that name. */
+/* NULL: no tensor has that name. */
 const et_safetensors_tensor *et_safetensors_find(const et_safetensors *file, const char *name);
 /* The value of a key of `__metadata__`; NULL: no such key. */
 const char *et_safetensors_metadata(const et_safetensors *file, const char *key);

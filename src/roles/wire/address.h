@@ -6,7 +6,7 @@
 
 struct addrinfo;
 
-/* *out is yours to free (freeaddrinfo). ET_ECONFIG: it is none, or its host is not known. */
+/* Free *out with freeaddrinfo. ET_ECONFIG: not an address, or its host is unknown. */
 int et_address_find(struct addrinfo **out, const char *address, et_error *error);
 
 #endif

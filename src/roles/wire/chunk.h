@@ -50,7 +50,7 @@ typedef struct et_assembly_buffer {
     size_t at, whole;     /* received bytes, and bytes of the whole message; whole 0: no message */
     unsigned char *bytes; /* [space], owned */
     size_t space;
-    uint64_t last; /* when it went on, by a count of chunks; 0: never */
+    uint64_t last; /* number of the last chunk that continued it; 0: never */
 } et_assembly_buffer;
 
 typedef struct et_assembly {

@@ -27,8 +27,8 @@ typedef enum et_message_kind {
                            value[0]: updates that are expected before its own */
     ET_MESSAGE_STOP,    /* master to worker: all is done */
     ET_MESSAGE_BYE,     /* worker to master: it has heard that */
-    ET_MESSAGE_PULL,    /* worker to server: values of version `number` or later; value[0]: what
-                           GO said */
+    ET_MESSAGE_PULL,    /* worker to server: values of version `number` or later; value[0]: as in GO
+                         */
     ET_MESSAGE_VALUES,  /* the answer: weights, or predicted weights; number is their version */
     ET_MESSAGE_PUSH,    /* worker to server: the gradient of ticket `number` */
     ET_MESSAGE_STAGED,  /* the answer: value[0] is its sum of squares; kept until applied */
@@ -66,7 +66,7 @@ typedef struct et_message {
 /* header[ET_MESSAGE_HEADER], of message. */
 void et_message_write(const et_message *message, unsigned char *header);
 
-/* Reads a whole message; its bytes point into data. False: it is none. */
+/* Reads a whole message; its bytes point into data. False: not a message. */
 bool et_message_read(et_message *out, const void *data, size_t size);
 
 /* ---- a transport ---- */
@@ -96,7 +96,7 @@ void et_link_refuse(et_link *link, const et_message *question, int from, int sta
 /* ET_EDIVERGED if the message says so, otherwise always ET_EIO. */
 int et_refusal_status(const et_message *refusal);
 
-/* ---- a question that is asked until it is answered ---- */
+/* ---- a question that is repeated until it is answered ---- */
 
 typedef struct et_asking {
     int to;
@@ -105,13 +105,13 @@ typedef struct et_asking {
     double begun, again, pause;
 } et_asking;
 
-#define ET_ASKING_PAUSE 1.0 /* seconds before it is asked again; doubled each time, up to 16 */
+#define ET_ASKING_PAUSE 1.0 /* seconds before it is repeated; doubled each time, up to 16 */
 
 void et_asking_begin(et_asking *asking, et_link *link, double now, int to,
                      const et_message *message);
 /* Asks again if it is time to; from the third time on the way is doubted. */
 void et_asking_tick(et_asking *asking, et_link *link, double now);
-/* Whether message is its answer; then nothing is waited for. */
+/* Whether message is its answer; if so, the question is closed. */
 bool et_asking_takes(et_asking *asking, const et_message *message);
 
 #endif

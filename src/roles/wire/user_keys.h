@@ -5,7 +5,7 @@
 
 #include "roles/wire/keys.h"
 
-/* Whether every address of the cluster is one of the loopback. A host that is not known is none. */
+/* Whether every address of the cluster is a loopback address. An unknown host is not. */
 bool et_cluster_is_local(const et_job_cluster *cluster);
 
 /* ET_EDENIED: the folder belongs to another user, or others may enter it. */

@@ -44,7 +44,7 @@ typedef struct et_wire_setup {
     const char *bind;           /* host:port; NULL: does not listen */
     int bind_fd;                /* a socket that listens there already, borrowed; 0: none */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
-    int senders;                /* tasks that may come to this one */
+    int senders;                /* tasks that may connect to this one */
     size_t largest;             /* bytes of a message without its header */
     size_t asked;               /* the same for tasks that connect to this one */
 } et_wire_setup;

@@ -74,15 +74,16 @@ typedef struct et_wire_line {
     bool there;             /* ZeroMQ was at the address after failures before these */
 } et_wire_line;
 
-/* ZeroMQ 4.3.4 ends the process (`Assertion failed: !_io_error`) where a connection breaks whose
- * messages wait for their reader, and a heartbeat of its own comes next: its timer writes without a
- * look at what has become of the connection. So what carries messages has no heartbeat, and what
- * has one carries nothing else.
+/* ZeroMQ 4.3.4 ends the process in two cases, which this transport avoids.
  *
- * It ends the process as well (`Resource temporarily unavailable`, session_base.cpp's clean_pipes)
- * where a connection breaks in the middle of a message of several frames and its socket is being
- * closed or disconnected: from the end of what it may linger until the socket's own thread calls
- * ZeroMQ, which here computes for seconds. So no message has several frames: each chunk is one. */
+ * (1) `Assertion failed: !_io_error`: a connection breaks while messages wait for their reader, and
+ * a heartbeat follows, whose timer writes without checking the connection. So a connection for
+ * messages has no heartbeat, and a connection with heartbeats carries nothing else.
+ *
+ * (2) `Resource temporarily unavailable`, in session_base.cpp's clean_pipes: a connection breaks in
+ * the middle of a message of several frames while its socket is being closed or disconnected. This
+ * may happen from the end of the linger time until the socket's own thread calls ZeroMQ, which here
+ * computes for seconds. So no message has several frames: each chunk is one. */
 enum { ET_WIRE_TALK, ET_WIRE_HEARTBEAT, ET_WIRE_LINES };
 
 typedef struct et_wire_peer {
@@ -126,14 +127,15 @@ int et_wire_fail(et_error *error, const char *what);
 
 /* An option that is an int. */
 bool et_wire_set(void *socket, int option, int value);
-/* Those of every socket that carries messages or watches; in, out: chunks that wait at most. */
+/* Options of every socket for messages or monitoring; in, out: the most chunks that may wait. */
 bool et_wire_set_common(void *socket, const et_wire *wire, int in, int out);
 /* Most waiting chunks of a connection whose messages have at most `largest` bytes. */
 int et_wire_queue(size_t largest);
 /* host:port as ZeroMQ takes it to bind: numbers. */
 int et_wire_resolve(char *endpoint, size_t space, const char *address, et_error *error);
 
-/* What tells of a socket's connections, of such events. number: another for each. NULL: it failed.
+/* Makes a monitor of a socket's connections, for these events. number: different for each. NULL: it
+ * failed.
  */
 void *et_wire_monitor(et_wire *wire, void *socket, int number, int events);
 /* The next event of a monitor, and its value; 0: no event. */

@@ -13,8 +13,8 @@
 int et_translation_check_batching(const char *name, const et_translation_data *data, bool training,
                                   et_error *error);
 
-/* Owns samples, also on failure. order: what packed batches are opened with; seed, shuffle and
- * repeat are those of all. */
+/* Owns samples, also on failure. order: options of packed batches; all batches use its seed,
+ * shuffle and repeat. */
 int et_translation_batches(et_source **out, et_samples *samples, const et_translation_data *data,
                            const et_batches_options *order, bool training, et_error *error);
 

@@ -34,7 +34,8 @@ struct et_subwords;
 typedef struct et_translation_input {
     et_translation_text *texts;      /* [count], in the arena */
     size_t count;                    /* 0: the settings name none */
-    struct et_subwords *subwords[2]; /* owned, of source and target; NULL: as they are encoded */
+    struct et_subwords *subwords[2]; /* owned, of source and target; NULL: encoded tokens are used
+                                      */
     et_arena arena;
 } et_translation_input;
 
@@ -51,7 +52,7 @@ int et_translation_input_open(et_translation_input *input, const char *name,
                               const et_translation_data *data, et_error *error);
 void et_translation_input_close(et_translation_input *input); /* one of zeros, too */
 
-/* Of all texts that are encoded, and their weights: a single one's own key. */
+/* The key of all encoded texts and their weights; of a single text, its own key. */
 uint64_t et_translation_input_key(const et_translation_input *input);
 
 /* ET_ECONFIG: data asks for sub-words that are drawn, and not from vocabularies of this kind. */

@@ -45,7 +45,7 @@ static const et_recipe_row rows[COUNT] = { ROWS(ROW) };
 
 #define BYTES_A_TOKEN 4.5 /* of a target text */
 
-/* Pairs that training may see, before those are left out that are too long. */
+/* Pairs for training, before pairs that are too long are filtered. */
 static int count(const et_corpus_paths *paths, int64_t limit, int64_t *pairs, double *bytes,
                  et_error *error)
 {

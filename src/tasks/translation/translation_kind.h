@@ -9,7 +9,7 @@
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_translation_experiments[];
 
-/* For what reads settings and trains nothing: nothing that trains is linked for it. */
+/* For programs that read settings and train nothing: no training code is linked. */
 extern const et_program et_translation_program;
 
 #endif

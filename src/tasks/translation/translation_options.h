@@ -41,14 +41,15 @@ typedef struct et_translation_model {
     int64_t beam_size;           /* hypotheses kept; 1: greedy */
     double alpha;                /* of the length penalty */
     double label_smoothing;      /* spread over the tokens that are not the label */
-    double r_drop;               /* weight of what two draws of dropout differ by; 0: one draw */
+    double r_drop;               /* weight of the difference between two draws of dropout; 0: one
+                                  * draw */
     int64_t sampled_vocabulary;  /* tokens that an update's softmax is over; 0: all */
 } et_translation_model;
 
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */
 enum { ET_BATCHING_PACKED, ET_BATCHING_BUCKETED };
 
-/* task.train_data.mix, task.validation_data.sets: a text among several. Paths as those of
+/* task.train_data.mix, task.validation_data.sets: one text among several. Paths as in
  * et_translation_data. */
 typedef struct et_translation_part {
     et_strings source_path, target_path, tsv_path, input_path;
@@ -72,18 +73,17 @@ typedef struct et_translation_data {
                                             et_translation_part */
     int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
                                             static_batch, pairs */
-    int64_t max_seq_length;              /* tokens, EOS counted; of validation those that
-                                            the loss is of */
+    int64_t max_seq_length;              /* tokens, EOS counted; in validation, of sentences in the
+                                          * loss */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
     int64_t limit;        /* the first pairs that are kept of a text; 0: all */
     int64_t shuffle_pool; /* sentence pairs sorted by length at a time */
     bool static_batch;    /* batches of so many pairs, whatever their lengths */
     int batching;         /* ET_BATCHING_* */
-    double bpe_dropout;   /* rate of merges that are left out (data/text/vocabulary/subwords.h); 0:
-                             none */
+    double bpe_dropout;   /* rate of skipped merges (data/text/vocabulary/subwords.h); 0: none */
     double unigram_alpha; /* power of probabilities that draws are by, likewise; 0: none */
-    int64_t seed;         /* of their order, and of what is drawn; -1: the run's */
+    int64_t seed;         /* of the order and of sampled tokens; -1: the run's */
     int64_t prefetch_buffer_size; /* batches read ahead in training; -1: the run's */
     /* Of other systems' files. */
     int is_training, deterministic; /* ET_TRANSLATION_* */

@@ -42,7 +42,7 @@ typedef struct et_translation_task {
     et_task task;
     et_translation_options options;
     et_task_context context;
-    et_sides sides;                      /* what both are cut into tokens by */
+    et_sides sides;                      /* vocabularies of source and target */
     et_vocabularies vocabularies;        /* the run's own; owned, as all below */
     char *vocabulary_paths[ET_SIDES];    /* of each, its file in model_dir */
     double vocabulary_seconds[ET_SIDES]; /* that training each took; 0: it was there */
@@ -99,8 +99,8 @@ void et_translation_build_losses(const et_translation_task *task, et_scope *scop
 /* Tokens in the softmax of an update: the target's vocabulary if none are drawn. */
 int64_t et_translation_sampled(const et_translation_task *task);
 
-/* Values of a step's logs and of the state that they become, beside ET_LOGGED_IDS, integers: lists
- * of equal length. */
+/* Values in a step's logs and in the aggregated state, in addition to ET_LOGGED_IDS, integers:
+ * lists of equal length. */
 #define ET_STEP_INPUTS  "inputs"  /* source tokens, lists of integers, the end last */
 #define ET_STEP_OUTPUTS "outputs" /* target tokens, without the end; null: not searched */
 #define ET_STEP_SCORES  "scores"  /* of the best hypothesis; of logs alone */

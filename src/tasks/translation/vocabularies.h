@@ -31,7 +31,7 @@ typedef struct et_vocabulary_role {
     const char *file;        /* of a run, and in an export */
     const char *identity;    /* key of its checksum in an identity */
     const char *table;       /* scope of its embeddings */
-    const char *path, *size; /* settings that name a model, and say how large one is made */
+    const char *path, *size; /* settings that name a model, and the size of a new one */
     bool of[ET_SIDES];       /* sides that it is trained on and used for */
 } et_vocabulary_role;
 
@@ -41,7 +41,7 @@ typedef struct et_vocabularies {
     et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet */
 } et_vocabularies;
 
-/* The vocabularies of a model with these settings; none is open. */
+/* The vocabularies of a model with these settings, not yet open. */
 void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *settings);
 void et_vocabularies_close(et_vocabularies *v); /* one of zeros, too */
 
@@ -51,8 +51,8 @@ const et_vocabulary_role *et_vocabularies_role(const et_vocabularies *v, int sid
 /* Until close; all are open. */
 et_sides et_vocabularies_sides(const et_vocabularies *v);
 
-/* Opens those of a trained model, and has SentencePiece load them. path names are for messages and
- * live in arena. */
+/* Opens the vocabularies of a trained model, and has SentencePiece load them. path names are for
+ * messages and live in arena. */
 int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_arena *arena,
                          et_error *error);
 

@@ -45,7 +45,7 @@ typedef struct et_analyze_options {
     int quantiles;           /* of a numeric column; 0: 257 */
     int threads;             /* 0: as many as the program has */
     et_csv_options csv;      /* columns is found */
-    /* Called now and then with the bytes that were read and those of all files. */
+    /* Called from time to time with the bytes read so far and the bytes of all files. */
     void (*progress)(void *payload, uint64_t done, uint64_t all);
     void *payload;
 } et_analyze_options;
@@ -53,7 +53,7 @@ typedef struct et_analyze_options {
 typedef struct et_analysis {
     et_schema *schema;
     et_metadata *metadata;
-    et_value *report; /* a dict, in arena; its keys stand in analyze_report.c */
+    et_value *report; /* a dict, in arena; analyze_report.c lists its keys */
     et_arena arena;
 } et_analysis;
 

@@ -20,7 +20,7 @@
 /* Columns that a message lists. */
 #define NAMES_SAID 12
 
-/* Empty is the only name that is none. */
+/* Only an empty cell is not a name. */
 static const char *const no_name[] = { "", NULL };
 
 /* The first row of a file, and facts about the rows below it. */

@@ -14,7 +14,7 @@ typedef struct et_table_head {
     bool header;         /* the first row of the first file is one */
     int columns;         /* of a row */
     const char **name;   /* [columns], in the arena */
-    int fields;          /* what is analyzed: columns, or the fields of a schema */
+    int fields;          /* number of analyzed columns, or of the fields of a schema */
     const int **column;  /* [fields]: which columns are a field's */
     int *column_count;   /* [fields] */
     et_same_header same; /* the header, or the names that the schema gives for none; count 0:

@@ -25,7 +25,7 @@ typedef enum et_cell_class {
     ET_CELL_UNREAD = ET_CELL_CLASSES, /* a text that was not looked at */
 } et_cell_class;
 
-/* Of a text: MISSING is none of its. number: of all but TEXT and LARGE. */
+/* The class of a text, never MISSING. number: set for all classes except TEXT and LARGE. */
 et_cell_class et_cell_classify(const char *text, size_t length, double *number);
 
 /* A text, by its place in the bytes that it is in. */
@@ -55,11 +55,11 @@ typedef struct et_seen_at {
 /* Distinct texts that are classified by their look. */
 #define ET_STATS_SAMPLE 1000
 
-/* How a column is added up. */
+/* How a column's values are collected. */
 typedef enum et_stats_stage {
-    ET_STATS_EXACT,   /* all distinct texts with their counts, and nothing else */
+    ET_STATS_EXACT,   /* all distinct texts with their counts */
     ET_STATS_NUMBERS, /* numbers, too many distinct ones: as numbers; texts among them as entries */
-    ET_STATS_CUT,     /* as numbers and as entries, of which the frequent ones stay */
+    ET_STATS_CUT,     /* as numbers and as entries, of which only frequent ones are kept */
     ET_STATS_KEY,     /* as numbers; nearly every text is another */
 } et_stats_stage;
 
@@ -74,7 +74,7 @@ typedef struct et_column_stats {
     int64_t dated[ET_DATE_DAY_FIRST + 1];            /* values that are dates */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
     const char
-        *separator;  /* of those that are SEPARATED, what stands between thousands: "blanks" */
+        *separator;  /* of the values that are SEPARATED, the separator of thousands: "blanks" */
     double *pending; /* [block]: numbers that no block was full of yet; NULL at first */
     int block, filled;
     int64_t numbers;                /* in the moments */

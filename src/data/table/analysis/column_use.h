@@ -31,7 +31,7 @@ typedef struct et_column_use {
     int64_t minimum_count;     /* of embed and one-hot */
 } et_column_use;
 
-/* Distinct values, as far as the metadata says it. */
+/* Number of distinct values, if the metadata has it. */
 int64_t et_column_distinct(const et_column_metadata *metadata);
 /* Whether nearly every value of a column of texts is another: at least 9 of 10, or all of fewer
  * than 20. */
@@ -39,7 +39,7 @@ bool et_column_is_key(const et_column_metadata *metadata);
 
 /* The default: numbers standardized, texts embedded. */
 et_feature_choice et_column_choice(const char *target);
-/* Without a features file. choice: numeric and discrete are said. */
+/* Without a features file. choice: numeric and discrete must be set. */
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
                                   const et_feature_choice *choice);
 /* Of features: [et_schema_count(schema)], all UNNAMED or USED. */

@@ -23,14 +23,14 @@ typedef struct et_columns {
     bool targets;   /* the file has all columns of targets */
 } et_columns;
 
-/* What a header calls a field's value, counted from 0: its name, or "pixels[1]". */
+/* The name of a field's value in a header, counted from 0: the field's name, or "pixels[1]". */
 typedef struct et_column_name {
     char text[300];
 } et_column_name;
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
 
-/* What a column without a name is called: "column_3", counted from 0 here. */
+/* The name for a column without one: "column_3", counted from 0 here. */
 et_column_name et_column_numbered(int column);
 
 /* Whether a first row is a header where it does not say so itself: as above. */

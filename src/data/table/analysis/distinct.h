@@ -22,7 +22,7 @@ void et_distinct_release(et_distinct *distinct);
 
 /* Equal values have equal hashes; the hashes of different values are independent. */
 void et_distinct_add(et_distinct *distinct, uint64_t hash);
-/* Numbers by themselves: 0 and -0 are one. */
+/* Numbers are compared by value: 0 and -0 are equal. */
 void et_distinct_add_numbers(et_distinct *distinct, const double *values, size_t count);
 
 double et_distinct_estimate(const et_distinct *distinct);

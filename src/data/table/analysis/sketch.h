@@ -29,10 +29,10 @@
 typedef struct et_sketch {
     int width;                       /* a power of two */
     int filled;                      /* of base */
-    int shift;                       /* one of 2^shift values is taken */
+    int shift;                       /* one of 2^shift values is used */
     uint64_t seed, draws;            /* the next random number is a function of both */
     int64_t count;                   /* values seen */
-    int64_t next, group;             /* of them is taken next; the group it is in begins */
+    int64_t next, group;             /* number of the value to use next; begin of its group */
     double *base;                    /* [2 * width], as they came; NULL at first */
     double *level[ET_SKETCH_LEVELS]; /* [width], sorted, each for 2^(level + 1) values; or NULL */
     uint64_t full;                   /* bit l: level l holds values */
@@ -48,7 +48,7 @@ bool et_sketch_add(et_sketch *sketch, const double *values, size_t count);
 typedef struct et_sketch_view {
     double *value;   /* [count], rising; owned */
     int64_t *weight; /* [count]: number of values that it represents; owned */
-    int64_t *below;  /* [count]: how many those before it stand for; owned */
+    int64_t *below;  /* [count]: sum of the weights before it; owned */
     size_t count;
     int64_t total; /* of weights */
 } et_sketch_view;

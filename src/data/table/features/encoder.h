@@ -32,9 +32,9 @@ typedef struct et_encoded_field {
     et_encoded_kind kind;
     int64_t width;              /* columns */
     const int32_t *cardinality; /* IDS: [width], how many ids each column has */
-    const int32_t *unknown;     /* IDS: [width], the id of a value that is none of the entries; of
-                                   hash and cross, which know all, that of a missing one */
-    const char *const *column;  /* [width], what each one is, for messages and tables */
+    const int32_t *unknown;     /* IDS: [width], the id of a value that is not an entry; of hash and
+                                 * cross, which accept any value, the id of a missing one */
+    const char *const *column;  /* [width], description of each column, for messages and tables */
     int classes;                /* CLASS */
     const char *const *label;   /* CLASS: [classes] */
 } et_encoded_field;
@@ -42,13 +42,13 @@ typedef struct et_encoded_field {
 /* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
  * others the number. */
 typedef struct et_reading {
-    const char *text; /* [length], not terminated; of a number NULL, or as it was written */
+    const char *text; /* [length], not terminated; of a number NULL, or the text as written */
     size_t length;
     double number;
     bool numeric;                  /* of an integer or real field */
     bool missing;                  /* then all other members are ignored */
-    const struct et_reading *list; /* [count]: of a field of variable length its values, of which
-                                      none is missing; NULL: it has this one */
+    const struct et_reading *list; /* [count]: the values of a field of variable length, none of
+                                    * them missing; NULL: the reading itself is the value */
     size_t count;
 } et_reading;
 
@@ -87,8 +87,8 @@ double et_encoded_written(const void *item, int64_t i);
 int et_encoder_key(const et_encoder *encoder, int n, const char **name);
 uint64_t et_encoder_fingerprint(const et_encoder *encoder);
 
-/* How many values a row has: of each field of the schema, in its order, as many as it is long; of
- * one of variable length one, which may be a list. */
+/* Number of values in a row: the lengths of the schema's fields, in order. A field of variable
+ * length counts as one value, which may be a list. */
 int et_encoder_cells(const et_encoder *encoder);
 /* Where field's values begin among them, and how many it has. */
 int et_encoder_cell(const et_encoder *encoder, int field);
@@ -96,8 +96,8 @@ int et_encoder_cell_count(const et_encoder *encoder, int field);
 /* Whether the values of a field go into anything but targets, or into a target. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 
-/* What other features than targets know of a field's values: nothing of numbers; the levels that
- * the metadata has; a hash of any text, where they know no levels. */
+/* How features other than targets treat a field's values: as numbers, or not at all (NONE); as any
+ * text, by a hash (HASHED); as the levels of the metadata (KNOWN). */
 typedef enum et_encoder_levels {
     ET_LEVELS_NONE,
     ET_LEVELS_HASHED,
@@ -112,8 +112,8 @@ et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field);
  * required value is missing. */
 int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
                    const char *where, et_error *error);
-/* The same of values that are not text. Those of integer fields are whole, unless they take
- * fractions. */
+/* The same for values that are not text. Values of integer fields must be whole, unless the field
+ * takes fractions. */
 int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
                       const char *where, et_error *error);
 /* Writes the item of a field in a row without values: the replacement of missing values, even if

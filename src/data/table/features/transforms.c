@@ -75,8 +75,8 @@ static void lacks(const et_fitting *with, const char *what)
                            what, with->field->name, et_transform_name(with->spec->type));
 }
 
-/* A dictionary of the column's entries; NULL, with a problem: there are none. Of embed and one-hot
- * those with too few rows are left out. */
+/* Makes a dictionary of the column's entries; NULL, with a problem: there are none. For embed and
+ * one-hot, entries with too few rows are skipped. */
 static const et_dictionary *entries(const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;

@@ -44,7 +44,7 @@ typedef struct et_fitted {
     const int *input; /* [inputs]: which values of a row */
     int inputs;
     int64_t width;                      /* columns that it gives */
-    const char *const *column;          /* [width]: what they are */
+    const char *const *column;          /* [width]: descriptions */
     int64_t cardinality;                /* of ids and classes */
     int64_t unknown;                    /* the id of a value that is not among the others */
     double offset, divisor, span, base; /* base + (x - offset) / divisor * span */
@@ -56,20 +56,20 @@ typedef struct et_fitted {
     et_date_order order;         /* the same */
 } et_fitted;
 
-/* What it is fitted from. */
+/* The input of fit. */
 typedef struct et_fitting {
     const et_feature_spec *spec;
     const et_schema_field *field; /* crossed: the first */
     const et_column_metadata *metadata;
-    const char *name;      /* of the column: that of the field, or with a place in it */
+    const char *name;      /* of the column: the field's name, or with an index */
     et_problems *problems; /* what disagrees goes here */
     et_arena *arena;
     bool exact; /* of a target: numbers are standardized */
 } et_fitting;
 
 typedef void et_transform_fit_fn(et_fitted *fitted, const et_fitting *with);
-/* Writes width floats, or ids: int32. ET_EDATA without the place, which the caller adds. values
- * are those of the row's inputs, in order. */
+/* Writes width floats, or ids: int32. ET_EDATA without the place, which the caller adds. values are
+ * the row's inputs, in order. */
 typedef int et_transform_apply_fn(const et_fitted *fitted, const et_reading *values, void *to,
                                   et_error *error);
 
@@ -78,7 +78,7 @@ typedef struct et_transform_row {
     et_transform_over over;
     et_transform_gives gives;
     unsigned takes;
-    et_transform_fit_fn *fit; /* NULL: it has no columns of its own */
+    et_transform_fit_fn *fit; /* NULL: the transform makes no columns itself */
     et_transform_apply_fn *apply;
 } et_transform_row;
 

@@ -48,7 +48,7 @@ struct et_csv {
     char *name;
     et_packed_reader *bytes; /* NULL: a stream, or a text */
     int descriptor;          /* of bytes, or the stream's; -1: a text's */
-    struct stat before;      /* of a file, as it was opened */
+    struct stat before;      /* of a file, when it was opened */
     bool guess;              /* the delimiter is not known */
     bool started;            /* the first bytes were looked at */
     bool drained;            /* nothing more comes */
@@ -504,7 +504,7 @@ static void skip_rest(et_csv *csv)
     csv->skipping = !lf && !csv->drained;
 }
 
-/* A row that was found, good or bad; or a line that is none. */
+/* Handles a row that was found, good or bad, or a skipped line. */
 static int take_row(et_csv *csv, et_csv_found found, et_csv_row *row, et_error *error)
 {
     et_csv_scanner *scanner = &csv->scanner;

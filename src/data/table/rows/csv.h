@@ -36,9 +36,9 @@ typedef struct et_csv_row {
     const et_cell *cell; /* [count], valid until the next next */
 } et_csv_row;
 
-/* What is known of the rows of a file whose delimiter is not: others of its kind were read. */
+/* Facts about the rows of a file whose delimiter is unknown, from other files of its kind. */
 typedef struct et_csv_known {
-    char delimiter;  /* of the others: taken where it makes of all rows between least and most */
+    char delimiter;  /* of the other files: used if it divides all rows into least to most */
     int least, most; /* columns, and no other one makes a header of the first row */
     /* Whether a cell of a header is text [length]; NULL: names are not known. */
     bool (*is_name)(const void *payload, const char *text, size_t length);

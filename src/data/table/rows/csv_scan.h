@@ -32,7 +32,7 @@ typedef enum et_csv_fault {
     ET_CSV_FAULT_UTF8,    /* a byte that is not UTF-8 */
     ET_CSV_FAULT_COLUMNS, /* another number than expected */
     ET_CSV_FAULT_MANY,    /* more than ET_CSV_COLUMNS_MAX */
-    ET_CSV_FAULT_QUOTE,   /* never closed; found by who knows that nothing follows */
+    ET_CSV_FAULT_QUOTE,   /* never closed; found by a caller that knows that no more bytes follow */
     ET_CSV_FAULT_LONG,    /* the same: a row past ET_CSV_ROW_MAX */
     ET_CSV_FAULT_MEMORY,
 } et_csv_fault;
@@ -44,21 +44,21 @@ typedef struct et_csv_scanner {
     /* the form of rows */
     char delimiter, comment;
     int columns;                /* expected; 0: any */
-    int64_t columns_line;       /* where that was seen; 0: it was said */
+    int64_t columns_line;       /* line that set it; 0: it was given */
     const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: nothing */
     const char *const *missing; /* borrowed, ended by NULL */
-    bool names;                 /* of rows only empty cells are missing; who scans ends it behind
-                                   the first row */
+    bool names;                 /* of rows only empty cells are missing; the caller clears it after
+                                 * the first row */
     bool missing_empty;         /* "" is among them */
-    bool missing_first[256];    /* what one of them begins with */
-    uint64_t missing_found;     /* a bit for each of them that a cell was; the last one for all
-                                   behind it */
+    bool missing_first[256];    /* first bytes of these words */
+    uint64_t missing_found;     /* a bit for each word that a cell had; the last bit is for all
+                                 * further words */
     /* the row found last */
     et_cell *cell;      /* [count]; owned */
     unsigned char *how; /* [count]: of each cell ET_CELL_*; owned */
     size_t capacity;    /* of both */
     int count;          /* columns, those beyond columns + 1 only counted */
-    char *begin, *next; /* of the row, and behind its end */
+    char *begin, *next; /* begin of the row, and the place after its end */
     int64_t lines;      /* line ends from begin to next */
     et_csv_fault fault; /* of BAD */
     const char *at;     /* where, of BAD; of MORE: where the quote opened that is open, or
@@ -71,7 +71,7 @@ static inline bool et_csv_is_blank(const et_csv_scanner *scanner, char c)
     return c == ' ' || (c == '\t' && scanner->delimiter != '\t');
 }
 
-/* options NULL: defaults; delimiter 0 is taken for a comma. release frees the cells. */
+/* options NULL: defaults; delimiter 0 means a comma. release frees the cells. */
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options);
 void et_csv_scanner_release(et_csv_scanner *scanner);
 
@@ -91,9 +91,10 @@ int64_t et_csv_count_lines(const char *begin, const char *end);
  * complete. Bad rows end as in et_csv_scan. */
 char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
-/* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
- * into equally many columns, the most; 0: no row is whole. Before that count: where it is known
- * what rows look like, one that makes names of half of the first row, then the known one. */
+/* Guesses the delimiter from up to `rows` complete rows: the one of , ; tab
+ * that divides all of them into equally many columns, and into the most; 0: no row is complete. If
+ * `known` is set, two others come first: a delimiter that makes names of half of the first row,
+ * then the known one. */
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
 
 /* csv_fault.c: ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin.
@@ -101,7 +102,7 @@ char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *
 int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
                       et_error *error);
 
-/* ---- csv.c: rows in bulk, for who scans them ---- */
+/* ---- csv.c: rows in bulk, for callers that scan them ---- */
 
 typedef struct et_csv_block {
     char *begin, *end; /* whole rows; the same at the end of the file */

@@ -11,7 +11,7 @@ typedef enum et_look {
     ET_LOOK_COMMAS,    /* 1,234,567.8; 1,234 may have a decimal comma as well */
     ET_LOOK_SEPARATED, /* 1 234 567,8: something else between thousands */
     ET_LOOK_DECIMAL,   /* 1.234,5: a decimal comma */
-    ET_LOOK_MINUS,     /* a number behind U+2212 or a dash, which is no minus of a number */
+    ET_LOOK_MINUS,     /* a number after U+2212 or a dash, which are not a minus sign */
     ET_LOOK_UNIT,      /* 12 %, -$1,500, 30 kg */
     ET_LOOK_COUNT,
 } et_look;

@@ -12,10 +12,10 @@
 #include <stddef.h>
 
 typedef enum et_number {
-    ET_NUMBER_NONE,    /* not a number; *out is as it was */
-    ET_NUMBER_LARGE,   /* one beyond a double, as 1e999; *out is as it was */
+    ET_NUMBER_NONE,    /* not a number; *out is not changed */
+    ET_NUMBER_LARGE,   /* a number beyond a double, such as 1e999; *out is not changed */
     ET_NUMBER_REAL,    /* a value too small for a double is 0 with its sign */
-    ET_NUMBER_INTEGER, /* a real of digits alone, with a sign or without */
+    ET_NUMBER_INTEGER, /* a real with only digits, with or without a sign */
 } et_number;
 
 /* Reads all of text [length], and no byte beyond it. */
@@ -30,7 +30,7 @@ static inline size_t et_number_digits_at(const char *text, size_t length)
     return count;
 }
 
-/* For what a caller needs in most places: it is a number, and finite. */
+/* For most callers: text is a number, and finite. */
 static inline bool et_number_is(et_number kind)
 {
     return kind >= ET_NUMBER_REAL;

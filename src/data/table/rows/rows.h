@@ -86,7 +86,7 @@ int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_er
 int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
                    et_arena *arena, et_error *error);
 
-/* What an object of JSON is read by; all is borrowed. */
+/* How objects of JSON are read; all is borrowed. */
 typedef struct et_json_columns {
     const et_encoder *encoder;
     const et_metadata *metadata;

@@ -34,7 +34,7 @@ int et_same_header_begin(et_same_header *same, const char *path, const et_csv_ro
 void et_same_header_release(et_same_header *same);
 
 /* Whether the first row of another file is a header: half of its cells are names of the first file,
- * or one is and no cell is a number. Case is left aside: what differs in it find refuses. */
+ * or one is and no cell is a number. Ignores case; find refuses names that differ in case. */
 bool et_same_header_is(const et_same_header *same, const et_csv_row *first);
 
 /* Finds the first file's columns in another file, by its header: place [count]. ET_EDATA: a column
@@ -47,7 +47,7 @@ int et_same_header_find(const et_same_header *same, int *position, const char *p
 int et_same_header_absent(const et_same_header *same, const char *path, int64_t line,
                           et_error *error);
 
-/* What is known of the other files, until release. delimiter: the first one's. */
+/* Facts for reading the other files, valid until release. delimiter: the first file's. */
 et_csv_known et_same_header_known(const et_same_header *same, char delimiter);
 
 #endif

@@ -57,8 +57,8 @@ void et_vocabulary_close(et_vocabulary *vocabulary); /* NULL allowed */
  * has no SentencePiece. */
 int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error);
 
-/* tokens becomes those of a line of UTF-8, without start and end symbol. Fails also as
- * et_vocabulary_load, and so does decode. */
+/* Replaces tokens with those of a line of UTF-8, without start and end symbol. Also fails as
+ * et_vocabulary_load does; so does decode. */
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
                          et_tokens *tokens, et_error *error);
 
@@ -99,8 +99,8 @@ typedef struct et_vocabulary_options {
     int64_t size;              /* tokens, special symbols counted */
     double character_coverage; /* share of the text's characters that get a token, [0.98, 1] */
     bool at_most;              /* size is a limit: text that is too small for it gives fewer */
-    bool byte_fallback;        /* 256 tokens for bytes, of which characters without a token of their
-                                  own are made: nothing is unknown */
+    bool byte_fallback;        /* 256 tokens for bytes; characters without a token consist of these,
+                                * so nothing is unknown */
     et_strings symbols;        /* texts that are always one token; borrowed */
 } et_vocabulary_options;
 

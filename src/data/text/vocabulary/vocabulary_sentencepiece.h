@@ -10,8 +10,8 @@
 
 typedef struct et_sentencepiece et_sentencepiece;
 
-/* bytes are checked (et_vocabulary_check) and facts are what that found; name is for messages.
- * ET_EFORMAT: the library refuses the model, or finds other facts. */
+/* bytes must be checked (et_vocabulary_check), which gives facts; name is for messages. ET_EFORMAT:
+ * the library refuses the model, or finds other facts. */
 int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
                           const void *bytes, size_t length, const char *name, et_error *error);
 void et_sentencepiece_free(et_sentencepiece *model); /* NULL allowed */

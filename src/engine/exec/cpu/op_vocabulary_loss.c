@@ -403,8 +403,8 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
 /* The results that are dh, by draw. */
 static const int dh_of[] = { 1, 3 };
 
-/* Rows from `first` of a draw's share, at most JOINED_ROWS, of dh. Adds the pieces in order and
- * rounds once, to the activations' type. Rows past the batch are left out. */
+/* Adds the pieces of dh in order and rounds once, to the activations' type: rows from `first` of a
+ * draw's share, at most JOINED_ROWS. Rows past the batch are skipped. */
 static void finish_dh(const loss_block *block, int64_t draw, int64_t first)
 {
     const loss_sizes *size = &block->size;

@@ -395,7 +395,7 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 
 /* ---- tables ---- */
 
-/* A row that is left out of the names below does not compile. Leaves make no call. */
+/* An op without a name below does not compile. Leaves make no call. */
 #define prepare_INPUT     NULL
 #define run_INPUT         NULL
 #define prepare_PARAM     NULL

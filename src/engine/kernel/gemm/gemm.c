@@ -441,7 +441,8 @@ static int make(et_gemm *gemm, et_error *error)
     return status ? status : make_room(gemm, error);
 }
 
-/* Every member of et_gemm_shape: one left out would let two products pass for one. */
+/* Compares every member of et_gemm_shape; without one of them, two products would count as equal.
+ */
 static bool same(const et_gemm_shape *l, const et_gemm_shape *r)
 {
     return l->m == r->m && l->n == r->n && l->k == r->k && l->transpose_a == r->transpose_a &&

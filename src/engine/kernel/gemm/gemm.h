@@ -65,8 +65,8 @@ const char *et_gemm_isa(void);
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error);
 void et_gemm_cache_close(et_gemm_cache *cache);
 
-/* How products are done that can be done in two ways: by blocks, which are oneDNN's, or by kernels
- * of our own. */
+/* Which of two ways computes a product that both can: blocks, which are oneDNN's, or Etude's own
+ * kernels. */
 typedef enum et_gemm_preference {
     ET_GEMM_BEST, /* as this CPU does it faster */
     ET_GEMM_BLOCKS,
@@ -87,8 +87,8 @@ void et_gemm_cache_trace(et_gemm_cache *cache, int thread, et_track *track);
  * operand that is made for only one product. */
 et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
 
-/* Whether gradients of weights, A^T B of that type, are done by a kernel of our own, which reads B
- * as it lies: packing it would be in vain. */
+/* Whether Etude's own kernel computes gradients of weights, A^T B of that type. It reads B in
+ * place, so packing B is useless. */
 bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype);
 
 /* Whether our own kernel does a product of more than ET_GEMM_FEW_ROWS rows, as it reads an unpacked

@@ -18,7 +18,7 @@
 /* A thread's copies of a block's operands and result, and the receiver of its tiles. Tiles of one
  * column share their B: if it is one slab, it stays on the desk until the product is done. */
 typedef struct et_gemm_desk {
-    /* a [tile_m, chunk_k] and b, a slab, of the product's type; NULL if none is copied. */
+    /* a [tile_m, chunk_k] and b, a slab, of the product's type; NULL if it is not copied. */
     void *a, *b;
     /* [tile_m, tile_n], float32 or the block's result type; rows are a tile's columns apart. */
     float *c;
@@ -69,7 +69,7 @@ struct et_gemm {
     bool stage_c;     /* C is not dense per tile: blocks write to the desk */
     bool pad_rows;    /* the last rows are filled up to a full tile */
     int64_t sum_rows; /* rows of C per sum */
-    const et_gemm_block *blocks[2][2][2][2]; /* [rows][columns][chunk][adds to what is there] */
+    const et_gemm_block *blocks[2][2][2][2]; /* [rows][columns][chunk][adds to C] */
 };
 
 /* The slab of B for a block's chunk. A packed B is all slabs, those of a tile's chunks next to each

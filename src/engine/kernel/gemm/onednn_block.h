@@ -54,9 +54,8 @@ bool et_gemm_fast_blocks(void);
 /* A block whose m is a multiple of this sums every row in the same order at every position. */
 int64_t et_gemm_row_unit(void);
 
-/* The caller has told OpenMP that one thread is all (omp_set_num_threads).
- * false: a kernel that takes no panels had no memory; C is as it was. No other failure is expected
- * of a block that was made. */
+/* Call with OpenMP set to one thread (omp_set_num_threads). false: a kernel without panels had no
+ * memory; C is not changed. A block has no other failures. */
 bool et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                        const void *b, const float *bias);
 

@@ -18,7 +18,7 @@
 
 /* k rows of n columns of B: all of it, or the part for a block of a product. */
 typedef struct et_gemm_slab {
-    /* false: [k, n] dense, and nothing is filled up. */
+    /* false: [k, n] dense, without padding. */
     bool panels;
     /* Of the slab's elements; a stored B may be bfloat16 if this is float32. */
     et_dtype dtype;
@@ -29,9 +29,9 @@ typedef struct et_gemm_slab {
 /* Bytes, a multiple of 64. */
 size_t et_gemm_slab_size(const et_gemm_slab *slab);
 
-/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or
- * the slab is float32. All of it, or one of its panels, of which one that is dense has one; `to`
- * is the slab's in both. */
+/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or the
+ * slab is float32. Fills all of it, or one of its panels (a dense slab has one); `to` is the slab's
+ * begin in both cases. */
 void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
                        const et_stored *from, bool transposed);
 int64_t et_gemm_slab_panels(const et_gemm_slab *slab);

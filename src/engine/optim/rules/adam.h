@@ -8,7 +8,7 @@
 typedef struct et_adam_numbers {
     double beta_1, beta_2, epsilon;
     double rate;  /* of the chunk, without the bias correction */
-    double decay; /* what a weight loses of itself; 0: none */
+    double decay; /* fraction that a weight loses; 0: none */
 } et_adam_numbers;
 
 /* m and v are of the chunk; largest: of v so far; NULL: not amsgrad. */

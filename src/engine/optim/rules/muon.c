@@ -28,8 +28,8 @@
 #include "engine/kernel/parallel.h"
 #include "engine/optim/rules/adam.h"
 
-/* Rows of a block of a product, and of one of which half is left out; multiplications below which a
- * product stays on one thread. */
+/* Rows of a block of a product, and of a symmetric one, of which only half is computed;
+ * multiplications below which a product stays on one thread. */
 #define BLOCK           64
 #define SYMMETRIC_BLOCK 32
 #define MUCH            ((int64_t)1 << 20)

@@ -31,8 +31,8 @@ typedef enum et_rule_granularity {
 typedef struct et_rule_slot {
     const char *name; /* in checkpoints; one name has one meaning in all rules: "momentum" is added
                          to the weight, its rate included */
-    /* The slot's shape for a parameter's; false: it has none. NULL: the same shape; another one is
-     * for rules of whole tensors. */
+    /* The slot's shape for a parameter's; false: it has none. NULL: the same shape; another shape
+     * is only for rules of whole tensors. */
     bool (*shape)(et_shape parameter, bool adapts, et_shape *slot);
     float initial; /* each element, before the first update */
 } et_rule_slot;
@@ -47,10 +47,10 @@ typedef struct et_rule_step {
 /* A chunk of the flat arrays. */
 typedef struct et_rule_chunk {
     float *weight;
-    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order, from the chunk's first element on; of
-                                       another shape than the tensor's the whole; NULL past their
-                                       count and where there is none */
-    float *gradient;                /* used up: a rule may write what comes of it here */
+    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order, from the chunk's first element on; a
+                                     * slot with another shape than the tensor's as a whole; NULL
+                                     * past their count and for a missing slot */
+    float *gradient;                /* used up: a rule may write its result here */
     et_bf16 *shadow;                /* NULL: none */
     float *average;                 /* NULL: none, or it is to be a copy */
     int64_t count;                  /* elements of weight, gradient, shadow and average */
@@ -58,7 +58,7 @@ typedef struct et_rule_chunk {
     float gradient_scale;           /* caller's scale times clipping */
     double decay;                   /* weight decay here; 0: none */
     bool adapts;                    /* the rule's work on whole tensors applies here (`adapt`) */
-    float *scratch;                 /* what `scratch` asked for, at least; NULL without it */
+    float *scratch;                 /* at least the size that `scratch` returned; NULL without it */
     const et_shape *shape;          /* of the tensor; these three not for ET_RULE_ELEMENTS */
     int64_t first;                  /* element of the tensor that the chunk begins with */
     const double *sums;             /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
@@ -111,8 +111,8 @@ static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *s
 typedef struct et_rule_class {
     const char *name;
     et_rule_granularity cut;
-    bool writes; /* into gradients; they are cleared afterwards, since a pass writes only those that
-                    its loss reaches, and others stay zero */
+    bool writes; /* writes into gradients; they are cleared afterwards, since a pass writes only
+                  * those that its loss reaches, and others stay zero */
     /* The slots that these options need; returns how many. */
     int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
     /* Clips in order; returns how many. NULL: et_rule_usual_clips. */

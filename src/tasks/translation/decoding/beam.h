@@ -67,10 +67,10 @@ void et_beam_release(et_beam *beam);
 /* Starts a sentence; max_length <= capacity. */
 void et_beam_begin(et_beam *beam, int max_length);
 
-/* One step. log_p [size, 2 size] are the log-probabilities of each alive hypothesis's best next
- * tokens, best first, token [size, 2 size] which they are; at the first step only hypothesis 0 is
- * alive, and [1, 2 size] is read. Writes parent[size] and next[size]:
- * hypothesis i now is what parent[i] was, followed by next[i]. */
+/* One step. log_p [size, 2 size] are the log-probabilities of the best next tokens of each living
+ * hypothesis, best first; token [size, 2 size] are these tokens. At the first step only hypothesis
+ * 0 lives, and [1, 2 size] is read. Writes parent[size] and next[size]: hypothesis i is now the
+ * former parent[i], followed by next[i]. */
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next);
 

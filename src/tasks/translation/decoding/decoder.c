@@ -28,7 +28,7 @@
 #include "base/threads/team.h"
 #include "tasks/translation/decoding/search.h"
 
-/* What sizes are rounded up to, so that searches are seldom made anew. Lengths are of one
+/* Sizes are rounded up to these, so that searches are seldom made again. Lengths are of one
  * sentence, tokens of all places together, in tokens. */
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128

@@ -41,11 +41,11 @@ typedef struct et_decoder_options {
 /* A result: tokens without the final one, their number with it, the beam's score. */
 typedef et_beam_hypothesis et_decoder_result;
 
-/* The caller fills in what comes before results, and it is borrowed through the run. */
+/* The caller sets the members before results, which are borrowed through the run. */
 typedef struct et_decoder_sentence {
     const int32_t *source; /* tokens, EOS last */
     int64_t length;
-    uint64_t number;       /* random numbers go by it */
+    uint64_t number;       /* chooses its random numbers */
     const int32_t *forced; /* tokens of the given target, EOS last */
     int forced_length;
     const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any

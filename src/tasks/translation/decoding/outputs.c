@@ -28,8 +28,8 @@ static et_translation_task *downcast(et_task *self)
 
 /* ---- searching ---- */
 
-/* Two positions: the transformer's table is not used, the decoder has its own. The decoder is made
- * at the first search and kept: the store's weights change under it, and it reads them anew. */
+/* Two positions: the decoder has its own table and does not use the transformer's. The decoder is
+ * made at the first search and kept; it reads the store's weights again, because they change. */
 static int make_decoder(et_translation_task *task, et_error *error)
 {
     /* The same search as a translator's with the run's settings, so validation scores the

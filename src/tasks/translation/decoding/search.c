@@ -322,7 +322,7 @@ void et_search_refresh(et_search *search)
 
 /* ---- sentences ---- */
 
-/* With capacity 0 each place takes its part of the caches anew, from the next sentence it gets. */
+/* With capacity 0 each place takes a new part of the caches for its next sentence. */
 void et_search_clear(et_search *search)
 {
     for (int i = 0; i < search->size.seats; i++) {

@@ -34,7 +34,7 @@ typedef struct et_search_size {
     int seats;
     int64_t source; /* tokens of the longest source */
     int64_t target; /* tokens of the longest target */
-    /* Of all places together: caches are as large as the sentences that came, however long one of
+    /* Of all places together: caches are as large as the sentences so far need, however long one of
      * them is. */
     int64_t tokens;    /* source tokens */
     int64_t positions; /* target tokens */

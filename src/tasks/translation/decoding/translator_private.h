@@ -17,19 +17,20 @@ struct et_translator {
     et_arena arena;                /* of the settings */
     et_experiment experiment;      /* the run's settings; texts in arena */
     et_translator_options options; /* a copy */
-    et_decoding_options decoding;  /* a copy; its lists are those of choice and ends, in arena */
+    et_decoding_options decoding;  /* a copy; its lists come from choice and ends, in arena */
     et_choice_options choice;
     const int32_t *ends;
     int end_count;
     et_dtype act; /* of activations; float32 with int8 */
     bool int8;
     bool live_weights; /* of the weights in use: of the first translator's options */
-    et_sides sides;    /* what both are cut into tokens by: of the next */
-    const et_vocabularies *vocabularies; /* own, or those of the translator that it shares with */
+    et_sides sides;    /* of source and target, from the next member */
+    const et_vocabularies *vocabularies; /* own, or those of the translator whose weights it shares
+                                          */
     et_vocabularies own;                 /* owned, as the next three; none if it shares */
     et_params *params;                   /* borrowed if it shares */
     et_device *device;
-    bool borrows_device; /* it is that of the translator that it shares with */
+    bool borrows_device; /* belongs to the translator whose weights it shares */
     et_decoder *decoder;
     et_aligner *aligner;                 /* NULL: alignments are not asked for */
     char *checkpoint;                    /* path of the file in use; owned */
@@ -37,9 +38,9 @@ struct et_translator {
     const et_value *identity;            /* the same; NULL: it has none; in arena */
     et_translator_progress_fn *progress; /* NULL: no progress is reported */
     void *payload;                       /* its argument */
-    const atomic_bool *const *ended;     /* [lines] of the calls to come: of each line what its
-                                            sentence's is; its result is an empty one then. NULL:
-                                            none ends. Borrowed */
+    const atomic_bool *const *ended;     /* [lines] of the next calls: `ended` of each line's
+                                            sentence; an ended line has an empty result. NULL:
+                                            no line ends. Borrowed */
     size_t first_line;                   /* the number of a call's first in messages */
     size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
 };
@@ -47,7 +48,7 @@ struct et_translator {
 /* translator_model.c. Reads settings, vocabularies and weights from place, which is not needed
  * afterwards, and opens the device. */
 int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error);
-/* Sets act and int8 by the options and by what weights are stored in. */
+/* Sets act and int8 by the options and by the type in which weights are stored. */
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
 /* The model as the settings describe it, with positions for the smallest batch. */
 et_transformer et_translator_transformer(const et_translator *t);

@@ -410,7 +410,7 @@ static void set_generation(et_value *dict, const et_translator *t)
     et_value_set_bool(dict, "use_cache", true);
 }
 
-/* Tokens are different from each other, so none is looked up before it is added. */
+/* All tokens differ, so none needs a look-up before it is added. */
 static void set_tokens(et_value *dict, const et_vocabulary *vocabulary)
 {
     for (int32_t i = 0; i < et_vocabulary_size(vocabulary); i++) {
