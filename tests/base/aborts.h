@@ -1,5 +1,4 @@
-/* Failed assertions: what a function that is run in a child says of them. Include after cmocka.h.
- */
+/* Failed assertions: runs a function in a child and checks the message. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_BASE_ABORTS_H
 #define ETUDE_TESTS_BASE_ABORTS_H
 
@@ -31,7 +30,7 @@ static inline bool aborts(void (*fn)(void *payload), void *payload, char *text, 
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
-/* Fails unless fn(payload) ends at the assertion of that condition. Without assertions it is not
+/* Fails unless fn(payload) ends at an assertion of that condition. Without assertions it is not
  * called. */
 static inline void assert_asserts(void (*fn)(void *payload), void *payload, const char *condition)
 {

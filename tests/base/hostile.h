@@ -1,4 +1,4 @@
-/* Texts that a reader of bytes must refuse, and how it says so. */
+/* Texts that a reader of bytes must refuse, and the expected messages. */
 #ifndef ETUDE_TESTS_BASE_HOSTILE_H
 #define ETUDE_TESTS_BASE_HOSTILE_H
 

@@ -1,4 +1,4 @@
-/* What every test here includes: cmocka with its prerequisites. */
+/* Every test in this folder includes this: cmocka with its prerequisites. */
 #ifndef ETUDE_TESTS_BASE_MAIN_H
 #define ETUDE_TESTS_BASE_MAIN_H
 

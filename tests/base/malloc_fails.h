@@ -26,7 +26,7 @@ void malloc_fails_share(atomic_long *left);
 /* From here on the n-th call of this thread fails, counted from 1, and only that one. */
 void malloc_fails_begin(long n);
 
-/* All succeed again; whether one has failed. */
+/* Lets all calls succeed again; returns whether one has failed. */
 bool malloc_fails_end(void);
 
 #endif

@@ -34,7 +34,7 @@ static void test_alloc__kinds(void **state)
     assert_int_equal(et_alloc_count() - before, 5);
 }
 
-/* Small and large, with pages of its own or with hooks, and hooks that change in between. */
+/* Small and large arrays, with own pages or with hooks, and hooks that change in between. */
 static void test_alloc__array(void **state)
 {
     (void)state;

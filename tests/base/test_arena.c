@@ -75,7 +75,7 @@ static void test_arena__out_of_memory(void **state)
     }
 }
 
-/* A byte behind an object, what was not given out yet, and all of it after the release. */
+/* Poisoned: a byte after an object, memory not yet allocated, and all memory after the release. */
 #ifdef POISONED
 static void test_arena__red_zones(void **state)
 {

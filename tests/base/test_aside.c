@@ -25,7 +25,8 @@ static void assert_text(const char *path, const char *text)
     free(found);
 }
 
-/* Second names, in a folder of their own; the same folder after a kill, another for other files. */
+/* Second names are in their own folder: the same folder again after a kill, another for other
+ * files. */
 static void test_aside__link(void **state)
 {
     static const char *const names[] = { "a", "b", "missing" };
@@ -48,7 +49,7 @@ static void test_aside__link(void **state)
     assert_text(below(directory, "earlier-2/a"), "three");
 }
 
-/* Files of one piece of work come to lie together. */
+/* Files of the same work move to the same folder. */
 static void test_aside__move(void **state)
 {
     static const char *const names[] = { "a" };

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* Whatever the system tells: a size that a second-level cache may have, and always the same. */
+/* A plausible size of a second-level cache, and always the same, whatever the system reports. */
 static void test_cpu__l2(void **state)
 {
     (void)state;

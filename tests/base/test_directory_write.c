@@ -1,5 +1,5 @@
-/* Directories of several files, killed at each of their calls that change a directory: all of them
- * are there or none, the same export works afterwards, and what is somebody else's stays. */
+/* Writing directories of several files, killed at each call that changes a directory: afterwards
+ * all files are there or none, the same export works, and other files are not changed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -79,7 +79,7 @@ static int export_to(const char *directory, int *fails_at, et_error *error)
 
 #define WHOLE "config.json model.safetensors vocabulary.model "
 
-/* Everything below a directory, also what is hidden. */
+/* All files below a directory, including hidden ones. */
 static const char *all_in(const char *directory)
 {
     static char text[2048];
@@ -123,7 +123,7 @@ static void test_directory_write__killed(void **state)
         else
             assert_ok(export_to(directory, NULL, error));
         assert_string_equal(all_in(directory), WHOLE);
-        /* A whole one is not written over, and leaves nothing beside it at the next export. */
+        /* A complete directory is not overwritten, and the next export leaves no other files. */
         assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "exists");
         assert_string_equal(all_in(below(above, "a")), "model ");
         assert_true(!ended || n > 8);
@@ -162,7 +162,7 @@ static void test_directory_write__killed_inside(void **state)
     killed_inside(state, "inside");
 }
 
-/* An empty directory is replaced whole, and is as open as it was. */
+/* An empty directory is replaced as a whole and keeps its permissions. */
 static void test_directory_write__killed_empty(void **state)
 {
     bool ended = false;
@@ -188,7 +188,7 @@ static void test_directory_write__killed_empty(void **state)
     }
 }
 
-/* Where a process works, and what a link leads to, stays the directory that it is. */
+/* The working directory and the target of a link are not replaced. */
 static void test_directory_write__stays(void **state)
 {
     char here[600], link[600];
@@ -252,7 +252,7 @@ static void test_directory_write__foreign(void **state)
     assert_string_equal(all_in(directory), "config.json model.safetensors notes vocabulary.model ");
 }
 
-/* A failure leaves nothing, in either place; nor do file systems without second names. */
+/* A failure leaves no files in either place, even on file systems without hard links. */
 static void test_directory_write__fails(void **state)
 {
     char directory[600];

@@ -90,7 +90,7 @@ static void test_error__errno(void **state)
     }
 }
 
-/* What can be done is said behind what the system says, and cut like all else. */
+/* The cure follows the system's message, and is cut like any text. */
 static void test_error__cures(void **state)
 {
     (void)state;

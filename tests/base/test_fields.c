@@ -175,7 +175,7 @@ static void test_fields__reads(void **state)
     assert_true(given.model.alpha == 1);
     assert_int_equal(given.source_path.count, 3);
     assert_string_equal(given.source_path.items[0], "a.en");
-    assert_string_equal(given.source_path.items[1], "2.0"); /* as it was written */
+    assert_string_equal(given.source_path.items[1], "2.0"); /* as written */
     assert_string_equal(given.source_path.items[2], "true");
     assert_string_equal(given.init_checkpoint, "1e3");
     assert_int_equal(given.seed, 4000);
@@ -238,7 +238,7 @@ static void test_fields__set(void **state)
     mix = given.mix.items;
     assert_true(mix[0].weight == 3 && mix[1].weight == 4 && given.mix.count == 2);
     assert_string_equal(mix[0].path.items[0], "a");
-    mix = shared.items; /* of who shared it nothing has changed */
+    mix = shared.items; /* the struct from which it was shared is unchanged */
     assert_true(mix[0].weight == 1 && mix[1].weight == 2);
     assert_int_equal(set("mix", "{weight: 5}"), ET_OK); /* one counts as a list of one */
     assert_int_equal(given.mix.count, 1);
@@ -249,7 +249,7 @@ static void test_fields__set(void **state)
     assert_int_equal(given.model.decoder.activation, 0);
 }
 
-/* Steps that are given in epochs: kept as they were given, turned into steps by their number. */
+/* Steps given in epochs are kept as given, and converted once the steps of an epoch are known. */
 static void test_fields__epochs(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_fields__epochs(void **state)
     }
     assert_int_equal(set_field(&steps, &given, "seed", "7", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 250) == 7);
-    /* By its other name; the later one counts, and what is saved is the member's row. */
+    /* A setting by its alias; the later one wins, and the member's own name is saved. */
     assert_int_equal(set_field(&steps, &given, "passes", "2.5", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 100) == 250);
     assert_int_equal(set_field(&steps, &given, "passes", "null", &arena, &error), ET_OK);
@@ -393,8 +393,8 @@ static void test_fields__set_messages(void **state)
     }
 }
 
-/* A word of a command line is read and refused as a value of a file, but that it is never marked
- * up: numbers as YAML has them, texts as they stand. */
+/* Words of a command line are read and refused like values of a file, but without YAML's markup:
+ * numbers as in YAML, texts unchanged. */
 static void test_fields__words(void **state)
 {
     (void)state;
@@ -658,7 +658,7 @@ static void test_fields__echo_out_of_memory(void **state)
     }
 }
 
-/* An unknown name is told even where the list of names cannot be made: as a lack of memory. */
+/* If there is no memory for the list of names, an unknown name is reported as a lack of memory. */
 static void test_fields__message_out_of_memory(void **state)
 {
     (void)state;
@@ -695,7 +695,7 @@ static const et_field with_extra_members[] = {
 };
 static const et_fields with_extra_table = { "with_extra", with_extra_members };
 
-/* A group that says itself whether it is there, and a setting of which any value is taken. */
+/* A group with a member for its own presence, and a setting that accepts any value. */
 static void test_fields__group_that_may_be_missing(void **state)
 {
     static const struct {
@@ -750,8 +750,8 @@ static void count_warning(void *unused, et_log_level level, const char *text)
             NULL;
 }
 
-/* null in place of a group is none of it, where there may be none; elsewhere it changes nothing,
- * and says so if it was written. */
+/* null in place of a group removes it if it may be missing; elsewhere it changes nothing, with a
+ * warning if it was written. */
 static void test_fields__null_for_a_group(void **state)
 {
     typedef struct two {

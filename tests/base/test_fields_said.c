@@ -116,7 +116,8 @@ static void check(world *w, const char *message)
     et_arena_release(&w->arena);
 }
 
-/* The first that is shut out is named, with what would open it, in whatever order they come. */
+/* The first setting without effect is named, with the choice that would enable it, in any order of
+ * settings. */
 static void test_fields_said__branches(void **state)
 {
     (void)state;
@@ -144,8 +145,8 @@ static void test_fields_said__branches(void **state)
     check(&w, NULL);
 }
 
-/* What a file that is named says itself. A file that names one and leaves the setting at its
- * default says nothing that does not count. */
+/* Settings that a named file contains. A setting that names a file and keeps its default is not
+ * reported. */
 static void test_fields_said__beside_path(void **state)
 {
     (void)state;
@@ -197,7 +198,8 @@ static void test_fields_said__presence(void **state)
               "average.enabled=true as well, or leave it out");
 }
 
-/* A later choice may leave an earlier file's behind, but not what never counted. */
+/* A later choice may disable settings of an earlier file, but not settings that never had an
+ * effect. */
 static void test_fields_said__files(void **state)
 {
     (void)state;
@@ -215,7 +217,7 @@ static void test_fields_said__files(void **state)
               "rate.type=cosine as well, or leave it out");
 }
 
-/* Items of lists have branches of their own; an item that is gone is no matter. */
+/* Items of lists have their own branches; an item that was removed does not matter. */
 static void test_fields_said__lists(void **state)
 {
     (void)state;
@@ -231,7 +233,8 @@ static void test_fields_said__lists(void **state)
     check(&w, NULL);
 }
 
-/* A number in place of a group, pairs in place of a list; neither is a key of what is saved. */
+/* A number in place of a group, and pairs in place of a list: neither is a key of the saved
+ * settings. */
 static void test_fields_said__other_forms(void **state)
 {
     (void)state;
@@ -253,7 +256,7 @@ static void test_fields_said__other_forms(void **state)
     check(&w, NULL);
 }
 
-/* What had an effect is forgotten by what is without, and still was given. */
+/* A setting that had an effect and lost it is forgotten, but still counts as given. */
 static void test_fields_said__given(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@
 #include "base/scarce.h"
 #include "skip.h"
 
-/* The system calls that the writer stands on, with faults on demand. */
+/* The system calls that the writer uses, with faults on demand. */
 static int fail_fsync, fail_rename; /* errno, or 0 */
 static char synced[256];            /* of directories that fsync was for, the bases of names */
 static bool short_writes;           /* one byte at a time, every other call interrupted */
@@ -87,7 +87,7 @@ static void assert_holds(const char *path, const char *expected)
     et_free(text);
 }
 
-/* How many names stand in a directory: nothing temporary may stay. */
+/* The number of names in a directory: no temporary file may remain. */
 static int entries(const char *path)
 {
     DIR *directory = opendir(path);
@@ -297,7 +297,7 @@ static void test_file__disk_check(void **state)
     assert_contains(error.text, ". needs 18446744073709551615 bytes, but its disk has ");
 }
 
-/* The names of new directories are durable; where they cannot be, none is left. */
+/* The names of new directories are durable; if they cannot be, no directory remains. */
 static void test_file__new_directories_are_synced(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void test_file__directories(void **state)
     assert_int_equal(et_directory_sync("absent", &error), ET_ENOTFOUND);
 }
 
-/* In a child: takes the lock, says so, and waits to be killed. */
+/* In a child: takes the lock, reports it, and waits to be killed. */
 static void hold_lock(int said, const char *path)
 {
     int fd;
@@ -468,7 +468,7 @@ static void test_file__out_of_memory(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 
-/* What a variable of a script leaves that is not set. */
+/* An empty path, as from an unset variable of a script. */
 static void test_file__no_path(void **state)
 {
     (void)state;

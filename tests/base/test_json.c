@@ -146,7 +146,7 @@ static void test_json__hostile(void **state)
     assert_refused(rows, COUNT(rows), parse_bytes, &error);
 }
 
-/* As data: no number is too large, and each is there as it is written. */
+/* As data: no number is too large, and each is kept as written. */
 static void test_json__numbers_as_written(void **state)
 {
     (void)state;
@@ -169,8 +169,8 @@ static void test_json__numbers_as_written(void **state)
         const size_t row = i / 2;
         char text[200];
         et_value *value;
-        /* Digits in strings and keys are no numbers; the second time all is read again for one
-         * that is too large. */
+        /* Digits in strings and keys are not numbers. The second text has a number that is too
+         * large, so everything is read again. */
         snprintf(text, sizeof text,
                  "{\"7\": [\"-8\\\\\\\"9\", %s, true, {\"a1\": 5.0}], \"b\": %s}", rows[row].text,
                  i % 2 ? "1e400" : "0");
@@ -193,7 +193,7 @@ static int parse_written(et_value **out, const char *text, size_t length)
     return et_json_parse_written(out, &arena, text, length, "f.json", &error);
 }
 
-/* A number that is too large makes nothing else right. */
+/* A number that is too large does not hide other faults. */
 static void test_json__hostile_beside_large_numbers(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_json__depth(void **state)
     text[5] = '\n';
     assert_int_equal(parse_bytes(&value, text, DEEP), ET_EFORMAT);
     assert_string_equal(error.text, "f.json:2:60: nested deeper than 64 levels");
-    /* Brackets in strings do not count, nor does an escaped quote end one. */
+    /* Brackets in strings do not count, and an escaped quote does not end a string. */
     memset(text, '[', DEEP);
     memcpy(text, "\"\\\"\\\\\\\"", 7);
     text[DEEP - 1] = '"';
@@ -286,7 +286,7 @@ static void test_json__out_of_memory(void **state)
     et_strbuf_release(&text);
 }
 
-/* jansson's own memory: no failure of it makes a sound text a bad one, or another text. */
+/* Failures of jansson's own memory: a valid text never becomes an invalid or a different one. */
 /* written: with a number that is too large for jansson, which is read twice. */
 static void fail_each_malloc(bool written)
 {

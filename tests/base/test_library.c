@@ -28,7 +28,7 @@ static void test_library__is_loaded_once(void **state)
     assert_memory_equal(&again, &first, sizeof first);
 }
 
-/* Nothing is half filled. */
+/* A failure leaves no functions set. */
 static void test_library__errors(void **state)
 {
     (void)state;

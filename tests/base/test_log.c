@@ -16,7 +16,7 @@ static void count(void *payload, et_log_level level, const char *text)
     *(int *)payload += level == ET_LOG_WARNING && !strcmp(text, "a warning of 3");
 }
 
-/* The program's function alone hears of a message, if there is one; else every tap. */
+/* If the program has set a function, only it gets a message; else every tap does. */
 static void test_log__function_or_taps(void **state)
 {
     (void)state;
@@ -39,7 +39,8 @@ static void test_log__function_or_taps(void **state)
     assert_int_equal(tapped[1], 2);
 }
 
-/* Warnings and errors, a line each; what a name of a file may hold does not reach a terminal. */
+/* Warnings and errors are one line each; control characters in file names do not reach a terminal.
+ */
 static void test_log__to_stderr(void **state)
 {
     (void)state;

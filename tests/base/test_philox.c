@@ -61,8 +61,8 @@ static void test_philox__uniform_moments(void **state)
     }
 }
 
-/* Mean 0, variance 1, third moment 0, fourth 3 (variances of those: 1, 2, 15, 96); and
- * neighbours, which share a block, are not correlated. */
+/* Mean 0, variance 1, third moment 0, fourth 3 (their variances: 1, 2, 15, 96); neighbours, which
+ * share a block, are not correlated. */
 static void test_philox__normal_moments(void **state)
 {
     (void)state;

@@ -55,7 +55,7 @@ static void test_plain__zero(void **state)
     et_strbuf_release(&out);
 }
 
-/* Never half an escape, nor half a character. */
+/* Never cuts within an escape or a character. */
 static void test_plain__cut(void **state)
 {
     static const char text[] = "ab\033ö";

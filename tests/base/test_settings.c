@@ -1,4 +1,4 @@
-/* Settings from texts, files and trees; restrictions; lock; what is written. */
+/* Settings from texts, files and trees; restrictions; locks; the written settings. */
 #include "base/fields/settings.h"
 
 #include <stdio.h>
@@ -108,7 +108,7 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* What is typed, and the lines that the settings then have. */
+/* The typed text, and the lines of the resulting settings. */
 static void test_settings__override(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_settings__override(void **state)
         { "text=gs://a/b,a=2", { "\ntext: \"gs://a/b\"\n", "\na: 2\n" } },
         { "text=a,b,a=2", { "\ntext: \"a,b\"\n", "\na: 2\n" } },
         { "c=[\"a,b=9\", 'it''s'],a=2", { "\nc: [\"a,b=9\", \"it's\"]\n", "\nb: 2\n" } },
-        /* numbers that PyYAML alone takes for text */
+        /* only PyYAML takes these numbers for text */
         { "rate=1e3", { "\nrate: 1000.0\n" } },
         { "rate=-1.e-3", { "\nrate: -0.001\n" } },
         { "rate=+0.001", { "\nrate: 0.001\n" } },
@@ -237,7 +237,7 @@ static void test_settings__refused(void **state)
     }
 }
 
-/* Later ones win; what one does not name stays. */
+/* Later settings win; settings that a source does not name stay. */
 static void test_settings__order(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void count_warnings(void *payload, et_log_level level, const char *text)
     warnings += level == ET_LOG_WARNING;
 }
 
-/* Names that the table has not, where a program wants to keep them. */
+/* Names that are not in the table, for a program that keeps them. */
 static void test_settings__extra(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void test_settings__restrictions(void **state)
     assert_int_equal(et_settings_check(&settings, same, &error), ET_OK);
 }
 
-/* The branch that is chosen alone; what means nothing here is not written, what is extra is. */
+/* Only the chosen branch is written; settings without meaning are not written, extra ones are. */
 static void test_settings__written(void **state)
 {
     (void)state;
@@ -388,7 +388,7 @@ static void test_settings__written(void **state)
     assert_int_equal(et_value_get(et_fields_echo(&table, &given, &arena), "optimizer")->count, 4);
 }
 
-/* A choice of which one says that there is none, by its word in Model Garden's files. */
+/* A choice with the value "none", by Model Garden's word. */
 static void test_settings__choice_of_null(void **state)
 {
     static const char *const words[] = { "null", "false", "true", NULL };

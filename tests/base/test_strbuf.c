@@ -84,7 +84,7 @@ static void test_strbuf__doubles_read_back(void **state)
     }
 }
 
-/* No number of digits below those that are printed gives the value back. Below a power of two
+/* No text with fewer digits than the printed one reads back as the value. Below a power of two
  * doubles are twice as close: there a text with fewer digits than "%g" needs may be read back. */
 static void check_shortest(double value)
 {
@@ -107,8 +107,7 @@ static void check_shortest(double value)
     et_strbuf_release(&buffer);
 }
 
-/* Where the next smaller double is half as far as the next larger one, where there are few bits,
- * decimals that were typed, and any bits at all. */
+/* Doubles at powers of two, doubles with few bits, typed decimals, and any bits at all. */
 static void test_strbuf__doubles_are_shortest(void **state)
 {
     (void)state;

@@ -64,7 +64,7 @@ static void test_queue__end(void **state)
     }
 }
 
-/* What the child of a fork() sees of a queue whose writer waits for room. */
+/* A child of fork() uses a queue whose writer waits for room. */
 static int use_in_child(et_queue *queue)
 {
     et_error error = ET_ERROR_INIT;
@@ -135,7 +135,7 @@ static void test_queue__error_without_text(void **state)
     et_queue_close(queue);
 }
 
-/* A writer that waits for room is let go; what is left can still be taken. */
+/* A stop releases a writer that waits for room; the remaining items can still be taken. */
 static void test_queue__stop(void **state)
 {
     (void)state;
@@ -204,8 +204,8 @@ static void test_queue__out_of_memory(void **state)
     assert_contains(error.text, "a queue");
 }
 
-/* In a process of its own, which may have no more addresses than it has: a thread's stack is not to
- * be had. The limit goes with the process. Emulators do not keep it: 77. */
+/* Runs in a separate process, whose address space is limited to its current size, so that no
+ * thread's stack can be allocated. The limit ends with the process. Emulators ignore it: 77. */
 static int check_without_addresses(void)
 {
     et_error error = ET_ERROR_INIT;
@@ -217,7 +217,7 @@ static int check_without_addresses(void)
     return status == ET_ENOMEM && strstr(error.text, "cannot start a thread") ? 0 : 1;
 }
 
-/* What is left is enough for a small stack, not for a large one. */
+/* The remaining memory is enough for a small stack, not for a large one. */
 static int check_sizes(void)
 {
     et_error error = ET_ERROR_INIT;
@@ -268,7 +268,7 @@ static void *check_stack(void *payload)
     return NULL;
 }
 
-/* By what a thread of the user's was given. */
+/* Checks the stack size that the user's thread was given. */
 static void test_thread__checks_stacks(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void test_thread__checks_stacks(void **state)
     }
 }
 
-/* The library's own have what they need under any limit. */
+/* The library's own threads have enough stack under any limit. */
 static void test_thread__own_stack(void **state)
 {
     (void)state;

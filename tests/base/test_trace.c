@@ -58,12 +58,12 @@ static void test_trace__off(void **state)
     assert_ptr_equal(et_track_beside(off, "other"), off);
 }
 
-/* What a window keeps: units by their count, with all that is in them. */
+/* A window records units by number, with everything in them. */
 static void test_trace__window(void **state)
 {
     (void)state;
     static const struct {
-        int64_t first, last, from, to; /* what is asked, what is there of units 1 to 5 */
+        int64_t first, last, from, to; /* the window, and the recorded units of 1 to 5 */
     } cases[] = {
         { 0, INT64_MAX, 1, 5 }, { 1, 1, 1, 1 }, { 2, 3, 2, 3 }, { 5, 9, 5, 5 }, { 6, 9, 1, 0 },
     };
@@ -91,7 +91,7 @@ static void test_trace__window(void **state)
     }
 }
 
-/* Without a window nothing is kept. */
+/* Without a window nothing is recorded. */
 static void test_trace__waits(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void on_over(void *payload)
     et_trace_facts_of(h->trace); /* may be read */
 }
 
-/* Told once, at the begin of the unit behind the last; not of a stop from outside. */
+/* Reported once, at the begin of the unit after the last; not if the stop comes from outside. */
 static void test_trace__over(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void test_trace__full(void **state)
     et_trace_track(h.trace, 0, &spans);
     assert_int_equal(spans, 4);
     et_trace_facts facts = et_trace_facts_of(h.trace);
-    assert_int_equal(facts.dropped, 1); /* what comes after the end is not asked for */
+    assert_int_equal(facts.dropped, 1); /* events after the end are not recorded */
     assert_int_equal(facts.units, 2);
     assert_int_equal(et_trace_span(h.trace, 0, 3).end, facts.end);
     assert_nested(h.trace, 0);
@@ -182,8 +182,8 @@ static void test_trace__open_span(void **state)
     et_trace_free(trace);
 }
 
-/* A thread may be in the middle of a unit when the window opens: that unit is not kept, and what
- * begins in it from then on stands at the top. */
+/* A thread may be in the middle of a unit when the window opens. That unit is not recorded; spans
+ * that begin in it later are at the top level. */
 static void test_trace__opens_within(void **state)
 {
     (void)state;
@@ -226,8 +226,8 @@ static void *work(void *payload)
     return NULL;
 }
 
-/* Threads record on tracks of their own while the leading one ends the trace; a track that is
- * full drops its own spans and ends nothing. */
+/* Threads record on their own tracks while the leading thread ends the trace; a full track drops
+ * its own spans and does not end the trace. */
 static void test_trace__threads(void **state)
 {
     (void)state;

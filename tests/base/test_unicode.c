@@ -19,7 +19,7 @@ static void test_unicode__valid(void **state)
         { "\xc2\xa2\xe2\x82\xac\xf0\x9f\x98\x80", 9, -1 },
         { "\xf4\x8f\xbf\xbf", 4, -1 },    /* U+10FFFF */
         { "\xef\xbf\xbf", 3, -1 },        /* a noncharacter is a code point too */
-        { "ab\x80", 3, 2 },               /* continuation alone */
+        { "ab\x80", 3, 2 },               /* a single continuation byte */
         { "a\xe2\x82", 3, 1 },            /* cut */
         { "a\xe2\x82z", 4, 1 },           /* cut by a letter */
         { "\xc0\xaf", 2, 0 },             /* overlong in two */

@@ -63,7 +63,7 @@ static void test_value__builds(void **state)
                         "\"list\":[1,2.0,\"x\",null,false,{\"a\":1},[]]}");
 }
 
-/* Replacing keeps the place, and drops what was below. */
+/* Replacing keeps the place, and drops the old children. */
 static void test_value__replaces(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 #include "base/main.h"
 #include "base/scarce.h"
 
-/* Doubled from the first size on, or as large as is wanted; what is there comes along. */
+/* Doubles from the first size on, or grows to the wanted size; contents are kept. */
 static void test_vector__grows(void **state)
 {
     (void)state;

@@ -167,7 +167,7 @@ static void test_yaml__hostile(void **state)
     assert_refused(rows, COUNT(rows), parse_bytes, &error);
 }
 
-/* Nine lists of nine aliases to the one before: 9^9 values, if anyone believed it. */
+/* Nine lists of nine aliases to the list before: 9^9 values, if a reader expanded it. */
 static void test_yaml__alias_bomb(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static void test_scale_model__step(void **state)
     scale_step one = scale_step_of(&w, &network, 1, 2), two = scale_step_of(&w, &network, 2, 2);
     assert_float_equal(one.seconds, 10 + 1 + 10 + 1 + 2, 1e-9);
     assert_float_equal(one.exposed, 0, 0);
-    /* The first goes beside the pass, the second from its end on. */
+    /* The first overlaps the pass, the second follows its end. */
     assert_float_equal(two.compute, 11, 1e-9);
     assert_float_equal(two.exchange, first + second, 1e-9);
     assert_float_equal(two.exposed, second - 1, 1e-9);
@@ -53,7 +53,7 @@ static void test_scale_model__step(void **state)
     /* The first is not gone when the second is ready. */
     w = work_of(0.9, 1);
     assert_float_equal(scale_step_of(&w, &network, 2, 2).exposed, 9 + first + second - 11, 1e-9);
-    /* Nothing beside anything; two on each processor. */
+    /* Without overlap; two ranks on each processor. */
     scale_network busy = network;
     busy.overlaps = false;
     assert_float_equal(scale_step_of(&w, &busy, 2, 2).exposed, first + second, 1e-9);

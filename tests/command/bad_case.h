@@ -31,7 +31,7 @@ typedef struct bad_case {
     int code;
     const char *words[BAD_WORDS_MAX]; /* in the last line on standard error */
     int lines;                        /* on standard error before that one; -1: any number */
-    const char *made; /* what is there afterwards and was not before, NULL: nothing */
+    const char *made;                 /* files that the case makes, NULL: none */
 } bad_case;
 
 /* Makes a fresh directory below the current one and enters it; writes a.en and a.de (60 pairs),
@@ -42,7 +42,7 @@ int bad_tear_down(void **state);
 /* Runs all cases; names the line that fails. What `made` names is removed after its case. */
 void bad_run(const bad_case *cases, size_t count);
 
-/* How a program ended, and what it said. Free with bad_release. */
+/* How a program ended, and its output. Free with bad_release. */
 typedef struct bad_end {
     int code; /* exit code, or minus the signal */
     char *out, *err;
@@ -58,7 +58,7 @@ void bad_release(bad_end *end);
 char *bad_last_line(char *text);
 int bad_count_lines(const char *text);
 
-/* Fails the test, naming line and what was said, unless word is in text. */
+/* Fails the test with the line and the text, unless word is in text. */
 void bad_assert_says(const char *line, const char *text, const char *word);
 
 /* Files. Content of length bytes; the whole of a file, terminated (free it). */
@@ -67,8 +67,8 @@ void bad_write_text(const char *path, const char *text);
 char *bad_read(const char *path, size_t *length);
 void bad_remove(const char *path);
 
-/* The names of all files below path with "/" behind those of directories, sorted, a space
- * between; free it. */
+/* The names of all files below path, directories with a "/" at their end, sorted, separated by
+ * spaces; free it. */
 char *bad_list(const char *path);
 
 /* Trains tiny.yaml's model in directory for some steps, with a checkpoint at each fifth. */

@@ -1,6 +1,5 @@
-/* Put in front of a program by LD_PRELOAD, together with base/malloc_fails.c: of the main thread's
- * calls of malloc the one that MALLOC_FAILS numbers fails. Where it did, the file that
- * MALLOC_REPORT names is made. */
+/* Loaded into a program by LD_PRELOAD, together with base/malloc_fails.c: the main thread's call of
+ * malloc with number MALLOC_FAILS fails. If it did, the file MALLOC_REPORT is made. */
 #include <stdio.h>
 #include <stdlib.h>
 

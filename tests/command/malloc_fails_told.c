@@ -1,5 +1,5 @@
-/* Put in front of a program by LD_PRELOAD, together with base/malloc_fails.c: the file that
- * MALLOC_TOLD names holds an atomic_long, by which tests let calls of all threads fail. */
+/* Loaded into a program by LD_PRELOAD, together with base/malloc_fails.c: the file MALLOC_TOLD
+ * holds an atomic_long, by which tests let calls of all threads fail. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-/* What the tests of `etude serve` share: a small model `m` whose translations are known, requests
- * for them, and answers that are right or refused. Include after cmocka.h. */
+/* Shared code of the tests of `etude serve`: a small model `m` whose translations are known,
+ * requests for them, and valid or refused answers. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_CLI_SERVED_H
 #define ETUDE_TESTS_CLI_SERVED_H
 
@@ -10,9 +10,9 @@
 
 #include "base/arena.h"
 
-enum { SERVED_LINES = 60 }; /* of a.en, and of what `translate` makes of it */
+enum { SERVED_LINES = 60 }; /* of a.en, and of its translations by `translate` */
 
-/* Seconds for what is to come at once: less than the ten that half a request is waited for. */
+/* Seconds for an immediate answer: less than the ten seconds that a partial request may take. */
 #define SERVED_PATIENCE 9
 
 #define START "POST /translate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -22,8 +22,7 @@ enum { SERVED_LINES = 60 }; /* of a.en, and of what `translate` makes of it */
 /* Setup of a group: bad_set_up, and the model. bad_tear_down ends it. */
 int served_set_up(void **state);
 
-/* {"lines": [...]} of some lines, from first on, around the end; options stand before it; free it.
- */
+/* {"lines": [...]} of some lines, from first on, cyclically; options precede them; free it. */
 char *request_of(int first, int count, const char *options);
 
 const et_value *parse(et_arena *arena, const char *text);

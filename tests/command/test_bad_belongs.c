@@ -1,5 +1,5 @@
-/* What lies beside a checkpoint and is not its own: another vocabulary, other settings, other
- * text; and what is its own although it lies elsewhere. */
+/* Files next to a checkpoint that do not belong to it: another vocabulary, other settings, other
+ * text; and files elsewhere that do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 #define TRANSLATE "translate --model-dir run --beam-size 1 --max-length 3 "
 #define EVALUATE  "evaluate --model-dir run --beam-size 1 --source two.en --reference two.de"
 
-/* A fresh run of five steps, and its files as they were. */
+/* A new run of five steps, and the original contents of its files. */
 static char *vocabulary, *params;
 static size_t vocabulary_length, params_length;
 
@@ -125,7 +125,7 @@ static void test_bad_belongs__vocabulary_of_another_run(void **state)
     bad_write("run/vocabulary.model", other, length);
     bad_remove("m");
     check_refused("run/vocabulary.model", "restore the file");
-    /* Nor when it is given to a run that has lost its own. */
+    /* Nor if it is given to a run that has lost its own. */
     bad_write("other.model", other, length);
     remove("run/vocabulary.model");
     static const bad_case given[] = {
@@ -150,7 +150,7 @@ static void test_bad_belongs__lost_vocabulary(void **state)
     free(again);
 }
 
-/* Writes params.yaml with the first `from` behind `after` made `to`. */
+/* Writes params.yaml with the first `from` after `after` replaced by `to`. */
 static void change_params(const char *after, const char *from, const char *to)
 {
     char *at = strstr(params, after);
@@ -164,7 +164,8 @@ static void change_params(const char *after, const char *from, const char *to)
     free(text);
 }
 
-/* What a model computes is refused by all; how it was trained by who trains and who inspects. */
+/* Changed settings of the model are refused by all commands; those of training by commands that
+ * train or inspect. */
 static void test_bad_belongs__changed_settings(void **state)
 {
     (void)state;
@@ -189,7 +190,7 @@ static void test_bad_belongs__changed_settings(void **state)
     }
 }
 
-/* The settings that the run began with mend its file. */
+/* The run's original settings repair its file. */
 static void test_bad_belongs__mended_settings(void **state)
 {
     (void)state;
@@ -200,7 +201,7 @@ static void test_bad_belongs__mended_settings(void **state)
     free(mended);
 }
 
-/* An average says what it is of, and averages are not made of two kinds of models. */
+/* An average records its checkpoints, and averages of two kinds of models are refused. */
 static void test_bad_belongs__average(void **state)
 {
     (void)state;
@@ -275,7 +276,7 @@ static void test_bad_belongs__other_text(void **state)
 
 /* ---- another optimizer ---- */
 
-/* Goes on with a change, says it, and then goes on as a run of the new kind. */
+/* Resumes with a change, with a message, and then resumes as a run of the new kind. */
 static void check_accepted(const char *set, const char *says)
 {
     char line[1024];

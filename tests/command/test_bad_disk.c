@@ -34,7 +34,7 @@ static void write_map(const char *path, unsigned id)
     }
 }
 
-/* As root, or as root of a user namespace where the system lets one have that. */
+/* As root, or as root of a user namespace if the system allows one. */
 static bool enter_namespace(void)
 {
     unsigned user = geteuid(), group = getegid();
@@ -105,7 +105,7 @@ static void test_bad_disk__full_at_a_checkpoint(void **state)
     take_disk("disk");
 }
 
-/* A model whose checkpoint does not fit: found before the first step, nothing is left. */
+/* A model whose checkpoint does not fit: found before the first step, and no file is left. */
 static void test_bad_disk__too_small(void **state)
 {
     (void)state;

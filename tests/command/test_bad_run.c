@@ -1,5 +1,5 @@
-/* Directories of runs that do not fit what is asked of them, checkpoints that are damaged, and a
- * loss that is not a number. */
+/* Directories of runs that do not fit the command, damaged checkpoints, and a loss that is not a
+ * number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +78,7 @@ static void test_bad_run__accepted_changes(void **state)
     bad_remove("m");
 }
 
-/* Good runs: what --verbose says more, and that it changes nothing else. */
+/* Valid runs: the additional output of --verbose, which changes nothing else. */
 static void test_bad_run__verbose(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void test_bad_run__above(void **state)
 
 /* ---- damaged checkpoints ---- */
 
-/* What the model of step 5 makes of two.en. */
+/* The translation of two.en by the model of step 5. */
 static char *translation_of_kept(void)
 {
     bad_end end = bad_start(TRANSLATE " --checkpoint " KEPT, "two.en", NULL);
@@ -223,7 +223,7 @@ static char *translation_of_kept(void)
     return text;
 }
 
-/* The newest one is damaged: it is named, and the one before it used. */
+/* If the newest checkpoint is damaged, the message names it, and the one before it is used. */
 static void check_passed_over(const char *expected, const char *what)
 {
     bad_end end = bad_start(TRANSLATE, "two.en", NULL);
@@ -352,7 +352,7 @@ static void test_bad_run__none_is_sound(void **state)
     bad_remove("m");
 }
 
-/* A damaged best one is named, and the newest used. */
+/* If the best checkpoint is damaged, the message names it, and the newest is used. */
 static void test_bad_run__best(void **state)
 {
     (void)state;
@@ -387,8 +387,8 @@ static void test_bad_run__best(void **state)
 
 /* ---- a loss that is not a number ---- */
 
-/* A learning rate so high that weights overflow within some steps; all that was saved is finite,
- * and nothing is saved afterwards. */
+/* A learning rate so high that weights overflow within some steps: all saved values are finite, and
+ * nothing is saved afterwards. */
 static void test_bad_run__diverges(void **state)
 {
     (void)state;

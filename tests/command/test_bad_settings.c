@@ -32,7 +32,7 @@ static void test_bad_settings__keys(void **state)
     bad_run(cases, COUNT(cases));
 }
 
-/* Settings of Model Garden that mean nothing here: their defaults are taken, nothing else is. */
+/* Settings of Model Garden that have no meaning here: only their defaults are accepted. */
 static void test_bad_settings__only(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_bad_settings__input(void **state)
     bad_run(cases, COUNT(cases));
 }
 
-/* Every value that validation is said to give, it gives: in metrics.jsonl by the same name. */
+/* Every value that validation is documented to log is in metrics.jsonl by that name. */
 static void test_bad_settings__metrics_exist(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_bad_settings__metrics_exist(void **state)
     bad_remove("m");
 }
 
-/* With validation data one is kept without being asked for, and translate takes it. */
+/* With validation data the best checkpoint is kept by default, and translate uses it. */
 static void test_bad_settings__best_by_default(void **state)
 {
     (void)state;
@@ -391,7 +391,7 @@ static void test_bad_settings__files(void **state)
     bad_run(unreadable, COUNT(unreadable));
 }
 
-/* The experiment may come from the file alone, and may stand anywhere in it. */
+/* The experiment may be given only in the file, and anywhere in it. */
 static void test_bad_settings__name_in_file(void **state)
 {
     (void)state;

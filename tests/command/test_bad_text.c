@@ -1,5 +1,5 @@
-/* Text that is wrong, for training and on standard input: exit code 3, the file and line named,
- * nothing left behind; and text that looks wrong but is right. */
+/* Faulty text, for training and on standard input: exit code 3, file and line in the message, no
+ * files left; and text that only looks faulty. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,7 +135,7 @@ static void test_bad_text__giant_line(void **state)
     bad_release(&plain);
 }
 
-/* Root may do everything, so it is asked as nobody: what etude says is in end.err. */
+/* Root may do everything, so the command runs as nobody: its message is in end.err. */
 static int as_nobody(char *const *words)
 {
     pid_t pid = fork();
@@ -245,7 +245,7 @@ static void test_bad_text__vocabulary_size(void **state)
     bad_run(small, COUNT(small));
 }
 
-/* Trains into m; what stands on standard error, in full. Free it. */
+/* Trains into m; returns all of standard error. Free it. */
 static char *train_and_say(const char *more)
 {
     char line[512];
@@ -258,8 +258,8 @@ static char *train_and_say(const char *more)
     return said;
 }
 
-/* Without a size of one's own: the model that asking for the largest gives, and the same command
- * goes on. What went on before with a size that was asked for goes on without, too. */
+/* Without a given size, the model is that of the largest size, and the same command resumes. A run
+ * that was started with a given size also resumes without it. */
 static void test_bad_text__vocabulary_size_open(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void test_bad_text__vocabulary_size_open(void **state)
     bad_remove("m");
 }
 
-/* An interval without text to validate on is said, and only then. */
+/* An interval without validation text gives a message; other settings do not. */
 static void test_bad_text__no_validation(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Words of the command line that are wrong: exit code 2, or 3 for names of things that are not
- * there; and those that look wrong but are right. */
+/* Wrong words of the command line: exit code 2, or 3 for names that do not exist; and words that
+ * only look wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -221,7 +221,7 @@ static void test_bad_usage__help(void **state)
     }
 }
 
-/* What a list shows is what a run has: the experiment's values, not the fields' defaults. */
+/* A list shows a run's values: the experiment's, not the fields' defaults. */
 static void test_bad_usage__list_values(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void test_bad_usage__accepted(void **state)
     bad_run(cases, COUNT(cases));
 }
 
-/* Kernels that are not there: one warning, with those that are, and the work is done. */
+/* Unknown kernels: one warning that lists the existing ones, and the command continues. */
 static void test_bad_usage__isa(void **state)
 {
     (void)state;

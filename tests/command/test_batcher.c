@@ -1,4 +1,4 @@
-/* The queue behind `serve`, with a service that says what it was given together. */
+/* The queue of `serve`, with a service that records which requests came together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,7 +143,7 @@ static void test_batcher__together(void **state)
     et_batcher *b = start(10, 100, true);
     assert_true(et_batcher_put(b, new_job(1, 0)));
     wait_for_batch(b);
-    /* Behind it: four of a group of which three fit, and one of another. */
+    /* After it: four of one group, of which three fit, and one of another. */
     for (int i = 0; i < 4; i++)
         assert_true(et_batcher_put(b, new_job(3, 0)));
     assert_true(et_batcher_put(b, new_job(2, 1)));
@@ -172,7 +172,7 @@ static void test_batcher__full(void **state)
     et_batcher *b = start(10, 10, true);
     assert_true(et_batcher_put(b, new_job(10, 0)));
     wait_for_batch(b);
-    /* What is being answered takes no room. */
+    /* Requests that are being answered do not count in the queue. */
     assert_true(et_batcher_put(b, new_job(7, 0)));
     et_job *more = new_job(4, 0);
     assert_false(et_batcher_put(b, more));
@@ -200,7 +200,7 @@ static void test_batcher__withdrawn(void **state)
     assert_false(second->ended || third->ended);
     assert_true(et_batcher_withdraw(b, third));
     assert_int_equal(et_batcher_count(b).waiting, 2);
-    /* The queue's end is where it was before. */
+    /* The queue's end has not moved. */
     assert_true(et_batcher_put(b, third));
     assert_true(et_batcher_withdraw(b, second));
     et_free(second);
@@ -241,7 +241,7 @@ static void test_batcher__no_service(void **state)
     assert_null(b);
 }
 
-/* Where one may wait a thousandth of a second, batches stay small. */
+/* If a request may wait a thousandth of a second, batches stay small. */
 static void test_batcher__patience(void **state)
 {
     const et_batcher_options options = { .class = &counting,

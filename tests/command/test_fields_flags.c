@@ -60,7 +60,7 @@ static void check_left(const line *l, const char *expected)
     assert_null(l->argv[l->argc]);
 }
 
-/* Values are YAML; what is no flag of the prefix stays, and all behind "--". */
+/* Values are YAML; words that are not flags of the prefix stay, and so do all after "--". */
 static void test_flags__set(void **state)
 {
     (void)state;

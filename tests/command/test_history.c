@@ -82,7 +82,7 @@ static void test_history__points(void **state)
     et_history_close(h);
 }
 
-/* Named sets of validation data stand in dicts of their own; a metric has them before a slash. */
+/* Named sets of validation data are separate dicts; in a metric's name, a slash follows the set. */
 static void test_history__match_sets(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -147,7 +147,7 @@ static void test_history__best_of_several(void **state)
     et_history_close(h);
 }
 
-/* The largest of what log, last session and checkpoints say. */
+/* The largest step of log, last session and checkpoints. */
 static void test_history__steps_done(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -231,7 +231,7 @@ static void test_history__repeats(void **state)
     et_history_close(h);
 }
 
-/* At every byte: what is whole has been read, whatever is cut off. */
+/* Cut at every byte: the complete lines have been read. */
 static void test_history__cut(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -310,7 +310,7 @@ static void test_history__live(void **state)
     et_history_close(h);
 }
 
-/* What stands before the fault has been read and stays. */
+/* The lines before the fault have been read and stay. */
 static void test_history__hostile(void **state)
 {
     static const struct {
@@ -345,7 +345,7 @@ static void test_history__hostile(void **state)
             fail_msg("%s: no \"%s\" in: %s", rows[i].line, rows[i].says, error.text);
         assert_non_null(h);
         assert_int_equal(h->lines, 3);
-        /* The same again, until it is mended. */
+        /* The same error again, until the file is repaired. */
         assert_int_equal(et_history_update(h, &anew, &error), ET_EFORMAT);
         assert_int_equal(h->lines, 3);
         put_text(log, LINES LINES);
@@ -357,7 +357,8 @@ static void test_history__hostile(void **state)
 }
 
 /* Bytes changed at random, of the log, the settings and the sessions: read or refused. */
-/* A line that is wrong behind its first value is read anew with each look; nothing of it counts. */
+/* A line with a fault after its first value is read again at each update; none of its values count.
+ */
 static void test_history__wrong_line(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -425,7 +426,7 @@ static void test_history__hostile_sizes(void **state)
     const char *directory = make_run(state, "sizes", LINES);
     char log[700];
     snprintf(log, sizeof log, "%s/metrics.jsonl", directory);
-    /* A line of 1 GB, most of it a hole, with an end and without one. */
+    /* A line of 1 GB, most of it a hole, with and without an end. */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(truncate(log, 1 << 30), 0);
         if (i)
@@ -514,7 +515,7 @@ static void test_history__sessions(void **state)
         assert_int_equal(et_history_state_of(h), states[i]);
         assert_int_equal(et_history_steps(h), 70);
     }
-    /* Of another shape: nothing is known, and nothing breaks. */
+    /* Other contents: nothing is known, and nothing breaks. */
     static const char *const others[] = { "{}", "{\"sessions\": 3}", "{\"sessions\": [1, null]}",
                                           "{\"sessions\": [{\"ended\": true}]}" };
     for (size_t i = 0; i < COUNT(others); i++) {

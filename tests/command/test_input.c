@@ -1,5 +1,5 @@
-/* Where training text comes from: records and mixes train as lines do, and go on to the same bytes.
- * All through the command. */
+/* Forms of training text: runs with records and mixes train as with lines, and resume to the same
+ * bytes. All by the command. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include "calls.h"
 
-/* Settings of these runs: shorter than those of test_resume. */
+/* Settings of these runs: shorter than in test_resume. */
 #define SHORT "trainer.train_steps=40", "trainer.validation_interval=40"
 #define RECORDS                                                                                    \
     "task.train_data={source_path: [], target_path: [], input_path: 'part-?', src_lang: s, "       \
@@ -77,7 +77,7 @@ static void assert_runs(const run_command *command)
     free(log);
 }
 
-/* What training said of itself, from its first step on, times and rates aside. */
+/* Training's messages from its first step on, without times and rates. */
 static void read_losses(const char *directory, char *out, size_t size)
 {
     char path[200], line[4000];
@@ -108,7 +108,7 @@ static void test_input__records_train_as_lines(void **state)
     assert_string_equal(lines, records);
 }
 
-/* Killed after some steps and begun again, against one that ran through. */
+/* Killed after some steps and resumed, compared with a run without a stop. */
 static void check_resume(const char *text, const char *whole, const char *halves)
 {
     char metrics[100];
@@ -136,7 +136,7 @@ static void test_input__mix_resumes(void **state)
     check_resume(MIX, "m-whole", "m-halves");
 }
 
-/* A run goes on with the texts and weights that it began with, or not at all. */
+/* A run only resumes with the texts and weights with which it began. */
 static void test_input__other_text(void **state)
 {
     (void)state;

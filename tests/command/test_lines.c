@@ -51,7 +51,7 @@ static int read_all(char **joined, const char *bytes, size_t length, size_t most
     return status;
 }
 
-/* The same lines, however many at a time. */
+/* The same lines, however many are read at a time. */
 static void test_lines__read(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_lines__wrong(void **state)
         }
 }
 
-/* The longest line is accepted, one byte more is not; what follows is not looked at. */
+/* The longest line is accepted, one byte more is not; later lines are not read. */
 static void test_lines__long(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void read_part(et_line_reader *reader, int to, const char *part, const ch
     et_lines_release(&lines);
 }
 
-/* What is there is given out while the other end is still open: a call that waited would end by
+/* Available lines are returned while the other end is still open: a call that waited would end by
  * the alarm. */
 static void test_lines__as_they_come(void **state)
 {

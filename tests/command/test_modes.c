@@ -1,5 +1,5 @@
-/* Modes that watch a run of translation: what it needs is read where it is, with its files of
- * encoded text or without, and nothing of it is written. Those of a program's own task:
+/* Modes that follow a run of translation: they read the run's files in place, with or without its
+ * cache of encoded text, and write none of them. For a program's own task, see
  * examples/test_modes.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static bad_end watch(const char *line)
     return end;
 }
 
-/* A row for each of two checkpoints; numbers as they are in the lines of JSON. */
+/* A row for each of two checkpoints; numbers equal those in the lines of JSON. */
 static void check_table(const char *out)
 {
     static const char head[] = "table        all values: m/validation/metrics.jsonl\n"
@@ -84,8 +84,8 @@ static void test_modes__write_nothing(void **state)
     end = watch("train --model-dir m --mode eval");
     assert_string_equal(end.out, first);
     bad_release(&end);
-    /* Values go into files of its own, beside what the trainer wrote there; the second time nothing
-     * is left to measure. */
+    /* Values go into separate files, next to the trainer's; the second time nothing is left to
+     * measure. */
     size_t trained, after;
     free(bad_read(TRAINED, &trained));
     end = bad_start("train --model-dir m --mode continuous_eval", NULL, NULL);

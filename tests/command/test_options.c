@@ -125,8 +125,8 @@ static void test_options__forms(void **state)
     }
 }
 
-/* What is not named stays; a value may hold =, begin with one - or, after =, with two;
- * after -- and as - alone there are no options. */
+/* Options that are not given keep their values. A value may contain =, begin with one - or, after
+ * =, with two. After -- there are no options, and a single - is not one. */
 static void test_options__edges(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void test_options__wrong(void **state)
     }
 }
 
-/* As it is spelt in the list, which is what help and completion call the value. */
+/* The value is the list's spelling, which help and completion show. */
 static void test_options__choice(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void test_options__no_rest(void **state)
                         "test takes no argument, but found file; options begin with --");
 }
 
-/* Help wins over what comes after it, not over what was wrong before. */
+/* Help takes precedence over later words, not over an earlier fault. */
 static void test_options__help(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_options__help(void **state)
     free(text);
 }
 
-/* On as it is named, off in both spellings; a value stands behind "=" alone. */
+/* On by its name, off in both spellings; a value must follow "=". */
 static void test_options__switch(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void test_options__switch(void **state)
     }
 }
 
-/* Options of other systems: nothing is fine, anything else is refused with the reason. */
+/* Options of other systems: no value is accepted, any other is refused with the reason. */
 static void test_options__none(void **state)
 {
     (void)state;
@@ -413,7 +413,7 @@ static void test_options__forms_of_value(void **state)
     }
 }
 
-/* What must be given is said after what is wrong. */
+/* A missing required option is reported after wrong words. */
 static void test_options__missing(void **state)
 {
     (void)state;
@@ -444,7 +444,7 @@ static void test_options__missing(void **state)
     }
 }
 
-/* What the last word of a line may be, whatever is wrong before it. */
+/* The possible last word of a line, whatever is wrong before it. */
 static void test_options__position(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Where commands write: not over what they read, not over what a run keeps, not into a folder that
- * is not there; said before any work, with all files as they were. */
+/* Outputs of commands: refused for files that the command reads or that a run keeps, and in folders
+ * that do not exist. Refused before any work, with all files unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,8 +122,8 @@ static void test_outputs__of_profiles(void **state)
     run_all(cases, COUNT(cases));
 }
 
-/* Results that are appended to what they come from: the shell opens the file, so that only the
- * command can see it. */
+/* Results that are appended to their own input: the shell opens the file, so only the command can
+ * notice it. */
 static void test_outputs__appended(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_outputs__appended(void **state)
     free(after);
 }
 
-/* A disk that is full when all is decoded: the scores are there, and the failure is told. */
+/* A disk that is full after decoding: the scores are printed, and the failure is reported. */
 static void test_outputs__full_later(void **state)
 {
     (void)state;
@@ -171,7 +171,8 @@ static void test_outputs__full_later(void **state)
     free(said);
 }
 
-/* Beside what a run keeps there is room, and what is there and nobody reads is replaced. */
+/* New files next to a run's files are allowed, and existing files that nobody reads are replaced.
+ */
 static void test_outputs__right(void **state)
 {
     (void)state;

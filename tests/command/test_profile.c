@@ -1,5 +1,5 @@
-/* --profile of a small real run: the file is what Perfetto wants, nothing is missing in it, and
- * the run is the one that it would have been. */
+/* --profile of a small real run: the file has Perfetto's format and is complete, and the run has
+ * the results of one without a profile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Words before the program that put --profile and more behind its own. */
+/* Words before the program, which append --profile and more to its own. */
 #define PROFILED(more)                                                                             \
     {                                                                                              \
         "sh", "-c", "exec \"$@\" --profile trace.json " more, "sh"                                 \
@@ -152,7 +152,7 @@ static const track *track_named(const trace *t, const char *name)
 
 /* ---- the table ---- */
 
-/* Checks the table in what a run said: shares add up to 100 %, all of them; returns its rows. */
+/* Checks the table in a run's output: all shares together are 100 %; returns its rows. */
 static int check_table(const char *log)
 {
     int rows = 0;
@@ -322,7 +322,7 @@ static void test_profile__while_it_runs(void **state)
     assert_int_equal(unlink("trace.json"), 0);
 }
 
-/* The directory went away meanwhile: it is said, and the run is saved all the same. */
+/* The directory was removed meanwhile: reported, and the run is still saved. */
 static void test_profile__cannot_be_written(void **state)
 {
     (void)state;
@@ -426,7 +426,7 @@ static void test_profile__translate_by_two_threads(void **state)
     assert_int_equal(unlink("trace.json"), 0);
 }
 
-/* Steps of decoding can be chosen; of what is to be quiet there is the file and no table. */
+/* Steps of decoding can be chosen; with --quiet there is the file and no table. */
 static void test_profile__translate_steps(void **state)
 {
     (void)state;
@@ -453,8 +453,8 @@ static void test_profile__translate_steps(void **state)
     unsetenv("OMP_NUM_THREADS");
 }
 
-/* Ctrl-C while it waits for more lines. What it is given fills the batch that it reads at a time:
- * one line of words, the rest empty. */
+/* Ctrl-C while it waits for more lines. The input fills its batch: one line of words, the rest
+ * empty. */
 static void test_profile__translate_interrupted(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A run that is interrupted, however and whenever, ends as one that is not: the same bytes of
- * checkpoints, best, logs and translations, times aside. All through the command. */
+/* A run that is interrupted at any time and in any way ends like one that is not: the same bytes of
+ * checkpoints, best, logs and translations, except times. All by the command. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,8 +111,8 @@ static void test_resume__one_thread_or_two_float32(void **state)
     run_assert_same("float32-1", "float32-2");
 }
 
-/* Rules whose slots have shapes of their own, begin with a value or are worked on by tensors. The
- * second run is made of two. */
+/* Rules with slots of other shapes, with initial values, or that work on whole tensors. The second
+ * run consists of two. */
 static void test_resume__rules(void **state)
 {
     (void)state;
@@ -167,8 +167,7 @@ static void test_resume__too_many_threads(void **state)
     run_assert_same("two", "many");
 }
 
-/* What is recomputed and not kept is a matter of memory alone; a run may go on with another choice.
- */
+/* Recomputed values only change the use of memory; a run may resume with another choice. */
 static void test_resume__recomputing(void **state)
 {
     (void)state;
@@ -197,8 +196,8 @@ static void test_resume__finished_already(void **state)
     run_remove("again");
 }
 
-/* An end that lies behind the run does nothing, changes nothing and says so; nor do other settings
- * of a run that is at its end. */
+/* An end that the run has passed changes nothing and gives a message; other settings of a finished
+ * run do so too. */
 static void test_resume__past_the_end(void **state)
 {
     (void)state;
@@ -221,8 +220,7 @@ static void test_resume__past_the_end(void **state)
     }
 }
 
-/* The loss in the row of a validation at step 44, which no log of training is of: it is the bar's.
- */
+/* The loss in the row of a validation at step 44, where training logs nothing: it is the bar's. */
 static void get_row_loss(char loss[16], const char *directory)
 {
     char *log = run_log(directory);
@@ -232,7 +230,7 @@ static void get_row_loss(char loss[16], const char *directory)
     free(log);
 }
 
-/* A mean of steps before the resume too: with a first value of its own it would be another. */
+/* It includes steps before the resume: without them the mean would differ. */
 static void test_resume__loss_of_the_bar(void **state)
 {
     (void)state;
@@ -283,8 +281,8 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 }
 
-/* Starts and kills after a random part of *whole, the seconds that a run takes; a new one that
- * ended before says better how many. With one thread or two. False: the run was done. */
+/* Starts a run and kills it after a random part of *whole, the seconds of a full run; a run that
+ * ends earlier corrects *whole. With one thread or two. False: the run was done. */
 static bool run_and_kill(const char *directory, double *whole)
 {
     run_command command = { .directory = directory, .threads = 1 + (next_random() < 0.5) };
@@ -327,13 +325,13 @@ static void test_resume__killed_at_random(void **state)
 
 /* ---- asked to stop ---- */
 
-/* Sends a signal after some time; the run saves and says so, or was done. */
+/* Sends a signal after some time; the run saves and reports it, or was done. */
 static void run_and_interrupt(const char *directory, int signal, double seconds)
 {
     run_command command = { .directory = directory };
     pid_t pid = run_start(&command);
     run_sleep(seconds);
-    /* Before main has asked for signals they mean what they always mean. */
+    /* Before main has set handlers, signals have their default actions. */
     char log[300];
     snprintf(log, sizeof log, "%s.log", directory);
     run_await_text(pid, log, "experiment");
@@ -361,7 +359,7 @@ static void kill_at(const run_command *command, const char *const *texts)
 
 #define TUNED "trainer.train_steps=80", "trainer.validation_interval=40"
 
-/* A run that begins with the weights of another goes on without it. */
+/* A run that begins with the weights of another run resumes without it. */
 static void test_resume__fine_tuned(void **state)
 {
     (void)state;
@@ -376,7 +374,7 @@ static void test_resume__fine_tuned(void **state)
     assert_ends(run(&whole), NULL, 0, "tuned");
     kill_at(&parts, texts);
     run_assert_same("tuned", "tuned_parts");
-    /* Killed once more where it has saved: what it began with is not looked at. */
+    /* Killed again after a save: the initial weights are not read any more. */
     run_remove("tuned_parts");
     pid_t pid = run_start(&parts);
     run_await_text(pid, "tuned_parts/metrics.jsonl", "{\"step\":40,");
@@ -475,7 +473,7 @@ static void test_resume__says_what_was_saved(void **state)
     finish_and_compare(&command);
 }
 
-/* SIGUSR1 saves and goes on: a run that is killed later goes on from there. */
+/* SIGUSR1 saves and the run continues: a run that is killed later resumes from there. */
 static void test_resume__asked_to_save(void **state)
 {
     (void)state;
@@ -531,7 +529,8 @@ static void test_resume__interrupted_in_validation(void **state)
     run_assert_same("unbroken", "broken");
 }
 
-/* SentencePiece can't be asked to stop, but what it does is seen only when it is done. */
+/* SentencePiece cannot be asked to stop, but its work has no visible result before it is complete.
+ */
 static void test_resume__interrupted_in_vocabulary_training(void **state)
 {
     (void)state;

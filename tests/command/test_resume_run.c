@@ -25,8 +25,8 @@
 
 /* ---- the language ---- */
 
-/* Words of one to three syllables; the other language says the sentence backwards, each word
- * with its syllables turned round. */
+/* Words of one to three syllables; the other language has the sentence backwards, with the
+ * syllables of each word reversed. */
 enum { LEXICON = 90 };
 
 static uint64_t next_random(uint64_t *state)
@@ -168,7 +168,8 @@ pid_t run_start(const run_command *command)
 {
     char log[300];
     snprintf(log, sizeof log, "%s.log", command->directory);
-    /* Here and not in the child, lest someone who waits for words of it finds the last start's. */
+    /* Opened here and not in the child, so that a reader of the log does not find the last start's
+     * text. */
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     assert_true(fd >= 0);
     pid_t pid = fork();
@@ -331,8 +332,8 @@ static void without_times(char *text)
     *out = 0;
 }
 
-/* Removes the lines of a manifest that say when, what was deleted last, the checksum over them, and
- * the files' own checksums: of a file that was found, not saved, it is not known, and its bytes are
+/* Removes the lines of a manifest with times, the last deleted files, the manifest's checksum, and
+ * the checksums of files. A file that was found and not saved has no known checksum; its bytes are
  * compared. */
 static void without_moments(char *text)
 {
@@ -423,7 +424,7 @@ static void compare_bytes(const char *left, const char *right)
     free(b);
 }
 
-/* What tells of sessions is not the same, but whole: lines that end, and JSON. */
+/* Files about sessions differ, but must be complete: lines that end, and valid JSON. */
 static void check_session_file(const char *path)
 {
     size_t length;

@@ -15,9 +15,10 @@ enum { RUN_STEPS = 160, RUN_SUMMARY = 8, RUN_CHECKPOINT = 10, RUN_VALIDATION = 4
 enum { RUN_WORDS_MAX = 24 };
 
 typedef struct run_command {
-    const char *directory;               /* the model's; corpus and settings lie beside it */
+    const char *directory;               /* the model's directory; corpus and settings are next to
+                                          * it */
     const char *settings[RUN_WORDS_MAX]; /* key=value, NULL at the end */
-    int threads;                         /* OMP_NUM_THREADS; 0: as it is */
+    int threads;                         /* OMP_NUM_THREADS; 0: unchanged */
     const char *before[RUN_WORDS_MAX];   /* words before the program, such as strace's */
 } run_command;
 
@@ -29,7 +30,7 @@ int run_remove_corpus(void **state);
 /* Writes count pairs of the language to NAME.source and NAME.target. */
 void run_write_pairs(const char *name, int count, uint64_t seed);
 
-/* Starts `etude train`; what it says goes to DIRECTORY.log. */
+/* Starts `etude train`; its output goes to DIRECTORY.log. */
 pid_t run_start(const run_command *command);
 
 /* Waits; the exit code, or minus the signal. Fails the test after a minute. */
@@ -38,7 +39,7 @@ int run_wait(pid_t pid);
 /* Both. */
 int run(const run_command *command);
 
-/* What the last start of a directory said; free it. */
+/* The output of a directory's last start; free it. */
 char *run_log(const char *directory);
 
 /* Waits until the file has the text; false: the process ended before. */
@@ -48,11 +49,11 @@ bool run_await_text(pid_t pid, const char *path, const char *text);
 double run_clock(void);
 void run_sleep(double seconds);
 
-/* Removes a directory and what is in it; copies one, files' bytes only. */
+/* Removes a directory and its contents; copies one, files' bytes only. */
 void run_remove(const char *directory);
 void run_copy(const char *to, const char *from);
 
-/* Temporary files below a directory: what a kill in a save leaves. */
+/* Number of temporary files below a directory, which a kill during a save leaves. */
 int run_count_temporary(const char *directory);
 
 /* Fails unless both directories have the same files, equal but for times: in metrics.jsonl the

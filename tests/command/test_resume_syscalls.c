@@ -28,7 +28,8 @@ typedef struct point {
     const char *calls;
     const char *files; /* of strace, below DIRECTORY; $$ is the process; "" for all */
     bool fresh;        /* from the first start; else from step 10 */
-    bool sparse;       /* so many that the short test takes every one twice as far as the last */
+    bool sparse;       /* with so many calls that the short test takes each at twice the number of
+                        * the last */
 } point;
 
 #define CHECKPOINT                                                                                 \
@@ -36,7 +37,7 @@ typedef struct point {
     "checkpoints/checkpoint.json.tmp.$$"
 #define BEST "best/best-20.safetensors.tmp.$$ best/best-20.safetensors best/info.json.tmp.$$"
 
-/* Directories are opened by the main thread too, so they count for fsync alone. */
+/* The main thread opens directories too, so they only count for fsync. */
 static const point points[] = {
     { "openat", CHECKPOINT, false, false },
     { "write,writev,pwrite64,pwritev,pwritev2", CHECKPOINT, false, true },
@@ -60,8 +61,8 @@ static bool strace_works(void)
                   ">/dev/null 2>&1") == 0;
 }
 
-/* strace takes the place of the process and traces from a grandchild (-D), so that the
- * process keeps its number, which is in the names of temporary files. */
+/* strace replaces the process and traces from a grandchild (-D), so that the process keeps its
+ * number, which is in the names of temporary files. */
 static void write_script(const point *at, int number, char script[2000])
 {
     char files[1000], *state;

@@ -1,5 +1,5 @@
-/* `etude serve` over plain sockets: the words of `etude translate`, who may ask, what it says of
- * itself, what is refused of its command line. */
+/* `etude serve` over plain sockets: the translations of `etude translate`, access control, its own
+ * messages, refused command lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void test_serve__several_of_each_line(void **state)
     free(answer);
 }
 
-/* Ways to say what is expected. */
+/* Ways to name the expected content type. */
 static void test_serve__types(void **state)
 {
     static const char *const headers[] = {
@@ -98,7 +98,7 @@ static void test_serve__token(void **state)
         assert_refused(wrong[i], answer, 401, "token");
         assert_true(web_has(answer, "WWW-Authenticate", "Bearer"));
         free(answer);
-        /* Whoever has none does not learn what paths there are. */
+        /* A client without a token does not learn which paths exist. */
         answer = web_ask(s.port, "/none", wrong[i], NULL);
         assert_int_equal(web_status(answer), 401);
         free(answer);

@@ -15,8 +15,8 @@
 #include "served.h"
 #include "web_client.h"
 
-/* What is sent as it stands; the status, and words of the error. A row without words is refused by
- * the HTTP library, which has an answer of its own; status 0: it closes the connection. */
+/* The sent text; the status, and words of the error. A row without words is refused by the HTTP
+ * library, with its own answer; status 0: it closes the connection. */
 static const struct {
     const char *name, *text;
     int status;
@@ -94,7 +94,7 @@ static void test_serve_bad__bad_requests(void **state)
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }
 
-/* What is bad by its size. */
+/* Requests of the wrong size. */
 static void test_serve_bad__too_much(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void test_serve_bad__half_requests(void **state)
     assert_right(s.port, 0, 5);
     for (size_t i = 0; i < COUNT(halves); i++)
         close(open[i]);
-    /* One that asks and does not wait for the answer. */
+    /* A client that asks and does not wait for the answer. */
     char *body = request_of(0, SERVED_LINES, "\"beam_size\": 8, "), *text = NULL;
     assert_true(asprintf(&text, START JSON "Content-Length: %zu\r\n\r\n%s", strlen(body), body) >
                 0);
@@ -159,7 +159,7 @@ static void test_serve_bad__half_requests(void **state)
     free(text);
 }
 
-/* Whether the other side has closed, or does within so many seconds. */
+/* Whether the other side closes within so many seconds. */
 static bool closes(int fd, int seconds)
 {
     char bytes[256];
@@ -214,7 +214,7 @@ static void test_serve_bad__slow_headers(void **state)
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }
 
-/* Refused, and what stands behind is no request: the connection is closed. */
+/* Refused, and the following bytes are not a request: the connection is closed. */
 static void test_serve_bad__what_follows_a_refusal(void **state)
 {
 #define KEPT "POST /translate HTTP/1.1\r\nHost: localhost\r\n" JSON
@@ -222,7 +222,7 @@ static void test_serve_bad__what_follows_a_refusal(void **state)
     static const char chunk[] = "10\r\n{\"lines\": [\"a\"]}\r\n0\r\n\r\n";
     static const struct {
         const char *text;
-        size_t length; /* where there is a 0 in it */
+        size_t length; /* for a text with a 0 in it */
     } rows[] = {
         { KEPT "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0 },
         { KEPT "Transfer-Encoding: chunked\r\nContent-Length: 500\r\n\r\n0\r\n\r\n", 0 },

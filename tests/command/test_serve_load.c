@@ -1,5 +1,5 @@
-/* `etude serve` asked by many at a time: all are answered right, or turned away where its queue or
- * their time is over; what was accepted is answered, also after SIGTERM. */
+/* `etude serve` with many clients: all are answered correctly, or refused if its queue is full or
+ * their time is over. Accepted requests are answered, also after SIGTERM. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -176,7 +176,7 @@ static int send_long(int port, const char *version)
     return fd;
 }
 
-/* Until a metric is so low; fails where that takes longer than it may. */
+/* Waits until a metric is so low; fails if that takes too long. */
 static void wait_until(int port, const char *name, double most)
 {
     const double before = et_clock_monotonic();
@@ -199,7 +199,7 @@ static void test_serve_load__deadline_ends_the_work(void **state)
     wait_until(s.port, "etude_batch_items", 0);
     assert_right(s.port, 0, 3);
     free(answer);
-    /* A stop waits for no longer than a deadline. */
+    /* A stop waits no longer than a deadline. */
     int fd = send_long(s.port, "1.1");
     wait_for(s.port, 20004);
     const double before = et_clock_monotonic();
@@ -215,7 +215,7 @@ static void test_serve_load__client_has_gone(void **state)
 {
     (void)state;
     web_server s = web_start(LONG "--deadline 600s", 0);
-    for (int waits = 0; waits < 2; waits++) { /* the second one's is not at work yet */
+    for (int waits = 0; waits < 2; waits++) { /* the second client's request is not computed yet */
         int first = send_long(s.port, "1.1"), second = waits ? send_long(s.port, "1.1") : -1;
         wait_for(s.port, 20001);
         if (waits)
@@ -224,7 +224,7 @@ static void test_serve_load__client_has_gone(void **state)
         close(first);
         wait_until(s.port, "etude_batch_items", 0);
         wait_until(s.port, "etude_queue_items", 0);
-        wait_until(s.port, "etude_connections", 1); /* the one that asks */
+        wait_until(s.port, "etude_connections", 1); /* the connection of this request */
     }
     assert_right(s.port, 0, 3);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
@@ -276,8 +276,7 @@ static void *ask_beside(void *payload)
     return NULL;
 }
 
-/* Of two requests that are answered together one ends: the other's answer is the same, and soon
- * there. */
+/* Of two requests in one batch one ends: the other's answer is the same, and comes soon. */
 static void test_serve_load__one_of_a_batch_ends(void **state)
 {
     pthread_t thread;
@@ -334,7 +333,8 @@ static void test_serve_load__stop_answers_what_was_accepted(void **state)
     free(said);
 }
 
-/* What is not whole by then is not waited for, and was not accepted. */
+/* Requests that are not complete by then are not accepted, and the server does not wait for them.
+ */
 static void test_serve_load__stop_with_half_requests(void **state)
 {
     static const char *const halves[] = { "POST /tr",
@@ -360,7 +360,7 @@ static void test_serve_load__stop_with_half_requests(void **state)
     }
 }
 
-/* The same port again, and nothing of the first is left. */
+/* The same port again, and nothing is left of the first server. */
 static void test_serve_load__killed_and_started_again(void **state)
 {
     pthread_t thread;
@@ -396,9 +396,9 @@ static long memory_of(pid_t pid)
     return kilobytes;
 }
 
-/* Good and bad requests for so many seconds (ET_TEST_SECONDS, for a longer look), the server killed
- * and started again between: each good one is answered right, each bad one refused, and memory does
- * not grow. */
+/* Valid and invalid requests for so many seconds (ET_TEST_SECONDS, for a longer test), with the
+ * server killed and restarted between: each valid one is answered correctly, each invalid one
+ * refused, and memory does not grow. */
 static void test_serve_load__load(void **state)
 {
     const char *wanted = getenv("ET_TEST_SECONDS");
@@ -439,7 +439,7 @@ static void keep_little_that_is_freed(void)
     setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* An argument: of which cases, "*load". */
+/* Argument: the cases to run, "*load". */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

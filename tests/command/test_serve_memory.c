@@ -1,6 +1,6 @@
-/* `etude serve` when memory is short while it reads or computes a request: one malloc of any of its
- * threads fails, those of libraries as well, or all from one on. The answer is whole, or 503, or
- * none where nothing is left even for that; the next request is answered. */
+/* `etude serve` if memory is short while it reads or computes a request: one malloc of any of its
+ * threads fails, including libraries', or all from one on. The answer is complete, or 503, or
+ * missing if there is no memory even for that; the next request is answered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static web_server start(const char *line)
     return s;
 }
 
-/* The server ends its log where it ends for lack of memory. */
+/* If the server ends for lack of memory, its log ends too. */
 static void assert_whole(const char *answer, const char *whole, long n, const char *what)
 {
     if (web_status(answer) == web_status(whole) && !strcmp(web_body(answer), web_body(whole)))

@@ -1,5 +1,5 @@
-/* Signals to `etude train`: several at once are one request, a hang-up is one, and no request has
- * to wait for a long update. What the run computes shows nothing of any of it. */
+/* Signals to `etude train`: several at once are one request, a hang-up is one, and no request waits
+ * for a long update. The run's results do not depend on any of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static void assert_ends(int code, const char *text, int expected, const char *di
     free(log);
 }
 
-/* Goes on to the end, and nothing tells that it was interrupted. */
+/* Runs to the end, and the result does not show the interruption. */
 static void finish_and_compare(const run_command *command, const char *whole)
 {
     run_command again = *command;
@@ -87,8 +87,8 @@ static void test_signals__some_at_once_are_one(void **state)
     }
 }
 
-/* A run that cannot say what it does, for nobody reads its pipe, neither goes on nor ends. Starts
- * one, and lets it stall once it has a run to save. */
+/* A run that cannot print, because nobody reads its pipe, neither continues nor ends. Starts one,
+ * and lets it stall once it has a run to save. */
 static pid_t start_stalled(const run_command *command, int *pipe)
 {
     char log[100], bytes[512];
@@ -107,7 +107,7 @@ static pid_t start_stalled(const run_command *command, int *pipe)
     }
     et_strbuf_release(&said);
     memset(bytes, '\n', sizeof bytes);
-    /* To the last byte: it would end with the words that fit in what was left. */
+    /* Fills the pipe to the last byte: otherwise a part of the words would still fit. */
     while (write(*pipe, bytes, sizeof bytes) > 0)
         continue;
     while (write(*pipe, bytes, 1) > 0)
@@ -173,7 +173,8 @@ static pid_t start_asked(const run_command *command, int *fd, double *taken)
     return -1;
 }
 
-/* A second request a second later or more is someone who does not want to wait; a hang-up is not.
+/* A second request a second later or more comes from a user who does not want to wait; a hang-up
+ * does not.
  */
 static void test_signals__impatience(void **state)
 {
@@ -231,7 +232,7 @@ static void test_signals__ignored_from_the_start(void **state)
     run_remove("nohup");
 }
 
-/* Before there is a run, a hang-up says so and leaves nothing. */
+/* Before there is a run, a hang-up prints that and leaves no file. */
 static void test_signals__before_the_first_step(void **state)
 {
     (void)state;
@@ -260,7 +261,7 @@ static void limit_files_of(pid_t pid, rlim_t bytes)
     "trainer.train_steps=100000000", "trainer.checkpoint_interval=100000000",                      \
         "trainer.summary_interval=16", "trainer.validation_interval=100000000"
 
-/* Not first where the next save is due, which is never. */
+/* The failure ends the run at once, not at the next save, which is never due. */
 static void test_signals__a_failed_save_ends_the_run(void **state)
 {
     (void)state;
@@ -313,7 +314,7 @@ static void test_signals__a_long_update_is_left(void **state)
     run_remove("long");
 }
 
-/* What was given up is done again from its first batch. */
+/* An abandoned update is done again from its first batch. */
 static void test_signals__updates_that_were_left(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ extern void _ZdlPvSt11align_val_t(void *memory, size_t alignment);
 
 enum { KEPT = 64, LARGEST = 128 };
 
-/* Sanitizers have their own malloc; memcheck, which is loaded before all else, its own new too. */
+/* Sanitizers have their own malloc; memcheck, which is loaded first, also has its own new. */
 static bool own_new(void)
 {
     const char *loaded = getenv("LD_PRELOAD");
@@ -39,7 +39,7 @@ static size_t mallocs(void)
     return malloc_count_so_far().calls;
 }
 
-/* What is deleted comes back for any size of its class, by each of the ways to ask. */
+/* A deleted block is reused for any size of its class, by every form of new. */
 static void test_small_new__comes_back(void **state)
 {
     (void)state;
@@ -118,13 +118,13 @@ static void *fill_shelf(void *payload)
     return payload;
 }
 
-/* What a thread keeps, up to 36 KB, goes with it. */
+/* The blocks that a thread keeps, up to 36 KB, are freed with it. */
 static void test_small_new__thread_ends(void **state)
 {
     (void)state;
     if (!own_new())
         test_skip("malloc is a sanitizer's");
-    mallopt(M_ARENA_MAX, 1); /* mallinfo2 looks at the first arena alone */
+    mallopt(M_ARENA_MAX, 1); /* mallinfo2 only counts the first arena */
     size_t before = 0;
     for (int i = 0; i < 4; i++) {
         pthread_t thread;

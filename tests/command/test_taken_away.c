@@ -1,5 +1,5 @@
-/* Files of a run that someone removes, replaces or cuts while `etude train` works there: nothing is
- * lost in silence, and no two processes end well in one directory. */
+/* Files of a run that another program removes, replaces or cuts while `etude train` works there:
+ * nothing is lost silently, and two processes never both succeed in one directory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #define EVENTS "/events.out.tfevents.0000000000.etude"
 
-/* Whether the last start of a directory said so. */
+/* Whether the last start of a directory printed the text. */
 static bool has_said(const char *directory, const char *text)
 {
     char *log = run_log(directory);
@@ -28,10 +28,10 @@ static bool has_said(const char *directory, const char *text)
     return found;
 }
 
-/* The only save is at the end, so that none is in progress where a process is stopped. */
+/* The only save is at the end, so that no save is in progress when a process is stopped. */
 #define SAVED_ONCE "trainer.checkpoint_interval=1000", "trainer.validation_interval=1000"
 
-/* Starts, and stops it behind step 16, so that it does not get away from the test. */
+/* Starts a run, and stops it after step 16, so that it does not finish before the test acts. */
 static pid_t start_and_stop(const char *directory)
 {
     char path[100];
@@ -105,8 +105,8 @@ static int count_lines(const char *path)
     return count;
 }
 
-/* Lines of later steps are there, the file says so in a warning, and a run that goes on cuts it off
- * in the right place. */
+/* Lines of later steps are there, the file has a warning, and a resumed run cuts it off in the
+ * right place. */
 static void test_taken_away__metrics(void **state)
 {
     (void)state;

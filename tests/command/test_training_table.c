@@ -23,7 +23,7 @@ static void keep_line(void *self, const char *text)
     et_strbuf_printf(self, "%s\n", text);
 }
 
-/* A table on a terminal of some columns, 0: on none; what it says is kept. */
+/* A table on a terminal with so many columns, 0: not on a terminal; its output is kept. */
 typedef struct shown {
     et_progress *progress;
     et_strbuf text;
@@ -100,8 +100,8 @@ static et_training_table_options options_of(int64_t steps)
 
 #define EXPLAINED "table        * = new best log_likelihood; all values: a/metrics.jsonl\n"
 
-/* A metric that the validation does not have is no column; the loss is the log's of that step, else
- * the bar's. */
+/* A metric that the validation does not have gets no column; the loss is the log's at that step,
+ * else the bar's. */
 static void test_training_table__rows(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void test_training_table__rows(void **state)
                       "12,000     12        nan         -23,457      1e-05      0:00  *\n");
 }
 
-/* A column goes where there is no room, then the epoch; a metric's set last. */
+/* If there is no room, columns are dropped, then the epoch; last, the name of a metric's set. */
 static void test_training_table__narrow(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* `etude translate` as a filter that another program talks to: an answer for each line as it comes,
- * what is before a bad line, numbers of lines in the whole input, and the same words for whatever
- * came together. */
+/* `etude translate` as a filter for another program: an answer for each line as it comes, the
+ * answers before a bad line, line numbers in the whole input, and the same words whatever lines
+ * come together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,7 @@ static int finish(filter *f)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* What the answers are when all lines come at once from a file. */
+/* The answers if all lines come at once from a file. */
 static char *all_at_once(const char *path)
 {
     bad_end end = bad_start("translate --model-dir m", path, NULL);
@@ -90,8 +90,8 @@ static char *all_at_once(const char *path)
     return out;
 }
 
-/* One line, its answer, the next; then some at a time. Who writes more before the answer is there
- * is this program, so one that waits ends by the alarm. */
+/* One line, its answer, the next; then several at a time. This program does not write more before
+ * an answer is there, so a command that waited for more would end by the alarm. */
 static void test_translate__coprocess(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void test_translate__before_a_bad_line(void **state)
     free(expected);
 }
 
-/* The line's number is the input's, however many batches were before it. */
+/* The line's number counts from the start of the input, however many batches were before it. */
 static void test_translate__cut_line(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_translate__cut_line(void **state)
     bad_release(&end);
 }
 
-/* At a terminal and in a log lines are counted, those of the whole input. */
+/* On a terminal and in a log, lines of the whole input are counted. */
 static void test_translate__counts_lines(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* A program with two kinds of task, for test_two_kinds.sh: translation, and one that says where it
- * was opened and has a command of its own. WRONG names a third one that is refused; with SEVERAL
- * there is one that is made of the others. */
+/* A program with two kinds of task, for test_two_kinds.sh: translation, and one that prints where
+ * it was opened and has its own command. WRONG selects a third kind, which is refused; SEVERAL adds
+ * a kind that consists of the others. */
 #include <etude/etude.h>
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void close_echo(et_service *self)
     (void)self;
 }
 
-/* Loud ones are not answered beside others. */
+/* Loud requests are not answered together with others. */
 static int read_echo(et_service *self, et_service_request *request, et_error *error)
 {
     static const char *const keys[] = { "words", "loud", NULL };
@@ -158,7 +158,7 @@ static const et_option wrong_options[] = {
     ET_OPTION_END,
 };
 
-/* Kinds that a program may not have, by what is wrong with them. */
+/* Invalid kinds, by their fault. */
 static et_task_kind make_wrong(const char *what, et_experiment_row *row)
 {
     et_task_kind kind = plain;

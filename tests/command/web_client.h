@@ -1,5 +1,5 @@
-/* Servers of the command, and clients that speak to them over plain sockets, so that they can say
- * what no library would. Include after cmocka.h. */
+/* Servers of the command, and clients that use plain sockets, so that they can send what no library
+ * would. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_CLI_WEB_CLIENT_H
 #define ETUDE_TESTS_CLI_WEB_CLIENT_H
 
@@ -10,7 +10,7 @@
 typedef struct web_server {
     pid_t pid;
     int port;
-    char url[256]; /* what it printed */
+    char url[256]; /* the printed address */
 } web_server;
 
 /* Starts `etude` with the words of line and --port (0: any), and waits for its address. Standard
@@ -19,10 +19,10 @@ web_server web_start(const char *line, int port);
 /* Sends a signal and waits: the exit code, or minus the signal that ended it. */
 int web_stop(web_server *server, int number);
 
-/* A connection; reads from it give up after a minute. -1: there is none, which has no answer. */
+/* A connection; reads give up after a minute. -1: there is none. */
 int web_connect(int port);
 void web_send(int fd, const void *bytes, size_t length);
-/* All that comes until the other side closes, which is closed, too; free it. */
+/* Reads everything until the other side closes, then closes the connection; free the text. */
 char *web_read(int fd);
 
 /* One request with Connection: close, and the whole answer; free it. headers: lines, each ended by

@@ -21,7 +21,7 @@ static inline void must_analyze(et_analysis *out, const char *path,
         fail_msg("%s", error.text);
 }
 
-/* "name:type name:type"; what is inferred to be an integer takes fractions. */
+/* Checks the schema "name:type name:type"; an inferred integer takes fractions. */
 static inline void check_schema(const et_analysis *analysis, const char *expected)
 {
     et_strbuf text = ET_STRBUF_INIT;

@@ -35,7 +35,7 @@ static const char *const metadata =
     " \"k\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 0.5, \"entries\": [\"4\", "
     "\"6\"]}}";
 
-/* An encoder of that table with one feature, its text behind "- ". */
+/* An encoder of that table with one feature, whose text follows "- ". */
 static inline int open_feature(et_encoder **out, const char *feature, et_error *error)
 {
     char text[1000];

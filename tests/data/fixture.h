@@ -20,7 +20,7 @@
 typedef struct fixture {
     char directory[64];
     et_arena arena; /* of paths */
-    char log[4096]; /* what was logged last */
+    char log[4096]; /* the last logged message */
     int logged;
 } fixture;
 

@@ -1,4 +1,4 @@
-/* What the tests of flows share: samples of numbers, and what batches of them hold. */
+/* Shared code of the tests of flows: samples of numbers, and the contents of their batches. */
 #ifndef ETUDE_TESTS_DATA_FLOWS_FIXTURE_H
 #define ETUDE_TESTS_DATA_FLOWS_FIXTURE_H
 

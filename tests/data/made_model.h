@@ -32,7 +32,7 @@ static inline void put_token(et_strbuf *out, const token *one)
     et_strbuf_release(&body);
 }
 
-/* A BPE model of the tokens; texts of its symbols where they are not NULL. */
+/* Writes a BPE model with these tokens, and with the texts of its symbols that are not NULL. */
 static inline void put_model(et_strbuf *out, const token *tokens, const char *bos, const char *eos,
                              const char *pad)
 {

@@ -1,4 +1,4 @@
-/* Encoded pairs made by hand, and what the tests of batches have in common. */
+/* Encoded pairs made by hand, and shared code of the tests of batches. */
 #ifndef ETUDE_TESTS_DATA_PAIRS_FIXTURE_H
 #define ETUDE_TESTS_DATA_PAIRS_FIXTURE_H
 
@@ -6,8 +6,8 @@
 #include "data/fixture.h"
 #include "data/text/pairs.h"
 
-/* pairs pairs whose lengths are spread like those of captions: 5 to 40 tokens, 14 in the
- * mean, sides alike. Token k of side s of pair i is a function of the three. */
+/* Makes pairs whose lengths are spread like those of captions: 5 to 40 tokens, 14 on average, the
+ * same for both sides. Token k of side s of pair i is a function of these three numbers. */
 static inline et_encoded make_encoded(int64_t pairs)
 {
     unsigned seed = 3;

@@ -1,5 +1,5 @@
-/* What the tests of tables share: one of three columns, written as CSV or as tf.Examples, opened
- * and read back as text. Include after cmocka.h. */
+/* Shared code of the tests of tables: a table of three columns, written as CSV or as tf.Examples,
+ * opened and read back as text. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_DATA_TABLE_ROWS_H
 #define ETUDE_TESTS_DATA_TABLE_ROWS_H
 
@@ -48,7 +48,8 @@ static inline int open_text(et_samples **out, fixture *f, const char *text,
     return open_table(out, &path, 1, options, error);
 }
 
-/* What a pass in order gives, "age/job/income ..." by number, with each row's place. Closes. */
+/* The samples of a pass in order, "age/job/income ..." by number, with each row's place. Closes
+ * samples. */
 static inline const char *read_all(fixture *f, et_samples *samples, bool places)
 {
     const et_batches_options options = { .capacity = { 3 } };
@@ -99,7 +100,7 @@ static inline void overwrite(const char *path, const char *bytes, size_t length)
     assert_int_equal(fclose(file), 0);
 }
 
-/* What is in a folder whose name ends so; NULL: nothing. */
+/* A file of the folder whose name ends so; NULL: none. */
 static inline const char *find_file(fixture *f, const char *folder, const char *end)
 {
     const char *found = NULL;

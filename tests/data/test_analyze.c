@@ -50,7 +50,7 @@ static const struct {
     { "a,b\n1,1e-150\n2,-1e-150\n", "a:integer b:real", "", NULL, 0 },
     { "a,b\n1,1e-200\n2,1e-200\n", "a:integer b:real", "b:constant", NULL, 0 },
     { "a,b\n\"1\",\"2\"\n\"3\",\"4\"\n", "a:integer b:integer", "", NULL, 0 },
-    /* what is suspicious */
+    /* suspicious columns */
     { "a,b\n1,x\n1,x\n", "a:integer b:discrete", "a:constant b:constant", NULL, 0 },
     { "a,b\n1,\n2,\n3,\n4,x\n5,y\n", "a:integer b:discrete", "b:sparse", NULL, 0 },
     { "a\n2024-05-31\n2023-01-01T10:00\n", "a:discrete", "", NULL, 0 },
@@ -125,7 +125,7 @@ static void test_analyze__keys(void **state)
     et_strbuf_release(&suspicious);
 }
 
-/* The report's text on a column; "": there is none. */
+/* The report's text on a column; "": it has none. */
 static const char *said_of(const et_analysis *analysis, const char *column, const char *kind)
 {
     for (const et_value *item = et_value_get(analysis->report, "suspicious")->first; item;
@@ -215,8 +215,8 @@ static void test_analyze__codes(void **state)
     et_strbuf_release(&kinds);
 }
 
-/* What is a number and a text counts as one value, also where entries or numbers are no longer kept
- * one by one. */
+/* A value that is both a number and a text counts as one value, also if entries or numbers are no
+ * longer kept one by one. */
 static void test_analyze__many_codes(void **state)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -275,7 +275,7 @@ static void test_analyze__thousands(void **state)
             fail_msg("\"%s\": %s", between, said_of(&analysis, "amount", cases[k].kind));
         assert_string_equal(use_of(&analysis, "amount"),
                             "100 of 100 values differ: looks like an ID, ignored");
-        /* beside plain numbers, too */
+        /* also among plain numbers */
         assert_non_null(
             strstr(said_of(&analysis, "some", strcmp(between, ",") ? "separator" : "comma"),
                    "50 of 100 values are numbers with "));
@@ -284,7 +284,7 @@ static void test_analyze__thousands(void **state)
     }
 }
 
-/* What is to be written in place of a sign or a comma keeps the number. */
+/* The suggested replacement of a sign or a comma keeps the number. */
 static void test_analyze__signs(void **state)
 {
     static const struct {
@@ -452,7 +452,8 @@ static void test_analyze__files(void **state)
     assert_contains(error.text, "1.csv; this file lacks a, b; this file also has 4, z");
 }
 
-/* What is added up of a column is what stands below its name, wherever that is. */
+/* A column's statistics are those of the values below its name, in whichever order the files have
+ * the columns. */
 static void test_analyze__files_in_other_orders(void **state)
 {
     static const char schema_text[] = "fields: [{name: c, type: real}, {name: a, type: integer},\n"
@@ -461,7 +462,7 @@ static void test_analyze__files_in_other_orders(void **state)
         "\xef\xbb\xbf\"b\",c,p[1],a,p[0]\nx,1.5,5,3,4\ny,2.5,5,4,4\n",
         "b;c;p[1];a;p[0]\r\n\"x\";1.5;5;3;4\r\n\"y\";2.5;5;4;4\r\n",
         "p[0]\tp[1]\ta\tb\tc\n4\t5\t3\tx\t1.5\n4\t5\t4\ty\t2.5\n",
-        "3,x,0.5,4,5\n3,x,1.5,4,5\n4,y,3.5,4,5\n", /* without a header: in the first one's order */
+        "3,x,0.5,4,5\n3,x,1.5,4,5\n4,y,3.5,4,5\n", /* without a header: in the first file's order */
     };
     et_schema *schema;
     assert_ok(et_schema_parse(&schema, schema_text, strlen(schema_text), "schema.yaml", error));
@@ -489,7 +490,7 @@ static void test_analyze__files_in_other_orders(void **state)
     et_schema_free(schema);
 }
 
-/* A marker of missing values that no value is is told; one in any file will do. */
+/* A marker of missing values that occurs in no file is reported. */
 static void test_analyze__unmatched_markers(void **state)
 {
     static const char *const markers[] = { "", "NA", "-998", "-999", "none", "x", NULL };
@@ -615,7 +616,7 @@ static void test_analyze__scarce(void **state)
     et_strbuf_release(&text);
 }
 
-/* ---- beside pandas ---- */
+/* ---- compared with pandas ---- */
 
 static void check_golden(const et_analysis *analysis, const struct golden_column *golden)
 {

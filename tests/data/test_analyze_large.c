@@ -22,8 +22,8 @@ static double value_of(int row)
     return floor((double)(x >> 4) / 16777216.0 * 1e6) / 1e6 * (row % 3 ? 1 : -100);
 }
 
-/* A column of numbers, one that is missing now and then, integers, words, texts that are nearly all
- * different, and one that turns from numbers to texts. */
+/* Columns: numbers; numbers with missing values; integers; words; texts that nearly all differ;
+ * numbers that later become texts. */
 static const char *write_large(fixture *f, const char *name, const char *bad, int bad_row)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -52,7 +52,7 @@ static int compare(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Beside a second way: all values in memory, sums in long double. */
+/* Compares with a second way: all values in memory, sums in long double. */
 static void check_numbers(const et_column_metadata *m, double *values, int count)
 {
     long double sum = 0, squares = 0;
@@ -157,8 +157,8 @@ static void test_analyze_large__threads(void **state)
     }
 }
 
-/* Where there are more distinct texts than are kept, the frequent ones are found, and counted short
- * by no more than the report says. */
+/* If there are more distinct texts than are kept, the frequent ones are found, and their counts are
+ * too low by at most the reported error. */
 static void test_analyze_large__cut(void **state)
 {
     et_strbuf text = ET_STRBUF_INIT, suspicious = ET_STRBUF_INIT;

@@ -43,7 +43,7 @@ static void check_segment(const et_encoded *encoded, const et_batch *batch, int 
         assert_int_equal(ints(batch, ET_PAIR_TARGET_POSITIONS)[target + k], k);
 }
 
-/* Segments hold their pairs; what is not used is empty. */
+/* Segments hold their pairs; unused segments are empty. */
 static void check_batch(const et_encoded *encoded, const et_batch *batch, const pair_shape *of)
 {
     assert_true(batch->filled[ET_PAIR_SEGMENTS] <= of->max_segments);
@@ -110,8 +110,8 @@ static void test_batches__every_pair_once(void **state)
             check_epochs(&shapes[s], &options[i]);
 }
 
-/* As many as the first pass gives, from wherever it is asked, through decorators too; and what
- * comes next is what would have come. */
+/* The number of batches is that of the first pass, from any position, through decorators too;
+ * counting does not change the next batch. */
 static void test_batches__counted(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void test_batches__buckets(void **state)
 
 /* ---- positions ---- */
 
-/* At every batch of two epochs: what follows a restore is what followed the save. */
+/* At every batch of two epochs: a restore continues with the batches that followed the save. */
 static void check_restore(const et_batches_options *options)
 {
     enum { MOST = 400 };
@@ -369,7 +369,7 @@ static void test_batches__fingerprint(void **state)
         et_source *source = open_source(&encoded, &cases[i].shape, &cases[i].options);
         et_source_position(source, &position);
         prints[i] = position_at(&position, "fingerprint");
-        assert_int_equal(et_source_content(source), cases[i].key); /* that of the data alone */
+        assert_int_equal(et_source_content(source), cases[i].key); /* the key of the data */
         et_source_close(source);
     }
     for (int i = 0; i < COUNT; i++)
@@ -409,8 +409,8 @@ static void test_batches__position_as_values(void **state)
 
 /* ---- sides that end early ---- */
 
-/* What is longer ends there, in EOS; what is not is as it was, and so are samples of which nothing
- * is cut. Lengths are in characters. */
+/* A longer sentence is cut and ends in EOS; other sentences do not change, and neither do samples
+ * without long sentences. Lengths are in characters. */
 static void test_batches__cut(void **state)
 {
     const char *en = write_text(*state, "c.en", "a\nabcdef\n\nab\n");

@@ -127,8 +127,8 @@ static void test_bucketed__passes(void **state)
     release_encoded(&encoded);
 }
 
-/* One bucket: batches of so many in the pass's order, and one of what is left. A pass that is not
- * repeated ends, and stays ended. */
+/* One bucket: batches of equal size in the pass's order, and one of the rest. A pass that is not
+ * repeated ends, and stays at its end. */
 static void test_bucketed__one_bucket(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_bucketed__published_static(void **state)
     release_encoded(&encoded);
 }
 
-/* From every position, also across passes, comes what came behind it. */
+/* From every position, also across passes, the batches that followed it come again. */
 static void test_bucketed__resumes(void **state)
 {
     (void)state;
@@ -210,7 +210,8 @@ static void test_bucketed__resumes(void **state)
     release_encoded(&encoded);
 }
 
-/* A position of other buckets, another seed, or that no pass has; what was there goes on. */
+/* A position with other buckets, another seed, or outside a pass is refused, and the source
+ * continues as before. */
 static void test_bucketed__refuses_positions(void **state)
 {
     (void)state;

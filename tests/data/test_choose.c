@@ -64,7 +64,7 @@ static void check_pass(et_samples *samples, const int32_t *expected, int64_t cou
     et_source_close(source);
 }
 
-/* The last batch is short; its rest is empty, and the mask says so. */
+/* The last batch is short: its rest is empty, also in the mask. */
 static void test_arrays__batches(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void test_choose__mistakes(void **state)
     et_samples_close(ten);
 }
 
-/* Left out where it is not full, in every pass. */
+/* The last batch is dropped if it is not full, in every pass. */
 static void test_batches__drop_remainder(void **state)
 {
     (void)state;

@@ -167,7 +167,7 @@ static void test_column_use__features(void **state)
                         "others (3 of 53 values differ); whether the value is missing\n"
                         "y\xc3\xa4  discrete  ignored: no feature reads it\n");
     et_strbuf_release(&text);
-    /* of many columns a line for those of which the same is made */
+    /* many columns: one line for all that are used in the same way */
     print_set(&text, 300,
               "features:\n"
               "- {name: X, type: scale, fields: [a, c3, c4, c5, c6, c7, c8, c9]}\n"

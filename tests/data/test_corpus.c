@@ -101,7 +101,7 @@ static void test_corpus__lengths_differ(void **state)
     check_error(&paths, ET_EDATA, "help.en and 1 more has 2,467 lines");
 }
 
-/* What is wrong with the text of the longer side is not hidden by its length. */
+/* A fault in the text of the longer side is reported before the different lengths. */
 static void test_corpus__bad_text_wins(void **state)
 {
     const char *en = write_text(*state, "a.en", "one\n");
@@ -201,7 +201,8 @@ static void test_corpus__counts(void **state)
 
 #define GOLDEN ET_TEST_SOURCE "/tests/data/records/"
 
-/* What TensorFlow wrote, plain and GZIP: the same pairs, two files of them one after the other. */
+/* Files that TensorFlow wrote, plain and GZIP: the same pairs, also of two files one after the
+ * other. */
 static void test_corpus__records(void **state)
 {
     (void)state;
@@ -241,7 +242,7 @@ static void test_corpus__records(void **state)
     et_corpus_close(corpus);
 }
 
-/* One record of one feature: bytes that it holds, and what is wrong with them. */
+/* One record with one feature: its bytes, and the expected fault. */
 static const char *write_pair(fixture *f, const et_bytes *source, size_t count)
 {
     const char *path = fixture_path(f, "bad.tfrecord");

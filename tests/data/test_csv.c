@@ -19,8 +19,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A row as text: "2<a|b|->" began in line 2; "-" is a missing value, "'" stands before one that is
- * not. */
+/* A row as text: "2<a|b|->" began in line 2; "-" is a missing value, "'" precedes a value that is
+ * not missing. */
 static void append_row(et_strbuf *out, const et_csv_row *row)
 {
     et_strbuf_printf(out, "%lld<", (long long)row->line);
@@ -208,8 +208,7 @@ static const struct {
     { "a", 0, ET_ECONFIG, "-1 columns", { .columns = -1 } },
 };
 
-/* A marker that is a number is that number however it is written, but for codes and what is quoted.
- */
+/* A marker that is a number matches that number in any spelling, except codes and quoted cells. */
 static void test_csv__missing_numbers(void **state)
 {
     static const char *const markers[] = { "-999", "0.5", "9e3", "007", NULL },
@@ -258,7 +257,8 @@ static bool is_known_name(const void *payload, const char *text, size_t length)
            (length == 3 && !memcmp(text, "c d", 3));
 }
 
-/* Where it is known what rows look like, a text with other delimiters does not choose one. */
+/* If other files show what rows look like, a text with other delimiters in it does not change the
+ * delimiter. */
 static void test_csv__known_delimiter(void **state)
 {
     static const et_csv_known commas = { ',', 2, 3, is_known_name, NULL },
@@ -270,7 +270,8 @@ static void test_csv__known_delimiter(void **state)
         { NULL, "x;y;z,1\n", "1<'x|'y|'z,1>" },
         { &commas, "x;y;z,1\n", "1<'x;y;z|'1>" },
         { &commas, "x;y;z,1\nu;v;w,2\n", "1<'x;y;z|'1>2<'u;v;w|'2>" },
-        { &commas, "x;y;z\n", "1<'x|'y|'z>" }, /* one column is not what is known */
+        { &commas, "x;y;z\n", "1<'x|'y|'z>" }, /* one column is not among the known numbers of
+                                                * columns */
         { &commas, "1,2,3,4;5\n", "1<'1|'2|'3|'4;5>" },
         { &commas, "a;b;\"c d\"\n1,5;2;x\n", "1<'a|'b|'c d>2<'1,5|'2|'x>" },
         { &commas, "# a,b\n b ; a\r\n1,5;2,5\r\n", "2<'b|'a>3<'1,5|'2,5>" },
@@ -298,7 +299,7 @@ static void test_csv__bad(void **state)
     check_error(write_text(f, "x.csv.gz", "a,b\n"), NULL, ET_EFORMAT, "is not gzip data");
 }
 
-/* Behind a bad row, reading goes on. */
+/* After a bad row, reading continues. */
 static void test_csv__goes_on(void **state)
 {
     static const struct {
@@ -324,7 +325,7 @@ static void test_csv__goes_on(void **state)
     }
 }
 
-/* ---- beside a reader of single bytes ---- */
+/* ---- compared with a reader of single bytes ---- */
 
 typedef struct reference {
     const char *text;
@@ -338,7 +339,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Goes behind the next LF from `from`; lines are counted from at. */
+/* Moves past the next LF after `from`; lines are counted from at. */
 static void move_behind_line(reference *r, size_t from)
 {
     while (r->text[from] != '\n')
@@ -406,7 +407,7 @@ static void parse_row(reference *r, et_strbuf *out)
     et_strbuf_release(&cell);
 }
 
-/* text ends in an LF behind which there is a NUL. comment 0: there are none. */
+/* text ends in an LF followed by a NUL. comment 0: no comments. */
 static void parse_reference(const char *text, char comment, et_strbuf *out)
 {
     reference r = { text, strlen(text), 0, 1, 0 };
@@ -434,7 +435,8 @@ static int pieces_of(const char *text, size_t length, unsigned *seed)
     return ends[1];
 }
 
-/* The rows of a block, by a scanner of its own, into memory of its own: nothing beyond it is read.
+/* Scans the rows of a block with a separate scanner, in separate memory, so that a read beyond it
+ * is found.
  */
 static void scan_block(et_csv_scanner *scanner, const et_csv_block *block, et_strbuf *out)
 {
@@ -545,7 +547,7 @@ static void test_csv__as_reference(void **state)
     for (int round = 0; round < 8000; round++) {
         char text[512], comment = round % 4 < 2 ? '#' : 0;
         size_t length = make_text(text, sizeof text, round, &seed);
-        /* Where there is no LF at the end, one is thought of. */
+        /* A missing LF at the end is added. */
         bool ended = length && text[length - 1] == '\n';
         memcpy(text + length, ended || !length ? "" : "\n", ended || !length ? 1 : 2);
         et_strbuf expected = ET_STRBUF_INIT;
@@ -610,8 +612,8 @@ static void test_csv__long_rows(void **state)
     et_strbuf_release(&text);
 }
 
-/* A sparse file: a line of a gigabyte, of NULs and without an end; and one that ends. Nothing like
- * its length is kept. */
+/* A sparse file: a line of a gigabyte of NULs, without an end and with one. Memory stays far below
+ * its length. */
 static void test_csv__endless(void **state)
 {
     const char *path = fixture_path(*state, "endless.csv");

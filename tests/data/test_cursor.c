@@ -56,7 +56,7 @@ static void test_cursor__epochs(void **state)
     et_source_close(other);
 }
 
-/* A batch that waits is given back, once. */
+/* A waiting batch is given back, once. */
 static void test_cursor__gives_back(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void test_cursor__gives_back(void **state)
     et_source_close(source);
 }
 
-/* Of a source that ends: it is set back to where it stood when the cursor was opened. */
+/* A source that ends is set back to its position when the cursor was opened. */
 static void test_cursor__ends(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static void assert_same(const et_encoded *left, const et_encoded *right)
                         left->offsets[2 * left->pairs] * (size_t)left->width);
 }
 
-/* What is encoded is what the vocabulary says, with the end symbol, at the right line. */
+/* The encoded tokens are the vocabulary's, with the end symbol, at the right line. */
 static void test_encoded__matches_vocabulary(void **state)
 {
     parallel p;
@@ -83,7 +83,7 @@ static void test_encoded__matches_vocabulary(void **state)
     et_vocabulary_close(vocabulary);
 }
 
-/* Lengths here are in characters: a vocabulary of the alphabet alone. */
+/* Lengths here are in characters: the vocabulary is the alphabet. */
 static const char *const filter_source = "a\nab\nabcdef\n\nabcd\na\nab\nb\n";
 static const char *const filter_target = "b\nba\nb\na\nabcdefgh\nabcdef\nba\n\n";
 
@@ -125,8 +125,8 @@ static void test_encoded__filter(void **state)
     et_vocabulary_close(vocabulary);
 }
 
-/* The first that the filter keeps, in memory and from a cache; another limit is another text, and
- * what is behind the last one is not looked at. */
+/* The first pairs that the filter keeps, in memory and from a cache. Another limit has another key,
+ * and pairs after the last one are not read. */
 static void test_encoded__limit(void **state)
 {
     parallel p;
@@ -265,7 +265,7 @@ static void scarce_release(void *payload, void *memory)
     free(memory);
 }
 
-/* Text to the first batch behind a prefetch thread. */
+/* From text to the first batch, through a prefetch thread. */
 static int open_everything(const et_corpus_paths *paths, const et_vocabulary *vocabulary,
                            et_error *error)
 {
@@ -328,7 +328,7 @@ static void test_encoded__cache(void **state)
     const struct {
         const et_vocabulary *vocabulary;
         const et_encoded_options *options;
-        const char *more; /* text put behind the target */
+        const char *more; /* text appended to the target */
         bool hit;
     } starts[] = {
         { vocabulary, &any, NULL, false },     { vocabulary, &any, NULL, true },
@@ -360,8 +360,8 @@ static void test_encoded__cache(void **state)
     et_vocabulary_close(other);
 }
 
-/* A cache that was checked is opened by what the system says of the files, and is the same; with
- * another filter it is not. */
+/* A cache that was checked is opened by the system's facts about the files, and gives the same
+ * result; not with another filter. */
 static void test_encoded__seen(void **state)
 {
     fixture *f = *state;
@@ -508,7 +508,7 @@ static void test_encoded__hostile_cache(void **state)
     et_vocabulary_close(vocabulary);
 }
 
-/* Symbols at other places than a trained one has them. */
+/* Symbols with other ids than in a trained vocabulary. */
 static et_vocabulary *made_letters(void)
 {
     static const token tokens[] = { { "<unk>", UNKNOWN }, { "a", NORMAL },     { "b", NORMAL },
@@ -548,7 +548,7 @@ static uint32_t largest_of(const et_encoded *encoded, bool target)
     return (uint32_t)largest;
 }
 
-/* Each side is cut and ended by its own, and which is whose is part of the key. */
+/* Each side is cut and ended by its own vocabulary, and the key depends on which side has which. */
 static void test_encoded__sides(void **state)
 {
     fixture *f = *state;
@@ -574,7 +574,7 @@ static void test_encoded__sides(void **state)
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < i; k++)
             assert_true(keys[i] != keys[k]);
-    /* An id that one side's vocabulary has is none of the other's. */
+    /* An id that only one side's vocabulary has is invalid on the other side. */
     et_mapping mapping;
     bool current;
     et_encoded *encoded = open_sides(&paths, sides[0], NULL);
@@ -606,7 +606,7 @@ static void check_unwritable(fixture *f, const parallel *p, const et_vocabulary 
     assert_false(et_file_exists(cache));
 }
 
-/* No room for a cache is no failure, and leaves nothing behind. */
+/* If there is no room for a cache, the call succeeds and leaves no file. */
 static void test_encoded__unwritable_cache(void **state)
 {
     fixture *f = *state;
@@ -615,7 +615,7 @@ static void test_encoded__unwritable_cache(void **state)
     parallel_write(&p, f, 100, 8);
     et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 150);
     check_unwritable(f, &p, vocabulary, fixture_path(f, "no/such/pairs.cache"));
-    /* A file may not grow past 1 kB: what a full disk or a quota looks like. */
+    /* A file may not grow past 1 kB, as with a full disk or a quota. */
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &before);
     small = before;

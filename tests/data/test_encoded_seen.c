@@ -1,5 +1,5 @@
-/* The note of what was checked: it holds while nothing was written, and no longer. Files settle in
- * two seconds, so the cases share some that are made and waited for once. */
+/* The note of an earlier check: it is valid until a file is written. Files settle in two seconds,
+ * so the cases share some files that are made once. */
 #include "data/text/encoded_seen.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static bool recalls(uint64_t facts)
     return known;
 }
 
-/* What is new is not noted; once it is settled it is, and holds for these facts alone. */
+/* A new file is not noted; a settled one is, and its note is only valid for these facts. */
 static void test_encoded_seen__settles(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void test_encoded_seen__changes(void **state)
     }
 }
 
-/* What can't be looked at is not noted, nor is anything where nothing may be written. */
+/* Missing files are not noted, and nothing is noted if no file may be written. */
 static void test_encoded_seen__not_there(void **state)
 {
     (void)state;

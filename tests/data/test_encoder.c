@@ -18,7 +18,7 @@
 #define NUMBERS_MAX 24
 
 typedef struct row_case {
-    const char *feature; /* its text behind "- ", with the name F */
+    const char *feature; /* its text after "- ", with the name F */
     const char *cells[CELLS];
     float numbers[NUMBERS_MAX];
     int32_t ids[4];
@@ -52,7 +52,7 @@ static void check_row(const row_case *c)
         int32_t ids[NUMBERS_MAX];
     } out;
     for (int i = 0; i < NUMBERS_MAX; i++)
-        out.numbers[i] = 12345; /* nothing is taken for written */
+        out.numbers[i] = 12345; /* a number that must be overwritten */
     assert_ok(open_feature(&encoder, c->feature, error));
     const et_encoded_field *f = et_encoder_field(encoder, 0);
     assert_int_equal(f->width, c->width);
@@ -402,7 +402,8 @@ static void test_encoder__without_target(void **state)
     et_encoder_free(encoder);
 }
 
-/* What has shown integers so far takes fractions: a number as any other, no label that is known. */
+/* A column that has only shown integers takes fractions as numbers; as a label, a fraction is
+ * unknown. */
 static void test_encoder__fractions(void **state)
 {
     (void)state;
@@ -439,7 +440,7 @@ static void test_encoder__fractions(void **state)
     et_encoder_free(labels);
 }
 
-/* Values that are not text give what the same texts give. */
+/* Values that are not text give the same results as their texts. */
 static void test_encoder__values(void **state)
 {
     (void)state;
@@ -553,7 +554,7 @@ static uint64_t fingerprint(const char *schema_text, const char *metadata_text, 
     return print;
 }
 
-/* The same for what encodes rows alike, another one for all else. */
+/* The fingerprint is equal for encoders with equal rows, and different otherwise. */
 static void test_encoder__fingerprint(void **state)
 {
     (void)state;
@@ -617,7 +618,7 @@ static void test_encoder__normal_quantile(void **state)
                     4e-15 * fabs(cases[i][1]));
 }
 
-/* Every byte of the three texts changed: no crash, and what is an encoder encodes. */
+/* Every byte of the three texts changed: no crash, and each resulting encoder encodes. */
 static void test_encoder__mutated(void **state)
 {
     (void)state;

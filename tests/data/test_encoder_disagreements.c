@@ -11,7 +11,7 @@
 #include "data/encoder_fixture.h"
 #include "data/fixture.h"
 
-/* What does not fit together: with file, line and cure. */
+/* Texts that disagree: the message has file, line and cure. */
 static void test_encoder_disagreements__disagreements(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_encoder_disagreements__disagreements_of_metadata(void **state)
     }
 }
 
-/* All at once, in one message; what does not fit into it is counted. */
+/* All disagreements in one message; those that do not fit are counted. */
 static void test_encoder_disagreements__all_disagreements(void **state)
 {
     (void)state;

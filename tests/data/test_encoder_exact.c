@@ -35,7 +35,7 @@ static void open_exact(et_encoder **out, const char *text)
     three_free(&t);
 }
 
-/* In units of their deviation, and as they are. */
+/* In units of their deviation, and unchanged. */
 static void test_encoder_exact__exact_targets(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static int warnings_of(const et_encoder *encoder)
     return warned;
 }
 
-/* x as it is; of a program's data set the target as well. */
+/* x unchanged; in a program's data set the target too. */
 static void test_encoder_exact__coarse(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static void check_everything(const et_feature_set *set)
     assert_int_equal(et_feature_set_at(set, 0)->type, ET_TRANSFORM_IDENTITY);
     assert_null(et_feature_set_at(set, 10));
     assert_null(et_feature_set_at(set, -1));
-    assert_null(et_feature_set_find(set, "g")); /* a part of X alone */
+    assert_null(et_feature_set_find(set, "g")); /* only a part of X */
     const et_feature_spec *x = et_feature_set_find(set, "X");
     assert_int_equal(x->feature_count, 4);
     assert_true(x->features[0].minimum == -1 && x->features[0].maximum == 1);
@@ -75,7 +75,7 @@ static void test_feature_set__parse(void **state)
     et_feature_set_free(set);
 }
 
-/* TensorFX's key has no type: it is known by its name, and only where it stands by itself. */
+/* TensorFX's key has no type: it is recognized by its name, and only as a feature of its own. */
 static void test_feature_set__named_key(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_feature_set__named_key(void **state)
     et_feature_set_free(set);
 }
 
-/* What is printed is read as the same, and printed the same again. */
+/* A printed set reads back as the same set, and prints the same again. */
 static void test_feature_set__round_trip(void **state)
 {
     et_feature_set *set = NULL, *again = NULL;
@@ -268,7 +268,8 @@ static void test_feature_set__names(void **state)
     assert_string_equal(et_transform_name(ET_TRANSFORM_COUNT), "unknown");
 }
 
-/* Every byte of a text changed, and every length: no crash, and what is read can be printed. */
+/* Every byte of a text changed, and every length: no crash, and each set that is read can be
+ * printed. */
 static void test_feature_set__mutated(void **state)
 {
     (void)state;

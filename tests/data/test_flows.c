@@ -23,7 +23,8 @@ static int refuse(void *payload, const et_batch *from, et_batch *to, et_error *e
     return from->sample[0] < 8 ? ET_OK : et_fail(error, ET_EDATA, "row 8 is bad");
 }
 
-/* A field is added, or stands where one of its name was, with its own type; the rest passes. */
+/* A new field is added, or replaces the field with its name, with its own type; other fields pass
+ * unchanged. */
 static void test_convert__makes_fields(void **state)
 {
     (void)state;
@@ -53,7 +54,7 @@ static void test_convert__makes_fields(void **state)
     }
 }
 
-/* What fails behind a prefetch reaches the reader, behind the batches before it. */
+/* A failure inside a prefetch reaches the reader after the batches before it. */
 static void test_convert__error_behind_prefetch(void **state)
 {
     (void)state;
@@ -150,8 +151,8 @@ static void test_gather_sources__side_by_side(void **state)
     et_source_close(source);
 }
 
-/* One that ends sooner, in the middle of a batch or between two, is told of; so is one that repeats
- * and begins anew where the other goes on: rows of two passes are no pairs. */
+/* A source that ends earlier, in the middle of a batch or between two, is an error. So is one that
+ * repeats while the other continues: rows of two passes are no pairs. */
 static void test_gather_sources__lengths_differ(void **state)
 {
     (void)state;
@@ -344,8 +345,8 @@ static void test_factory__mistakes(void **state)
 
 /* ---- cache ---- */
 
-/* One pass of an endless source in memory, in the order in which it came; the source stands behind
- * it. */
+/* Caches one pass of an endless source in memory, in its order; the source is then after that pass.
+ */
 static void test_cache__one_pass(void **state)
 {
     (void)state;
@@ -588,7 +589,7 @@ static void test_flows__allocate_nothing(void **state)
 
 /* ---- out of memory ---- */
 
-/* What is opened within another is closed by it, or by hand where it was not taken over. */
+/* A source opened within another is closed by it, or by hand if it was not adopted. */
 static int open_samples(et_samples **out, et_error *error)
 {
     const et_array array = { "n", ET_I32, numbers, et_shape_scalar() };

@@ -39,7 +39,7 @@ static void test_sequence__mistakes(void **state)
                  "another field has this name");
 }
 
-/* Rows overlap in memory, and nothing is copied but what a batch takes. */
+/* Rows overlap in memory, and only batches copy them. */
 static void test_windows__slide(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static et_samples *open_words(int which, int64_t count)
     return &self->samples;
 }
 
-/* Kinds of each part stay apart: tokens of one do not move those of another. */
+/* The kinds of each part are separate: tokens of one do not shift those of another. */
 static void test_gather__kinds(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static bool is_long(void *payload, const et_batch *batch, int64_t i)
     return at[i + 1] - at[i] == 3;
 }
 
-/* Tokens and their offsets pass a selection as they are. */
+/* Tokens and their offsets pass a selection unchanged. */
 static void test_select__kinds(void **state)
 {
     (void)state;

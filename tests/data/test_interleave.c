@@ -149,8 +149,8 @@ static void test_interleave__out_of_memory(void **state)
     for (long calls = 0; status; calls++) {
         const et_array array = { "n", ET_I32, numbers, et_shape_scalar() };
         et_samples *parts[2] = { NULL, NULL };
-        /* What is opened before memory is scarce is closed after it as well: counted, it would be
-         * less than nothing. */
+        /* Sources that are opened before scarce_begin are closed after scarce_end; counted, they
+         * would give a negative number. */
         scarce_begin(1000);
         assert_ok(et_arrays_open(&parts[0], &array, 1, 3, error));
         assert_ok(et_arrays_open(&parts[1], &array, 1, 2, error));

@@ -156,7 +156,7 @@ static void test_layouts__pool(void **state)
     }
 }
 
-/* What a program says is filled is at most what there is room for. */
+/* The number of filled items that a program gives may not exceed the capacity. */
 static void test_layouts__filled(void **state)
 {
     (void)state;

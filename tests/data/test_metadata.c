@@ -109,7 +109,7 @@ static void test_metadata__same(void **state)
     et_metadata_free(loaded);
 }
 
-/* What TensorFX writes and reads, and what other programs may. */
+/* Metadata of TensorFX, and forms of other programs. */
 static void test_metadata__other(void **state)
 {
     (void)state;

@@ -57,7 +57,7 @@ static const struct {
     { "1e-999", 0, ET_NUMBER_REAL },
     { "0e999999999999999999999", 0, ET_NUMBER_REAL },
     { "0.0000000000000000000000000000000000000000000001e46", 1, ET_NUMBER_REAL },
-    /* half of the smallest double: to even, so 0; and a digit far behind lifts it */
+    /* half of the smallest double: to even, so 0; a digit far after it rounds it up */
     { "2.4703282292062327208e-324", 0, ET_NUMBER_REAL },
     { "2.4703282292062328e-324", 5e-324, ET_NUMBER_REAL },
 };
@@ -117,7 +117,7 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 /* Compares with the C library, which rounds to nearest. text is copied to memory of its own size,
- * so that a sanitizer sees a byte read beyond it. */
+ * so that a sanitizer sees a read beyond it. */
 static void check_same(const char *text)
 {
     size_t length = strlen(text);
@@ -159,8 +159,8 @@ static void test_number__as_strtod(void **state)
     }
 }
 
-/* The middle between two doubles, written out in full: to even; a 1 behind it: up; and one less at
- * the last place: down. */
+/* The middle between two doubles, written out in full: to even; with a 1 after it: up; with one
+ * less in the last place: down. */
 static void test_number__middles(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void test_number__far(void **state)
 {
     (void)state;
     static const struct {
-        int before, behind; /* zeros: behind the 1, or after the point and before it */
+        int before, behind; /* zeros: after the 1, or between the point and it */
         const char *exponent;
     } cases[] = {
         { 400, 0, "" },
@@ -241,7 +241,7 @@ static void test_number__long(void **state)
     free(text);
 }
 
-/* Where a comma is the decimal point. */
+/* In a locale in which a comma is the decimal point. */
 static void test_number__locale(void **state)
 {
     (void)state;

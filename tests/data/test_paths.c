@@ -28,7 +28,7 @@ static int leave(void **state)
     return chdir("..") || fixture_close(state);
 }
 
-/* Paths found, each with a space behind it. */
+/* The paths that were found, each followed by a space. */
 static int match(const char *const *given, size_t count, char *out, size_t size, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -59,7 +59,7 @@ static void test_paths__match(void **state)
         { { "b.d?,b.e*" }, "b.de b.en ", -1 },
         { { "[ab].e*" }, "a.en b.en ", -1 },
         { { "a.en", "a.*", "a.en" }, "a.en a.en a.en ", -1 }, /* as often as it is named */
-        { { "a,b.en" }, "a,b.en ", 1 },                       /* is there as it stands */
+        { { "a,b.en" }, "a,b.en ", 1 },                       /* exists under this very name */
         { { "a,b.en", "a.en,b.en" }, "a,b.en a.en b.en ", 3 },
         { { "x[1].en" }, "x[1].en ", 1 }, /* no * and no ?: a path */
     };

@@ -20,7 +20,7 @@ static et_source *open_prefetch(et_source *inner, int depth)
     return source;
 }
 
-/* Batches and positions are those of the source alone, for any depth. */
+/* Batches and positions are those of the inner source, for any depth. */
 static void test_prefetch__same_as_without(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void test_prefetch__restore(void **state)
     release_encoded(&encoded);
 }
 
-/* A position that does not fit leaves a source that says so, not one that goes on. */
+/* After an invalid position, the source reports the error and does not continue. */
 static void test_prefetch__restore_fails(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static const et_source_class failing_class = {
     .close = failing_close,
 };
 
-/* The error comes in its place, behind the batches before it, and again each time. */
+/* The error comes in its place, after the batches before it, and again at each call. */
 static void test_prefetch__error_comes_through(void **state)
 {
     (void)state;

@@ -28,8 +28,8 @@ static et_source *trace_batches(et_source *inner, et_track *track)
     return source;
 }
 
-/* Batches and positions are those of the source within, from a restored position too, and each
- * batch is a span with its number. */
+/* Batches and positions are those of the inner source, from a restored position too, and each batch
+ * is a span with its number. */
 static void test_progress__same_as_without(void **state)
 {
     (void)state;

@@ -108,7 +108,8 @@ static void test_records__pass(void **state)
         assert_int_equal(ids[i], i);
 }
 
-/* Patterns and lists as paths; the fingerprint is of what the records hold, not of how they lie. */
+/* Patterns and lists as paths; the fingerprint depends on the records' contents, not on how files
+ * divide them. */
 static void test_records__same_content(void **state)
 {
     fixture *f = *state;
@@ -193,7 +194,7 @@ static int count_files(const char *folder)
     return count;
 }
 
-/* Unpacked once, by content; a damaged one is made anew with a warning; where there is no room it
+/* Unpacked once, by content; a damaged file is made again with a warning; without room on disk it
  * goes into memory. */
 static void test_records__cache(void **state)
 {
@@ -234,7 +235,7 @@ static void test_records__cache(void **state)
     assert_contains(f->log, "cannot keep unpacked records for the next start");
 }
 
-/* By file where there are enough, by record where not; all samples, none twice. */
+/* By file if there are enough files, else by record; all samples, none twice. */
 static void test_records__shards(void **state)
 {
     const char *paths[] = { write_records(*state, "h0", NULL, 0, 4),
@@ -311,7 +312,7 @@ static void test_records__tensorflow(void **state)
         .rank = 1, .size = { 2 }                                                                   \
     }
 
-/* What is declared, and what the records hold. */
+/* Errors in the declaration, and in the records. */
 static void test_records__errors(void **state)
 {
     static const struct {

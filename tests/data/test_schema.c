@@ -177,7 +177,7 @@ static void test_schema__bad_program(void **state)
     }
 }
 
-/* Bytes of a good file changed at random: a schema or an error, nothing else. */
+/* Bytes of a valid file changed at random give a schema or an error. */
 static void test_schema__mutated(void **state)
 {
     (void)state;

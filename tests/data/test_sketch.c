@@ -143,7 +143,7 @@ static void test_sketch__error(void **state)
         }
 }
 
-/* Up to 2 * width values are there as they are: numpy.quantile's values. */
+/* Up to 2 * width values are kept unchanged: numpy.quantile's values. */
 static void test_sketch__exact(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void count_text(et_entries *entries, const char *text, size_t length)
         assert_non_null(et_entries_add(entries, text, length));
 }
 
-/* Texts of every length around words, alike in all but one byte. */
+/* Texts of every length around words, differing in one byte. */
 static void test_entries__texts(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void test_entries__texts(void **state)
                 memset(text, 'a', sizeof text);
                 if (at < length)
                     text[at] = 'b';
-                /* in memory of its own length */
+                /* in memory of exactly its length */
                 char *copy = malloc(length);
                 memcpy(copy, text, length);
                 count_text(&entries, copy, length);
@@ -290,8 +290,8 @@ static void test_entries__texts(void **state)
     et_entries_release(&entries);
 }
 
-/* Ten frequent texts among very many that come once: they stay, with counts that are short by no
- * more than is said. */
+/* Ten frequent texts among very many that occur once: they stay, with counts that are too low by at
+ * most the reported error. */
 static void test_entries__frequent(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void test_entries__frequent(void **state)
     et_entries_release(&entries);
 }
 
-/* Counts above what is counted by value. */
+/* Counts above the largest that are counted one by one. */
 static void test_entries__large_counts(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Drawn sub-words: what is drawn is the same text; how often each way is drawn is what the papers'
- * algorithms say, worked out here for one word by going through all ways. */
+/* Sampled tokens: they give the same text, and the frequency of each segmentation is that of the
+ * papers' algorithms, computed here for one word by enumerating all segmentations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,8 +111,8 @@ static void test_subwords__same_text(void **state)
     }
 }
 
-/* Merges that are never left out are those of SentencePiece; a power that leaves the likeliest
- * alone gives what it takes. */
+/* With no skipped merges, the tokens are SentencePiece's; so they are with a power that leaves only
+ * the likeliest segmentation. */
 static void test_subwords__as_encoded(void **state)
 {
     trained t;
@@ -298,7 +298,8 @@ static const token made_tokens[] = { { "<unk>", UNKNOWN }, { "</s>", CONTROL },
                                      { "ab", NORMAL },     { "<x>", USER_DEFINED },
                                      { "ac", NORMAL },     { NULL, 0 } };
 
-/* A symbol is not cut, nor merged with; nor what has a character that is no token ("c"). */
+/* A symbol is neither split nor merged, and neither is a word with a character that is not a token
+ * ("c"). */
 static void test_subwords__symbols_stay(void **state)
 {
     (void)state;

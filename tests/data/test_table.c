@@ -1,5 +1,4 @@
-/* Rows of files, in memory or in a file of their own: the same whichever way, and what is wrong
- * with them. */
+/* Rows of files, in memory or in a file: the same either way; and faults in files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +9,8 @@
 #include "base/scarce.h"
 #include "data/table_rows.h"
 
-/* Headers in any order with other columns beside, none at all, other delimiters, comments: the
- * same rows, and the same fingerprint. */
+/* Headers in any order with additional columns, no header, other delimiters, comments: the same
+ * rows, and the same fingerprint. */
 static void test_table__same_rows(void **state)
 {
     static const struct {
@@ -42,7 +41,7 @@ static void test_table__same_rows(void **state)
     }
 }
 
-/* Files have columns in orders of their own; samples know their file and line. */
+/* Files have columns in different orders; samples know their file and line. */
 static void test_table__files(void **state)
 {
     fixture *f = *state;
@@ -66,8 +65,8 @@ static void test_table__files(void **state)
     et_samples_close(one);
 }
 
-/* Files behind the first have its columns, by name where they have names; each has a delimiter of
- * its own, which is not that of a text in it. */
+/* Files after the first have its columns, found by name if they have names. Each has its own
+ * delimiter, which is not that of a text in it. */
 static void test_table__files_of_one_header(void **state)
 {
     fixture *f = *state;
@@ -104,7 +103,7 @@ static void test_table__files_of_one_header(void **state)
             open_table(&samples, paths, 2, (et_table_samples_options){ .csv = { 0 } }, error),
             ET_EDATA, bad[i].message);
     }
-    /* Without a header a row has the schema's order, and the first one's delimiter. */
+    /* Without a header a row has the schema's order, and the first file's delimiter. */
     static const char *const headless[] = { "6,b,high,x\n", "6;b;high;x\n",
                                             "6,b,high,x;y;z;v;w\n" };
     for (size_t i = 0; i < COUNT(headless); i++) {
@@ -115,7 +114,7 @@ static void test_table__files_of_one_header(void **state)
     }
 }
 
-/* Rows without a target are left out, and said; or stay. */
+/* Rows without a target are filtered, with a message, or kept. */
 static void test_table__unlabelled(void **state)
 {
     fixture *f = *state;
@@ -198,8 +197,8 @@ static void test_table__errors(void **state)
                  ET_ECONFIG, "no data");
 }
 
-/* From any position on, also in the middle of a pass, batches are the same bits; also where a run
- * that began in memory goes on from a file. */
+/* From any position on, also in the middle of a pass, batches have the same bits; also if a run
+ * that began in memory resumes from a file. */
 static void test_table__resume(void **state)
 {
     const char *paths[] = { write_many(*state, "r0.csv", 0, 70),

@@ -1,4 +1,4 @@
-/* Rows that are kept in a file: those of memory, as long as what they were made of is the same. */
+/* Rows in a cache file equal those in memory, as long as their sources are the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void test_table_cache__same_rows(void **state)
     char left[100], right[100];
     f->logged = 0;
     for (int i = 0; i < 3; i++) {
-        /* Written, used, and used where there would be room in memory. */
+        /* Written, used, and used although there would be room in memory. */
         const et_table_samples_options small = { .cache = folder, .memory = i < 2 };
         assert_ok(open_table(&memory, paths, 2, (et_table_samples_options){ .csv = { 0 } }, error));
         assert_ok(open_table(&file, paths, 2, small, error));
@@ -37,7 +37,7 @@ static void test_table_cache__same_rows(void **state)
         assert_string_equal(read_all(f, memory, false), read_all(f, file, false));
     }
     assert_int_equal(f->logged, 0);
-    /* Where it fits no file is made. */
+    /* If the rows fit into memory, no file is made. */
     const char *other = fixture_path(f, "other");
     assert_ok(open_table(&file, paths, 2, (et_table_samples_options){ .cache = other }, error));
     et_samples_close(file);
@@ -86,7 +86,8 @@ static void test_table_cache__damaged(void **state)
         bytes[at] ^= 16;
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
-        bool key = at >= 16 && at < 24; /* of other rows, unless the checksum tells */
+        bool key = at >= 16 && at < 24; /* the key of other rows, or a checksum that does not match
+                                         */
         assert_int_equal(f->logged, 1);
         assert_contains(f->log, key ? "is damaged (head)" : "is damaged");
         assert_string_equal(read_all(f, samples, false), right);
@@ -101,7 +102,7 @@ static void test_table_cache__damaged(void **state)
     et_free(bytes);
 }
 
-/* Made with intent, so that every checksum is right: what would lead out of a table is found. */
+/* Made with intent, so that every checksum is right: ids outside their tables are found. */
 static void test_table_cache__made(void **state)
 {
     fixture *f = *state;
@@ -148,7 +149,7 @@ static void test_table_cache__made(void **state)
     et_free(bytes);
 }
 
-/* Once files are settled nothing but head and foot is read at a start. */
+/* Once files are settled, a start only reads head and foot. */
 static void test_table_cache__seen(void **state)
 {
     fixture *f = *state;

@@ -1,4 +1,4 @@
-/* Rows of tf.Examples: those of CSV, lists and vectors, and what is wrong with them. */
+/* Rows of tf.Examples: equal to those of CSV; lists and vectors; and faults in them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -228,7 +228,8 @@ static void test_table_set__no_features(void **state)
     et_table_set_close(set);
 }
 
-/* Of variable length: counted where there are entries to count, and no feature elsewhere. */
+/* Fields of variable length: counted if there are entries to count, and otherwise without a
+ * feature. */
 static void test_table_set__no_features_of_lists(void **state)
 {
     fixture *f = *state;
@@ -500,7 +501,7 @@ static void test_table_set__bad_instances(void **state)
     et_table_set_close(set);
 }
 
-/* For what was trained elsewhere. */
+/* For a model that was trained elsewhere. */
 static void test_table_set__bare(void **state)
 {
     fixture *f = *state;

@@ -112,7 +112,7 @@ static void test_text__several_files(void **state)
     et_text_close(text);
 }
 
-/* gzip files may be put one behind the other, as cat does. */
+/* gzip files may be concatenated, as cat does. */
 static void test_text__gzip_members(void **state)
 {
     const char *first = write_gzip(*state, "1.gz", "one\ntw");
@@ -124,7 +124,7 @@ static void test_text__gzip_members(void **state)
     check_lines(both, "[one][two][three]");
 }
 
-/* A gzip file with bytes behind it. */
+/* A gzip file followed by other bytes. */
 static const char *write_padded(fixture *f, const char *name, const char *text, const void *padding,
                                 size_t length)
 {
@@ -136,8 +136,8 @@ static const char *write_padded(fixture *f, const char *name, const char *text, 
     return path;
 }
 
-/* Tapes and block devices fill up with zeros; a member may follow them. What is neither is named,
- * with the line that it stands behind. */
+/* Tapes and block devices pad with zeros; another member may follow them. Any other bytes are
+ * reported, with the line before them. */
 static void test_text__gzip_padded(void **state)
 {
     static const char zeros[200000];
@@ -156,8 +156,8 @@ static void test_text__gzip_padded(void **state)
                 "x.gz:3: the gzip data is followed by other data");
 }
 
-/* Lines end in CR alone. With an LF anywhere a CR is text, and one at the end of a last line is
- * that line's end. */
+/* Lines that end in a single CR. If there is an LF anywhere, a CR is text, and one at the end of
+ * the last line is that line's end. */
 static void test_text__cr_alone(void **state)
 {
     static const char message[] = ": lines end with CR: end them with LF (tr '\\r' '\\n')";
@@ -298,7 +298,7 @@ static void test_text__gzip_cut(void **state)
                     "the gzip file ends in the middle of its data");
 }
 
-/* A flipped bit is found, or was in a part of the header that says nothing about the text. */
+/* A flipped bit is found, unless it is in a part of the header that does not affect the text. */
 static void test_text__gzip_flipped(void **state)
 {
     char bytes[512];
@@ -323,8 +323,8 @@ static void test_text__gzip_flipped(void **state)
                 "the gzip data is damaged");
 }
 
-/* The line that unpacking came to, however much of it was unpacked at once: for a checksum the
- * member's last. */
+/* The line that unpacking has reached, however much was unpacked at once; for a checksum, the
+ * member's last line. */
 static void test_text__gzip_line(void **state)
 {
     et_strbuf text = ET_STRBUF_INIT;

@@ -70,7 +70,7 @@ static void add(et_unseen *unseen, const char *const row[CELLS], int64_t place)
     et_unseen_add(unseen, cells, NULL, place);
 }
 
-/* All that is said is lines. */
+/* The description is exactly these lines. */
 static void assert_says(const et_unseen *unseen, const char *const *lines)
 {
     et_unseen_text text;
@@ -97,8 +97,9 @@ static void test_unseen__counts_by_column(void **state)
     };
     et_unseen unseen;
     assert_int_equal(et_unseen_open(&unseen, encoder, texts.metadata, &error), ET_OK);
-    /* Places of a hash have seen anything where not all levels are known; a value that the schema
-     * gives is none that is missing; what no feature reads counts for nothing, nor does a target.
+    /* A hash has seen any value unless all levels are known. A missing value with a replacement in
+     * the schema is not missing. Fields that no feature reads do not count, and neither does a
+     * target.
      */
     add(&unseen,
         (const char *[]){ "1.1", "07", "Ulm", "B", "1e9", NULL, "a", "b", "t", "other", "maybe" },
@@ -148,8 +149,8 @@ static void test_unseen__values_and_lists(void **state)
     et_unseen_release(&unseen);
 }
 
-/* Parts that are added in order say what one would; a text that is too long is cut between
- * characters. */
+/* Parts that are added in order give the result of a single one; a text that is too long is cut
+ * between characters. */
 static void test_unseen__parts(void **state)
 {
     (void)state;

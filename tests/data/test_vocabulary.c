@@ -171,8 +171,8 @@ static void test_vocabulary__size_and_text(void **state)
     }
 }
 
-/* A line that is too long for SentencePiece is left out, which is said; a vocabulary of other lines
- * is what it would be without it. */
+/* A line that is too long for SentencePiece is skipped, with a message; the vocabulary is the one
+ * without that line. */
 static void test_vocabulary__long_lines(void **state)
 {
     fixture *f = *state;
@@ -192,8 +192,8 @@ static void test_vocabulary__long_lines(void **state)
     et_free(bytes);
 }
 
-/* A limit gives, byte for byte, what asking for the largest size would give; one that the text
- * reaches gives itself. */
+/* A limit gives, byte for byte, the vocabulary of the largest possible size; a limit that the text
+ * reaches gives that size. */
 static void test_vocabulary__at_most(void **state)
 {
     (void)state;
@@ -335,8 +335,8 @@ static void test_vocabulary__no_end_symbol(void **state)
     et_free(bytes);
 }
 
-/* Loads what may be damaged and, if that works, uses it: the sanitizers and the operating
- * system say whether something was read that should not. Returns whether it was refused. */
+/* Loads a model that may be damaged and, if that works, uses it: the sanitizers and the operating
+ * system find reads outside of it. Returns whether it was refused. */
 static bool refused(const char *bytes, size_t length)
 {
     static const char text[] = "tari \xef\xbc\xa1\xef\xbd\xb6\xef\xbe\x9e \xe2\x91\xa0 \xc2\xbd "
@@ -397,7 +397,7 @@ static void test_vocabulary__flipped(void **state)
     assert_true(count > 0);
 }
 
-/* A table of one's own making: distances that leave it, values past the texts, no end. */
+/* A table made by hand: distances that leave it, values past the texts, no end. */
 static void test_vocabulary__hostile_table(void **state)
 {
     size_t length, at = 0;
@@ -420,7 +420,7 @@ static void test_vocabulary__hostile_table(void **state)
     et_free(bytes);
 }
 
-/* Real text comes back as it was, normalisation aside (these lines need none). */
+/* Real text comes back unchanged, except for normalization (these lines need none). */
 static void test_vocabulary__real_text(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@
     }
 
 /* SentencePiece's own order, Model Garden's, symbols with other texts, a start symbol that is an
- * ordinary token, and what has no end or no unknown. */
+ * ordinary token, and models without an end or an unknown. */
 static const struct {
     token tokens[8];
     const char *bos, *eos, *pad;

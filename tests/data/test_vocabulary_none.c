@@ -1,5 +1,5 @@
-/* The stand-in for SentencePiece is linked in front of the library's own: what a vocabulary can
- * still say, and what every other call answers. */
+/* The replacement for SentencePiece is linked before the library's own: the facts that a vocabulary
+ * still has, and the results of all other calls. */
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* What a directory's event file has, as text. Include after cmocka.h and calls. */
+/* The contents of a directory's event file, as text. Include after cmocka.h and calls. */
 #ifndef ETUDE_TESTS_IO_EVENT_LINES_H
 #define ETUDE_TESTS_IO_EVENT_LINES_H
 

@@ -48,7 +48,7 @@ static inline const char *below(const char *directory, const char *name)
     return path;
 }
 
-/* The same of a group's directory, in places of its own. */
+/* The same in a group's directory, in separate places. */
 static inline const char *in(void **state, const char *name)
 {
     static char paths[4][600];
@@ -69,7 +69,8 @@ static inline void put_file(const char *path, const void *bytes, size_t length)
     assert_int_equal(close(fd), 0);
 }
 
-/* The whole file, terminated; free it. One that a run cuts off meanwhile is what was there to read.
+/* Reads the whole file, terminated; free it. If a run cuts it off meanwhile, gives the part that
+ * could be read.
  */
 static inline char *get_file(const char *path, size_t *length)
 {

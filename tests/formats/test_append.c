@@ -1,5 +1,5 @@
 /* How a growing file reaches the disk. The library's calls of fsync come here, are counted by
- * what they are for, and passed on. */
+ * purpose, and passed on. */
 #include "formats/events/append.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static void test_append__name_is_tried_again(void **state)
     assert_int_equal(directories, 2);
 }
 
-/* Whatever is done to the name while the file is open, what is written is found under it. */
+/* Whatever happens to the name while the file is open, writes appear under that name. */
 static void test_append__follows_its_name(void **state)
 {
     static const struct {

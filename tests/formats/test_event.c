@@ -156,7 +156,7 @@ static void test_event__no_directory(void **state)
     assert_null(events);
 }
 
-/* No room for the first record: told, and nothing leaks. */
+/* If there is no room for the first record, the call fails and nothing leaks. */
 static void test_event__no_room(void **state)
 {
     et_events *events;

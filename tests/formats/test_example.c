@@ -113,7 +113,7 @@ static void test_example__prefix(void **state)
     et_example_builder *b = new_builder("image"), *c = new_builder("other");
     et_example_add_text(b, "format", "PNG");
     assert_string_equal(et_example_built(b)->features[0].key, "image/format");
-    et_example_set(c, et_example_built(b)); /* keys as they are there */
+    et_example_set(c, et_example_built(b)); /* keys in the message */
     assert_string_equal(et_example_built(c)->features[0].key, "image/format");
     et_example_add_features(c, et_example_built(b)->features, 1);
     assert_string_equal(et_example_built(c)->features[1].key, "other/image/format");
@@ -122,7 +122,7 @@ static void test_example__prefix(void **state)
     et_example_builder_free(c);
 }
 
-/* What fails while adding is said when the bytes are asked for, and forgotten by reset. */
+/* A failure while adding is reported when the bytes are requested, and cleared by reset. */
 static void test_example__bad_key(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void test_example__forms(void **state)
         size_t count;
     } cases[] = {
 #define MESSAGE(text) text, sizeof text - 1
-        /* value 1, value 300, each with a tag of its own */
+        /* value 1, value 300, each with its own tag */
         { MESSAGE("\x0a\x0e\x0a\x0c\x0a\x01k\x12\x07\x1a\x05\x08\x01\x08\xac\x02"), { 1, 300 }, 2 },
         /* packed and not, mixed */
         { MESSAGE("\x0a\x0f\x0a\x0d\x0a\x01k\x12\x08\x1a\x06\x08\x05\x0a\x02\x06\x07"),
@@ -199,7 +199,7 @@ static void test_example__empty(void **state)
     assert_ok(et_example_parse(&e, NULL, 0, error));
     assert_int_equal(e->count, 0);
     et_example_free(e);
-    assert_ok(et_example_parse(&e, "\x0a\x00", 2, error)); /* features, of which none */
+    assert_ok(et_example_parse(&e, "\x0a\x00", 2, error)); /* features, but no entry */
     assert_int_equal(e->count, 0);
     et_example_free(e);
     assert_fails(et_example_parse(&e, messages[1], 1, error), ET_EFORMAT, "not a tf.Example");
@@ -223,8 +223,8 @@ static void test_example__hungry(void **state)
     free(message);
 }
 
-/* The golden messages with bytes changed, cut off and put in: whatever comes of it, nothing is read
- * that is not there (the sanitizers look), and what parses can be walked. */
+/* The golden messages with bytes changed, cut off and inserted: nothing outside is read (the
+ * sanitizers check this), and a message that parses can be walked through. */
 static void test_example__hostile(void **state)
 {
     (void)state;
@@ -284,7 +284,7 @@ static void test_example__tensorflow(void **state)
     assert_bytes(&et_example_find(e, "names")->bytes[2], "\xc3\xbc");
     assert_true(et_example_find(e, "weight")->floats[0] == 0.5f);
     assert_non_null(et_example_find(e, "schl\xc3\xbcssel"));
-    /* Written again it is the same, byte for byte. */
+    /* Written again it is equal, byte for byte. */
     et_example_builder *b = new_builder(NULL);
     const void *again;
     size_t again_length;

@@ -87,7 +87,7 @@ static void test_grid__cut_cells(void **state)
     et_grid_release(&grid);
 }
 
-/* A wide character has two columns of a terminal; where one does not fit any more, a blank stands.
+/* A wide character has two columns of a terminal; if it no longer fits, it is replaced by a blank.
  */
 static void test_grid__wide_characters(void **state)
 {
@@ -133,7 +133,7 @@ static void test_grid__quoted_and_escaped(void **state)
     et_grid_release(&grid);
 }
 
-/* Nothing is printed of a table that lacks a cell. */
+/* A table that lacks a cell is not printed. */
 static void test_grid__out_of_memory(void **state)
 {
     (void)state;

@@ -95,7 +95,7 @@ static void test_manifest__newest_is_removed(void **state)
     et_manifest_release(&m);
 }
 
-/* A kill between the commit and the deletions: load deletes what was leaving. */
+/* A kill between the commit and the deletions: load deletes the files under "leaving". */
 static void test_manifest__kill_before_deleting(void **state)
 {
     et_manifest m;
@@ -135,7 +135,7 @@ static void test_manifest__no_room(void **state)
     et_manifest_release(&m);
 }
 
-/* If the newest file is not what it should be, older ones are what one has. */
+/* If the newest file is not as listed, older ones are kept. */
 static void test_manifest__keeps_the_last_good_one(void **state)
 {
     et_manifest m;
@@ -211,7 +211,7 @@ static void test_manifest__hostile_names(void **state)
     }
 }
 
-/* Temporary files of dead processes and of our own number go, others stay. */
+/* Temporary files of dead processes and of our own process are deleted, others stay. */
 static void test_manifest__sweep(void **state)
 {
     const pid_t child = fork();

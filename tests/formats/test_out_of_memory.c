@@ -1,5 +1,5 @@
-/* Every allocation of io/ fails once, and from there on for ever: the call says so, nothing
- * leaks (as the sanitizers see), and the same call succeeds when there is memory again. */
+/* Every allocation of formats/ fails once, and then for ever: the call reports it, nothing leaks
+ * (the sanitizers check this), and the same call succeeds when there is memory again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -100,7 +100,7 @@ static void test_packed__plain_all_the_same(void **state)
                  "the gzip data is damaged from here on");
 }
 
-/* What an abandoned writer was to replace stays. */
+/* An abandoned writer does not change the existing file. */
 static void test_packed__abandoned(void **state)
 {
     et_packed_writer *writer;

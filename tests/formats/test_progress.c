@@ -132,7 +132,7 @@ static void test_progress__lines(void **state)
     et_strbuf_release(&line);
 }
 
-/* Where what goes to a terminal or file comes out again. */
+/* Reads what was written to a terminal or file. */
 static size_t drain(int fd, char *out, size_t size)
 {
     size_t length = 0;
@@ -272,7 +272,8 @@ static void test_progress__plain(void **state)
     close(master);
 }
 
-/* Where a message tells the last step there is no line of it, however long ago the one before. */
+/* If a message reports the last step, no line is printed for it, however long ago the last line
+ * was. */
 static void test_progress__rows(void **state)
 {
     char screen[400];
@@ -299,7 +300,8 @@ static void test_progress__rows(void **state)
     close(options.fd);
 }
 
-/* Whoever knows when a state was says so: what is left, and when a line is due, go by that. */
+/* A caller may give the time of a state: the remaining time, and when a line is due, depend on it.
+ */
 static void test_progress__time(void **state)
 {
     static const double times[] = { 1000, 1009.5, 1010 };

@@ -69,7 +69,7 @@ static void test_record__round_trip(void **state)
     assert_int_equal(offset, WHOLE);
 }
 
-/* Cut at every length: the whole records are read, the end is clean and told. */
+/* Cut at every length: complete records are read, and the torn end is reported. */
 static void test_record__torn_tail(void **state)
 {
     static const size_t ends[] = { 0, 21, 37, WHOLE };
@@ -154,7 +154,7 @@ static void count_warnings(void *payload, et_log_level level, const char *text)
     warnings += level == ET_LOG_WARNING && strstr(text, "were written before") != NULL;
 }
 
-/* Where a writer goes on: at an offset, behind what is whole, behind what is left. */
+/* Where a writer continues: at an offset, after the complete records, after the rest. */
 static void test_record__continue(void **state)
 {
     static const struct {
@@ -191,7 +191,7 @@ static void test_record__continue(void **state)
     free(bytes);
 }
 
-/* A full disk in the middle of a record: told, cut off, and usable when there is room again. */
+/* A full disk in the middle of a record: reported, cut off, and usable when there is room again. */
 static void test_record__no_room(void **state)
 {
     for (rlim_t room = 0; room < 37; room++) {

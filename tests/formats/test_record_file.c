@@ -65,7 +65,7 @@ static int read_all(const char *path, size_t *count, et_error *error)
     return status;
 }
 
-/* The vectors of Model Garden's file_writers_test, and what is wrong with others. */
+/* The vectors of Model Garden's file_writers_test, and faulty ones. */
 static void test_record_file__types(void **state)
 {
     static const struct {
@@ -105,7 +105,7 @@ static void test_record_file__types(void **state)
     }
 }
 
-/* Cut at every byte: what is whole is read, and the cut is an error that says where. */
+/* Cut at every byte: complete records are read, and the error names the place of the cut. */
 static void test_record_file__cut(void **state)
 {
     static const size_t ends[] = { 0, 21, 37, WHOLE };
@@ -131,7 +131,7 @@ static void test_record_file__cut(void **state)
     free(bytes);
 }
 
-/* Zeros behind the last record are no padding: the file has lost its end. */
+/* Zeros after the last record are not padding: the file has lost its end. */
 static void test_record_file__trailing(void **state)
 {
     static const struct {
@@ -170,7 +170,7 @@ static void test_record_file__flipped_bits(void **state)
             put_file(in(state, "flip"), bytes, length);
             et_error error = ET_ERROR_INIT;
             int status = read_all(in(state, "flip"), &count, &error);
-            /* Time and system stand in a gzip head and change no record. */
+            /* Time and system in a gzip head do not change records. */
             assert_true(status == ET_EFORMAT || (gzip && !status && count == RECORDS));
             assert_int_equal(status != 0, strstr(error.text, "flip") != NULL);
             bytes[bit / 8] ^= (char)(1 << bit % 8);
@@ -209,7 +209,8 @@ static void test_record_file__absurd_lengths(void **state)
         }
 }
 
-/* Members in a row are one file, zeros behind them padding; whatever else stands there is not. */
+/* Several members are one file, and zeros after them padding; anything else after them is an error.
+ */
 static void test_record_file__gzip_members(void **state)
 {
     static const struct {
@@ -285,7 +286,7 @@ static void test_record_file__tensorflow(void **state)
     }
 }
 
-/* However many records, of whatever kind of file, memory is that of the largest. */
+/* Memory is that of the largest record, for any number of records and any kind of file. */
 static void test_record_file__memory(void **state)
 {
     for (int gzip = 0; gzip < 2; gzip++) {

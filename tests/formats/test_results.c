@@ -83,7 +83,7 @@ static void write_file(const char *path, const char *text)
     fclose(file);
 }
 
-/* Each value is on disk at once; a second start adds to what is there. */
+/* Each value is on disk at once; a second start appends. */
 static void test_results__values(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_results__values(void **state)
     et_results_close(results);
 }
 
-/* By name; a run that was given a directory of its own by whoever started it is in that. */
+/* By name; if the starter gave the run its own directory, the files are in that. */
 static void test_results__for_people(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_results__names_in_utf8(void **state)
     et_results_close(results);
 }
 
-/* What is as it would be anyway does not stand in config.json. */
+/* Settings with their default values are not in config.json. */
 static void test_results__settings(void **state)
 {
     (void)state;

@@ -161,7 +161,7 @@ static void test_safetensors__every_flipped_bit(void **state)
         put_file(in(state, "flip"), bytes, length);
         if (load(in(state, "flip"), NULL) != ET_EFORMAT)
             fail_msg("bit %zu of byte %zu was not found", bit % 8, bit / 8);
-        /* Nor does damage turn a sealed file into one from elsewhere. */
+        /* Damage does not turn a sealed file into one without a seal either. */
         if (et_safetensors_open_foreign(&file, in(state, "flip"), NULL) == ET_OK) {
             assert_true(et_safetensors_sealed(file));
             et_safetensors_close(file);
@@ -352,7 +352,7 @@ static void test_safetensors__bombs(void **state)
     free(header);
 }
 
-/* Room for n bytes only, for every n: the old file stays and no other one does. */
+/* Room for n bytes only, for every n: the old file stays and there is no other file. */
 static void test_safetensors__no_room(void **state)
 {
     size_t length, entries = 0;
@@ -363,7 +363,7 @@ static void test_safetensors__no_room(void **state)
         limit_files(room);
         const int status = et_safetensors_write(&written, in(state, "old"), items, 1, NULL, &error);
         unlimit_files();
-        /* One item is smaller than what was there. */
+        /* One item is smaller than before. */
         if (status == ET_OK)
             break;
         assert_int_equal(status, ET_ENOSPACE);

@@ -60,7 +60,7 @@ static void test_sink__jsonl_lines(void **state)
     free(text);
 }
 
-/* The step is the log's, not a value's of that name; a log is a dict. */
+/* The step is the log's, not a value with that name; a log is a dict. */
 static void test_sink__jsonl_step(void **state)
 {
     et_sink *sink;
@@ -78,7 +78,7 @@ static void test_sink__jsonl_step(void **state)
     et_arena_release(&arena);
 }
 
-/* A number of that name is kept in the log's own dict of it. */
+/* A number with that name is kept in the log's own dict. */
 static void test_sink__jsonl_time(void **state)
 {
     et_sink *sink;
@@ -96,7 +96,8 @@ static void test_sink__jsonl_time(void **state)
     et_arena_release(&arena);
 }
 
-/* Names of nested values are folders: what was written goes on, what leads out is refused. */
+/* Names of nested values are folders: existing files continue, and names that lead out are refused.
+ */
 static void test_sink__names_of_folders(void **state)
 {
     et_sink *sink;
@@ -191,7 +192,7 @@ static void test_sink__resume(void **state)
     et_arena_release(&arena);
 }
 
-/* A new run over an old one's files starts them anew; a torn line goes when it is resumed. */
+/* A new run replaces an old run's files; a torn line is removed at a resume. */
 static void test_sink__jsonl_makes_its_folder(void **state)
 {
     et_sink *sink;
@@ -241,7 +242,7 @@ static void test_sink__hostile_positions(void **state)
     et_arena_release(&arena);
 }
 
-/* All tags of a file that ends in its names: text as it stands in the bytes. */
+/* Whether a file has exactly the tag: searches its bytes for the text. */
 static bool has_tag(const char *path, const char *tag)
 {
     size_t length;
@@ -253,7 +254,7 @@ static bool has_tag(const char *path, const char *tag)
     return has;
 }
 
-/* What a directory says already is left out, unless two values would have one tag. */
+/* A tag omits the directory's name, unless two values would have one tag. */
 static void test_sink__tags(void **state)
 {
     et_sink *sink;
@@ -279,7 +280,7 @@ static void test_sink__tags(void **state)
     static const char *const tags[] = { "loss", "news/loss", "validation_f1", "f1", "validation_" };
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
         assert_true(has_tag(in(state, "tags/validation/" ET_EVENTS_NAME), tags[i]));
-    /* A file beside another process's is of a directory that has its name. */
+    /* A file next to another process's belongs to a directory with its name. */
     et_value *measured = et_value_dict(&arena);
     et_value_set_float(measured, "validation_loss", 4);
     assert_ok(et_sink_events_open_as(&sink, in(state, "beside"), ET_EVENTS_MEASURED, error));
@@ -296,7 +297,7 @@ static void keep_copy(void *self, const char *text)
 
 static const char *const trained[] = { "train", NULL };
 
-/* A copy has every line, also where nothing is written. */
+/* A copy has every line, also if nothing is printed. */
 static void test_sink__console_copy(void **state)
 {
     (void)state;
@@ -370,7 +371,7 @@ static const et_sink_class failing_class = {
     .name = "failing", .write = failing_write, .flush = failing_flush, .close = failing_close
 };
 
-/* One sink's failure is told and does not keep the log from the others. */
+/* One sink's failure is reported and does not stop the others. */
 static void test_sink__multi_goes_on(void **state)
 {
     et_sink *sinks[3], *sink;
@@ -416,7 +417,7 @@ static void test_sink__step_below_0(void **state)
     assert_ok(et_sink_close(sink, error));
 }
 
-/* Every write from the n-th on fails: told, and what was whole stays readable. */
+/* Every write from the n-th on fails: the failure is reported, and complete lines stay readable. */
 static void test_sink__no_room(void **state)
 {
     for (rlim_t room = 0; room < 250; room += 31) {

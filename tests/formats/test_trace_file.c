@@ -70,7 +70,7 @@ static double number_of(const et_value *dict, const char *key)
     return number;
 }
 
-/* What a row of the file says, in order. */
+/* The members of a row of the file, in order. */
 typedef struct event_case {
     int thread;
     const char *phase, *name, *argument; /* of "M": args.name */
@@ -136,7 +136,7 @@ static void test_trace_file__activity(void **state)
     et_trace_free(trace);
 }
 
-/* Whole or not at all: what was there stays, and nothing is left beside it. */
+/* The file is complete or unchanged, and no other file remains. */
 static void test_trace_file__bad_paths(void **state)
 {
     et_trace *trace = make();
@@ -154,7 +154,7 @@ static void test_trace_file__bad_paths(void **state)
     free(text);
     assert_int_equal(unlink(path), 0);
     unlink(in(state, "trace.json"));
-    assert_int_equal(rmdir(*state), 0); /* nothing is left */
+    assert_int_equal(rmdir(*state), 0); /* no file remains */
     assert_int_equal(mkdir(*state, 0777), 0);
     et_trace_free(trace);
 }

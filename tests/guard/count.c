@@ -1,6 +1,5 @@
-/* Counts what the library does by standing in front of functions of its own: the linker lets
- * calls of NAME reach __wrap_NAME, which finds the function itself as __real_NAME (--wrap in
- * CMakeLists.txt). */
+/* Counts calls of functions inside the library by wrapping them: the linker redirects calls of NAME
+ * to __wrap_NAME, which reaches the function itself as __real_NAME (--wrap in CMakeLists.txt). */
 #include "base/alloc.h"
 #include "engine/exec/plan.h"
 #include "engine/kernel/gemm/onednn_block.h"

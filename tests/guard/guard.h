@@ -21,10 +21,10 @@ typedef struct guard_workload {
     void *(*open)(void);     /* makes what run works on; not counted */
     void (*run)(void *work); /* the workload */
     void (*close)(void *work);
-    bool cold; /* its first run is what is meant */
+    bool cold; /* measure the first run */
 } guard_workload;
 
-/* All of them. Each group stands in a file of its own: workload_*.c. */
+/* All workloads. Each group has its own file: workload_*.c. */
 extern const guard_workload guard_kernels[5], guard_models[6], guard_data[4];
 
 /* Ends the program with the error's text if status is not 0. */

@@ -1,5 +1,5 @@
-/* Loops over raw pointers, in both types of activations: what a step does between its
- * products. bfloat16 stands here because products of that type need more than AVX2. */
+/* Loops over raw pointers, in both types of activations: a step's work between its products.
+ * bfloat16 is included here because products of that type need more than AVX2. */
 #include <math.h>
 
 #include "base/alloc.h"

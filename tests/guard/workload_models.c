@@ -16,7 +16,7 @@
 #include "tasks/translation/decoding/decoder.h"
 #include "train/step/step.h"
 
-/* ---- what is trained ---- */
+/* ---- trained models ---- */
 
 enum { TOKENS = 128, SEGMENTS = 16, PIECES = 300, WIDTH = 32, BATCH = 128, FEATURES = 105 };
 

@@ -52,7 +52,8 @@ void score_pairs_free(score_pairs *pairs)
     *pairs = (score_pairs){ 0 };
 }
 
-/* One line, its signature's version replaced by "-", so that it does not depend on who says it. */
+/* Prints one line, with its signature's version replaced by "-", so that it does not depend on the
+ * program. */
 static void put_line(FILE *out, const char *line)
 {
     const char *version = strstr(line, "version:");

@@ -1,5 +1,5 @@
-/* Scores of classes and of values: scikit-learn's on the same predictions, to rounding
- * (tools/golden-scores), what has no value, and what is refused. */
+/* Scores of classes and of values: compared with scikit-learn's on the same predictions, to
+ * rounding (tools/golden-scores); scores without a value; and refused inputs. */
 #include <etude/class_scores.h>
 
 #include <math.h>

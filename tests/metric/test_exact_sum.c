@@ -21,7 +21,7 @@ static void assert_same(double a, double b)
         fail_msg("%a is not %a", a, b);
 }
 
-/* What is left when all that is large has gone, and how halves are rounded. */
+/* The rest after all large values have cancelled, and the rounding of halves. */
 static void test_exact_sum__values(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void test_exact_sum__any_grouping(void **state)
         et_exact_sum_settle(&whole);
         assert_memory_equal(&whole, &forward, sizeof whole);
     }
-    /* The value is next to the sum that rounds in between, and what is taken away leaves 0. */
+    /* The rounded sum is next to the exact one, and subtracting all values gives 0. */
     for (uint64_t i = 0; i < N; i++)
         et_exact_sum_add(&forward, -number(i));
     assert_same(et_exact_sum_value(&forward), 0);

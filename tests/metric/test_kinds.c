@@ -43,7 +43,8 @@ static void test_kinds__values(void **state)
         { &two.metric, /* tp 2, fp 1, fn 1, tn 1 */
           { { 1, 1, 2 }, { 1, 0, 1 }, { 0, 1, 1 }, { 0, 0, 1 } },
           { 0.6, 2.0 / 3, 2.0 / 3, 2.0 / 3, (2.0 / 3 + 0.5) / 2 } },
-        { &three.metric, /* class 0: 2 of 2, said thrice; class 1: 1 of 2; class 2 never seen */
+        { &three.metric, /* class 0: 2 of 2, predicted three times; class 1: 1 of 2; class 2 never
+                          * seen */
           { { 0, 0, 2 }, { 0, 1, 1 }, { 1, 1, 1 } },
           { 0.75, (2.0 / 3 + 1) / 2, 0.75, (0.8 + 2.0 / 3) / 2, 0.75 } },
     };

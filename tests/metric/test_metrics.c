@@ -111,7 +111,7 @@ static void test_metrics__results_in_order(void **state)
     et_metrics_free(metrics);
 }
 
-/* Through JSON text and back, every bit, also of what JSON has no number for. */
+/* Through JSON text and back, with every bit, also of values that JSON cannot write. */
 static void test_metrics__state_bit_for_bit(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void test_metrics__other_definitions(void **state)
     }
 }
 
-/* What is not there is left out; what cannot be is refused. */
+/* Missing metrics are skipped; invalid ones are refused. */
 static void test_metrics__mistakes(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void test_metrics__mistakes(void **state)
     et_metrics_add_at(metrics, 9999, 1, 1);
     assert_true(isnan(et_metrics_value(metrics, "digit")));
 
-    /* A class that is none counts nowhere: of two that are, one is right. */
+    /* An invalid class counts nowhere: of two valid ones, one is right. */
     const et_sample samples[] = { { 0, 0, 1 },  { 1, 2, 1 },   { 3, 3, 1 },        { 4, 1, 1 },
                                   { 1, -1, 1 }, { NAN, 1, 1 }, { 1e300, 1e300, 1 } };
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {

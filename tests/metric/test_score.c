@@ -105,7 +105,7 @@ static void test_score__model_garden_golden(void **state)
     score_pairs_free(&pairs);
 }
 
-/* Its own test vectors, and what its formula says of short and empty text. */
+/* Model Garden's own test vectors, and the formula's values for short and empty text. */
 static void test_score__model_garden_cases(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void test_score__print_limits(void **state)
     et_score_free(bleu);
 }
 
-/* What no text gives and no caller can have meant is a status, and changes nothing. */
+/* Values that no text gives and no caller can mean are refused, and change nothing. */
 static void test_score__refuses_values(void **state)
 {
     (void)state;

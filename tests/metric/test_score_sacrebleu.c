@@ -1,5 +1,5 @@
-/* Our scores beside those of PyPI's sacrebleu, run here: on real pairs, and on made-up ones. The
- * package lives in a virtual environment under the build folder. */
+/* Etude's scores compared with those of PyPI's sacrebleu, run here: on real pairs, and on made-up
+ * ones. The package is in a virtual environment under the build folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -21,9 +21,9 @@
 
 enum { REAL_PAIRS = 2000, REAL_STRIDE = 19, SENTENCES = 300 };
 
-static char python[4096]; /* of the virtual environment; "": there is none */
+static char python[4096]; /* of the virtual environment; "": not installed */
 
-/* What a command writes; its status has to be 0. */
+/* The output of a command, which must succeed. */
 static char *output(const char *command)
 {
     FILE *pipe = popen(command, "r");

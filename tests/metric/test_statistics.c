@@ -70,7 +70,7 @@ static void test_statistics__nothing_and_not_finite(void **state)
     et_statistics_free(NULL);
 }
 
-/* An object is a state of the kind: what a set of metrics saves, an object restores. */
+/* An object has the state of its metric's kind: it restores what a set of metrics saves. */
 static void test_statistics__as_a_metric(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@
 
 extern et_error *const error;
 
-/* Fails with what stands in error. */
+/* Fails with the error's text. */
 void ok(int status);
 
 double number(const et_value *dict, const char *key);

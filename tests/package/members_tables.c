@@ -1,4 +1,4 @@
-/* F: a builder of a program's own over a table, from arguments to predictions. */
+/* F: a program's own builder over a table, from arguments to predictions. */
 #include "members.h"
 
 typedef struct own_arguments {

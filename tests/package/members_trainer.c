@@ -1,5 +1,5 @@
-/* O: a trainer of the program's own, and its module. T and X: a task with every method that the
- * documents have, each doing what its default does, and a trainer that is driven by hand. */
+/* O: a program's own trainer, and its module. T and X: a task with every documented method, each
+ * doing what its default does, and a trainer that is driven by hand. */
 #include "members.h"
 
 typedef struct counter {
@@ -133,7 +133,7 @@ static int own_optimizer(et_task *self, const et_optimizer_request *request, et_
     return et_optimizer_open(out, request->device, request->params, NULL, request->setup, error_);
 }
 
-/* The same task with defaults alone. */
+/* The same task with only the defaults. */
 static et_task plain(const et_task *self)
 {
     static const et_task_class class = { .name = "plain" };

@@ -1,4 +1,4 @@
-/* X: translation, as a task and as what comes of it. */
+/* X: translation, as a task, and its results. */
 #include "members.h"
 
 static const char task_settings[] =
@@ -75,7 +75,7 @@ static void build_by_parts(et_scope *scope, void *payload)
     et_loss(scope, "plain", again, 0);
 }
 
-/* What the documented methods give, put together by the program. */
+/* An update from the documented methods, assembled by the program. */
 static void update_by_hand(et_task *task, et_device *device, et_params *params, et_source *source)
 {
     const et_pass_options options = { .training = true };
@@ -115,7 +115,7 @@ static void build_whole(et_scope *scope, void *payload)
     et_task_build_losses(payload, scope, NULL, &outputs, &aux_losses);
 }
 
-/* A validation, step by step: its state has what is scored. */
+/* A validation, step by step: its state has the scored values. */
 static void validate_by_hand(et_task *task, et_device *device, et_params *params)
 {
     const et_pass_options options = { .training = false };

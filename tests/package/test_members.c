@@ -1,4 +1,4 @@
-/* What the cases of members_*.c share, and a directory for all of them. */
+/* Shared code of the cases in members_*.c, and a directory for all of them. */
 #include "members.h"
 
 #include <ftw.h>

@@ -83,7 +83,7 @@ static void say(void *socket, const void *bytes, size_t size, int more)
     zmq_send(socket, bytes, size, ZMQ_DONTWAIT | more);
 }
 
-/* What a worker does not send; ZeroMQ keeps it until the connection is there. */
+/* Sends what no worker sends; ZeroMQ keeps it until the connection is made. */
 static void say_what_no_worker_says(void *socket)
 {
     static unsigned char bytes[3 * ET_CHUNK], body[3000];
@@ -161,7 +161,7 @@ static bool put_hello(int fd)
     return put(fd, hello, sizeof hello);
 }
 
-/* Says what is due; false: it is over. */
+/* Sends what is due; false: the connection is done. */
 static bool goes_on(held *h, double at)
 {
     char answer[512];
@@ -237,7 +237,7 @@ static void attack(double start, double seconds, double rate)
     double at = now();
     long begun = (long)((at - start) * rate);
     while (!stop && at - start < seconds) {
-        /* Who is late does not make up for more than a tenth of a second. */
+        /* A late attacker makes up for at most a tenth of a second. */
         long due = (long)((at - start) * rate);
         begun = due - begun > (long)(rate / 10) ? due - (long)(rate / 10) : begun;
         for (; begun < due; begun++)
@@ -259,7 +259,7 @@ static _Noreturn void be_child(double start, double seconds, double rate)
     _exit(0); /* closes all of them */
 }
 
-/* How a child ended, which is told to if we are. */
+/* How a child ended; it is told to end if we are. */
 static int end_of(pid_t child)
 {
     int status;

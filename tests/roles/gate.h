@@ -1,5 +1,5 @@
-/* Between both tasks of a pair (wire_pair.h) a gate: what goes through it stops, is cut off, or has
- * a bit changed, when the test says so; for cmocka tests, which include its headers first. */
+/* A gate between both tasks of a pair (wire_pair.h). When the test says so, bytes stop, connections
+ * are cut off, or a bit is changed. For cmocka tests, which include its headers first. */
 #ifndef ETUDE_TESTS_CLUSTER_GATE_H
 #define ETUDE_TESTS_CLUSTER_GATE_H
 
@@ -13,8 +13,8 @@
 
 enum { THROUGH = 64, PIECE = 16384 };
 
-/* What becomes of what comes: it goes on; nobody is let in, the connection that has carried least
- * is cut and the others stand still; those are cut as well. */
+/* OPEN passes everything on. The other modes pass nothing and admit no connection: STILL cuts the
+ * connection that has carried least, CUT cuts all, ENDS ends the gate too. */
 typedef enum gate_mode { GATE_OPEN, GATE_STILL, GATE_CUT, GATE_ENDS } gate_mode;
 
 typedef struct through {
@@ -26,14 +26,14 @@ typedef struct gate {
     pthread_t thread;
     int listen, port, target;
     _Atomic(gate_mode) wanted, mode;
-    _Atomic int flip; /* a bit of what comes next from a side, plus 1; 0: none */
+    _Atomic int flip; /* number of a bit to change in the next bytes of a side, plus 1; 0: none */
     int flip_from;    /* 0: near */
     long flip_least;  /* bytes: of less that comes at once none is changed */
     through each[THROUGH];
     int count;
 } gate;
 
-/* Whoever is there hears of it at once (RST). */
+/* The other side notices at once (RST). */
 static inline void cut(through *t)
 {
     const struct linger at_once = { .l_onoff = 1 };
@@ -73,7 +73,7 @@ static inline void let_in(gate *g)
         cut(t);
 }
 
-/* What has come to a side goes to the other, whole. */
+/* Passes all bytes that have come from one side to the other. */
 static inline void pass_on(gate *g, through *t, int from)
 {
     char data[PIECE];

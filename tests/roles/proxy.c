@@ -27,7 +27,7 @@ typedef struct flow {
 
 typedef struct pair {
     bool used;
-    flow way[2]; /* from who has come; to them */
+    flow way[2]; /* from the client; to it */
     int target;
     unsigned char *record; /* [RECORD]: what came first; NULL: not recorded */
     size_t recorded;
@@ -49,7 +49,7 @@ static double uniform(void)
 
 static void close_pair(pair *p)
 {
-    if (p->recorded) { /* once more, as it was; nobody reads the answer */
+    if (p->recorded) { /* sent once more as recorded; nobody reads the answer */
         int fd = reach(p->target, 0);
         replayed += fd >= 0 && send(fd, p->record, p->recorded, MSG_NOSIGNAL) > 0;
         if (fd >= 0)
@@ -84,7 +84,7 @@ static void take(int fd, int target)
         close_pair(p);
 }
 
-/* A piece that has come, count bytes at the end of what waits; false: the connection is cut. */
+/* A piece of count bytes has come at the end of the waiting bytes; false: the connection is cut. */
 static bool spoil(flow *f, size_t count)
 {
     unsigned char *piece = f->data + f->end;

@@ -155,7 +155,7 @@ static void test_chunk__too_large(void **state)
     et_assembly_release(&assembly);
 }
 
-/* Those that begin something and leave it do not hold up one that goes on. */
+/* Messages that are begun and abandoned do not delay one that continues. */
 static void test_chunk__places(void **state)
 {
     (void)state;

@@ -76,7 +76,7 @@ typedef struct cluster {
     int count;
 } cluster;
 
-/* One that is free now; nobody else has it before the task listens. */
+/* A port that is free now; no other process takes it before the task listens. */
 static int a_port(void)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -216,7 +216,8 @@ static void train_alone(float *weights)
     et_arena_release(&arena);
 }
 
-/* One worker: bit for bit as alone, whose weights join has fetched though no loop has ended. */
+/* One worker: the same bits as a process alone. join has fetched the weights though no loop has
+ * ended. */
 static void test_coordinator__as_alone(void **state)
 {
     (void)state;
@@ -325,8 +326,8 @@ static double logged(const bench *b, const char *name)
     return value;
 }
 
-/* A loop says how late its gradients were: never those of one worker; of two that do not wait for
- * each other most are late by the other's. */
+/* A loop reports how late its gradients were: never late with one worker. With two that do not wait
+ * for each other, most are late by the other's gradient. */
 static void test_coordinator__staleness(void **state)
 {
     (void)state;

@@ -28,7 +28,7 @@ typedef struct frame {
     size_t size;
 } frame;
 
-/* Whoever is attacked, and what they have sent: it is sent back to them, changed. */
+/* The attacked task, and the messages that it has sent: they are sent back to it, changed. */
 typedef struct bench {
     et_link link;
     uint64_t seed, random;
@@ -90,7 +90,7 @@ static double a_value(bench *b)
     return some[draw(b) % 9];
 }
 
-/* Sizes that mean something to somebody, and one beside them. */
+/* Sizes with a meaning, and sizes next to them. */
 static size_t a_size(bench *b)
 {
     static const size_t some[] = { 0,
@@ -136,7 +136,8 @@ static frame invent(bench *b)
     return f;
 }
 
-/* What they sent, from somebody else, or with another number; its checksum is right again. */
+/* A message that it sent, from another sender, or with another number; its checksum is valid again.
+ */
 static frame alter(bench *b)
 {
     const frame *old = &b->kept[draw(b) % KEPT];
@@ -206,7 +207,7 @@ static void update(void *self, float *gradient, double scale, double norm)
     (void)scale, (void)norm;
     for (int i = 0; i < FLOATS; i++) {
         b->weights[i] += gradient[i];
-        CHECK(b, isfinite(gradient[i])); /* nobody's NaN is added, whatever its report said */
+        CHECK(b, isfinite(gradient[i])); /* no NaN is added, whatever its report says */
     }
     b->updates++;
 }
@@ -231,8 +232,8 @@ static void open_run(et_param_server *param_server)
         order(param_server, (et_message){ .kind = ET_MESSAGE_ADMIT, .number = i, .extra = 1 + i });
 }
 
-/* A worker that has the key pushes anything, and the master, who was told that it is sound, has it
- * made an update. */
+/* A worker with the key pushes any values, and the master, to which it reports valid ones, orders
+ * an update. */
 static void push_and_apply(bench *b, et_param_server *param_server)
 {
     int worker = (int)(draw(b) % WORKERS);
@@ -274,7 +275,8 @@ static void attack_server(uint64_t seed)
         int64_t version = param_server.version;
         int before = b.updates, opened = b.opened;
         bool sound = next(&b, &block, &m);
-        /* Its key is the master's alone: it may err, but not run away with the sequence. */
+        /* Only the master has this key: it may send anything, but not skip ahead in the sequence.
+         */
         if (sound && (m.from != ET_TASK_MASTER || m.sequence <= param_server.sequence + 3)) {
             et_param_server_receive(&param_server, &m);
             if (m.from != ET_TASK_MASTER)
@@ -457,7 +459,7 @@ static void test_hostile__param_server(void **state)
 {
     (void)state;
     for_seeds(attack_server);
-    assert_true(updates > 1000); /* most were open to who had the right to */
+    assert_true(updates > 1000); /* most were accepted from senders with the right to them */
 }
 
 static void test_hostile__master(void **state)
@@ -472,7 +474,7 @@ static void test_hostile__worker(void **state)
     for_seeds(attack_worker);
 }
 
-/* What a report says is numbers that nobody has checked. */
+/* A report has numbers that nobody has checked. */
 static void test_hostile__report(void **state)
 {
     (void)state;

@@ -110,7 +110,7 @@ static void test_job_config__cluster(void **state)
     et_job_config_free(config);
 }
 
-/* A role that is listed without anybody is as one that is not listed. */
+/* A role with an empty list is treated as a role that is not listed. */
 static void test_job_config__nobody(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_job_config__nobody(void **state)
     et_job_config_free(config);
 }
 
-/* What a program says, in place of the environment. */
+/* The configuration of a program, in place of the environment. */
 static void test_job_config__new(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void test_job_config__device_setter(void **state)
     assert_string_equal(et_device_setter_op(setter), "/job:worker/task:1");
     et_device_setter_free(setter);
     et_job_config_free(config);
-    /* Without parameter servers all is where the task is. */
+    /* Without parameter servers all variables are on the task's own device. */
     config = parsed("{}");
     assert_int_equal(et_job_config_create_device_setter(&setter, config, NULL, NULL), ET_OK);
     assert_string_equal(et_device_setter_variable(setter, "a"), "/job:master/task:0");
@@ -276,7 +276,7 @@ static void hear(void *payload, et_log_level level, const char *text)
     snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", text);
 }
 
-/* log_device_placement: where each variable goes, once, in the order in which it is asked for. */
+/* log_device_placement: logs each variable's device once, in the order of the requests. */
 static void test_job_config__device_placement(void **state)
 {
     (void)state;
@@ -341,7 +341,7 @@ static int serve(const char *text, et_keys *keys, et_error *error)
     return status;
 }
 
-/* A name of a temporary folder of this test alone, as TMPDIR, and that of the keys in it. */
+/* A temporary folder for this test, as TMPDIR, and the name of the keys in it. */
 static void own_tmpdir(char *folder, size_t space)
 {
     static char parent[] = "tmpdir.XXXXXX";
@@ -375,14 +375,14 @@ static void test_job_config__server_of_one_host(void **state)
     assert_memory_equal(&first, &worker, sizeof first);
     assert_int_equal(stat(folder, &facts), 0);
     assert_int_equal(facts.st_mode & 0777, 0700);
-    /* Servers' ports are below 1024 or taken by others: the keys alone. */
+    /* Ports of servers are below 1024 or taken by other processes: only the keys matter. */
     for (int role = 0; role < ET_JOB_ROLES; role++) {
         assert_int_equal(et_user_keys_read(&keys[role], (et_job_role)role, &error), ET_OK);
         assert_memory_equal(keys[role].public, first.public, sizeof first.public);
     }
     assert_string_not_equal(keys[ET_JOB_MASTER].secret, first.secret);
     assert_string_equal(keys[ET_JOB_WORKER].secret, first.secret);
-    /* Beyond the loopback, or in a folder that others may enter, nothing is made or read. */
+    /* Outside the loopback, or in a folder that others may enter, no keys are made or read. */
     static const char *const cases[][2] = {
         { TASK_OF("worker") "\"cluster\": {\"master\": [\"localhost:1\"], \"worker\": "
                             "[\"localhost:2\", \"192.0.2.1:3\"]}}",

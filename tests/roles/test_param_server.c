@@ -1,5 +1,5 @@
-/* A parameter server alone: what it adds up, and when, whatever is asked twice; what it tells
- * workers of weights that will have moved on. */
+/* A single parameter server: what it adds up, and when, also for repeated questions; and the
+ * predicted weights that it sends to workers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,7 +182,7 @@ static void assert_refused(bench *b, et_message m)
     assert_int_equal(b->updates, 0);
 }
 
-/* A gradient that was added, one that was not pushed, nothing at all: no update. */
+/* A gradient that was added before, one that was not pushed, or none: no update. */
 static void test_param_server__refuses(void **state)
 {
     bench b;
@@ -199,8 +199,8 @@ static void test_param_server__refuses(void **state)
     et_param_server_release(&b.server);
 }
 
-/* Weights go on as in the last update, for the updates that are expected; those that have been done
- * since are no more. Nothing is made of what is no number. */
+/* Predicted weights continue the last update, for the expected updates minus those that have been
+ * done since. If the expected number is not finite, nothing is predicted. */
 static void test_param_server__predicts(void **state)
 {
     bench b;

@@ -32,7 +32,7 @@ static et_params *store_of(const et_shape *shapes, int count)
     return params;
 }
 
-/* The pieces of a parameter: elements of each server, -1 where it has none. */
+/* The pieces of a parameter: elements of each server, -1 if it has none. */
 static void elements_of(const et_placement *p, int param, int64_t *count)
 {
     for (int s = 0; s < p->servers; s++) {
@@ -43,7 +43,7 @@ static void elements_of(const et_placement *p, int param, int64_t *count)
     }
 }
 
-/* A store with the parameter behind a small one; what each server has of it. */
+/* A store with the parameter after a small one; checks each server's part. */
 static void expect(et_shape shape, int servers, bool cuts, const int64_t *expected)
 {
     const et_shape shapes[] = { et_shape_1(7), shape,          et_shape_1(8),

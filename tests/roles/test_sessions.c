@@ -1,5 +1,6 @@
-/* Connections that others make, of a loopback and by a clock of the test's: who holds too much, all
- * together, too many, who sends what is wrong, heartbeats for days; who does none of it stays. */
+/* Connections of others, over a loopback and with a clock of the test. Connections that hold too
+ * much, that are too many, that together hold too much, or that send wrong data are shut, and so
+ * are heartbeats after days. All others stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +113,7 @@ static void test_sessions__most(void **state)
     assert_int_equal(h.lines, 1);
     assert_non_null(strstr(h.said[0], "here:1: 127.0.0.1:"));
     assert_non_null(strstr(h.said[0], "role worker,"));
-    /* The same descriptor once more: what the one before held or brought is not its. */
+    /* The same descriptor again: the earlier connection's bytes do not count for the new one. */
     et_sessions_left(h.sessions, h.near[2]);
     et_sessions_came(h.sessions, h.near[2], 3);
     et_sessions_took(h.sessions, h.near[2], ET_JOB_MASTER, MOST);
@@ -124,7 +125,7 @@ static void test_sessions__most(void **state)
     assert_non_null(strstr(h.said[h.lines - 1], "here:1: 2 connections were closed"));
 }
 
-/* One line for each key, whoever comes with it. */
+/* One line for each key, however many connections use it. */
 static void test_sessions__wrong(void **state)
 {
     (void)state;
@@ -148,7 +149,8 @@ static void test_sessions__wrong(void **state)
     assert_non_null(strstr(h.said[2], "3 connections were closed"));
 }
 
-/* Four hold less than one may and more than all may: the youngest of the large ones goes. */
+/* Four connections hold less than the limit for one and more than that for all: the youngest of the
+ * large ones is shut. */
 static void test_sessions__all(void **state)
 {
     (void)state;
@@ -166,8 +168,8 @@ static void test_sessions__all(void **state)
     close_hall(&h);
 }
 
-/* More than there are places for: those who are in their handshake do not count, the youngest of
- * the others go. */
+/* More connections than places: connections in their handshake do not count, and the youngest of
+ * the others are shut. */
 static void test_sessions__places(void **state)
 {
     (void)state;
@@ -204,7 +206,7 @@ static void test_sessions__heartbeats(void **state)
     assert_int_equal(h.lines, 0);
 }
 
-/* Nobody has shown a key: whoever is there has not, and what it has sent was not kept. */
+/* No key was shown, so no connection can have one, and nothing that was sent was kept. */
 static void test_sessions__strangers(void **state)
 {
     (void)state;

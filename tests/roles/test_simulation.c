@@ -130,7 +130,7 @@ static void send_message(et_link *self, int to, const et_message *message)
 
 static const et_link_class simulated = { "simulated", send_message, NULL };
 
-/* ---- what is trained ---- */
+/* ---- the trained values ---- */
 
 static float gradient_of(int64_t ticket, int of, int i)
 {
@@ -277,7 +277,8 @@ static void compute(world *w, int i)
     memcpy(report + sizeof both, &o->position, sizeof o->position);
     et_worker_computed(&o->worker, w->now, gradients, report);
     memset(report, 0, sizeof report);
-    /* Gradients are borrowed until they are staged: what is asked again must still be there. */
+    /* Gradients are borrowed until they are staged: they must still be there for a repeated
+     * question. */
     for (int s = 0; s < w->servers; s++) {
         float *kept = malloc(sizeof values[s]);
         memcpy(kept, values[s], sizeof values[s]);
@@ -519,8 +520,8 @@ static void test_simulation__faults(void **state)
     assert_true(faults > 5000 && restarts > 50 && parts > 20 && late > 20);
 }
 
-/* A worker goes with its ticket and does not come back: others wait for as long as a batch may
- * take, by those that were done, and not for the longest that any may. */
+/* A worker leaves with its ticket and does not come back: the others wait as long as finished
+ * tickets suggest, and not the longest time that a ticket may take. */
 static void test_simulation__gone(void **state)
 {
     (void)state;
@@ -556,9 +557,9 @@ static void advance_until_added(world *w, int64_t count)
     CHECK(w, w->master.update.added == count);
 }
 
-/* A worker goes when its gradient has been added and the update is not done: the gradient counts,
- * once; a state that is read meanwhile has nothing of it; who is left, and who comes late, give the
- * others. */
+/* A worker leaves after its gradient was added and before the update is done. The gradient counts
+ * once, and a state that is read meanwhile does not contain it. The remaining workers, and one that
+ * joins late, give the other gradients. */
 static void test_simulation__adding(void **state)
 {
     (void)state;
@@ -592,8 +593,8 @@ static void test_simulation__adding(void **state)
     close_world(&w);
 }
 
-/* Two workers, as fast as each other, two gradients an update: neither waits, and what comes is at
- * most an update late. */
+/* Two equally fast workers, two gradients an update: neither waits, and a gradient is at most one
+ * update late. */
 static void test_simulation__staleness(void **state)
 {
     (void)state;
@@ -606,7 +607,8 @@ static void test_simulation__staleness(void **state)
     close_world(&w);
 }
 
-/* Seconds that two workers, who take so long for a gradient, need for all updates of two. */
+/* Seconds that two workers, with these times for a gradient, need for all updates of two gradients.
+ */
 static double train_two(world *w, double first, double second, double waits)
 {
     draw_world(w, 11, true);
@@ -621,8 +623,8 @@ static double train_two(world *w, double first, double second, double waits)
     return w->now;
 }
 
-/* Those that are about as fast keep in step, by waiting, and nothing is late; a slow one does not
- * hold up the other, who waits no longer than its own batches take. */
+/* Workers of about equal speed keep in step by waiting, and no gradient is late. A slow worker does
+ * not delay the other, which waits no longer than its own batches take. */
 static void test_simulation__waits(void **state)
 {
     (void)state;
@@ -640,7 +642,7 @@ static void test_simulation__waits(void **state)
     close_world(&w);
 }
 
-/* Gradients that are finite one by one, of which the sum is not: refused, nothing is changed. */
+/* Gradients that are finite, but whose sum is not: refused, nothing changes. */
 static void test_simulation__infinite(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The transport over ZeroMQ, two tasks in one process: messages and answers, who is let in, what is
- * too large, what is no message; and keys in files. */
+/* The transport over ZeroMQ, two tasks in one process: messages and answers, admission, messages
+ * that are too large, frames that are no message; and keys in files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void test_wire__both_ways(void **state)
     assert_true(wait_for(p.worker, p.server, 30, &got));
     assert_true(got.from == 1 && got.size == 5 && !memcmp(got.bytes, "hello", 5));
     assert_true(is_connected(&p));
-    /* Who says to be the master has not its key. */
+    /* A task that claims to be the master does not have its key. */
     say(p.worker, 0, 1, bytes, 10);
     say(p.worker, 2, 1, bytes, 11);
     assert_true(wait_for(p.server, p.worker, 30, &got));
@@ -51,7 +51,7 @@ static void test_wire__both_ways(void **state)
     close_pair(&p);
 }
 
-/* An answer goes back to who has asked, whoever says meanwhile to be the same. */
+/* An answer goes back to the asker, even if another connection claims the same number meanwhile. */
 static void test_wire__answer(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_wire__strangers(void **state)
     et_error error = ET_ERROR_INIT;
     open_server(&p, LARGEST);
     assert_int_equal(et_keys_make(other, &error), 0);
-    /* A pair of its own, although it knows the server's public key. */
+    /* A key pair of its own, although it knows the server's public key. */
     memcpy(other[ET_JOB_WORKER].public[ET_JOB_PARAM_SERVER], p.keys[0].public[ET_JOB_PARAM_SERVER],
            ET_KEY_TEXT + 1);
     open_worker(&p, &other[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
@@ -161,8 +161,8 @@ static void keep_text(void *payload, et_log_level level, const char *text)
     snprintf(payload, 300, "%s", text);
 }
 
-/* Three thousand strangers while the task has no time to look: who has a key gets in all the same,
- * and at the end their number is said. */
+/* Three thousand strangers while the task is busy: a task with a key is still admitted, and at the
+ * end the number of strangers is logged. */
 static void test_wire__crowd(void **state)
 {
     (void)state;
@@ -184,9 +184,9 @@ static void test_wire__crowd(void **state)
         said, ": 3000 connections were refused: no key of this cluster, or damaged in transit"));
 }
 
-/* A connection breaks while more waits in it than is taken at once, and the task has no time to
- * look for longer than two beats of its heart: ZeroMQ's own assertion (!_io_error) must not be met.
- * What was sent comes all the same, and others get in. */
+/* A connection breaks while more bytes wait in it than are taken at once, and the task is busy for
+ * longer than two heartbeats. ZeroMQ's own assertion (!_io_error) must not be reached. The sent
+ * messages still arrive, and others are admitted. */
 static void test_wire__broken_full(void **state)
 {
     (void)state;
@@ -212,8 +212,8 @@ static void test_wire__broken_full(void **state)
     close_pair(&p);
 }
 
-/* Who has shown no key announces a frame that a message of the cluster might have: its connection
- * is closed at once, not when the bytes are there. */
+/* A connection that has shown no key announces a frame as long as the cluster's messages: it is
+ * closed at once, not when the bytes have come. */
 static void test_wire__length(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The transport over ZeroMQ where a connection stands still and breaks in the middle of a long
- * message, while its task computes. Between both tasks is a gate: what goes through it stops, and
- * is cut off, when the test says so. */
+/* The transport over ZeroMQ if a connection stops and breaks in the middle of a long message, while
+ * its task computes. A gate between both tasks stops and cuts the connection when the test says so.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +12,12 @@
 
 #include "roles/gate.h"
 
-#define LARGEST  (16 << 20) /* more than TCP takes from who sends */
+#define LARGEST  (16 << 20) /* more than TCP takes from a sender */
 #define GIVEN_UP 5.1        /* seconds without heartbeats */
 
-/* A worker sends what TCP does not take; the connection stands still and is given up (five seconds
- * after that of heartbeats is lost); the worker computes at once, and it breaks. ZeroMQ's own
- * assertion (session_base.cpp) must not be met; and what is asked again arrives. */
+/* A worker sends more than TCP takes; the connection stops and is given up (five seconds after the
+ * heartbeats' connection is lost). The worker computes at once, and the connection breaks. ZeroMQ's
+ * own assertion (session_base.cpp) must not be reached, and a repeated question must arrive. */
 static void test_wire__broken_in_the_middle(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The transport over ZeroMQ where a bit is changed on the way: a question is answered all the same,
- * soon, whatever the bit was. Between both tasks is a gate. */
+/* The transport over ZeroMQ if a bit is changed on the way: a question is still answered soon,
+ * whichever bit it was. A gate is between both tasks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define SIZE    600 /* bytes of a question or an answer: a frame whose length has eight bytes */
 #define LEAST   300 /* more than a heartbeat */
 
-/* Of a frame: flags, eight bytes of its length, then what is sealed. */
+/* Of a frame: flags, eight bytes of its length, then the sealed bytes. */
 enum { IN_SEAL = 8 * 200 + 3, SHORTER = 8 * 7 + 1, LONGER = 8 * 7 + 6, SHORT_FRAME = 1 };
 
 typedef struct talk {
@@ -69,7 +69,7 @@ static void answer_all(et_wire *server)
     }
 }
 
-/* Seconds until a question is answered, which is asked again as tasks do. */
+/* Seconds until a question is answered; it is repeated as tasks do. */
 static double ask(talk *t)
 {
     et_error error = ET_ERROR_INIT;
@@ -108,8 +108,8 @@ static double ask_through(talk *t, int from, int bit)
     return took;
 }
 
-/* The seal is broken, or a length is, so that the next frame is none: ZeroMQ ends the connection,
- * and the one who has made it makes it again. */
+/* The seal or a length is damaged, so that the next frame is invalid: ZeroMQ ends the connection,
+ * and the task that made it makes it again. */
 static void test_wire__damaged(void **state)
 {
     (void)state;
@@ -120,11 +120,11 @@ static void test_wire__damaged(void **state)
         for (int from = 0; from < 2; from++)
             assert_true(ask_through(&t, from, bits[i]) < 30);
     close_talk(&t);
-    /* What came damaged to the other side, that one has ended. */
+    /* If damaged bytes came to the other side, that side ended the connection. */
     assert_non_null(strstr(t.said, "2 connections were made again"));
 }
 
-/* A frame is longer than what there is of it: who reads waits for the rest. */
+/* A frame announces more bytes than it has: the reader waits for the rest. */
 static void test_wire__longer(void **state)
 {
     (void)state;

@@ -240,7 +240,7 @@ static int64_t resident(void)
     return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
-/* What an honest worker got answered meanwhile. */
+/* The answers that an honest worker got meanwhile. */
 static int talk_for(pair *p, double seconds, int64_t *most)
 {
     double until = et_clock_monotonic() + seconds;

@@ -14,7 +14,7 @@
 typedef struct pair {
     et_keys keys[ET_JOB_ROLES];
     int port;
-    char address[64]; /* where the worker connects to: the server's, unless it is set */
+    char address[64]; /* the address that the worker connects to: the server's, unless it is set */
     et_wire *server, *worker;
 } pair;
 
@@ -68,7 +68,7 @@ static inline void close_pair(pair *p)
     *p = (pair){ 0 };
 }
 
-/* Both look, until one has a message or the time is over. */
+/* Both receive until one has a message or the time is over. */
 static inline bool wait_for(et_wire *wire, et_wire *other, double seconds, et_message *out)
 {
     double until = et_clock_monotonic() + seconds;

@@ -1,5 +1,5 @@
-/* Alignments against the kernel of attention: where the values of each head are the unit vectors,
- * what attention gives are its weights. By ranks they are those of one process, bit for bit. */
+/* Alignments compared with the attention kernel: if the values of each head are unit vectors,
+ * attention returns its weights. With several ranks they are those of one process, bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void close_fixture(fixture *f)
     et_vocabulary_close(f->vocabulary);
 }
 
-/* The two products, from a plan of their own that is exactly as large as the sentence. */
+/* The two products, from a separate plan that is exactly as large as the sentence. */
 static void run_products(fixture *f, const et_tokens *source, const et_tokens *target, int layer,
                          float *query, float *keys)
 {
@@ -240,7 +240,7 @@ static void compare(fixture *f, et_aligner *aligner, int layer, const char *line
     et_arena_release(&arena);
 }
 
-/* Short ones after long ones: what a plan does not fill must not count. */
+/* Short sentences after long ones: unused rows of a plan must not count. */
 static void test_alignment__weights(void **state)
 {
     (void)state;
@@ -298,8 +298,8 @@ static bool are_equal(const et_aligned *a, const et_aligned *b)
     return equal;
 }
 
-/* Of pairs of the others a rank has no ids but that of "a": what it has of them in the end is what
- * they have sent. Lengths grow, so that what comes first makes room for what comes later. */
+/* For pairs of other ranks a rank only has the ids of "a", so its results for them must be the
+ * received ones. Lengths grow, so that earlier pairs make room for later ones. */
 static int rank_align(et_comm *comm, const char *word)
 {
     static const char *const texts[PAIRS][2] = { { "a", "bad" },

@@ -139,7 +139,7 @@ static void test_beam__ties(void **state)
     et_beam_release(&beam);
 }
 
-/* Steps of a beam of two over rows of four, best first: what comes is in the results. */
+/* Steps of a beam of two over rows of four, best first; the results follow. */
 static void run_rows(et_beam *beam, const float (*log_p)[8], const int32_t (*token)[8], int steps)
 {
     int parent[2];
@@ -148,8 +148,8 @@ static void run_rows(et_beam *beam, const float (*log_p)[8], const int32_t (*tok
         et_beam_advance(beam, log_p[i], token[i], parent, next);
 }
 
-/* Any of several tokens ends a hypothesis, and is no part of it. More may end than EOS alone lets:
- * what is left of the beam is then no result. */
+/* Any of several tokens ends a hypothesis, and is not part of it. More hypotheses may end than with
+ * EOS only; the rest of the beam is then not a result. */
 static void test_beam__several_ends(void **state)
 {
     (void)state;
@@ -179,15 +179,15 @@ static void test_beam__one_finished_is_enough(void **state)
     const int32_t token[1][8] = { { EOS, 5, 6, 7 } };
     et_beam beam;
     open_beam(&beam, 2, 0.6);
-    et_beam_begin(&beam, 3); /* what is alive reaches -3 / 1.19 at most */
+    et_beam_begin(&beam, 3); /* a living hypothesis reaches at most -3 / 1.19 */
     run_rows(&beam, log_p, token, 1);
     assert_true(beam.over);
     assert_int_equal(et_beam_results(&beam), 1);
     et_beam_release(&beam);
 }
 
-/* With two results wanted the search goes on, the first stays, and the second has its own score and
- * log p. */
+/* If two results are wanted, the search continues, the first result stays, and the second has its
+ * own score and log p. */
 static void test_beam__results(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void test_beam__results(void **state)
     et_beam_release(&beam);
 }
 
-/* What may not come is no result, however empty the beam. */
+/* A token that is not allowed is never a result, however empty the beam. */
 static void test_beam__what_may_not_come(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_beam__what_may_not_come(void **state)
     et_beam_release(&beam);
 }
 
-/* With nothing alive no more results come, however many are wanted. */
+/* Without living hypotheses there are no more results, however many are wanted. */
 static void test_beam__dead(void **state)
 {
     (void)state;
@@ -247,8 +247,8 @@ static void test_beam__dead(void **state)
     et_beam_release(&beam);
 }
 
-/* Three samples: each by itself, those that end leave, those that are cut at the greatest length
- * are results too, and all come best first. */
+/* Three samples: each continues alone, finished ones leave, those that are cut at the greatest
+ * length are results too, and all are sorted best first. */
 static void test_beam__samples(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What may come next: log-probabilities, filters as Model Garden's SamplingModule has them, and
- * random numbers that depend on their place alone. */
+/* The choice of next tokens: log-probabilities, filters as in Model Garden's SamplingModule, and
+ * random numbers that only depend on their position. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void test_choice__filters(void **state)
         { { .sampling = true, .top_p = 0.39 }, { 0, 1, 0, 0, 0, 0 } },
         { { .sampling = true, .top_p = 0.71 }, { 0, 40 / 85., 0, 30 / 85., 0, 15 / 85. } },
         { { .sampling = true, .top_p = 1 }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
-        /* of what top_k left: 4/7 is less than 0.6 of it, both together are more */
+        /* of the tokens that top_k leaves: 4/7 is less than 0.6 of them, both together are more */
         { { .sampling = true, .top_k = 2, .top_p = 0.6 }, { 0, 4 / 7., 0, 3 / 7., 0, 0 } },
         { { .sampling = true, .top_k = 2, .top_p = 0.5 }, { 0, 1, 0, 0, 0, 0 } },
         /* squares: 0.01, 0.16, 0, 0.09, 0.0025, 0.0225 of 0.285 */
@@ -110,8 +110,8 @@ static void test_choice__random_numbers_have_a_position(void **state)
     }
 }
 
-/* The largest of logits with Gumbel noise is a sample: tokens win as often as they are probable.
- * Twice the noise is a temperature of 2. */
+/* The largest of logits with Gumbel noise is a sample: tokens win in proportion to their
+ * probability. Twice the noise is a temperature of 2. */
 static void test_choice__noise_is_gumbels(void **state)
 {
     (void)state;
@@ -139,8 +139,8 @@ static void test_choice__noise_is_gumbels(void **state)
     }
 }
 
-/* At the first position others have minus infinity, and those that may come the log p that they
- * have among all; behind it there is no constraint. */
+/* At the first position other tokens have minus infinity, and allowed ones the log p that they have
+ * among all; later positions have no constraint. */
 static void test_choice__first(void **state)
 {
     (void)state;

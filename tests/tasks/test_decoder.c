@@ -106,7 +106,7 @@ typedef struct outcome {
     float each_log_p[SENTENCES][8];
 } outcome;
 
-/* All results of a sentence one behind another, so that a difference in any is seen. */
+/* All results of a sentence in one array, so that any difference is seen. */
 static void keep(const et_decoder_sentence *sentence, int s, outcome *out)
 {
     out->count[s] = sentence->results[0].count;
@@ -247,7 +247,6 @@ static void test_decoder__company_changes_nothing(void **state)
         check_company(&ways[i]);
 }
 
-/* Logits that are not finite have no best token, nor one to draw. */
 /* Some sentences are not wanted any more after so many steps. */
 typedef struct ending {
     atomic_bool ended;
@@ -263,7 +262,8 @@ static bool end_some(void *payload, int64_t done)
     return false;
 }
 
-/* Of those that ended, decoded before they did: the same as ever, or nothing. How many are nothing.
+/* Sentences that ended have the usual result if they were decoded before, or none. Returns the
+ * number without a result.
  */
 static int check_ended(et_decoder *decoder, int after, const outcome *all)
 {
@@ -324,6 +324,7 @@ static void test_decoder__ended(void **state)
     close_fixture(&f);
 }
 
+/* Logits that are not finite have no best token, and none can be sampled. */
 static void test_decoder__not_finite(void **state)
 {
     (void)state;
@@ -374,7 +375,8 @@ static void test_decoder__not_finite(void **state)
     }
 }
 
-/* Several results: the first is what one alone is, all differ, and each has its log p. */
+/* Several results: the first is the result of a search for one, all differ, and each has its log p.
+ */
 static void test_decoder__several_results(void **state)
 {
     (void)state;
@@ -396,8 +398,8 @@ static void test_decoder__several_results(void **state)
     close_fixture(&f);
 }
 
-/* Logits that are all read give what the likeliest tokens alone give: a choice of one token more
- * than there are of is no constraint. */
+/* Reading all logits gives the same as reading the likeliest tokens: a choice of one more token
+ * than there are is no constraint. */
 static void test_decoder__logits_agree(void **state)
 {
     (void)state;
@@ -434,10 +436,10 @@ static void test_decoder__first(void **state)
     close_fixture(&f);
 }
 
-/* The likeliest token of one is greedy search; another seed draws others; a sample's log p is what
- * the model says of it. */
 static double teacher_score(const fixture *f, int s, const int32_t *target, int count);
 
+/* Sampling from the single likeliest token is greedy search; another seed gives other samples; a
+ * sample's log p is the model's. */
 static void test_decoder__samples(void **state)
 {
     (void)state;
@@ -597,7 +599,7 @@ static double teacher_score(const fixture *f, int s, const int32_t *target, int 
     return -nll;
 }
 
-/* The cache gives what the whole model gives: a finished hypothesis's score is its log p by
+/* The cache gives the results of the whole model: a finished hypothesis's score is its log p by
  * teacher forcing over the length norm. */
 static void test_decoder__cache_agrees_with_the_whole_model(void **state)
 {
@@ -623,9 +625,9 @@ static void test_decoder__cache_agrees_with_the_whole_model(void **state)
     }
 }
 
-/* Bytes in products move scores by little: what they say of a target is near to its log p in
- * float32 by teacher forcing, and most targets are the same, though no token of an untrained model
- * is much likelier than the next. */
+/* Bytes in products change scores little: a target's score is near its log p in float32 by teacher
+ * forcing, and most targets are the same, though in an untrained model no token is much likelier
+ * than the next. */
 static void test_decoder__bytes_are_near(void **state)
 {
     (void)state;

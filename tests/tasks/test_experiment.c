@@ -1,5 +1,5 @@
-/* Experiments and their settings: what the table says, what --set may look like, and that what is
- * written into a run is all of it. */
+/* Experiments and their settings: the fields' table, the forms of --set, and that a run's file has
+ * all settings. */
 #include "systems/modelgarden/experiment.h"
 
 #include <setjmp.h>
@@ -153,7 +153,8 @@ static void test_experiment__fixed(void **state)
     assert_in_range(check_fixed(&e, e.table, ""), 30, 200);
 }
 
-/* What Model Garden's schedule gives: 2 / sqrt(1024) times step^-0.5 behind 16,000 linear steps. */
+/* The rates of Model Garden's schedule: 2 / sqrt(1024) times step^-0.5 after 16,000 linear steps.
+ */
 static void test_experiment__wmt_large_rates(void **state)
 {
     (void)state;
@@ -228,7 +229,7 @@ static void test_experiment__unknown(void **state)
 
 /* ---- single settings ---- */
 
-/* What stands in one word of the command line, and what comes of it. */
+/* One word of the command line, and the resulting settings. */
 static void test_experiment__set(void **state)
 {
     (void)state;
@@ -265,11 +266,10 @@ static void test_experiment__set(void **state)
     }
 }
 
-/* ---- what a run keeps ---- */
+/* ---- the saved settings ---- */
 
-/* Everything that may be set is written, and read back as it was: the second file has the bytes
- * of the first. */
-/* A word for 0, which null is as well, whatever the default; what is written says 0. */
+/* Every setting is written and read back: the second file has the bytes of the first. */
+/* A word for 0; null means 0 too, whatever the default, and 0 is written. */
 static void test_experiment__all_checkpoints(void **state)
 {
     (void)state;
@@ -371,14 +371,14 @@ static void test_experiment__optimizers(void **state)
     }
 }
 
-/* What makes a run what it is may not change; how long it trains and what it keeps may. */
+/* Settings that define the run may not change; its length and its kept files may. */
 static void test_experiment__same(void **state)
 {
     (void)state;
     enum { FREE, ASKED, NEVER };
     static const struct {
         const char *set;
-        int allowed; /* as it is, with accept, not at all */
+        int allowed; /* changed without, with, or not even with accept */
     } cases[] = {
         { "trainer.train_steps=9", FREE },
         { "trainer.checkpoint_interval=9", FREE },
@@ -417,7 +417,7 @@ static void test_experiment__same(void **state)
     }
 }
 
-/* A decay without a length of its own has the run's, which is a person's decision then. */
+/* A decay without a length of its own has the run's length, which is then the user's decision. */
 static void test_experiment__decay_of_the_run(void **state)
 {
     (void)state;
@@ -437,10 +437,10 @@ static void test_experiment__decay_of_the_run(void **state)
     assert_ok(et_experiment_set(&now, "trainer.train_epochs=3", &arena, error));
     assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,
                  "cosine.decay_steps: 6000, but now it is 3ep");
-    /* With what it was as a length of its own the run may be of any length. */
+    /* If the old length is given as the decay's own, the run may have any length. */
     assert_ok(et_experiment_set(&now, own, &arena, error));
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
-    /* A checkpoint keeps the length; settings stay as they were given. */
+    /* A checkpoint keeps the length; settings stay as given. */
     et_value *identity = et_value_dict(&arena);
     assert_ok(et_experiment_identify(&kept, identity, error));
     assert_int_equal(et_value_path(et_value_get(identity, ET_IDENTITY_TRAINING),
@@ -457,7 +457,8 @@ static void test_experiment__decay_of_the_run(void **state)
                  "leave no step of 6000 for the decay");
 }
 
-/* Of a one-of block what is not chosen is neither written nor compared; the choice itself is. */
+/* In a one-of block, the branches that are not chosen are neither written nor compared; the choice
+ * itself is. */
 static void test_experiment__branches(void **state)
 {
     et_experiment e = begin("translation/tiny"), again, other = begin("translation/tiny");

@@ -106,7 +106,8 @@ static void close_fixture(fixture *f)
 
 /* ---- logits ---- */
 
-/* Of sentence s, whose decoder reads its target behind a first id of 0: [target_length, TOKENS]. */
+/* Logits of sentence s, whose decoder reads its target after a first id of 0: [target_length,
+ * TOKENS]. */
 static void run_logits(const fixture *f, int s, float *logits)
 {
     int32_t positions[MOST], ids[MOST] = { 0 };

@@ -1,5 +1,6 @@
-/* The task's methods, each called by a program alone: a whole validation put together by hand gives
- * what `etude evaluate` prints; labels, outputs, data and states are whatever the program gives. */
+/* The task's methods, each called by a program itself: a whole validation assembled by hand gives
+ * the scores of `etude evaluate`; labels, outputs, data and states may be any that the program
+ * gives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -186,7 +187,7 @@ static void test_translation_members__validation_by_hand(void **state)
     close_run(&f);
 }
 
-/* Of a pair that comes twice the last counts; what is no state of this task's data is refused. */
+/* If a pair comes twice, the last counts; a state of other data is refused. */
 static void test_translation_members__states(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ static void test_translation_members__states(void **state)
     close_run(&f);
 }
 
-/* A batch without targets is translated: as a validation's step does where nothing is shortened. */
+/* A batch without targets is translated, as in a step of validation if nothing is shortened. */
 static void test_translation_members__inference(void **state)
 {
     (void)state;
@@ -279,7 +280,7 @@ static void test_translation_members__inference(void **state)
     close_run(&f);
 }
 
-/* ---- losses of a program's own ---- */
+/* ---- a program's own losses ---- */
 
 enum { ROWS = 3, PIECES = 30 };
 
@@ -292,7 +293,7 @@ static void build_own_losses(et_scope *scope, void *payload)
     et_task_build_losses(payload, scope, &labels, &outputs, NULL);
 }
 
-/* Of the smoothed target t the cross-entropy less its own: 0 where the prediction is t. */
+/* The cross-entropy of the smoothed target t minus its entropy: 0 if the prediction is t. */
 static double smoothed_loss(const float *z, int label, double e)
 {
     double sum = 0, loss = 0;
@@ -386,7 +387,7 @@ static void test_translation_members__parts_of_inputs(void **state)
     close_run(&f);
 }
 
-/* Other texts than the task's, of training too; their pairs have references of their own. */
+/* Other texts than the task's, also of training; their pairs have their own references. */
 static void test_translation_members__other_inputs(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static int64_t warmup_of(const et_experiment *e)
     return e->trainer.optimizer_config.warmup.linear.warmup_steps;
 }
 
-/* Pairs of lines with as many target tokens as those of captions have. */
+/* Pairs of lines with as many target tokens as captions have. */
 static et_recipe_amounts of(int64_t pairs, int64_t steps)
 {
     return (et_recipe_amounts){ .samples = pairs, .units = 17.0 * (double)pairs, .steps = steps };
@@ -119,7 +119,7 @@ static void test_translation_recipe__epochs(void **state)
     et_strbuf_release(&second);
 }
 
-/* In whatever form; the others go with what is set. */
+/* In any form; the other settings follow those that are set. */
 static void test_translation_recipe__set_settings_stay(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_translation_recipe__set_settings_stay(void **state)
     assert_in_range(task_of(&e)->model.sampled_vocabulary, 5000, INT32_MAX);
     assert_float_equal(rate_of(&e)->initial_learning_rate, 0.0031, 0);
 
-    /* To the very value where the experiment begins. */
+    /* Exactly the experiment's initial values. */
     et_experiment plain = begin(ET_TRANSLATION_AUTO);
     char text[80];
     snprintf(text, sizeof text, "task.vocabulary.max_size=%lld",
@@ -202,7 +202,7 @@ static void test_translation_recipe__size(void **state)
     assert_int_equal(task_of(&e)->model.encoder.num_attention_heads, 2);
 }
 
-/* A setting of a branch that is not chosen is left alone. */
+/* A setting of a branch that is not chosen is not changed. */
 static void test_translation_recipe__other_branches(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The task's own part of validation, and its loss: what is evaluated is scored, each pair once and
- * in the order of the text; people see what they asked for; the smoothed loss of a perfect
- * prediction is 0. */
+/* The task's own part of validation, and its loss: evaluated pairs are scored, each once and in the
+ * order of the text; the requested values are shown; the smoothed loss of a perfect prediction is
+ * 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void build(et_scope *scope, void *payload)
     et_task_build(payload, scope, false);
 }
 
-/* words: settings on top of those of the small model. */
+/* words: settings in addition to those of the small model. */
 static void open_task(fixture *f, const char *directory, const char *words)
 {
     et_error error = ET_ERROR_INIT;
@@ -122,7 +122,7 @@ static int evaluate(fixture *f, int batches)
     return pairs;
 }
 
-/* The lines of translations/<step>.txt, and what was logged. */
+/* The lines of translations/<step>.txt, and the logged values. */
 static int validate(fixture *f, int64_t step, const char *directory)
 {
     et_error error = ET_ERROR_INIT;
@@ -164,8 +164,8 @@ static void test_translation_task__validates_all(void **state)
     }
 }
 
-/* Some batches: what they had is scored, no line more, and that is said; the next validation, from
- * the beginning, knows nothing of it. A batch that goes by twice counts once. */
+/* Some batches: exactly their pairs are scored, with a message; the next validation, from the
+ * beginning, does not contain them. A repeated batch counts once. */
 static void test_translation_task__validates_a_part(void **state)
 {
     (void)state;
@@ -264,9 +264,9 @@ static void same_files(const char *left, const char *right)
     free(texts[1]);
 }
 
-/* Whatever the limit is, a validation translates whole sources and scores whole texts: what
- * evaluate gives for the files. How many pairs the loss has shortened is said where a run begins
- * and where it is evaluated; of several texts, of each. */
+/* With any limit, a validation translates whole sources and scores whole texts, as evaluate does
+ * for the files. The number of pairs that the loss has shortened is reported when a run begins and
+ * when it is evaluated; with several texts, for each. */
 static void test_translation_task__scores_whole_pairs(void **state)
 {
     (void)state;
@@ -312,7 +312,7 @@ static void test_translation_task__scores_whole_pairs(void **state)
             assert_string_equal(end.err, "");
         bad_release(&end);
     }
-    assert_true(loss[0] != loss[1]); /* of the whole pairs, where the limit allows it */
+    assert_true(loss[0] != loss[1]); /* of the whole pairs, if the limit allows it */
     end = succeed("evaluate --model-dir w --set "
                   "task.validation_data.source_path=null,task.validation_data.target_path=null,"
                   "task.validation_data.sets='[{name: short, source_path: a.en, target_path: a.de},"
@@ -323,7 +323,8 @@ static void test_translation_task__scores_whole_pairs(void **state)
     bad_release(&end);
 }
 
-/* What translate cuts is cut here too, and said: no source is longer than 1,023 tokens and its end.
+/* The cut of translate applies here too, with a message: a source has at most 1,023 tokens and its
+ * end.
  */
 static void test_translation_task__cuts_where_translate_does(void **state)
 {

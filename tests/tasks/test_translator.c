@@ -1,5 +1,5 @@
-/* The translator as programs use it: what it opens, what it refuses, and that a line's
- * translation does not depend on its company. The run is one that `etude train` made. */
+/* The translator in programs: opening, refusals, and that a line's translation does not depend on
+ * other lines. The run was made by `etude train`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -186,7 +186,8 @@ static void test_translator__no_lines(void **state)
     et_translator_close(t);
 }
 
-/* The line is named, and of those before it nothing is left; the translator still works. */
+/* The message names the line, and no results of earlier lines remain; the translator still works.
+ */
 static void test_translator__bad_line(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static void test_translator__bad_line(void **state)
     et_translator_close(t);
 }
 
-/* What a program may have got from elsewhere: no line, or no lines. */
+/* Arguments that a program may have from elsewhere: no line, or no lines. */
 static void test_translator__null_lines(void **state)
 {
     (void)state;
@@ -223,7 +224,7 @@ static void test_translator__null_lines(void **state)
     et_translator_close(t);
 }
 
-/* More than slots can number is said, not counted past its end. */
+/* Too many sentences for the numbers of slots give an error, not an overflow. */
 static void test_translator__too_many_together(void **state)
 {
     (void)state;
@@ -270,8 +271,8 @@ static bool on_progress(void *payload, size_t done, size_t count)
     return ++a->times == a->stop_at;
 }
 
-/* Few lines or many, it is asked for about each token, and at the end all are done: also the lines
- * without a word, and those of threads that are slower than the caller's. */
+/* With few lines or many, progress is called about once for each token, and at the end all lines
+ * are done: also lines without a word, and those of threads that are slower than the caller's. */
 static void test_translator__progress(void **state)
 {
     (void)state;
@@ -320,7 +321,7 @@ static void take(void *payload, et_log_level level, const char *text)
         snprintf(payload, 200, "%s", text);
 }
 
-/* A book in one line is cut, with a warning, and takes no more memory than what is left. */
+/* A book in one line is cut, with a warning, and uses no more memory than the rest needs. */
 static void test_translator__long_line(void **state)
 {
     (void)state;
@@ -393,8 +394,8 @@ static void *run_sharer(void *argument)
     return NULL;
 }
 
-/* Threads with a translator each, of one model: what each says is what the first says alone, and
- * what a further one takes is a fraction of the first. */
+/* Threads with a translator each, of one model: each gives the translations of the first, and a
+ * further one needs a fraction of the first one's memory. */
 static void test_translator__shares_weights(void **state)
 {
     (void)state;
@@ -429,13 +430,13 @@ static void test_translator__shares_weights(void **state)
         et_translator_close(sharers[i].translator);
     }
     et_translator_free_results(wanted, LINES);
-    translate(first, LINES, wanted); /* the weights are the first one's still */
+    translate(first, LINES, wanted); /* the weights still belong to the first one */
     et_translator_free_results(wanted, LINES);
     et_translator_close(first);
     assert_int_equal(held, before);
 }
 
-/* What a translator that shares takes from the first it cannot have of its own. */
+/* A translator that shares may not set the options that it takes from the first. */
 static void test_translator__shares_one_model(void **state)
 {
     (void)state;
@@ -464,7 +465,7 @@ static void test_translator__command(void **state)
     static const struct {
         const char *line;
         int code;
-        const char *out, *err; /* how standard output begins; what is in standard error */
+        const char *out, *err; /* begin of standard output; a part of standard error */
     } cases[] = {
         { "translate --model-dir run --n-best 2", 0, "0 ||| ", "" },
         { "translate --model-dir run --scores", 0, "0 ||| ", "" },

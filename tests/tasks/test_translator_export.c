@@ -59,8 +59,8 @@ static void export_to(const char *path, const char *precision)
     et_translator_close(t);
 }
 
-/* What is exported translates alone, with the same words; a run, or an export, is not written
- * over. */
+/* An export translates by itself, with the same words; an existing run or export is not
+ * overwritten. */
 static void test_export__directory(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void test_export__directory(void **state)
     et_translator_free_results(results, LINES);
     et_translator_free_results(wanted, LINES);
     et_translator_close(alone);
-    /* damaged weights are said, not taken for none */
+    /* damaged weights are reported, not treated as missing */
     size_t length;
     char *bytes = bad_read("alone/model.safetensors", &length);
     bytes[length - 1] ^= 1;
@@ -114,10 +114,10 @@ static void test_export__one_file(void **state)
     char *bytes = bad_read("one.safetensors", &length);
     if (et_translator_open_memory(&memory, bytes, length, NULL, &error))
         fail_msg("%s", error.text);
-    memset(bytes, 0, length); /* borrowed for the call alone */
+    memset(bytes, 0, length); /* borrowed only for the call */
     free(bytes);
     assert_same(run, memory);
-    /* what was opened from memory is taken along as well */
+    /* a translator opened from memory can be exported too */
     assert_int_equal(et_translator_export(memory, "two.safetensors", NULL, &error), ET_OK);
     size_t other;
     char *first = bad_read("one.safetensors", &length),
@@ -131,7 +131,8 @@ static void test_export__one_file(void **state)
     et_translator_close(run);
 }
 
-/* A vocabulary for each side: both are in the file, and in what one that shares weights exports. */
+/* A vocabulary for each side: both are in the file, also if a translator that shares weights
+ * exports it. */
 static void test_export__sides(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void test_export__int8(void **state)
     et_translator_close(run);
 }
 
-/* Matrices are a half or a quarter of what they were. */
+/* Matrices have a half or a quarter of their size. */
 static void test_export__sizes(void **state)
 {
     (void)state;
@@ -253,7 +254,7 @@ static void test_export__command(void **state)
     static const struct {
         const char *line;
         int code;
-        const char *err; /* what is in standard error */
+        const char *err; /* a part of standard error */
     } cases[] = {
         { "export run --output a.safetensors", 0, "exported run/checkpoints/ckpt-150" },
         { "export run --output a.safetensors --precision int8", 0, "step 150: a.safetensors" },
@@ -328,7 +329,7 @@ static void test_export__onnx_names(void **state)
         { "decoder_with_past_model.onnx", "past_key_values.0.encoder.key", true },
         { "decoder_with_past_model.onnx", "present.0.decoder.value", true },
         { "decoder_with_past_model.onnx", "present.0.encoder", false },
-        /* What the encoder's positions gave is read, and not made again. */
+        /* The encoder's keys and values are read, and not computed again. */
         { "decoder_with_past_model.onnx", "cross_attention/key_value/weight", false },
         { "config.json", "\"use_cache\": true", true },
     };

@@ -1,5 +1,5 @@
-/* What a search finds beside the translation: several results, samples, scores of given targets,
- * alignments. */
+/* Other results of a search than the translation: several results, samples, scores of given
+ * targets, alignments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,8 @@ static void assert_same(const et_hypotheses *a, const et_hypotheses *b, size_t l
     }
 }
 
-/* The first result is the translation, scores fall, and a score is the log-probability over what
- * the length costs. */
+/* The first result is the translation, scores decrease, and a score is the log-probability divided
+ * by the length penalty. */
 static void test_translator_search__n_best(void **state)
 {
     (void)state;
@@ -76,8 +76,8 @@ static void test_translator_search__n_best(void **state)
     et_translator_close(t);
 }
 
-/* What is drawn is the line's and its number's: not that of lines beside it, of batches or of
- * threads. Equal lines of two numbers may differ. */
+/* A sample only depends on its line and the line's number: not on other lines, batches or threads.
+ * Equal lines with two numbers may differ. */
 static void test_translator_search__samples_know_no_company(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_translator_search__samples_know_no_company(void **state)
         }
         omp_set_num_threads(threads);
         t = open_decoding(&ways[w], 0);
-        for (size_t i = 0; i < LINES; i++) { /* alone, with its number */
+        for (size_t i = 0; i < LINES; i++) { /* a single line, with its number */
             et_error error = ET_ERROR_INIT;
             et_hypotheses *alone;
             et_translator_set_first_line(t, i + 1);
@@ -163,7 +163,7 @@ static void test_translator_search__seeds_differ(void **state)
     et_hypotheses_free(other);
 }
 
-/* Tokens by their texts: those that a translation may begin with, and those that end one. */
+/* Tokens by their texts: those with which a translation may begin, and those that end one. */
 static void test_translator_search__ends_and_first(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_translator_search__ends_and_first(void **state)
     et_translator_close(t);
 }
 
-/* A translation's score is what the search gave it, and no other target has a better one. */
+/* A translation's score is the search's, and no other target has a better one. */
 static void test_translator_search__scores_targets(void **state)
 {
     (void)state;
@@ -263,8 +263,8 @@ static void check_alignment(const et_hypothesis *h, const et_hypothesis *same, c
     }
 }
 
-/* One word of the line for each word of a result, whatever stands beside the line; none where they
- * were not asked for. test_alignment.c looks at which. */
+/* One word of the line for each word of a result, with any other lines; none if they were not
+ * requested. test_alignment.c checks which word. */
 static void test_translator_search__alignments(void **state)
 {
     (void)state;

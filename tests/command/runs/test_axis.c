@@ -62,7 +62,7 @@ static void test_axis__ticks(void **state)
     }
 }
 
-/* Whatever is asked for: ticks ascend, lie within, and have a place; so do both ends. */
+/* For any arguments, ticks ascend, are within the axis, and have a position; so do both ends. */
 static void test_axis__any(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-/* Cells of no weight are not drawn, what is above 1 is 1, what is no number is nothing. */
+/* Cells of no weight are not drawn, weights above 1 count as 1, and NaN counts as 0. */
 static void test_heat__cells(void **state)
 {
     (void)state;

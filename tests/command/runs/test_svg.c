@@ -29,7 +29,7 @@ static int count(const char *text, const char *word)
     return found;
 }
 
-/* The corners of the frame are where the axes end. */
+/* The corners of the frame are at the ends of the axes. */
 static void test_svg__places(void **state)
 {
     (void)state;
@@ -61,7 +61,8 @@ static void test_svg__places(void **state)
     et_strbuf_release(&out);
 }
 
-/* A point between two gaps is a dot; on a logarithmic axis what is not positive is a gap. */
+/* A point between two gaps is a dot; on a logarithmic axis, values that are not positive are gaps.
+ */
 static void test_svg__dots(void **state)
 {
     (void)state;

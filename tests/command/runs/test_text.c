@@ -54,7 +54,7 @@ static void test_text__one(void **state)
                  "                          step\n");
 }
 
-/* Curves that cross: letters, or colours; a gap where there is no number. */
+/* Curves that cross: letters, or colours; a gap for NaN. */
 static void test_text__several(void **state)
 {
     (void)state;

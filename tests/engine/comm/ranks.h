@@ -24,7 +24,7 @@
 #define RANK_WORD "ETUDE_TEST_RANK_WORD"
 #define RANK_WAIT "ETUDE_TEST_RANK_TIMEOUT"
 
-/* Returns 0, or the line that is wrong; word: what the parent said. */
+/* Returns 0, or the line that failed; word: the parent's argument. */
 typedef int rank_fn(et_comm *comm, const char *word);
 
 typedef struct rank_case {
@@ -32,10 +32,10 @@ typedef struct rank_case {
     rank_fn *run;
 } rank_case;
 
-/* Seconds of silence, unless the parent has said others: a busy machine keeps ranks waiting. */
+/* Seconds of silence, unless the parent sets another number: a busy machine delays ranks. */
 #define RANK_TIMEOUT 60.0
 
-/* In a rank: what must be, else the rank ends with the line. */
+/* In a rank: if the condition fails, the rank ends with the line number. */
 #define rank_assert(condition)                                                                     \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -94,7 +94,7 @@ static inline int run_ranks(const char *name, int ranks, const char *word)
     return wrong;
 }
 
-/* In the parent: what the ranks have left is looked at, and must be so. */
+/* In the parent: runs a command that checks the ranks' files; it must succeed. */
 __attribute__((format(printf, 1, 2), unused)) static void shell(const char *format, ...)
 {
     char command[500];

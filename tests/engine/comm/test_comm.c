@@ -1,5 +1,5 @@
-/* Collectives over processes of this machine, and what they do when one of them is gone, silent or
- * out of step. */
+/* Collectives over processes of this machine, also with a rank that is gone, silent or out of step.
+ */
 #include "engine/comm/comm.h"
 
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static int rank_gather(et_comm *comm, const char *word)
     return 0;
 }
 
-/* Sizes that differ, none among them; who has failed before fails all. */
+/* Different sizes, including 0; a rank that failed before fails all. */
 static int rank_collect(et_comm *comm, const char *word)
 {
     et_error error = ET_ERROR_INIT;
@@ -62,7 +62,7 @@ static int rank_collect(et_comm *comm, const char *word)
     return 0;
 }
 
-/* Of a size that rank 0 alone knows, nothing among them; who has failed before fails all. */
+/* A size that only rank 0 knows, including 0; a rank that failed before fails all. */
 static int rank_hand_out(et_comm *comm, const char *word)
 {
     const int rank = et_comm_rank(comm), size = et_comm_size(comm);
@@ -96,8 +96,8 @@ static bool read_item(void *payload, int64_t item, et_collected *from, int rank)
     return at && at[0] == 'a' + item && at[item] == 'a' + item;
 }
 
-/* Item i is i + 1 letters. The last rank may leave out the last of its last one: the others notice,
- * if it has any. */
+/* Item i is i + 1 letters. The last rank may omit the last letter of its last item: the others
+ * notice, if it has any. */
 static int rank_items(et_comm *comm, const char *word)
 {
     const int rank = et_comm_rank(comm), size = et_comm_size(comm);
@@ -175,7 +175,7 @@ static int rank_agree(et_comm *comm, const char *word)
         snprintf(text, sizeof text, from ? "on rank %d: no %d" : "no 0", from, from);
         rank_assert(et_comm_agree(comm, status, NULL, &error) == ET_EDATA + from % 2);
         rank_assert(strcmp(error.text, text) == 0);
-        /* Once told it is nobody's to tell. */
+        /* Once a failure is reported, no rank reports it again. */
         rank_assert(et_comm_agree(comm, ET_EIO, NULL, &error) == ET_EIO);
         et_comm_resume(comm);
         status = ET_OK;
@@ -184,7 +184,7 @@ static int rank_agree(et_comm *comm, const char *word)
     return 0;
 }
 
-/* Of one text at least another rank is named than the one that has not even tried. */
+/* At least one text names another rank than the one that has not even tried. */
 static int rank_gone(et_comm *comm, const char *word)
 {
     et_error error = ET_ERROR_INIT;
@@ -198,8 +198,7 @@ static int rank_gone(et_comm *comm, const char *word)
     return 0;
 }
 
-/* What is silence to those whose silence is tested: more than what a busy machine takes to start a
- * rank. */
+/* Seconds of silence in these tests: more than a busy machine takes to start a rank. */
 #define SILENCE      3.0
 #define SILENCE_TEXT "3"
 
@@ -215,7 +214,7 @@ static int rank_silent(et_comm *comm, const char *word)
     return 0;
 }
 
-/* Who computes for long is not silent. */
+/* A rank that computes for long is not silent. */
 static int rank_busy(et_comm *comm, const char *word)
 {
     (void)word;
@@ -292,7 +291,7 @@ static void test_comm__gone(void **state)
     assert_int_equal(run_ranks("gone", 4, "2"), 0);
 }
 
-/* The others end by themselves, within some timeouts. */
+/* The other ranks end by themselves, within some timeouts. */
 static void test_comm__silent(void **state)
 {
     (void)state;
@@ -322,7 +321,7 @@ static void test_comm__out_of_step(void **state)
     assert_int_equal(run_ranks("out of step", 5, ""), 0);
 }
 
-/* What no launch has set is refused, and nothing of the process's is touched. */
+/* Variables that no launch has set are refused, and the process's descriptors are not used. */
 static void test_comm__environment(void **state)
 {
     static const char *const bad[][2] = {

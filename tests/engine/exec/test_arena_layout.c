@@ -1,5 +1,5 @@
-/* Places in an address space: nobody overlaps, what is taken is kept, gaps are used; and what
- * finding them costs. */
+/* Places in an address space: tenants do not overlap, reserved rooms are kept, gaps are used; and
+ * the cost of finding places. */
 #include "engine/exec/arena_layout.h"
 
 #include <limits.h>
@@ -16,7 +16,7 @@
 #define MOST  400
 #define STEPS 1000
 
-/* Who lies where, in the order in which they came. */
+/* The tenants' rooms, in their order. */
 typedef struct room {
     size_t offset, end;
     int from, to;
@@ -56,8 +56,8 @@ static bool together(const room *a, const room *b)
     return a->from <= b->to && b->from <= a->to;
 }
 
-/* The reference: an offset is 0 or the end of another room; the lowest one where no room of the
- * tenant's time lies, and no wall within. */
+/* The reference: an offset is 0 or the end of another room; takes the lowest one without a room of
+ * the tenant's time, or a wall, in its way. */
 static size_t lowest(const space *s, room wanted, size_t bytes)
 {
     size_t best = SIZE_MAX;
@@ -73,7 +73,7 @@ static size_t lowest(const space *s, room wanted, size_t bytes)
     return best;
 }
 
-/* Places all and looks at each in turn: aligned, and where the reference has it. Returns the
+/* Places all tenants and checks each in turn: aligned, and at the reference's offset. Returns the
  * end. */
 static size_t place(space *s, bool reuse)
 {
@@ -123,7 +123,7 @@ static void test_arena_layout__without_reuse_nobody_shares(void **state)
     et_arena_layout_release(&s.layout);
 }
 
-/* Room that is taken from step 5 on serves those that are gone by then, and only those. */
+/* A room that is reserved from step 5 on serves tenants that are dead by then, and only those. */
 static void test_arena_layout__taken_later_serves_before(void **state)
 {
     (void)state;
@@ -214,8 +214,8 @@ static double looked_for_each(int depth)
     return looked;
 }
 
-/* Four times the layers are two more levels of the tree: for each tenant some more lists to look
- * at. A pass over all, or over those of one time, would look at four times as many. */
+/* Four times the layers are two more levels of the tree: each tenant has a few more lists to
+ * search. A pass over all rooms, or over those of one time, would look at four times as many. */
 static void test_arena_layout__placing_is_almost_linear(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Softmax by sampled classes: what is drawn, and the loss over it beside that of whole logits. */
+/* Softmax by sampled classes: the drawn classes, and the loss over them compared with the loss over
+ * whole logits. */
 #include "engine/exec/model.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #define ROWS    300 /* no multiple of any block */
 #define WIDTH   24
 #define CLASSES 5000
-#define COUNT   700 /* two parts, of which one is not whole */
+#define COUNT   700 /* two parts, one of them partial */
 
 static int32_t labels[ROWS];
 
@@ -140,7 +141,7 @@ static void test_candidates__others_are_drawn_evenly(void **state)
     close_drawn(&d);
 }
 
-/* All of them: what is drawn is every class, and stands for itself. */
+/* If all classes are wanted, every class is drawn and stands for itself. */
 static void test_candidates__of_all_classes(void **state)
 {
     (void)state;
@@ -273,7 +274,7 @@ static void test_candidates__loss_is_that_of_whole_logits(void **state)
     check_loss(COUNT, ET_BF16, 0.03);
 }
 
-/* Row by row, since those of words that were only drawn are small. */
+/* Compared row by row, since gradients of words that were only drawn are small. */
 static void test_candidates__bf16_gradients_by_row(void **state)
 {
     (void)state;
@@ -377,7 +378,7 @@ static void test_candidates__a_table_may_be_computed(void **state)
     }
 }
 
-/* A table that nothing is learnt by: h's derivatives are the same. */
+/* With a table that is not trained, h's derivatives are the same. */
 static et_node *of_fixed_table(et_scope *s)
 {
     const et_init init = { ET_INIT_NORMAL, powf(4.0f / WIDTH, 0.25f) };
@@ -400,7 +401,8 @@ static void test_candidates__a_table_may_be_fixed(void **state)
     free(expected.gradients);
 }
 
-/* With as many words as there are nothing is drawn: bit by bit the whole loss. */
+/* If the number of candidates is that of all words, nothing is drawn: the loss has the bits of the
+ * whole loss. */
 static void test_candidates__loss_by_all_words(void **state)
 {
     (void)state;

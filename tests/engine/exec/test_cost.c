@@ -208,7 +208,7 @@ static void bind_all(et_plan *plan)
     et_plan_bind(plan, ET_GRAPH_ONE, &one);
 }
 
-/* The one step of that kind. */
+/* The cost of the only call of that kind. */
 static et_cost cost_of(const et_plan *plan, const char *kind)
 {
     et_cost cost = { -1, -1 };

@@ -48,15 +48,15 @@ static et_node *check_LOG_SOFTMAX(et_scope *s)
     return weighted(s, et_log_softmax(x(s)));
 }
 
-/* Every row weighs differently, and one is empty. */
+/* Rows have different weights, and one is empty. */
 static et_node *check_CROSS_ENTROPY(et_scope *s)
 {
     return weighted(s,
                     et_cross_entropy(et_scale(x(s), 2), ints(s, "labels", ROWS), 0.1f, NULL, NULL));
 }
 
-/* Columns beside others that need no derivative, by a weight and by one that is stored transposed;
- * and another op reads them. */
+/* Columns next to others that need no derivative, multiplied by a weight and by a transposed one;
+ * another op reads them too. */
 static et_node *few_columns(et_scope *s)
 {
     et_matmul_options transposed = { .transpose_b = true };
@@ -80,8 +80,8 @@ static et_node *check_MATMUL(et_scope *s)
     return weighted(s, et_concatenate_columns(both_ways, 2));
 }
 
-/* And a product of two norms, of which the second is made later: each gets its share, also where a
- * weight's gradient waits for its norm. */
+/* A product of two norms, the second made later: each gets its gradient, also if a weight's
+ * gradient waits for its norm. */
 static et_node *check_LAYER_NORM(et_scope *s)
 {
     et_matmul_options transposed = { .transpose_b = true };
@@ -152,7 +152,7 @@ static et_node *check_SOFTMAX_LOSS(et_scope *s)
     return et_softmax_loss(logits, ints(s, "labels", ROWS), 0.1f);
 }
 
-/* A view that is read by two, one of a parameter, and one that is a parameter's gradient. */
+/* A view with two readers, a view of a parameter, and a view that is a parameter's gradient. */
 static et_node *check_RESHAPE(et_scope *s)
 {
     et_node *long_rows = et_reshape(et_tanh(x(s)), et_shape_2(ROWS / 7, 7 * WIDTH));
@@ -211,8 +211,8 @@ static et_node *check_RMS_NORM(et_scope *s)
     return weighted(s, et_rms_norm(x(s), param(s, "g", 0, WIDTH), 1e-3f));
 }
 
-/* By the batch's own statistics, over rows and over an image, some of which do not count, and by
- * given ones. */
+/* With the batch's own statistics, over rows and over an image, where some rows do not count, and
+ * with given statistics. */
 static et_node *check_BATCH_NORM(et_scope *s)
 {
     et_node *gamma = param(s, "g", 0, WIDTH), *beta = param(s, "b", 0, WIDTH), *mean, *variance;
@@ -252,7 +252,7 @@ static et_node *apart(et_scope *s)
                   distance);
 }
 
-/* Windows that overlap, with padding; then of what is left everything. */
+/* Overlapping windows with padding; then one window over all the rest. */
 static et_node *check_MAX_POOL(et_scope *s)
 {
     et_pool_options same = { .window = { 3, 2 }, .stride = { 2, 1 }, .same = true };
@@ -282,8 +282,8 @@ static et_node *check_BERNOULLI(et_scope *s)
     return weighted(s, et_mul(et_bernoulli(s, "drawn", p), et_tanh(x(s))));
 }
 
-/* Leaves have nothing to differentiate; derivatives' own ops stand in no model. They are run by
- * the cases above: the value of a derivative is what a case checks. */
+/* Leaves have no derivative, and no model contains the derivatives' own ops. The cases above run
+ * those, because a case checks a derivative's value. */
 #define check_CANDIDATES              NULL
 #define check_INPUT                   NULL
 #define check_PARAM                   NULL
@@ -364,7 +364,7 @@ static void test_gradients__every_op(void **state)
     assert_int_equal(checked, 25);
 }
 
-/* What an op does with other inputs than its case above has. */
+/* Ops with other inputs than in their cases above. */
 static void test_gradients__other_forms(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every row of elementwise.def that has a derivative, against finite differences of its value;
- * those of two operands, and copies, with each way in which one of them can be repeated. */
+/* Every row of elementwise.def with a derivative, against finite differences of its value; rows
+ * with two operands, and copies, with each operand repeated in each possible way. */
 #include "engine/exec/gradients.h"
 
 #include "engine/graph/build.h"
@@ -57,7 +57,8 @@ static et_node *build(et_scope *s)
         s, et_node_add(et_scope_graph(s), op, NULL, inputs, rows[now.op].inputs, &attributes));
 }
 
-/* Away from 0 and from the constant, where some have a kink and others grow without bound. */
+/* Moves values away from 0 and from the constant, where some ops have a kink and others grow
+ * without bound. */
 static void move_away(et_params *params, bool positive)
 {
     float *values = et_params_values(params);
@@ -122,7 +123,7 @@ static et_node *build_between(et_scope *s)
     return et_sum(et_matmul(node, et_param(s, "u", et_shape_2(WIDTH, 3), normal), NULL, NULL));
 }
 
-/* What the backward pass makes again has the same bits as what the forward pass kept. */
+/* Values that the backward pass computes again have the bits of the forward pass. */
 static void test_gradients_elementwise__made_again(void **state)
 {
     (void)state;

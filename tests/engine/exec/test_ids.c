@@ -1,4 +1,4 @@
-/* Ids, labels and offsets of a batch are compared with what they choose from. */
+/* Ids, labels and offsets of a batch are checked against the sizes that they index. */
 #include "engine/exec/pass_model.h"
 
 #include <string.h>
@@ -33,7 +33,8 @@ static void build_sampled(et_scope *s, void *payload)
     et_loss(s, "loss", et_sampled_loss(s, h, table, labels_1, 0, 2 * ROWS), 1);
 }
 
-/* Column 0 of pair chooses rows, column 1 is read in its last rows only, behind two of labels. */
+/* Column 0 of pair selects rows; column 1 is only read in its last rows, after two rows of labels.
+ */
 static void build_pieces(et_scope *s, void *payload)
 {
     (void)payload;
@@ -49,7 +50,7 @@ static void build_pieces(et_scope *s, void *payload)
     et_loss(s, "loss", et_softmax_loss(h, second, 0), 1);
 }
 
-/* Side by side again, the other way round. */
+/* The same columns side by side in the other order. */
 static void build_pieces_by_column(et_scope *s, void *payload)
 {
     (void)payload;
@@ -146,8 +147,8 @@ static void test_ids__longest_key(void **state)
     }
 }
 
-/* What is not below the rows of a table, or the classes of a loss, is an error of the data: nothing
- * is read or written beside the table. Below 0 is empty. */
+/* Ids at or above a table's rows, or a loss's classes, are an error of the data: nothing is read or
+ * written outside the table. Ids below 0 are empty. */
 static void test_ids__choose_rows(void **state)
 {
     (void)state;

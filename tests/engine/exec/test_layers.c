@@ -1,5 +1,5 @@
 /* Plans with views, pieces, tables by column, norms over a batch, images and samples: values, and
- * what must change nothing. Derivatives are in test_gradients.c. */
+ * settings that must not change them. Derivatives are in test_gradients.c. */
 #include "engine/exec/model.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static float pixels[BATCH * SIDE * SIDE * 2];
 static et_bf16 narrow_pixels[BATCH * SIDE * SIDE * 2];
 static int32_t categories[BATCH][COLUMNS], labels[BATCH];
 
-/* All of it in one: an image net whose rows join embeddings of columns and a sample. */
+/* All ops in one: an image net whose rows join embeddings of columns and a sample. */
 static et_node *net(et_scope *s)
 {
     et_conv2d_options same = { .window = { .same = true }, .activation = ET_ACTIVATION_RELU };
@@ -158,7 +158,7 @@ static void test_layers__allocates_nothing(void **state)
 
 /* ---- values ---- */
 
-/* The result of a function of inputs alone, read as floats. */
+/* The result of a function without parameters, read as floats. */
 static const float *value_of(test_model *model, test_build_fn *build)
 {
     static const int32_t ids[] = { 2, -1, 0, 5, 2 };
@@ -291,8 +291,8 @@ static void test_layers__values(void **state)
     }
 }
 
-/* A table that is looked up, multiplied as a view and summed: gradients of all three are one array,
- * and each adds to what is there. */
+/* A table that is looked up, multiplied as a view and summed: all three gradients are one array, to
+ * which each adds. */
 static et_node *one_table(et_scope *s)
 {
     static const et_column tables[] = { { 6, 3 }, { 4, 1 } };
@@ -323,8 +323,8 @@ static void run_table(float gradients[64], bool reuse)
     test_model_close(&model);
 }
 
-/* d/dtable = (1 + other) (1 - tanh^2) + how often each element was looked up; the part before the
- * look-ups is the other's too. */
+/* d/dtable = (1 + other) (1 - tanh^2) + the number of look-ups of each element; the part without
+ * the look-ups is also the other's. */
 static void test_layers__views_of_gradients(void **state)
 {
     (void)state;
@@ -391,7 +391,7 @@ static void test_layers__views_take_no_memory(void **state)
     test_model_close(&model);
 }
 
-/* With fewer rows than planned what is computed of the first rows is the same. */
+/* With fewer rows than planned, the first rows have the same results. */
 static et_node *rows_net(et_scope *s)
 {
     et_node *x = et_tanh(et_input(s, "x", ET_F32, et_shape_2(3, 4)));

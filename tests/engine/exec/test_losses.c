@@ -160,7 +160,7 @@ static void test_losses__derivatives(void **state)
 
 /* ---- classes ---- */
 
-/* -log p of the label in double; whether it is the likeliest. */
+/* -log p of the label in double, and whether the label is the likeliest. */
 static double nll_of(const float *z, int32_t label, bool *correct)
 {
     double sum = 0;
@@ -172,7 +172,7 @@ static double nll_of(const float *z, int32_t label, bool *correct)
     return log(sum) - z[label];
 }
 
-/* What a pass of a classifier reads: the loss, and what its metrics add up. */
+/* The values that a pass of a classifier reads: the loss, and the sums of its metrics. */
 static void test_losses__classes(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void test_losses__classes_as_one_op(void **state)
 
 /* ---- rows that count nothing ---- */
 
-/* Row 2 has no label, row 3 no weight: their logits have no derivative, whatever stands in them. */
+/* Row 2 has no label, row 3 no weight: their logits have no derivative, whatever their values. */
 static void test_losses__empty_rows(void **state)
 {
     (void)state;

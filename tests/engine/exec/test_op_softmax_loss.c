@@ -86,7 +86,7 @@ static void test_op_softmax_loss__without_derivatives(void **state)
     assert_memory_equal(one.sums, other.sums, sizeof one.sums);
 }
 
-/* Logits are an output as well: they stay what they are. */
+/* Logits are an output as well, so they must not change. */
 static void test_op_softmax_loss__leaves_logits_alone(void **state)
 {
     (void)state;

@@ -212,7 +212,7 @@ static void test_vocabulary_loss__two_draws(void **state)
     check_draws(60000, 1e-3); /* sums of float32 in full rows */
 }
 
-/* Rows so wide that without panels our own kernel reads the table where it lies. */
+/* Rows so wide that without panels Etude's own kernel reads the table in place. */
 static void test_vocabulary_loss__wide_rows(void **state)
 {
     (void)state;

@@ -56,7 +56,7 @@ static void build_normal_images(et_scope *s, void *payload)
     et_loss(s, "loss", classes_loss(s, et_reshape(et_tanh(result), et_shape_2(rows, 4))), 1);
 }
 
-/* Of the data as they are, so that the statistics are known. */
+/* Normalizes the data themselves, so that the statistics are known. */
 static void build_normal_data(et_scope *s, void *payload)
 {
     (void)payload;
@@ -139,7 +139,7 @@ static void build_penalized(et_scope *s, void *payload)
     et_penalty(s, "l2", et_sum(et_square(w)), 0.5f);
 }
 
-/* 0.5 sum of w^2 beside a mean: its derivative is w, for any number of rows that count. */
+/* 0.5 sum of w^2 in addition to a mean: its derivative is w, for any number of rows that count. */
 static void test_pass__penalty(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_pass__penalty(void **state)
         int64_t count, rows = k & 2 ? 2 : ROWS;
         penalized_classes = k & 1;
         open_model(&m, build_penalized, &training, ROWS, rows);
-        if (k & 4) /* a row without a label, of which the other loss knows nothing */
+        if (k & 4) /* a row without a label, which does not concern the other loss */
             ((int32_t *)m.batch->data[1])[1] = -1;
         assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
         const double divisor = et_pass_divisor(m.pass);
@@ -190,8 +190,8 @@ static void test_pass__scale(void **state)
     close_model(&scaled);
 }
 
-/* Losses of every number of dimensions, each of which a bias keeps from 0 in an empty row; one of a
- * parameter that has as many rows as the larger batch; one of random numbers alone. */
+/* Losses of every number of dimensions, which a bias keeps from 0 in an empty row; a loss of a
+ * parameter with as many rows as the larger batch; a loss of random numbers only. */
 static void build_by_rows(et_scope *s, void *payload)
 {
     (void)payload;
@@ -210,7 +210,7 @@ static void build_by_rows(et_scope *s, void *payload)
     et_loss(s, "drawn", et_scale(et_square(et_noise(s, "noise", et_shape_2(rows, 1))), 0), 1);
 }
 
-/* A batch that is not full gives what a full one of its size gives: what is empty counts nowhere.
+/* A batch that is not full gives the values of a full batch of its size: empty rows count nowhere.
  */
 static void check_short(et_build_fn *build, const char *const *names, size_t parameters)
 {
@@ -282,7 +282,7 @@ static void test_pass__short_batch_is_normal(void **state)
     check_short_normal(build_normal_images);
 }
 
-/* What an update does with what is tracked. */
+/* Updates the tracked variables. */
 static void move_means(model *m)
 {
     et_params_begin_change(m->params);
@@ -312,7 +312,7 @@ static void moving(int d, double *mean, double *variance)
     }
 }
 
-/* Three steps, of which the last is short; then what evaluation makes of them. */
+/* Three steps, the last with a short batch; then an evaluation with the result. */
 static void test_pass__moving_means(void **state)
 {
     (void)state;
@@ -380,7 +380,7 @@ static void test_pass__measures_and_outputs(void **state)
     close_model(&m);
 }
 
-/* Another capacity gets a plan of its own, which is kept: no allocation when it comes again. */
+/* Another capacity gets its own plan, which is kept: no allocation when it comes again. */
 static void test_pass__other_layout(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void test_pass__other_layout(void **state)
     assert_int_equal(et_alloc_count(), before);
     assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
     assert_float_equal(et_pass_loss(m.pass), loss, 0);
-    /* Arrays that are put into a batch that was run are those that are read. */
+    /* If the arrays of a batch are replaced after a run, the next run reads the new ones. */
     void *own = m.batch->data[0];
     float *zeros = et_alloc_zero((size_t)ROWS * WIDTH, sizeof *zeros);
     m.batch->data[0] = zeros;
@@ -419,7 +419,8 @@ static void test_pass__other_layout(void **state)
     assert_int_equal((int)et_pass_divisor(m.pass), 32);
     et_pass_run_variant(m.pass, narrow, m.batch, 1, 0);
     assert_float_equal(et_pass_loss(m.pass), loss, 0);
-    /* A layout is what it says, not where it lies: one that took a closed source's place is new. */
+    /* Layouts are compared by contents, not by address: a new layout at the address of a closed
+     * source's is new. */
     et_layout place = m.source->layout;
     m.batch->layout = &place;
     assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
@@ -466,7 +467,7 @@ static void build_inner(et_scope *s, void *payload)
     et_loss(s, "loss", et_scale(classes_loss(s, hidden(s)), 2), 1);
 }
 
-/* Also where it is a loss as well: its other derivative would be lost. */
+/* Also if the node is a loss as well: its other derivative would be lost. */
 static void build_twice_used(et_scope *s, void *payload)
 {
     (void)payload;

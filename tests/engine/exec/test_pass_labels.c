@@ -1,5 +1,5 @@
-/* Rows without a label count nowhere: a batch of which the second half has none gives the loss, the
- * divisor and the gradients of its first half alone, however a program makes its loss. */
+/* Rows without a label count nowhere: a batch whose second half has no labels gives the loss, the
+ * divisor and the gradients of its first half, however a program makes its loss. */
 #include "engine/exec/pass_model.h"
 
 #include <math.h>
@@ -171,7 +171,7 @@ static void test_pass_labels__rows_without_one_count_nowhere(void **state)
     }
 }
 
-/* The mean is that of the softmax loss. */
+/* The mean equals that of the softmax loss. */
 static void test_pass_labels__one_mean(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void test_pass_labels__of_several_kinds(void **state)
     }
 }
 
-/* ---- what is no label ---- */
+/* ---- integers that are not labels ---- */
 
 static et_node *error_of(et_scope *s, et_node *out)
 {

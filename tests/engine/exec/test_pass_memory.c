@@ -1,5 +1,6 @@
-/* A pass whose plan finds no memory is as it was, and plans again when it is asked again. The n-th
- * allocation of the plan fails and all after it, for every n until nothing fails; none is lost. */
+/* If a pass has no memory for a plan, it does not change, and plans again at the next call. The
+ * n-th allocation of the plan fails and all after it, for every n until nothing fails; no memory
+ * leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,7 @@ static double loss_of(et_pass *pass, const et_batch *batch)
     return et_pass_loss(pass);
 }
 
-/* Both plans of a pass, the first one's and that of a batch of another size. Returns whether the
+/* Both plans of a pass, for the first batch and for a batch of another size. Returns whether the
  * allocation after `calls` of them was one of theirs. */
 static bool fail_after(long calls, et_device *device, et_params *params, et_batch *const batch[2],
                        const double loss[2])

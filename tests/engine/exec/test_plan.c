@@ -1,5 +1,5 @@
-/* Plans: what fusing and reusing memory must not change, what threads must not change, and what
- * a step must not do. */
+/* Plans: fusing, reuse of memory and threads must not change results, and a step must not allocate.
+ */
 #include "engine/exec/model.h"
 
 #include <math.h>
@@ -143,7 +143,7 @@ static void assert_same_bits(outcome a, outcome b)
     free(b.gradients);
 }
 
-/* In float32 a chain gives what its ops give one by one. */
+/* In float32 a chain gives the results of its single ops. */
 static void test_plan__fusing_changes_nothing(void **state)
 {
     (void)state;
@@ -168,8 +168,8 @@ static void test_plan__reusing_memory_changes_nothing(void **state)
     assert_same_bits(run_with(ET_BF16, NULL), run_with(ET_BF16, &alone));
 }
 
-/* All activations, norms before and after, with and without dropout: what is made again is what
- * was there. */
+/* All activations, norms before and after, with and without dropout: rematerialized values equal
+ * the original ones. */
 static void test_plan__recomputing_changes_nothing(void **state)
 {
     (void)state;
@@ -213,8 +213,8 @@ static et_node *blocks_loss(et_scope *s)
     return et_sum(x);
 }
 
-/* Ones at rate 1/2 are 2 where they are kept: the mean of the product of two dropouts is 2 if they
- * keep the same elements, and 1 if each keeps its own. */
+/* Ones with rate 1/2 are 2 if they are kept: the mean of the product of two dropouts is 2 if both
+ * keep the same elements, and 1 if they are independent. */
 static et_node *dropped(et_scope *s)
 {
     et_node *x = et_param(s, "x", et_shape_2(ROWS, NARROW), (et_init){ ET_INIT_ONES, 0 });
@@ -270,10 +270,10 @@ static size_t blocks_memory(et_recompute recompute)
     return bytes;
 }
 
-/* In all blocks but the last, which the backward pass begins with, less is kept: first a norm and
- * one of two wide values, then the other (while its norm is there again). Of tanh and sigmoid both
- * stay until they are marked. What lies in the gradient array counts for nothing, so sizes may
- * differ by its bytes. */
+/* In all blocks but the last, where the backward pass begins, less is kept: first a norm and one of
+ * two wide values, then the other (while its norm is rematerialized). tanh and sigmoid keep both
+ * until they are marked. Values in the gradient array do not count, so sizes may differ by its
+ * bytes. */
 static void test_plan__recomputing_saves_memory(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void test_plan__packing_late_changes_nothing(void **state)
         assert_same_bits(run_with((et_dtype)act, NULL), run_with((et_dtype)act, &late));
 }
 
-/* Large weights: what is packed is most of what a plan needs. */
+/* Large weights: packed weights are most of a plan's memory. */
 static et_node *wide_loss(et_scope *s, int64_t rows)
 {
     et_node *x = et_param(s, "x", et_shape_2(rows, 512), (et_init){ ET_INIT_ONES, 0 });
@@ -379,7 +379,7 @@ static void test_plan__threads_change_nothing(void **state)
     drawn_twice = false;
 }
 
-/* What was read before a run's inputs is of no account: buffers full of NaN give the same. */
+/* Memory from before a run's inputs does not matter: buffers full of NaN give the same results. */
 static void test_plan__runs_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -542,7 +542,7 @@ static void test_plan__a_name_without_memory_is_an_error(void **state)
     et_params_free(params);
 }
 
-/* ---- who hears of gradients ---- */
+/* ---- listeners to gradients ---- */
 
 enum { RANGES_MOST = 64 };
 
@@ -551,7 +551,7 @@ typedef struct hearing {
     const et_plan *plan;
     et_params *params;
     int64_t end[RANGES_MOST];
-    float *then;  /* [end of all] gradients as they were when they were said to be final */
+    float *then;  /* [end of all] gradients at the time when they were reported final */
     float *first; /* all, when the first was heard of */
     int heard;
 } hearing;

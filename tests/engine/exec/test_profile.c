@@ -1,4 +1,4 @@
-/* A plan that is watched: what its trace and its table have, and what watching must not change. */
+/* A plan with a trace: contents of its trace and its table; tracing must not change results. */
 #include "engine/exec/profile.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static void open_traced(traced *w, et_dtype act)
 {
     et_error error = ET_ERROR_INIT;
     et_trace_options options = ET_TRACE_OPTIONS_INIT;
-    options.unit = "run"; /* what a plan's runs are called unless it has a name */
+    options.unit = "run"; /* name of a plan's runs unless it has another */
     assert_int_equal(et_trace_new(&w->trace, &options, NULL), ET_OK);
     test_model_open_with(&w->model, classifier, act, true, NULL);
     et_plan_free(w->model.plan);
@@ -133,7 +133,7 @@ static void test_profile__tiles(void **state)
     close_traced(&w);
 }
 
-/* What an activity says of a call. */
+/* The activity describes the call. */
 static void test_profile__activities(void **state)
 {
     (void)state;
@@ -169,8 +169,8 @@ static void test_profile__activities(void **state)
     }
 }
 
-/* The bits of losses and gradients are those of a plan that nobody watches, and nothing is
- * allocated while spans are recorded. */
+/* Losses and gradients have the bits of a plan without a trace, and recording spans allocates
+ * nothing. */
 static void test_profile__tracing_changes_nothing(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void test_profile__print(void **state)
     close_traced(&w);
 }
 
-/* What the roof is measured for. */
+/* The type for which the roof is measured. */
 static void test_profile__dtype(void **state)
 {
     (void)state;

@@ -84,7 +84,7 @@ static void run(et_plan *plan, outcome *out)
     memcpy(out->piece, et_plan_output(plan, 1).data, sizeof out->piece);
 }
 
-/* What is computed of fewer rows is what it was among all; the others' are left alone. */
+/* Fewer rows give the same results as among all; other rows are not written. */
 static void check_some_rows(et_dtype act)
 {
     fixture f;
@@ -136,7 +136,7 @@ static void test_rows__best_tokens(void **state)
     close_fixture(&f);
 }
 
-/* A plan that reads another's packed weights packs none, and follows when they change. */
+/* A plan that reads another plan's packed weights packs none, and sees their changes. */
 static void check_shared(et_dtype act)
 {
     fixture f;
@@ -177,8 +177,8 @@ static void run_once(et_dtype act, outcome *out)
     close_fixture(&f);
 }
 
-/* Where bfloat16 is multiplied as float32 its products go by rows too; they change
- * log-probabilities by little. */
+/* If bfloat16 is multiplied as float32, its products go by rows too; log-probabilities change
+ * little. */
 static void test_rows__widened(void **state)
 {
     (void)state;

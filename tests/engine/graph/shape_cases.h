@@ -1,5 +1,5 @@
-/* Shape rules as tables: functions that add nodes to a graph, and what comes of them. Include after
- * cmocka.h. */
+/* Shape rules as tables: functions that add nodes to a graph, and the expected results. Include
+ * after cmocka.h. */
 #ifndef ETUDE_TESTS_GRAPH_SHAPE_CASES_H
 #define ETUDE_TESTS_GRAPH_SHAPE_CASES_H
 
@@ -48,8 +48,7 @@ static inline void assert_fit(const fitting *cases, size_t count)
     }
 }
 
-/* Below a scope "m". What is made of a poison node is one, and the first mistake is the one that is
- * told. */
+/* Below a scope "m". A node made from poison is poison, and the first mistake is reported. */
 static inline void assert_refused(const misfit *cases, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

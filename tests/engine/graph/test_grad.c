@@ -1,4 +1,4 @@
-/* What derivatives are taken by; their values are held against finite differences in tests/exec. */
+/* The structure of derivatives; tests/engine/exec compares their values with finite differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void test_grad__not_by_variables(void **state)
     }
 }
 
-/* Positions that are trained would silently stay as they are. */
+/* Trained positions would silently keep their values, so they are refused. */
 static void test_grad__not_by_positions(void **state)
 {
     (void)state;
@@ -63,8 +63,8 @@ static void test_grad__not_by_positions(void **state)
     et_params_free(params);
 }
 
-/* x [8, 12] beside a table's [8, 4], times w [16, 3]: of the product's left derivative the table's
- * columns alone are made. */
+/* x [8, 12] next to a table's [8, 4], times w [16, 3]: the product's left derivative is only
+ * computed for the table's columns. */
 static void test_grad__of_few_columns(void **state)
 {
     (void)state;

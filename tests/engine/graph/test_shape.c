@@ -1,5 +1,5 @@
-/* Shape rules: what each op makes of inputs that fit, and what is said of those that do not. A
- * row of a table is a function that adds nodes to a graph. */
+/* Shape rules: the results of each op for valid inputs, and the messages for invalid ones. A row of
+ * a table is a function that adds nodes to a graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +142,7 @@ static et_node *fits_repeated(et_scope *s)
     return et_mul(et_div(x(s), size), vector(s, "g", D));
 }
 
-/* Either operand may be the one that is repeated. */
+/* Either operand may be the repeated one. */
 static et_node *fits_repeated_first(et_scope *s)
 {
     return et_sub(et_mean(x(s)), et_sub(column(s, "c", T), x(s)));
@@ -208,7 +208,7 @@ static void test_shape__fits(void **state)
     assert_fit(cases, COUNT(cases));
 }
 
-/* ---- what does not ---- */
+/* ---- invalid inputs ---- */
 
 static et_node *wrong_add(et_scope *s)
 {
@@ -385,7 +385,7 @@ static et_node *wrong_column(et_scope *s)
     return et_mul(x(s), column(s, "c", T - 1));
 }
 
-/* A column of the other type than its matrix, and not float32. */
+/* A column whose type is neither its matrix's nor float32. */
 static et_node *wrong_column_type(et_scope *s)
 {
     return et_div(column(s, "c", T), et_input(s, "b", ET_BF16, et_shape_2(1, 1)));
@@ -624,8 +624,8 @@ static et_node *wrong_loss_table(et_scope *s)
     return et_vocabulary_loss(x(s), et_copy(table(s), ET_BF16, et_shape_2(V, D)), ids(s, T), 0);
 }
 
-/* The node, the op and both shapes are named; whatever is built on top says nothing more, and
- * asks for no derivative. */
+/* The message names the node, the op and both shapes. Nodes built on top add no message and have no
+ * derivative. */
 static void test_shape__refuses(void **state)
 {
     (void)state;
@@ -714,7 +714,8 @@ static void test_shape__refuses(void **state)
     assert_refused(cases, COUNT(cases));
 }
 
-/* By what random numbers are chosen: the first of a scope keeps its bare name, whatever follows. */
+/* Names that choose random numbers: the first node of a scope keeps its plain name, whatever
+ * follows. */
 static void test_shape__names_of_draws(void **state)
 {
     (void)state;

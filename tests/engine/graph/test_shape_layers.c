@@ -174,7 +174,7 @@ static void test_shape_layers__fits(void **state)
     assert_fit(cases, COUNT(cases));
 }
 
-/* ---- what does not ---- */
+/* ---- invalid inputs ---- */
 
 static et_node *wrong_reshape(et_scope *s)
 {

@@ -1,6 +1,6 @@
-/* What the kernel tests share. A case is a function that runs one kernel of a table into an
- * array of float; check_tables() runs it with the reference and with every table that this CPU
- * has, compares, and asks each table for equal bits with 1, 2 and 3 threads. */
+/* Shared code of the kernel tests. A case is a function that runs one kernel of a table into an
+ * array of float. check_tables() runs it with the reference and with every table for this CPU,
+ * compares, and requires equal bits with 1, 2 and 3 threads from each table. */
 #ifndef ETUDE_TESTS_KERNEL_HARNESS_H
 #define ETUDE_TESTS_KERNEL_HARNESS_H
 
@@ -43,7 +43,7 @@ typedef void run_fn(const et_kernels *table, const void *setting, float *result)
 void check_tables(const char *name, run_fn *run, const void *setting, size_t size, double absolute,
                   double relative);
 
-/* Relative rounding of an element type: what a result may be off by when stored. */
+/* Relative rounding of an element type: the allowed error of a stored result. */
 double unit_of(et_dtype dtype);
 
 /* The number of elements where two arrays differ in being 0. */

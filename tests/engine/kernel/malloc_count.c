@@ -31,7 +31,7 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-/* Hidden symbols, our default, would be seen by this program alone and not by libraries. */
+/* Our default, hidden symbols, would only be seen by this program and not by libraries. */
 #define EXPORTED __attribute__((visibility("default")))
 
 static void count(size_t size)

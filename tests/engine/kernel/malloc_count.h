@@ -1,5 +1,5 @@
-/* Counts every malloc of the process, those of libraries too, by standing in front of the C
- * library's functions. Without effect under a sanitizer, which has its own. */
+/* Counts every malloc of the process, including libraries, by replacing the C library's functions.
+ * Without effect under a sanitizer, which has its own functions. */
 #ifndef ETUDE_TESTS_KERNEL_MALLOC_COUNT_H
 #define ETUDE_TESTS_KERNEL_MALLOC_COUNT_H
 

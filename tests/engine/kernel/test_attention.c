@@ -175,8 +175,8 @@ static void test_attention__backward(void **state)
     each_setting(run_backward, true);
 }
 
-/* With v the identity, the output is the weights: dropped ones are exactly those of the counter,
- * in every table, and the gradient's too (dv of dout = identity is the transposed weights). */
+/* With v the identity, the output is the weights: exactly those of the counter are dropped, in
+ * every table, and in the gradient too (dv of dout = identity is the transposed weights). */
 static void test_attention__dropout_mask(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void test_attention__large_scores(void **state)
     free(scratch);
 }
 
-/* What is not finite in q, k or v reaches the output of its row: training has to notice. */
+/* A number in q, k or v that is not finite reaches the output of its row: training must notice. */
 static void test_attention__not_finite(void **state)
 {
     (void)state;

@@ -7,15 +7,15 @@
 
 #include "base/dtype.h"
 
-/* More slots than positions, a prime number of them: no row sees a key twice, so the largest
- * score may stand in any block of positions. */
+/* There are more slots than positions, a prime number: no row sees a key twice, so the largest
+ * score may be in any block of positions. */
 enum { SLOTS = 211, LONGEST = 150 };
 
 typedef struct setting {
     int rows, heads, head_dim;
     bool by_slot;
     et_dtype dtype;
-    int only; /* run this row alone, at -1 all of them */
+    int only; /* run only this row, with -1 all rows */
 } setting;
 
 /* out [rows, heads * head_dim]; keys and values are columns of one cache, so strides differ
@@ -82,7 +82,7 @@ static void test_cached_attention__tables(void **state)
         }
 }
 
-/* A row has the same bits alone as among others. */
+/* A row has the same bits alone and among others. */
 static void test_cached_attention__independent_rows(void **state)
 {
     (void)state;

@@ -156,7 +156,7 @@ static void test_conv__float(void **state)
     check_all(ET_F32, ET_F32);
 }
 
-/* Native where the CPU has it; a library that has only plain loops is passed over in any case. */
+/* Native bfloat16 if the CPU has it; skipped if the library only has plain loops. */
 static void test_conv__bfloat16(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void test_conv__bfloat16_widened(void **state)
     check_all(ET_BF16, ET_F32);
 }
 
-/* A NaN in an image is one in the result, also behind a relu. */
+/* A NaN in an image gives a NaN in the result, also with relu. */
 static void test_conv__nan_stays(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void test_conv__nan_stays(void **state)
     free_operands(&o);
 }
 
-/* Typical layers have kernels of their own, not the library's plain loops. */
+/* Typical layers use special kernels, not the library's plain loops. */
 static void test_conv__is_fast(void **state)
 {
     (void)state;
@@ -201,8 +201,8 @@ static void test_conv__is_fast(void **state)
     }
 }
 
-/* In a process of its own, which may have no more addresses than it has: oneDNN is not asked for
- * what it would crash for the lack of. */
+/* Runs in a separate process, whose address space is limited to its current size: oneDNN must not
+ * be called if it would crash for lack of memory. */
 static void test_conv__out_of_memory(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@ static const char *const names[ET_EW_OP_COUNT] = {
 
 static const et_random random_use = { .seed = 0x123456789abcdefull, .step = 77 };
 
-/* All outputs of the program, one after the other. */
+/* All outputs of the program, one after another. */
 static void run_program(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;
@@ -109,7 +109,7 @@ static void test_elementwise__repeated(void **state)
     assert_memory_equal(out, sums, sizeof sums);
 }
 
-/* The formulas stand in one table for all kernels; here are numbers that do not come of it. */
+/* All kernels use one table of formulas; these values were computed independently. */
 static void test_elementwise__known_values(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_elementwise__chain(void **state)
             }
 }
 
-/* Where an operation saturates or overflows, and what a NaN does. */
+/* Values at which an operation saturates or overflows, and NaN. */
 static void test_elementwise__extremes(void **state)
 {
     (void)state;
@@ -278,8 +278,8 @@ static void test_elementwise__nan_stays(void **state)
         }
 }
 
-/* Dropout keeps exactly the reference's elements, about as many as the rate says, and the mean
- * stays. The reference's own decision is computed here from the definition. */
+/* Dropout keeps exactly the reference's elements, about as many as the rate says, and keeps the
+ * mean. The test computes the reference's decision from the definition. */
 static void test_elementwise__dropout_mask(void **state)
 {
     (void)state;

@@ -43,7 +43,7 @@ static void run_embedding(const et_kernels *table, const void *with, float *resu
     free(y);
 }
 
-/* Added to what is there. */
+/* The result is added to the old values. */
 static void run_grad(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;

@@ -24,7 +24,7 @@ static const struct {
     { 40, 127, 64, 0 }, { 33, 10, 128, 5 }, { 12, 128, 127, 0 },
 };
 
-/* A row of what an operand has there, with what lies between it and the next. */
+/* The length of an operand's stored row, including the gap to the next. */
 static int64_t stride(int64_t rows, int64_t columns, bool transposed, int64_t more)
 {
     return (transposed ? rows : columns) + more;
@@ -37,7 +37,7 @@ static size_t stored(int64_t rows, int64_t columns, bool transposed, int64_t mor
     return (size_t)((lines - 1) * (width + more) + width);
 }
 
-/* C from end to end: what lies between its rows must stay as it is. */
+/* C from end to end: elements between its rows must not change. */
 static size_t result_size(const setting *s)
 {
     return stored(s->m, s->n, false, s->more);
@@ -113,7 +113,7 @@ static void test_float_product__gradients_equal_the_reference(void **state)
         }
 }
 
-/* Neither does where A is read from. */
+/* Reading A from the room does not change the result either. */
 static void test_float_product__room_changes_nothing(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The kernels of layers beside the Transformer's in every table: against the reference, and with 1,
- * 2 and 3 threads. */
+/* The kernels of layers other than the Transformer's in every table: against the reference, and
+ * with 1, 2 and 3 threads. */
 #include "engine/kernel/harness.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct setting {
     int64_t rows, width;
     et_dtype dtype;
     bool given;
-    int64_t each; /* rows of a sample, of which every third does not count; 0: all count */
+    int64_t each; /* rows of a sample; every third sample does not count; 0: all count */
 } setting;
 
 /* Row norms: result is y, rstd; dx, dgamma. */
@@ -105,7 +105,7 @@ static void test_layers__moments_do_not_cancel(void **state)
     }
 }
 
-/* Rows that do not count are not even looked at: what they hold may be no number. */
+/* Rows that do not count are not even read: they may contain NaN. */
 static void test_layers__uncounted_rows(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void run_samples(const et_kernels *table, const void *with, float *result
     free(p);
 }
 
-/* Bit for bit those of base/numbers/philox.h, from which the reference takes them. */
+/* The bits of base/numbers/philox.h, which the reference uses. */
 static void test_layers__samples(void **state)
 {
     (void)state;

@@ -39,7 +39,7 @@ static void run_norm_grad(const et_kernels *table, const void *with, float *resu
     float *gamma = make_floats(width, 1, 2), *stats = make(2 * (size_t)s->rows, 4);
     float *scratch = make((size_t)et_row_blocks(s->rows) * 2 * width, 4);
     et_kernels_reference.layer_norm(y, stats, x, gamma, gamma, 1e-3f, s->rows, s->width, s->dtype);
-    /* dx in dy's place, as the header allows; the reference's own reads stay clear of it */
+    /* dx replaces dy, as the header allows; the reference gets separate memory */
     void *dx = table == &et_kernels_reference ? y : dy;
     const et_layer_norm_grad norm = { .dx = dx,
                                       .dgamma = result + count,
@@ -182,7 +182,7 @@ static void run_sum(const et_kernels *table, const void *with, float *result)
     free(x);
 }
 
-/* As many elements, and one behind them, which stays. */
+/* As many elements, and one after them, which must not change. */
 static void run_fill(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;
@@ -207,7 +207,7 @@ static void test_norm__sum_and_fill(void **state)
         }
 }
 
-/* Of many large numbers and as many of the other sign nothing is left; a NaN is never lost. */
+/* Many large numbers and their negatives add up to 0; a NaN is never lost. */
 static void test_norm__sum_keeps(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_norm__sum_keeps(void **state)
     free(x);
 }
 
-/* A row far from 0 keeps its variance: the mean is taken away before squaring. */
+/* A row far from 0 keeps its variance: the mean is subtracted before squaring. */
 static void test_norm__large_mean(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void test_norm__large_mean(void **state)
 
 enum { ROWS = 3, WIDTH = 5 };
 
-/* sum of w * layer_norm(x): its derivatives are those of layer_norm for dy = w. */
+/* sum of w * layer_norm(x): its derivatives equal those of layer_norm for dy = w. */
 static double weighted_sum(const float *x, const float *gamma, const float *beta, const float *w)
 {
     float y[ROWS * WIDTH];

@@ -76,7 +76,7 @@ static float *make_squares(size_t n, float scale, uint32_t use)
     return x;
 }
 
-/* Two updates; m, v and the largest v, weight and what follows it, as run_adam. */
+/* Two updates; m, v and the largest v, the weight and its copies, as run_adam. */
 static void run_amsgrad(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;
@@ -141,7 +141,7 @@ static void run_adagrad(const et_kernels *table, const void *with, float *result
     free(weight), free(g), free(squares), free(average), free(shadow);
 }
 
-/* A direction and what two blends make of it, one of them in place. */
+/* A direction, and the results of two blends, one of them in place. */
 static void run_direction(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;

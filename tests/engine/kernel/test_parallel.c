@@ -56,8 +56,8 @@ static void test_turns(void **state)
             check_turns(cases[i].threads, cases[i].count, cases[i].unit, team);
 }
 
-/* A thread alone begins with the first share and helps with the others in order; one of two that
- * comes late begins with its own. */
+/* A single thread begins with the first share and helps with the others in order; of two threads,
+ * one that comes late begins with its own share. */
 static void test_turns__order(void **state)
 {
     (void)state;

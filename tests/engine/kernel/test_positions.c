@@ -1,4 +1,4 @@
-/* The table of sinusoids beside its formula. */
+/* The table of sinusoids compared with its formula. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

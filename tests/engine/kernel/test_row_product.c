@@ -9,12 +9,12 @@
 typedef struct setting {
     int64_t rows, n, k;
     et_row_kind kind;
-    et_dtype dtype; /* of x and y, and of what a weight of floats is packed from */
+    et_dtype dtype; /* of x and y, and of the floats that a weight is packed from */
     bool bias, relu, transposed;
-    int64_t first, count; /* these rows alone */
+    int64_t first, count; /* only these rows */
 } setting;
 
-/* A weight in memory of its own, packed for a table. */
+/* A weight in its own memory, packed for a table. */
 static et_row_weight pack(const et_kernels *table, const void *from, et_dtype dtype,
                           const setting *s)
 {
@@ -98,8 +98,8 @@ static void test_row_product__threads(void **state)
     }
 }
 
-/* The reference reads packed weights too, so packing is held against the weight as it was stored:
- * y = x W from W itself, for every table's panels. Bytes are only near. */
+/* The reference reads packed weights too, so this compares y = x W with W itself, for every table's
+ * panels. Bytes are only near. */
 static void test_row_product__packing(void **state)
 {
     (void)state;
@@ -129,8 +129,8 @@ static void test_row_product__packing(void **state)
     free(from);
 }
 
-/* Relu keeps a NaN, here of a bias, and makes 0 of what is below it; without relu all stays, and
- * so it does where there is no bias. */
+/* Relu keeps a NaN, here of a bias, and makes negative values 0; without relu all values stay, and
+ * so they do without a bias. */
 static void test_row_product__relu_keeps_nan(void **state)
 {
     (void)state;
@@ -161,8 +161,8 @@ static void test_row_product__relu_keeps_nan(void **state)
     }
 }
 
-/* As bytes: a row of zeros, or nearly so, gives zeros, and a number that is not finite is not lost,
- * also where all others are zero or are like it. */
+/* As bytes: a row of zeros, or nearly so, gives zeros. A number that is not finite is not lost,
+ * also if all others are zero or not finite. */
 static void test_row_product__odd_rows_of_bytes(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_row_product__odd_rows_of_bytes(void **state)
     free(from);
 }
 
-/* A row has the same bits alone and among others, wherever a block begins. */
+/* A row has the same bits alone and among others, in any block. */
 static void test_row_product__independent_rows(void **state)
 {
     (void)state;
@@ -237,7 +237,7 @@ typedef struct best_setting {
     int count;
     float spread; /* of the table's numbers: how much logits differ */
     et_dtype dtype;
-    bool same; /* all pieces are alike: bytes rule nothing out */
+    bool same; /* all tokens are equal: bytes exclude none */
 } best_setting;
 
 /* result: log p [rows, count], then the pieces as floats. */
@@ -283,7 +283,7 @@ static void test_best_tokens__tables(void **state)
     }
 }
 
-/* Where nothing can be ruled out the whole row is computed; ties go to the smaller number. */
+/* If nothing can be excluded, the whole row is computed; ties go to the smaller number. */
 static void test_best_tokens__all_alike(void **state)
 {
     (void)state;

@@ -191,7 +191,7 @@ static void run_few(const et_kernels *table, entropy *e, int64_t first, int64_t 
     free(logits);
 }
 
-/* A row alone, or beside some, has the bits that it has among many. */
+/* A row alone, or among a few, has the bits that it has among many. */
 static void check_few(const et_kernels *table, int64_t classes, et_dtype dtype)
 {
     entropy whole = { 0 }, expected = { 0 };
@@ -219,7 +219,7 @@ static void test_softmax__few_rows(void **state)
                     check_few(et_kernels_named(table_names[t]), classes, (et_dtype)dtype);
 }
 
-/* By hand: e^0 : e^log 3 is 1 : 3, however large what is common to both. */
+/* By hand: e^0 : e^log 3 is 1 : 3, however large the common offset. */
 static void test_softmax__known_rows(void **state)
 {
     (void)state;

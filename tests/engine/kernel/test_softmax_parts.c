@@ -14,7 +14,7 @@ typedef struct setting {
     int64_t rows, vocabulary, columns;
     et_dtype kept, gradient;
     float smoothing, spread;
-    float agreement; /* of two draws; 0: rows stand alone */
+    float agreement; /* of two draws; 0: rows are independent */
 } setting;
 
 /* Everything that the kernels read and write. */
@@ -97,7 +97,7 @@ static void run_parts(const et_kernels *table, const setting *s, work *w)
     }
 }
 
-/* Loss, nll, correct; then the derivatives, where they stand in the whole row. */
+/* Loss, nll, correct; then the derivatives, at their places in the whole row. */
 static void run_all(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;

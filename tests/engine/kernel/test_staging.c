@@ -1,4 +1,4 @@
-/* Staging against its reference, to the bit: nothing is rounded but sums brought to bfloat16. */
+/* Staging against its reference, to the bit: only sums that become bfloat16 are rounded. */
 #include "engine/kernel/staging.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static void pairs_across(const et_staging *staging, void *to, const size *s, et_
                           from);
 }
 
-/* Bytes beyond the target keep what they had. */
+/* Bytes beyond the target must not change. */
 static void check(stage_fn *stage, const size *s, const et_dtype type[2])
 {
     size_t stored = (size_t)((s->rows - 1) * s->stride + s->columns);
@@ -134,7 +134,7 @@ typedef struct finish_case {
     const float *from, *c;
 } finish_case;
 
-/* C is brought to float for the comparison, with what stands between its rows. */
+/* C is converted to float for the comparison, including the gaps between its rows. */
 static void run_finish(const et_kernels *table, const void *setting, float *result)
 {
     const finish_case *it = setting;
@@ -153,7 +153,7 @@ static void test_staging__finish(void **state)
     (void)state;
     float *from = make_floats(3 * 20 * 90, 1.0f, 1), *c = make_floats(20 * 100, 1.0f, 2);
     float *bias = make_floats(90, 1.0f, 3);
-    from[90] = NAN; /* stays, with relu too: check_tables takes NaN for NaN alone */
+    from[90] = NAN; /* stays NaN, with relu too: check_tables requires NaN for NaN */
     for (int64_t columns = 1; columns <= 90; columns += 17)
         for (int bits = 0; bits < 32; bits++) {
             finish_case it = { { .rows = 20,
@@ -185,7 +185,7 @@ typedef struct relu_case {
 
 enum { RELU_ROWS = 5, RELU_STRIDE = 100 };
 
-/* What stands between rows is part of the result. */
+/* The gaps between rows are part of the result. */
 static void run_relu(const et_kernels *table, const void *setting, float *result)
 {
     const relu_case *it = setting;
@@ -197,7 +197,7 @@ static void run_relu(const et_kernels *table, const void *setting, float *result
     free(c);
 }
 
-/* A NaN stays a NaN. Nothing is rounded. */
+/* A NaN stays NaN. Nothing is rounded. */
 static void test_staging__relu(void **state)
 {
     (void)state;

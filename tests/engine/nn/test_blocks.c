@@ -1,5 +1,5 @@
-/* Tables of embeddings, and blocks of attention: what they declare, what they refuse, what rows see
- * of each other. */
+/* Tables of embeddings, and blocks of attention: declared parameters, refused inputs, and which
+ * rows see each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,8 +107,8 @@ static void test_blocks__learn_what_two_rows_say_together(void **state)
     et_model_close(model);
 }
 
-/* Which rows change when the last word does: all, or of a causal block the last alone; never those
- * of another sequence. */
+/* Rows that change with the last word: all, or in a causal block only the last; never those of
+ * another sequence. */
 static void test_blocks__causal_rows_see_no_later_ones(void **state)
 {
     (void)state;

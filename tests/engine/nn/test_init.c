@@ -15,7 +15,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* One larger than a piece of work, one that ends within a piece, some small ones between. */
+/* One parameter larger than a piece of work, one that ends within a piece, some small ones between.
+ */
 static const struct {
     const char *name;
     int64_t rows, columns;
@@ -80,7 +81,7 @@ static void test_init__truncated(void **state)
     et_params_free(params);
 }
 
-/* Every element is the one that its name and place say; padding is zero; the shadow follows. */
+/* Every element depends only on its name and place; padding is zero; the shadow follows. */
 static void test_init__draw(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void test_init__depends_on_seed_and_name_alone(void **state)
     et_params_free(whole), et_params_free(part), et_params_free(other);
 }
 
-/* A variable lies behind all that is trained and starts as its name says, too. */
+/* A variable comes after all trained parameters; its name also chooses its initial values. */
 static void test_init__variables(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Layers beside the Transformer's: what they declare, and how it starts. */
+/* Layers other than the Transformer's: declared parameters and their initial values. */
 #include <etude/layers.h>
 
 #include <math.h>
@@ -98,7 +98,7 @@ static void test_layers__norm_rms_and_columns(void **state)
     close_model(&m);
 }
 
-/* A layer on what does not fit says so once, and nothing else happens. */
+/* A layer on an invalid input reports it once, and nothing else happens. */
 static void test_layers__poison_passes(void **state)
 {
     (void)state;

@@ -236,7 +236,7 @@ static void call_inner(et_scope *scope, void *module)
     et_module_with_name_scope(module, scope, declare_w, NULL); /* again: the same one */
 }
 
-/* As documented: what is made in a method is named after the module. */
+/* As documented: nodes made in a method are named after the module. */
 static void test_module__name_scope(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void test_module__tensors_are_named(void **state)
     assert_ok(et_module_new(&within, "Dense", NULL, mine, error));
     et_scope *root = et_graph_scope(graph);
     et_module_with_name_scope(mine, root, multiply, within);
-    /* Behind it, and without a call. */
+    /* After it, and without a call. */
     et_node *x = et_input(root, "x", ET_F32, et_shape_2(2, 3));
     assert_string_equal(et_node_name(et_relu(x)), "relu_14");
     assert_ptr_equal(et_scope_enter(et_module_name_scope(within, root)), root);

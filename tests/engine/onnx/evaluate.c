@@ -51,7 +51,7 @@ static evaluated copy(const evaluated *x)
     return to;
 }
 
-/* Sizes of what two arrays are broadcast to. */
+/* The common shape to which two arrays are broadcast. */
 static evaluated make_broadcast(const evaluated *a, const evaluated *b)
 {
     int64_t size[EVALUATED_RANK];
@@ -65,7 +65,7 @@ static evaluated make_broadcast(const evaluated *a, const evaluated *b)
     return make(rank, size);
 }
 
-/* The element of x that stands for number `at` of a larger array. */
+/* The element of x for element `at` of a larger array. */
 static double broadcast(const evaluated *x, const evaluated *to, int64_t at)
 {
     int64_t place = 0, step = 1;

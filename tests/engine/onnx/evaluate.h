@@ -1,6 +1,6 @@
-/* A model in ONNX's format, computed operator by operator as the format defines them, in double:
- * those that models of tables have. What a model may not do (an index beyond its table, shapes that
- * do not fit) fails the test, as does an operator that is not here. Include after cmocka.h. */
+/* Computes an ONNX model operator by operator as the format defines them, in double, for the
+ * operators in models of tables. Anything that a model must not do (an index beyond its table,
+ * shapes that do not fit) fails the test, as does a missing operator. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_ONNX_EVALUATE_H
 #define ETUDE_TESTS_ONNX_EVALUATE_H
 

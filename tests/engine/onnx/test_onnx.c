@@ -153,7 +153,7 @@ static const struct {
                { "attention", attention },
                { "images", images } };
 
-/* ---- what they read ---- */
+/* ---- inputs ---- */
 
 static const et_layout_field fields[] = {
     { .name = "x", .dtype = ET_F32, .item = { 1, { WIDTH } } },
@@ -228,7 +228,7 @@ static void compute(const char *name, et_build_fn *build)
     et_device_close(device);
 }
 
-/* ---- what is written ---- */
+/* ---- written models ---- */
 
 typedef struct known {
     const char *names[4096];
@@ -321,7 +321,8 @@ static void nothing(et_scope *s, void *payload)
     et_softmax(et_batch_input(s, "x"));
 }
 
-/* How many rows there are is not known: what was made of a stand-in would be wrong for all others.
+/* The number of rows is unknown: a value computed from the stand-in number would be wrong for all
+ * others.
  */
 static void mean(et_scope *s, void *payload)
 {

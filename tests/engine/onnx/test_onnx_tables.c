@@ -1,6 +1,6 @@
-/* Models of tables as ONNX: what a file wants for missing and unknown values is what
- * doc/reference/formats.md says, for every kind of feature, and gives what predicting gives. The
- * files are computed by evaluate.c and, where it is there, by ONNX Runtime. */
+/* Models of tables as ONNX: missing and unknown values must be written as doc/reference/formats.md
+ * says, for every kind of feature, and give the values of predicting. The files are computed by
+ * evaluate.c and, if it is installed, by ONNX Runtime. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,8 +82,8 @@ static const et_encoder *encoder_of(const table *t)
     return t->predictor->model->encoder;
 }
 
-/* The usual row but for a cell, whose text may be NULL. As the encoder has it: what the document
- * says of it is put on top. */
+/* The usual row except for one cell, whose text may be NULL. The caller then applies the document's
+ * rule for it. */
 static row *add(table *t, int column, const char *text)
 {
     et_cell cells[CELLS] = { { NULL, 0 } };
@@ -132,7 +132,7 @@ static int entries_of(const table *t, const char *column)
     return et_metadata_find(t->predictor->model->texts.metadata, column)->entry_count;
 }
 
-/* A number is NaN where there is none, in all of its columns. */
+/* A missing number is NaN, in all of its columns. */
 static void add_numbers(table *t)
 {
     static const char *const all[] = { "num", "lg", "sc", "qu", "buck", "hot", "day" };
@@ -149,8 +149,8 @@ static void add_numbers(table *t)
         assert_true(r->x[k] == (k == first + count - 1));
 }
 
-/* An id is the place among the entries, their number where the value is unknown, -1 where there is
- * none; others are as unknown. */
+/* An id is the place among the entries, their number if the value is unknown, -1 if it is missing;
+ * for other kinds, a missing value counts as unknown. */
 static void add_ids(table *t)
 {
     static const double beyond[] = { 1e6, 2147483647, -2, -9e15, 9e15 };
@@ -167,7 +167,7 @@ static void add_ids(table *t)
     add(t, emb, "never")->ids[0] = count + 1;
     for (size_t i = 0; i < COUNT(beyond); i++)
         add(t, emb, "never")->ids[0] = beyond[i];
-    /* Hashes know all: what is none of them is missing. */
+    /* Hashes accept any value; only missing ones have a special id. */
     add(t, place_of("hashed"), "never");
     add(t, place_of("hashed"), NULL)->ids[1] = -1;
     for (size_t i = 0; i < COUNT(beyond); i++)
@@ -289,7 +289,7 @@ static void test_onnx_tables__as_predict(void **state)
     check_run("classes");
 }
 
-/* The schema has a value for what is missing, and one that has to be there. */
+/* The schema has a replacement for a missing value, and a required value. */
 static void test_onnx_tables__defaults(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void test_onnx_tables__defaults(void **state)
     et_predictor_close(t.predictor);
 }
 
-/* What the cases before have written. */
+/* Runs the files of the cases before. */
 static void test_onnx_tables__runtime(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What the tests of optim/ share. Include after cmocka.h. */
+/* Shared code of the tests of optim/. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_OPTIM_OPTIM_H
 #define ETUDE_TESTS_OPTIM_OPTIM_H
 
@@ -16,7 +16,7 @@ static inline et_optimization_options default_options(void)
     return options;
 }
 
-/* On top of what options say, as trainer.optimizer_config has it; lists live in arena. */
+/* Reads text into options, as trainer.optimizer_config has it; lists live in arena. */
 static inline int read_options(et_optimization_options *options, const char *text, et_arena *arena,
                                et_error *error)
 {

@@ -16,8 +16,8 @@
 
 #define GOLDEN ET_TEST_SOURCE "/tests/engine/optim/golden/"
 
-/* Of weights of about 1: ours are float32, which 200 updates round 200 times. An epsilon on the
- * other side of its root, or of the bias correction, is thousands of times as far off. */
+/* For weights of about 1: Etude's are float32, which 200 updates round 200 times. An epsilon on the
+ * other side of its root, or of the bias correction, gives an error thousands of times as large. */
 #define TOLERANCE 4e-6
 
 /* As in tools/golden-optimizers. */
@@ -37,7 +37,7 @@ static float weight_of(int p, int64_t i)
     return p == 1 ? 0 : (float)((29 * i + 11 * p) % 64 - 32) / 64;
 }
 
-/* Each tensor's begin at 1/2 and go down to about 1e-7, where an epsilon counts. */
+/* Each tensor's gradients begin at 1/2 and fall to about 1e-7, where an epsilon matters. */
 static float gradient_of(int p, int64_t i, int64_t step)
 {
     int64_t k = (37 * i + 101 * step + 13 * i * step + 7 * p) % 257 - 128;
@@ -226,7 +226,7 @@ static void test_golden__rules(void **state)
             check_rule(kernels[k], cases[c].name, cases[c].settings, cases[c].rate);
 }
 
-/* Rates of float32, from steps up to a million that cosines are taken of. */
+/* float32 rates, at steps of up to a million, of which cosines are computed. */
 static void test_golden__schedules(void **state)
 {
     (void)state;

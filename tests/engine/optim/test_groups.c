@@ -84,7 +84,7 @@ static size_t bytes_of(const et_params *params)
     return (size_t)et_params_flat_size(params) * sizeof(float);
 }
 
-/* Each does its part and no more: together what one over all does, bit for bit. */
+/* Each optimizer updates only its part: together they do exactly what one for all does. */
 static void test_groups__parts_make_the_whole(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_groups__parts_make_the_whole(void **state)
     et_params_free(one), et_params_free(two);
 }
 
-/* What has no average is shown as it is. */
+/* Parameters without an average are shown as they are. */
 static void test_groups__average(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_groups__average(void **state)
     et_params_free(params);
 }
 
-/* A variable that something writes between updates, beside g's parameters and elsewhere. */
+/* A variable that is written between updates, next to g's parameters and elsewhere. */
 static void test_groups__average_of_variables(void **state)
 {
     (void)state;

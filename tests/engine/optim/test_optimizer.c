@@ -209,7 +209,7 @@ static void hear(void *payload, et_log_level level, const char *text)
     h->lines++;
 }
 
-/* A pattern that is in no name, as other systems call their parameters, is told of. */
+/* A pattern that matches no name, such as another system's name, gives a warning. */
 static void test_optimizer__patterns_in_no_name(void **state)
 {
     (void)state;
@@ -430,8 +430,8 @@ static void test_optimizer__follows_the_schedule(void **state)
     et_params_free(params);
 }
 
-/* Slots that begin anew in mid-run are corrected as those of a first step are: with a constant
- * rate the updates are those of a new optimizer, and the schedule goes on. */
+/* Slots that are reset in mid-run have the bias correction of a first step: with a constant rate
+ * the updates equal those of a new optimizer, and the schedule continues. */
 static void test_optimizer__restart(void **state)
 {
     (void)state;

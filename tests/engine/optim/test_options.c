@@ -81,8 +81,7 @@ static void test_options__read(void **state)
     et_arena_release(&arena);
 }
 
-/* Groups as Model Garden saves them: with the name that each has there, and null for what it was
- * not given. */
+/* Groups as Model Garden saves them: with its names, and null for values that were not given. */
 static void test_options__model_garden(void **state)
 {
     static const char *const groups[] = {
@@ -120,7 +119,7 @@ static void test_options__model_garden(void **state)
     et_arena_release(&arena);
 }
 
-/* There is an average where there is a group for it, as in Model Garden; null takes it away. */
+/* There is an average if its group is given, as in Model Garden; null removes it. */
 static void test_options__ema(void **state)
 {
     static const struct {
@@ -187,7 +186,7 @@ static void test_options__wrong(void **state)
     et_arena_release(&arena);
 }
 
-/* Each name chooses its rule, and is what a message lists. */
+/* Each name chooses its rule, and messages list it. */
 static void test_options__names(void **state)
 {
     (void)state;
@@ -271,7 +270,7 @@ static void test_options__peak(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *value; /* of the setting, as YAML; or what the message has */
+        const char *text, *value; /* of the setting, as YAML; or a part of the message */
         int status;
     } cases[] = {
         { "learning_rate: 0.5", "constant.learning_rate: 0.5", ET_OK },

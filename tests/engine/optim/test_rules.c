@@ -1,6 +1,5 @@
-/* What every rule of rules.def must do, by its name in settings: equal bits for any number of
- * threads, and after a resume; no update allocates. Beside it the rules that no golden values are
- * of. */
+/* Requirements for every rule of rules.def, by its name in settings: equal bits for any number of
+ * threads, and after a resume; no update allocates. Also tests the rules without golden values. */
 #include "engine/optim/rules/rule.h"
 
 #include <math.h>
@@ -47,8 +46,8 @@ static void step_once(et_optimizer *optimizer, et_params *params, int step)
     step_from(optimizer, params, step, 0);
 }
 
-/* Every rule, and of those with slots that options ask for all of them. Lists for those that have
- * them are in the last. */
+/* Every rule, with options that give it all of its slots. The last row has the lists, for rules
+ * that have them. */
 #define WITH_ALL                                                                                   \
     "sgd: {momentum: 0.9, nesterov: true}, sgd_experimental: {momentum: 0.9}, rmsprop: "           \
     "{momentum: "                                                                                  \
@@ -134,7 +133,7 @@ static void test_rules__same_bits_for_any_threads(void **state)
     omp_set_num_threads(threads);
 }
 
-/* What a checkpoint keeps: weights, parts, iterations. */
+/* Copies the contents of a checkpoint: weights, parts, iterations. */
 static void hand_over(et_params *from, et_optimizer *old, et_params *to, et_optimizer *new)
 {
     const et_slot_part *parts, *others;
@@ -174,12 +173,12 @@ static void test_rules__resume(void **state)
         }
 }
 
-/* A pass leaves alone the gradient of what its loss does not reach, which is zero from the start:
- * so must a rule. */
+/* A pass does not write the gradient of parameters that its loss does not reach, which is zero from
+ * the start. A rule must not write it either. */
 static void test_rules__unreached(void **state)
 {
     (void)state;
-    enum { FIRST = 3 }; /* of what the loss reaches: a matrix and vectors are before it */
+    enum { FIRST = 3 }; /* reached by the loss: a matrix and vectors come first */
     for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++) {
         et_params *one = make_params(), *two = make_params();
         et_optimizer *x = make(one, type, settings[2]), *y = make(two, type, settings[2]);
@@ -199,8 +198,8 @@ static void test_rules__unreached(void **state)
     }
 }
 
-/* Of one element, of any rank, and a row and a column: under no gradient, huge ones, tiny ones and
- * a rate of 0 weights stay numbers; what is not finite changes nothing at all. */
+/* Tensors with one element, of any rank, and a row and a column: with no gradient, huge and tiny
+ * ones and a rate of 0 weights stay finite; a gradient that is not finite changes nothing. */
 static void test_rules__edges(void **state)
 {
     (void)state;
@@ -251,7 +250,7 @@ static void test_rules__edges(void **state)
         }
 }
 
-/* Slots that begin anew begin as those of a new optimizer. */
+/* Slots that are reset equal those of a new optimizer. */
 static void test_rules__restart(void **state)
 {
     (void)state;
@@ -309,8 +308,8 @@ static void test_rules__slots(void **state)
 
 /* ---- Adafactor over several blocks of rows ---- */
 
-/* One update of a tensor of matrices, in double: at first keep is 0, so that r, c and v are of this
- * gradient alone. Returns the largest difference from what `after` has. */
+/* One update of a tensor of matrices, in double: at first keep is 0, so that r, c and v come from
+ * this gradient only. Returns the largest difference from `after`. */
 static double adafactor_off(const float *before, const float *after, int p, double rate)
 {
     et_shape shape = parameters[p].shape;
@@ -381,7 +380,7 @@ static void test_rules__adafactor_of_zeros(void **state)
 
 /* ---- Muon ---- */
 
-/* x [m, n] becomes what the iterations make of it: plain products, x by x^T only. */
+/* Applies the iterations to x [m, n]: plain products, always x by x^T. */
 static void orthogonalize(double *x, int64_t m, int64_t n)
 {
     double norm = 1e-14, *a = calloc((size_t)(m * m), sizeof *a),
@@ -420,7 +419,7 @@ typedef struct muon_case {
     bool nesterov, rms;
 } muon_case;
 
-/* Steps of matrix p from w [rows, columns] on; a tall one is turned on its side. */
+/* Steps of matrix p, from w [rows, columns]; a tall one is transposed. */
 static void naive_muon(double *w, int p, const muon_case *how)
 {
     int64_t rows = parameters[p].shape.size[0], columns = parameters[p].shape.size[1];
@@ -447,7 +446,7 @@ static void naive_muon(double *w, int p, const muon_case *how)
     free(moment), free(x);
 }
 
-/* Adam's, of what is no matrix or excluded: betas 0.9 and 0.95. */
+/* Adam's update, for parameters that are not matrices or are excluded: betas 0.9 and 0.95. */
 static void naive_adam(double *w, int p, double rate)
 {
     for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++) {
@@ -558,7 +557,7 @@ static void singular_values(double *x, int64_t m, int64_t n, double *least, doub
 }
 
 /* In bfloat16 singular values come as near 1 as Newton and Schulz brings them with Jordan's
- * coefficients, about 0.68 to 1.13, and the matrix near that of float32: every table of kernels
+ * coefficients, about 0.68 to 1.13, and the matrix is near that of float32. Every table of kernels
  * does it, with instructions for it or without. */
 static void check_bfloat16(const et_kernels *kernels, int p)
 {

@@ -130,7 +130,7 @@ static void test_schedule__cosine_restarts(void **state)
     CHECK(o, { 0, 1 }, { 5, 0.5 }, { 10, 0.5 }, { 20, 0.25 }, { 30, 0.25 }, { 50, 0.125 });
     o.learning_rate.cosine_restarts.t_mul = 1;
     CHECK(o, { 5, 0.5 }, { 10, 0.5 }, { 15, 0.25 }, { 20, 0.25 });
-    /* Restarts of which log(t_mul^n) / log(t_mul) is not n by double precision. */
+    /* Restarts for which log(t_mul^n) / log(t_mul) is not n in double precision. */
     o.learning_rate.cosine_restarts.m_mul = 1;
     o.learning_rate.cosine_restarts.first_decay_steps = 100;
     o.learning_rate.cosine_restarts.t_mul = 3;
@@ -236,7 +236,7 @@ static void test_schedule__power_under_warmup(void **state)
     CHECK(o, { 0, 2 }, { 1, 2 }, { 100, 0.2 });
     o.warmup.type = ET_WARMUP_LINEAR;
     o.warmup.linear.warmup_steps = 100;
-    /* Ends where the schedule is at step 100, and the schedule is not delayed. */
+    /* The warm-up ends at the schedule's rate at step 100, and does not delay the schedule. */
     CHECK(o, { 0, 0 }, { 50, 0.1 }, { 100, 0.2 }, { 400, 0.1 });
 }
 
@@ -257,7 +257,7 @@ static void test_schedule__inverse_sqrt(void **state)
                  "warms up by itself");
 }
 
-/* Its length, whichever part of the settings it stands in. */
+/* The length of the warm-up, in whichever setting it is. */
 static void test_schedule__length_of_the_warmup(void **state)
 {
     (void)state;
@@ -283,8 +283,8 @@ static void test_schedule__length_of_the_warmup(void **state)
     assert_int_equal(et_schedule_warmup(&schedule), 4000);
 }
 
-/* Model Garden's example, with boundaries where values begin; and what it leaves undefined: from
- * the last boundary on the last value, before the first one the first. */
+/* Model Garden's example, with boundaries at which values begin. It leaves two cases undefined:
+ * from the last boundary on the last value holds, before the first one the first. */
 static void test_schedule__step_cosine_with_offset(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void test_schedule__boundaries_in_epochs(void **state)
                  "values: '3ep' is not a number of at least 0");
 }
 
-/* Each with settings of its own, and the length of a run of 1,100 steps, 100 of them before. */
+/* Each with its own settings, and a run of 1,100 steps, 100 of them before. */
 static void test_schedule__ends_with_the_run(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Of 1 element each, so each has 16 places. Variables stand behind all. */
+/* Parameters of one element, so each has 16 places. Variables come last. */
 static et_params *make(void)
 {
     static const struct {

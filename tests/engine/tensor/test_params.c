@@ -1,4 +1,4 @@
-/* The parameter store: what is declared, where it lies, and who shares it. */
+/* The parameter store: declarations, places, and sharing. */
 #include <etude/params.h>
 
 #include <limits.h>
@@ -33,7 +33,7 @@ static int declare(et_params *params, const char *name, et_shape shape)
     return index;
 }
 
-/* Places are in the order of names, padded to 64 bytes; what is between is zero. */
+/* Places are in the order of names, padded to 64 bytes; the padding is zero. */
 static void test_params__flat(void **state)
 {
     (void)state;
@@ -74,7 +74,8 @@ static void test_params__flat(void **state)
     et_params_free(NULL);
 }
 
-/* Graphs share a store: what is there may be declared again, before and after it is closed. */
+/* Graphs share a store: existing parameters may be declared again, before and after it is closed.
+ */
 static void test_params__shared(void **state)
 {
     (void)state;
@@ -93,7 +94,7 @@ static void test_params__shared(void **state)
     et_params_free(params);
 }
 
-/* What a caller may have got from elsewhere is refused, by name, and leaves nothing. */
+/* Invalid declarations are refused, by name, and change nothing. */
 static void test_params__refuses(void **state)
 {
     (void)state;
@@ -205,7 +206,8 @@ static void test_params__other_values(void **state)
     et_params_free(params);
 }
 
-/* Variables lie behind all that is trained, wherever they were declared, and have no gradient. */
+/* Variables come after all trained parameters, wherever they were declared, and have no gradient.
+ */
 static void test_params__variables(void **state)
 {
     (void)state;
@@ -257,7 +259,7 @@ static void count_wait(et_params_reader *self)
     ((counting_reader *)(void *)self)->waits++;
 }
 
-/* Every reader is waited for once for a change, however often its beginning is told. */
+/* A change waits once for every reader, however often its beginning is reported. */
 static void test_params__readers(void **state)
 {
     (void)state;
@@ -291,7 +293,7 @@ static bool is_body(const void *payload, const char *name)
     return !strncmp(name, payload, strlen(payload));
 }
 
-/* Two models in one store: what they call alike is each one's own, but for what they share. */
+/* Two models in one store: equal names mean different parameters, except for shared ones. */
 static void test_params__views(void **state)
 {
     (void)state;

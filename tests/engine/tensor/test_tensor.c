@@ -50,8 +50,8 @@ static void test_tensor__equal(void **state)
     assert_false(et_shape_equal(et_shape_scalar(), et_shape_1(1)));
 }
 
-/* Shapes that no tensor has, as a file or a setting may say them: nothing is read past them, and no
- * product overflows. */
+/* Invalid shapes, as a file or a setting may have them: nothing is read past them, and no product
+ * overflows. */
 static void test_tensor__not_valid(void **state)
 {
     (void)state;

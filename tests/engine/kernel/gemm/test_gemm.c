@@ -64,7 +64,7 @@ static double at(const void *from, et_dtype dtype, int64_t index)
                             : (double)((const float *)from)[index];
 }
 
-/* What a product reads and writes; bytes is that of C. */
+/* Operands and result of a product; bytes: size of C. */
 typedef struct operands {
     void *a, *b, *packed, *c;
     float *bias;
@@ -120,7 +120,7 @@ static const void *pack(const et_gemm_shape *shape, const et_gemm *gemm, operand
     return o->packed;
 }
 
-/* Runs a product and the reference on equal operands; elements between rows stay as they were. */
+/* Runs a product and the reference on equal operands; elements between rows must not change. */
 static void check(const et_gemm_shape *shape)
 {
     operands o = operands_of(shape);
@@ -133,7 +133,8 @@ static void check(const et_gemm_shape *shape)
     plain.pack_b = false;
     et_gemm_reference(&plain, expected, o.a, o.b, o.bias);
     et_gemm_run(gemm, o.c, o.a, b, o.bias);
-    /* Rounding of a sum of k terms below 1 grows as sqrt(k), that of the result is half an ulp. */
+    /* The rounding of a sum of k terms below 1 grows as sqrt(k); that of the result is half an ulp.
+     */
     double absolute = 2e-6 * (2.0 + sqrt((double)shape->k));
     double relative = shape->c == ET_BF16 ? 1.0 / 128 : 1e-6;
     int64_t count = (int64_t)(o.bytes / et_dtype_size(shape->c));
@@ -235,7 +236,7 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 784, .n = 300, .k = 128, .transpose_a = true },
     { .m = 100, .n = 41, .k = 700, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 100, .n = 41, .k = 700, .transpose_b = true },
-    /* a transposed B of short rows, which blocks copy for themselves where it is dense */
+    /* a transposed B of short rows, which blocks copy themselves if it is dense */
     { .m = 128, .n = 500, .k = 40, .transpose_b = true },
     { .m = 100, .n = 130, .k = 7, .transpose_b = true, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 100, .n = 130, .k = 33, .transpose_b = true, .accumulate = true, .ldc = 140 },
@@ -269,7 +270,7 @@ static void test_gemm__cut_shapes(void **state)
     for_cut_shapes(check);
 }
 
-/* Relu keeps the NaN of a whole row, whoever does it: oneDNN's own would make 0 of it. */
+/* Relu keeps the NaN of a whole row in every implementation; oneDNN's own relu would make it 0. */
 static void check_nan(const et_gemm_shape *given)
 {
     et_gemm_shape shape = *given;
@@ -296,7 +297,7 @@ static void test_gemm__relu_keeps_nan(void **state)
     for_cut_shapes(check_nan);
 }
 
-/* What a thread has copied of B in one run is nothing to the next: B may be another by then. */
+/* A copy of B from one run is not used in the next: B may have changed. */
 static void test_gemm__another_b(void **state)
 {
     (void)state;
@@ -310,7 +311,7 @@ static void test_gemm__another_b(void **state)
     et_gemm_run(gemm, c, o.a, b, NULL);
     for (int64_t i = 0; i < shape.m * shape.n; i++)
         assert_true(c[i] == -2 * ((const float *)other.c)[i]);
-    /* Tiles one by one take B as it was first. */
+    /* Tiles that run one by one use the B of their own call. */
     for (int64_t tile = 0; tile < et_gemm_tiles(gemm); tile++)
         et_gemm_run_tile(gemm, tile, 0, c, o.a, other.b, NULL);
     assert_memory_equal(c, other.c, o.bytes);
@@ -347,7 +348,7 @@ static void test_gemm__equal_bits_for_any_threads(void **state)
     for_cut_shapes(check_threads);
 }
 
-/* Does something with a cache of its own in the place of the common one. */
+/* Calls look with a cache of products of its own in place of the common one. */
 static void with_cache(et_gemm_preference way, size_t l2, void (*look)(const et_gemm_shape *shape))
 {
     et_gemm_cache *common = cache;
@@ -360,7 +361,8 @@ static void with_cache(et_gemm_preference way, size_t l2, void (*look)(const et_
     cache = common;
 }
 
-/* Two threads have two pieces each: none of them waits for the other a tenth of the time. */
+/* Two threads have two pieces each, and neither waits for the other for more than a tenth of the
+ * time. */
 static void test_gemm__own_pieces_are_even(void **state)
 {
     (void)state;
@@ -391,8 +393,8 @@ static void test_gemm__both_ways(void **state)
     }
 }
 
-/* Gradients of weights of the type that they are multiplied in, and only those that both agree on.
- */
+/* Gradients of weights use Etude's own kernel only in the type of their multiplication, and only if
+ * operands agree on it. */
 static void test_gemm__ways_are_taken(void **state)
 {
     (void)state;
@@ -460,7 +462,7 @@ static void test_gemm__small_ones_are_shared(void **state)
     }
 }
 
-/* One shape's bits under the first size of cache, for those of the others. */
+/* A product's result with the first size of cache, for comparison with other sizes. */
 static struct {
     void *c;
     int64_t tiles;
@@ -486,8 +488,8 @@ static void compare_with_seen(const et_gemm_shape *shape)
     release(&o);
 }
 
-/* Tiles follow the second-level cache, and sums do not: bits are those of our own kernel, whose
- * blocks have one order whatever their size. */
+/* Tiles depend on the second-level cache, and sums do not: bits are the same for Etude's own
+ * kernel, whose blocks have one order whatever their size. */
 static void test_gemm__equal_bits_for_any_cache(void **state)
 {
     (void)state;
@@ -535,7 +537,7 @@ static void check_rows(et_gemm_shape shape)
     char *c = malloc(o.bytes);
     assert_non_null(c);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        /* The first rows, and rows that stood in the middle. */
+        /* The first rows, and rows that were in the middle. */
         for (int64_t first = 0; first <= 250; first += 250) {
             shape.m = rows[i];
             const et_gemm *few = product(&shape);
@@ -647,7 +649,7 @@ static void test_gemm__made_once(void **state)
     assert_int_equal(et_gemm_cache_primitives(cache), made);
 }
 
-/* Every thread of the team runs the whole product, so that what each keeps is there. */
+/* Every thread of the team runs the whole product, so that each has its copies. */
 static void run_on_every_thread(const et_gemm *gemm, const operands *o, const void *b)
 {
 #pragma omp parallel num_threads(2)

@@ -79,8 +79,8 @@ static double kept(const et_attention_shape *shape, const tile *at, int i, int j
                                                                   : 0;
 }
 
-/* One row of weights: weight[j] = softmax(score)_j; returns log of the sum of exp. The largest
- * score is taken off before exp, so that nothing overflows. */
+/* One row of weights: weight[j] = softmax(score)_j; returns log of the sum of exp. Subtracts the
+ * largest score before exp, so that nothing overflows. */
 static double weights_of(float *weight, const et_attention_shape *shape, const tile *at,
                          const void *q, const void *k, int i)
 {
@@ -215,7 +215,7 @@ void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout,
         }
 }
 
-/* The cache row of a position: by the table of slots, or by where a run of rows begins. */
+/* The cache row of a position: from the table of slots, or from the begin of a run of rows. */
 static int64_t cache_row(const et_cached_attention_shape *shape, int64_t row, int position)
 {
     return shape->slot ? shape->slot[row * shape->slot_stride + position]
@@ -253,7 +253,7 @@ static void attend_cache(void *out, const void *q, const void *keys, const void 
                            shape->dtype);
 }
 
-/* Rows and heads are independent: the same bits for a row whatever stands beside it. */
+/* Rows and heads are independent: a row has the same bits with any other rows. */
 void et_reference_cached_attention(void *out, const void *q, const void *keys, const void *values,
                                    const et_cached_attention_shape *shape)
 {

@@ -40,7 +40,7 @@ static double f_swish_grad(double dy, double x)
     return dy * f_sigmoid(x) * (1.0 + x * (1.0 - f_sigmoid(x)));
 }
 
-/* log(1 + e^x), by what cannot overflow. */
+/* log(1 + e^x), in a form that cannot overflow. */
 static double f_softplus(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
@@ -87,7 +87,7 @@ static double apply(const et_ew_step *step, double a, double b, et_random random
     return NAN;
 }
 
-/* Where an input holds what element e wants. */
+/* The index of an input's element for element e. */
 static int64_t place_of(et_ew_broadcast broadcast, int64_t e, int64_t width)
 {
     switch (broadcast) {

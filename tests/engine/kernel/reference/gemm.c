@@ -27,8 +27,8 @@ static void store(void *matrix, et_dtype dtype, int64_t index, float value)
         ((float *)matrix)[index] = value;
 }
 
-/* c[i, j] = act(sum over p of a[i, p] b[p, j] + bias[j]) (+ c[i, j]). The sum is in double, so
- * that comparisons measure the error of the other side alone. */
+/* c[i, j] = act(sum over p of a[i, p] b[p, j] + bias[j]) (+ c[i, j]). The sum is in double, so that
+ * comparisons only measure the error of the other side. */
 void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const void *b,
                        const float *bias)
 {

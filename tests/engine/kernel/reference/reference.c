@@ -28,7 +28,7 @@ void et_reference_embedding(void *y, const int32_t *ids, const int32_t *position
     }
 }
 
-/* dtable[ids[t]] += scale dy[t], in the order of t: onto what is there, which is float32. */
+/* dtable[ids[t]] += scale dy[t], in the order of t; dtable is float32. */
 void et_reference_embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
                                  int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
 {
@@ -59,7 +59,7 @@ double et_reference_sum_of_squares(const float *x, int64_t count)
     return sum;
 }
 
-/* What follows every update: the bfloat16 copy and the moving average. */
+/* Follows every update: the bfloat16 copy and the moving average. */
 static void follow(const et_slice_update *u, int64_t i)
 {
     const float w = u->weight[i];

@@ -67,8 +67,8 @@ void et_reference_row_product(void *y, const void *x, const et_row_product *shap
         }
 }
 
-/* All logits, their softmax, and the k largest by et_reference_top_k's rule. The bytes of the
- * weight are not asked: what the fast kernels find by them must be what float32 gives. */
+/* All logits, their softmax, and the k largest by et_reference_top_k's rule. The weight's bytes are
+ * not used: the fast kernels, which use them, must find the tokens that float32 gives. */
 void et_reference_best_tokens(float *log_p, int32_t *token, const void *h,
                               const et_best_tokens *shape)
 {

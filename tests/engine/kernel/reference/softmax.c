@@ -15,8 +15,8 @@
 
 #include <math.h>
 
-/* log of the sum of exp over one row. With the largest taken off first, so that exp neither
- * overflows nor vanishes everywhere. */
+/* log of the sum of exp over one row. Subtracts the largest first, so that exp neither overflows
+ * nor is 0 everywhere. */
 static double log_sum_exp(const void *x, int64_t begin, int64_t count, et_dtype dtype)
 {
     double largest = -INFINITY, sum = 0;
@@ -27,8 +27,8 @@ static double log_sum_exp(const void *x, int64_t begin, int64_t count, et_dtype 
     return largest + log(sum);
 }
 
-/* sum of -t log t over the smoothed target distribution. One class with `on`, the others with
- * `off`; 0 log 0 is 0. */
+/* sum of -t log t over the smoothed target distribution. One class has `on`, the others `off`; 0
+ * log 0 is 0. */
 static double target_entropy(double on, double off, int64_t vocabulary)
 {
     double entropy = on > 0 ? -on * log(on) : 0;
@@ -50,8 +50,8 @@ static bool is_argmax(const void *x, int64_t begin, int64_t count, int32_t y, et
     return true;
 }
 
-/* logits become derivatives in place where a gradient is asked for: element i is read before it
- * is overwritten, and lse is known by then. */
+/* If a gradient is wanted, logits become derivatives in place: element i is read before it is
+ * overwritten, and lse is known by then. */
 static void cross_entropy_row(void *logits, float *loss, float *nll, float *correct, int32_t label,
                               double smoothing, bool gradient, int64_t begin, int64_t vocabulary,
                               et_dtype dtype)

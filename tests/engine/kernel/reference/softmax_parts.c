@@ -94,7 +94,7 @@ static void join_row(const et_softmax_rows *rows, int64_t t)
     rows->correct[t] = leader == rows->labels[t] / rows->columns ? rows->label_leads[t] : 0;
 }
 
-/* What a row of two draws adds, and its half of all. */
+/* Adds the term for two draws to a row, and halves everything. */
 static void join_draws(const et_softmax_rows *rows, int64_t t)
 {
     double mean = 0;
@@ -120,8 +120,8 @@ static void join(const et_softmax_rows *rows, int64_t begin, int64_t end)
     }
 }
 
-/* Column j of a part, of row t of two draws. What has underflowed counts as the least normal number
- * where its logarithm is taken. */
+/* Column j of a part, of row t of two draws. A value that has underflowed counts as the smallest
+ * normal number in its logarithm. */
 static double grad_of_draws(const et_softmax_rows *rows, int64_t part, int64_t t, int64_t j,
                             double target, const void *kept, et_dtype dtype)
 {
@@ -135,7 +135,7 @@ static double grad_of_draws(const et_softmax_rows *rows, int64_t part, int64_t t
     return (p - target) / 2 + weight * (p * (apart - rows->mean_apart[t]) + p - q);
 }
 
-/* p - t with p = f e^(x - m), from what was kept, rounding of kept included. */
+/* p - t with p = f e^(x - m), from the kept values, including the rounding of kept. */
 static void grad(const et_softmax_rows *rows, int64_t part, void *gradient, et_dtype to,
                  const void *kept, et_dtype dtype)
 {

@@ -5,7 +5,7 @@
 
 #include "engine/kernel/reference/reference.h"
 
-/* Element (i, j) of what is stored, 0 beyond it. */
+/* Element (i, j) of the stored matrix, 0 beyond it. */
 static double stored(const et_stored *from, int64_t i, int64_t j)
 {
     bool inside = i < from->rows && j < from->columns;

@@ -8,7 +8,7 @@
 
 enum { PROBES = 3, STEPS = 400000 };
 
-/* NULL where this CPU has not the instruction set. */
+/* NULL if this CPU does not have the instruction set. */
 static const simd_probe *probe_of(int i)
 {
     const et_kernels *table = et_kernels_named(table_names[i]);
@@ -126,7 +126,7 @@ static void test_math__sums(void **state)
     }
 }
 
-/* The largest of a row stands in another lane each time; one row is minus infinity. */
+/* The largest of a row is in another lane each time; one row is minus infinity. */
 static void test_math__largests(void **state)
 {
     (void)state;
