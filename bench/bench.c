@@ -36,11 +36,11 @@ void *bench_zeros(size_t bytes)
     return memory;
 }
 
-/* The first processor's, whose lines end with an empty one. Virtual machines give many a processor
- * the same name: family and model tell them apart, where there are such. */
+/* Prints the first processor's lines, up to the first empty one. Virtual machines give many
+ * processors the same name: family and model, if present, distinguish them. */
 void bench_print_machine(void)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* figures appear as they are known */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* print figures as soon as they are known */
     char line[8192], processor[256] = "unknown processor";
     int family = -1, model = -1;
     FILE *file = fopen("/proc/cpuinfo", "r");

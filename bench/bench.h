@@ -1,9 +1,9 @@
-/* What the programs of this folder share: medians, figures as lines of JSON, the machine's name.
+/* Shared code of this folder's programs: medians, figures as lines of JSON, the machine's name.
  *
- * A program prints for people. Where the environment names a file in BENCH_JSON, each figure is
- * appended there as one line {"name", "value", "unit", "roof", "peer"} as well: name is a dotted
- * path such as step.tiny.bf16.ms; peak is what the machine could do at best, in the same unit;
- * peer is what another system does, filled in by bench/run. Programs of one thread that stop at
+ * A program prints for people. If the environment has a file name in BENCH_JSON, each figure is
+ * also appended there as one line {"name", "value", "unit", "roof", "peer"}: name is a dotted path
+ * such as step.tiny.bf16.ms; roof is the best possible value on this machine, in the same unit;
+ * peer is another system's value, filled in by bench/run. For programs with one thread that stop at
  * the first error. */
 #ifndef ETUDE_BENCH_BENCH_H
 #define ETUDE_BENCH_BENCH_H
@@ -30,7 +30,7 @@ double bench_median(double *values, int count);
 /* Seconds since *since, which becomes now. */
 double bench_lap(double *since);
 
-/* Seconds of processors since the process began: what other load hardly changes. */
+/* Processor seconds since the process began, which other load hardly changes. */
 double bench_processor_seconds(void);
 
 /* The clock of work: with one thread its processor time, else the time that passes. */
@@ -39,8 +39,8 @@ double bench_work_clock(void);
 /* The most memory that the process has had, in bytes. */
 size_t bench_peak_memory(void);
 
-/* As fork: 0 in the child, whose standard error comes out of *from (close it) and which does not
- * outlive us. Exits if there can be no child. */
+/* As fork: 0 in the child, which ends with this process. *from: the child's standard error (close
+ * it). Exits if there can be no child. */
 pid_t bench_fork(int *from);
 
 /* "float32" or "bfloat16"; else exits with status 2. */

@@ -1,12 +1,12 @@
-/* Gradients of ranks added up as training does (src/train/step/exchange.h) beside MPI's own
- * all-reduce of as many floats, in turn in one run; built once for each MPI.
+/* Adds up gradients of ranks as training does (src/train/step/exchange.h), compared with MPI's own
+ * all-reduce of as many floats, alternately in one run; built once for each MPI.
  *
  *     ETUDE_MPI=build/etude_mpi_openmpi.so mpirun -n 2 build/bench/bench_allreduce_openmpi [MB ...]
  *
- * All is there at once, so nothing overlaps: this is the exchange by itself. Of each size the
- * median of several rounds; ratio: how much of MPI's rate is reached. Ours adds in the order of
- * shards, so that bits do not depend on the number of ranks, and checks in each round that all have
- * the sum. */
+ * All gradients are there at once, so nothing overlaps: this measures the exchange alone. For each
+ * size, prints the median of several rounds; ratio: the fraction of MPI's rate. Etude adds in the
+ * order of shards, so that bits do not depend on the number of ranks, and each round checks that
+ * all ranks have the sum. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -17,10 +17,9 @@
 #include "engine/exec/device.h"
 #include "train/step/exchange.h"
 
-#define ROUNDS 15
-#define RANKS  64
-#define LAP                                                                                        \
-    2e6 /* bytes of one measurement, where more than one sum: small ones one after another */
+#define ROUNDS  15
+#define RANKS   64
+#define LAP     2e6 /* bytes of one measurement; several sums if they are small */
 #define REPEATS 200
 
 typedef struct sums {
@@ -28,11 +27,11 @@ typedef struct sums {
     et_exchange *exchange;
     et_buckets buckets;
     int64_t count; /* of a sum */
-    int repeats;   /* sums, one behind another */
+    int repeats;   /* sums, one after another */
     float *ours, *theirs;
 } sums;
 
-/* As training cuts a parameter of that size. */
+/* Cuts buckets as training does for a parameter of that size. */
 static void cut(et_buckets *buckets, int64_t count)
 {
     et_error error = ET_ERROR_INIT;
@@ -44,7 +43,7 @@ static void cut(et_buckets *buckets, int64_t count)
                 &error);
     bench_check(et_params_materialize(params, false, &error), &error);
     bench_check(et_buckets_divide(buckets, params, 0, &error), &error);
-    buckets->end[buckets->count - 1] = count; /* without what the store adds to be aligned */
+    buckets->end[buckets->count - 1] = count; /* without the store's padding */
     et_params_free(params);
 }
 

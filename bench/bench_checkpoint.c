@@ -1,11 +1,12 @@
-/* Saving and restoring the whole state of a model, and what a save costs the steps beside it.
+/* Saves and restores the whole state of a model, and measures the cost of a save for simultaneous
+ * steps.
  *
  *     bench_checkpoint tiny|base [ROUNDS]
  *
- * In a new folder below the current one, so its disk is what is measured. Roofs are the same
- * bytes from and to the same arrays, in turn with what is measured: for a save a plain write and
+ * Works in a new folder below the current one, whose disk is measured. Roofs are the same bytes
+ * from and to the same arrays, alternating with the measurement: for a save a plain write and
  * fsync, for restoring, which also compares checksums, a plain read (of a file in memory). The
- * delay is what the longest step takes more when a save begins before it, in steps. */
+ * delay is the additional time of the longest step if a save begins before it, in steps. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <math.h>
@@ -25,7 +26,7 @@
 #define ROUNDS_MAX 100
 #define OTHER_FILE "plain" /* in the folder */
 
-/* A model's state and where it is saved. */
+/* A model's state and the directory for its checkpoints. */
 typedef struct bench_state {
     const char *name;
     bench_model model;
@@ -155,7 +156,7 @@ static void time_moves(bench_state *s)
     bench_figure(rate[RESTORE] / rate[READ], "share", 1, "restore.%s.roof_share", s->name);
 }
 
-/* ---- steps beside a save ---- */
+/* ---- steps during a save ---- */
 
 /* The longest of some steps; a save begins with the first. */
 static double longest_step(bench_state *s, int steps, bool saving)

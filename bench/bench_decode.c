@@ -117,7 +117,7 @@ static double decode(bench_decoder *b)
     return seconds;
 }
 
-/* "greedy" or "beam4", after the precision where it is not float32. */
+/* "greedy" or "beam4", after the precision if that is not float32. */
 static void hand_out(double rate, const char *model, const char *precision, int beam)
 {
     char kind[32], middle[32] = "";

@@ -46,7 +46,7 @@ int charlm_orbit_main(int argc, char **argv);
 typedef struct example {
     const char *name, *data; /* data: what to name; NULL: none is read */
     int (*run)(int argc, char **argv);
-    const char *units; /* that it is told to do, more than are timed */
+    const char *units; /* the option that sets its number of steps, to more than are timed */
     bool convolves;
 } example;
 
@@ -86,7 +86,7 @@ static struct {
     bool running; /* a pass */
 } m = { .left = WARM_UP, .since = (double)NAN };
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static double median_of(const step_times *times, int count, double (*part)(const step_times *))
 {
@@ -201,7 +201,7 @@ static void remove_folder(void)
         fprintf(stderr, "bench_example: %s stays\n", m.folder);
 }
 
-/* The program does not come to its own end: saves of its that are under way end with it. */
+/* Ends the process before the program's own end; its saves end too. */
 static _Noreturn void finish(void)
 {
     print_result();
@@ -223,7 +223,7 @@ static void end_round(void)
 
 /* ---- between the program and the library ---- */
 
-/* Before a step's first pass, its batch taken: the one before has ended here. */
+/* Called before a step's first pass takes its batch: the step before has ended here. */
 static void begin_step(void)
 {
     const double now = et_clock_monotonic();
@@ -243,7 +243,7 @@ static bool trains(const et_pass *pass)
     return et_pass_plan(pass)->graph->gradient_count > 0;
 }
 
-/* Its number among those that train; -1: it does not. */
+/* The pass's number among passes that train; -1: it does not train. */
 static int number_of(et_pass *pass)
 {
     for (int i = 0; i < m.passes; i++)
@@ -318,7 +318,7 @@ int __wrap_et_source_next(et_source *source, et_batch *batch, et_error *error)
     return status;
 }
 
-/* ---- what is asked ---- */
+/* ---- command line ---- */
 
 static _Noreturn void refuse(void)
 {
@@ -351,7 +351,7 @@ static char *take_words(int argc, char **argv)
     return data;
 }
 
-/* In a process of its own: threads of a save may still write when it ends. */
+/* Runs in a separate process: threads of a save may still write when it ends. */
 static int run_example(int count, char **words)
 {
     bench_print_machine();
@@ -363,7 +363,7 @@ static int run_example(int count, char **words)
 int main(int argc, char **argv)
 {
     char *data = take_words(argc, argv), *words[5] = { argv[1], m.folder };
-    int count = 2, status = 1 << 8; /* as of one that exits with 1 */
+    int count = 2, status = 1 << 8; /* as if it had exited with 1 */
     snprintf(m.folder, sizeof m.folder, "bench_example-XXXXXX");
     if (!mkdtemp(m.folder)) {
         perror(m.folder);

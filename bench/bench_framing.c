@@ -1,11 +1,12 @@
-/* Messages of a cluster (src/roles/wire/wire.h) beside plain ZeroMQ: PUSH to PULL over TCP on this
- * machine, of as many bytes, encrypted by CURVE as ours are and not; in turn in one run.
+/* Messages of a cluster (src/roles/wire/wire.h) compared with plain ZeroMQ: PUSH to PULL over TCP
+ * on this machine, with as many bytes, with CURVE's encryption, as Etude uses, and without;
+ * alternately in one run.
  *
  *     bench_framing [MB] [MESSAGES]
  *
- * Each message is asked for by the last one's receiver, so none waits or is dropped: the time is
- * that of MESSAGES ways of one message and back of an empty one. Ratio: how much of CURVE's rate is
- * reached; what encryption costs is ZeroMQ's own. */
+ * Each message is requested by the receiver of the last one, so none waits or is dropped: the time
+ * is that of MESSAGES messages one way and empty ones back. Ratio: the fraction of CURVE's rate;
+ * encryption is ZeroMQ's own cost. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static int listen_somewhere(char *address, size_t size)
     return fd;
 }
 
-/* One message and its answer; what is dropped while nobody is connected is asked again. */
+/* One message and its answer; a message that is dropped while nobody is connected is sent again. */
 static void push(et_wire *worker, uint64_t sequence, const void *bytes, size_t size)
 {
     et_error error = ET_ERROR_INIT;
@@ -149,7 +150,7 @@ static void *pull_all(void *payload)
     return NULL;
 }
 
-/* A socket that listens, its address for the other. */
+/* A listening socket, and its address for the other. */
 static void *bound(void *context, int type, const et_keys *keys, char *endpoint, size_t size)
 {
     const int one = 1;

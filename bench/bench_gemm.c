@@ -51,14 +51,14 @@
 /* Blocks of rows that a packed table serves in a step of 4,096 tokens. */
 #define BLOCKS 16
 
-/* How often what is packed is used. */
+/* How often a packed operand is used. */
 enum { EACH = 1, KEPT = 0 };
 
 typedef struct bench_case {
     const char *name;
     et_gemm_shape shape;
-    int uses;  /* of what was packed, or KEPT: packed long ago */
-    bool lone; /* one thread's: others do other work beside it, or are not worth gathering */
+    int uses;  /* uses of a packed operand, or KEPT: packed long ago */
+    bool lone; /* uses one thread: other threads have other work, or are not worth starting */
 } bench_case;
 
 #define FORWARD(text, M, N, K)                                                                     \
@@ -78,7 +78,7 @@ typedef struct bench_case {
     }
 #define ALL(text, M, N, K) FORWARD(text, M, N, K), DX(text, M, N, K), DW(text, M, N, K)
 
-/* Of a batch of few rows: nothing is packed. */
+/* For a batch of few rows: nothing is packed. */
 #define FEW(text, M, N, K, LONE)                                                                   \
     { .name = text " forward",                                                                     \
       .shape = { .m = M, .n = N, .k = K, .bias = true },                                           \
@@ -109,8 +109,8 @@ typedef struct bench_case {
         .uses = EACH, .lone = true                                                                 \
     }
 
-/* What is multiplied as float32 goes by rows (row_product.h), the rest by tiles. Many rows are of
- * many sentences, which threads share out: then each does all of its products alone. */
+/* Products as float32 go by rows (row_product.h), others by tiles. Many rows come from many
+ * sentences, which threads divide: then each thread does all of its products alone. */
 #define DECODE(text, M, N, K)                                                                      \
     {                                                                                              \
         .name = "decode " text,                                                                    \
@@ -187,7 +187,7 @@ typedef struct work {
 
 enum { OURS, OTHER, STORED, PACKED, PEAK, WAYS };
 
-/* One way to do a case. missing: there is none. */
+/* One way to compute a case. missing: there is none. */
 typedef struct way {
     const bench_case *one;
     const work *at;
@@ -197,7 +197,7 @@ typedef struct way {
     void *packed;
     et_row_weight rows; /* panels NULL: no product of rows */
     et_dtype type;      /* of such a product's rows, */
-    void *scratch;      /* and where they are widened; NULL: they are not */
+    void *scratch;      /* and the place of widened operands; NULL: not widened */
     bench_primitive primitive;
     void (*pack)(struct way *);
     void (*run)(struct way *);
@@ -233,7 +233,7 @@ static void pack_theirs(way *w)
     bench_primitive_reorder(&w->primitive, 1);
 }
 
-/* What has to be brought across is A only where it is a step's own, and new each time. */
+/* Only brings A across if it is a step's own, new each time. */
 static void run_theirs(way *w)
 {
     bench_primitive_reorder(&w->primitive, 0);
@@ -333,7 +333,8 @@ static void open_way(way *w, const bench_case *one, const et_gemm_shape *s, cons
         open_ours(w, s, which == OURS ? ET_GEMM_BEST : ET_GEMM_BLOCKS);
 }
 
-/* Blocks of a packed B unless that is what we do; our own kernel then, if it has this product. */
+/* Chooses blocks of a packed B unless Etude's way is that; then Etude's own kernel, if it has this
+ * product. */
 static void open_other(way *w, const bench_case *one, const et_gemm_shape *s, const work *at,
                        const way *ours)
 {
@@ -368,7 +369,7 @@ static double operations_of(const et_gemm_shape *s)
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
 }
 
-/* The best time that a use took, with its share of the packing; INFINITY where there is no way. */
+/* The best time of a use, with its share of the packing; INFINITY if there is no such way. */
 static double time_way(way *w, double seconds, int which)
 {
     const bool packs = w->one->uses != KEPT && which != PEAK;
@@ -389,7 +390,7 @@ static double time_way(way *w, double seconds, int which)
     return best;
 }
 
-/* Of each way, by round: GFLOP/s, and ours by it. */
+/* For each way, by round: GFLOP/s, and the ratio of Etude's rate to it. */
 typedef struct figures {
     double rate[WAYS][ROUNDS_MAX], ratio[WAYS][ROUNDS_MAX];
 } figures;
@@ -432,9 +433,9 @@ static bool equal_bits(way *w, const void *start, int threads)
     return memcmp(at->c, at->c2, at->c_bytes) == 0;
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
-/* A share as it was printed. */
+/* A share as printed. */
 typedef struct verdict {
     const char *name;
     double share;

@@ -106,7 +106,7 @@ static et_node *one_sentence(et_scope *scope, const void *payload)
     return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels, 0.1f);
 }
 
-/* The loss of rows that depend on something learnt, so that their gradient is asked for. */
+/* The loss of rows that depend on a trained parameter, so that their gradient is needed. */
 static et_node *loss_alone(et_scope *scope, const void *payload)
 {
     const int64_t words = *(const int64_t *)payload;

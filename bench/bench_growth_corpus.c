@@ -42,7 +42,7 @@
 #define SIZES  4     /* corpora at most: BASE times 1, 10, 100, 1,000 */
 #define ROUNDS 5
 #define STEPS  20
-#define BUDGET 1024 /* tokens of a batch: small ones, as what is sought is not arithmetic */
+#define BUDGET 1024 /* tokens of a batch: small batches, because arithmetic is not measured */
 #define BYTES  500  /* of disk for a pair, text and cache, with some to spare */
 
 enum { START, STEP, TOUCH, BATCH, PEAK, OWN, MAPPED, COSTS };
@@ -88,7 +88,7 @@ static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t l
     fputc('\n', file);
 }
 
-/* On standard error, as it is no result: every tenth of what takes long. */
+/* On standard error, because it is no result: every tenth of long work. */
 static void show_progress(const char *path, int64_t done, int64_t of)
 {
     if (of > 1000000 && done % (of / 10) == 0)
@@ -139,7 +139,7 @@ typedef struct resident {
     double own, mapped;
 } resident;
 
-/* The larger of what was seen and what is now. A process that has ended has none. */
+/* Keeps the larger of the earlier and the current values. An ended process has none. */
 static void look_at_memory(pid_t child, resident *most)
 {
     char path[64], line[256];
@@ -156,8 +156,8 @@ static void look_at_memory(pid_t child, resident *most)
         fclose(file);
 }
 
-/* Reads what the command says, to its end or to the line about steps; the last line in `last`.
- * With `most` its memory is looked at with each line. */
+/* Reads the command's output, to its end or to the line about steps; the last line in `last`. With
+ * `most`, measures its memory at each line. */
 static bool read_lines(int from, bool to_steps, char last[1024], pid_t child, resident *most)
 {
     FILE *lines = fdopen(from, "r");
@@ -229,13 +229,13 @@ static double logged(const corpus *c, const char *key)
     return strtod(strchr(found, ':') + 1, NULL);
 }
 
-/* Target tokens of a step of those logged last, mean. */
+/* Mean target tokens of a step, from the last log. */
 static double logged_tokens(const corpus *c)
 {
     return logged(c, "\"tokens_per_second\":") / logged(c, "\"steps_per_second\":");
 }
 
-/* ---- batches alone ---- */
+/* ---- only batches ---- */
 
 /* Nanoseconds for a token of batches with a million tokens in all. */
 static double time_million(et_source *source, et_batch *batch)
@@ -287,7 +287,8 @@ static void time_batches(const corpus *c, double *first, double *later)
 
 /* ---- all ---- */
 
-/* Under a name of its own until both sides are whole: what is there then is used again. */
+/* Writes under a temporary name until both sides are complete, because existing files are used
+ * again. */
 static void write_corpus(const corpus *c)
 {
     char folder[sizeof c->folder + 8];
@@ -300,7 +301,7 @@ static void write_corpus(const corpus *c)
         fail(c->folder);
 }
 
-/* A step, for which text is encoded; or what stands in the log of one that was done before. */
+/* Runs a step, which encodes the text; or reads the log of an earlier one. */
 static void prepare(const char *etude, corpus *c, int64_t pairs)
 {
     char cache[64];
@@ -380,7 +381,7 @@ static void check_disk(int64_t pairs)
     exit(1);
 }
 
-/* A new folder, or the one that was named; the current one from then on. */
+/* Enters a new folder, or the named one. */
 static void enter(const char *named, char *made)
 {
     if (named && mkdir(named, 0777) && errno != EEXIST)

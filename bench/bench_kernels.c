@@ -307,7 +307,7 @@ static void bench_softmax_parts(const et_kernels *k, problem *p)
         k->softmax_parts->grad(&rows, i, p->z, p->dtype, p->z, p->dtype);
 }
 
-/* What the copies of a product read. */
+/* The source of a product's copies. */
 static et_stored stored(const problem *p)
 {
     return (et_stored){ p->x, p->rows, p->width, p->width, p->dtype };
@@ -453,11 +453,12 @@ static void bench_draw_normal(const et_kernels *k, problem *p)
 /* How many columns a row has, and how many terms each of its sums. */
 typedef enum extent { NONE, WIDTH, SEGMENT, COLUMNS, PIECES, FLAT } extent;
 
-/* Rows: as many as are decoded together. Data are float32, whatever dtype is. The width does not
- * matter either. Products of bytes, whose peak is not measured here. Data are bfloat16. */
+/* FEW: few rows, as many as are decoded together. F32: data are float32, whatever dtype is. ONCE:
+ * the width does not matter either. BYTES: products of bytes, whose peak is not measured here.
+ * BF16: data are bfloat16. */
 enum { FEW = 1, F32 = 2, ONCE = 4, BYTES = 8, BF16 = 16 };
 
-/* What to run, and what one row costs: act elements moved, bytes otherwise moved, flops. */
+/* The kernel to run, and the cost of one row: act elements moved, bytes otherwise moved, flops. */
 typedef struct bench {
     const char *name;
     bench_fn *run;

@@ -1,12 +1,12 @@
-/* What the trainer itself costs: a run whose steps have next to nothing to compute.
+/* The trainer's own cost: a run whose steps compute almost nothing.
  *
  *     bench_loop [STEPS]
  *
- * The whole of et_controller_train over a task with the defaults of a real run (a look at actions
- * every 1,000 steps, a log of metrics as often, progress that is told of every step): only the
- * model is empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing.
- * One thread, since the rest of a team has nothing to do, and its processor time. The median of
- * rounds of 1,000 steps counts, each with one log. Checkpoints and set-up lie outside. */
+ * Times et_controller_train over a task with the defaults of a real run (actions are checked every
+ * 1,000 steps, metrics logged as often, progress is reported at every step). Only the model is
+ * empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing. Measures
+ * processor time with one thread, because other threads would have nothing to do. The result is the
+ * median of rounds of 1,000 steps, each with one log. Checkpoints and set-up are outside. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -184,8 +184,8 @@ static double time_steps(mlp *m, double seconds)
     return bench_median(runs, count);
 }
 
-/* Medians over the rounds: seconds of a step and of its products, and what they make of it. The
- * peak is the first round's, as the peak's own matrices count in later ones. */
+/* Medians over the rounds: seconds of a step and of its products, and their ratio. The peak is the
+ * first round's, because the peak's own matrices add to later ones. */
 typedef struct mlp_result {
     double step, peak_time, share, peak;
 } mlp_result;
@@ -222,8 +222,8 @@ static double time_block(mlp *m, int64_t steps)
     return (bench_work_clock() - since) / (double)steps;
 }
 
-/* Steps inside et_model_fit and the trainer's alone, in turn, so that what disturbs one disturbs
- * the other: medians over rounds. */
+/* Steps inside et_model_fit and the trainer's alone, alternately, so that disturbances affect both:
+ * medians over rounds. */
 static void compare_fit(mlp *m, double step, double seconds)
 {
     double inside[FIT_ROUNDS], ratio[FIT_ROUNDS];

@@ -44,12 +44,12 @@
 #define LARGE        ((size_t)8 << 20) /* bytes of a message whose time is all way */
 #define YEAR         (365.25 * 86400)
 
-/* What a rank is started for, and answers through a file. */
+/* The work of a rank, which answers through a file. */
 typedef enum scale_task { TASK_STEPS, TASK_PARTS, TASK_NETWORK } scale_task;
 
 typedef struct scale_answer {
     double seconds, tokens;         /* of a step */
-    scale_work work;                /* TASK_PARTS, as what follows */
+    scale_work work;                /* for TASK_PARTS, as the following */
     double adds, checkpoint, bytes; /* bytes: of a checkpoint */
     double latency, bandwidth;      /* TASK_NETWORK */
 } scale_answer;
@@ -267,12 +267,12 @@ static int run_rank(const scale_request *r, scale_task task, int shards, const c
     return 0;
 }
 
-/* ---- who starts them ---- */
+/* ---- starting ranks ---- */
 
 static char **arguments; /* of this program, from which ranks make theirs */
 static int argument_count;
 
-/* SELF rank TASK SHARDS PATH, then what this one was given. */
+/* Runs SELF rank TASK SHARDS PATH, followed by this program's own arguments. */
 static scale_answer ask(scale_task task, int ranks, int threads, int shards)
 {
     char path[] = "answer.XXXXXX", rank[] = "rank", words[3][16],
@@ -379,7 +379,7 @@ static void extrapolate(const scale_request *r, const scale_answer *parts)
     }
 }
 
-/* ---- what is asked for ---- */
+/* ---- command line ---- */
 
 static _Noreturn void refuse(const char *what)
 {

@@ -1,6 +1,6 @@
-/* `etude serve` under load beside `etude translate` of the same lines: lines a second of each, turn
- * by turn, and the ratio. Connections ask for a few lines each and ask again once they have their
- * answer; the command gets all lines at once. What both need to start is not counted.
+/* `etude serve` under load compared with `etude translate` of the same lines: lines per second of
+ * each, alternately, and the ratio. Connections send a few lines each and send again once they have
+ * an answer; the command gets all lines at once. The start of either is not counted.
  *
  *     bench_serve build/etude RUN TEXT [CONNECTIONS [LINES [ROUNDS]]] */
 #include <arpa/inet.h>

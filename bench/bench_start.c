@@ -44,7 +44,7 @@ static pid_t start(const char *etude, int *from)
     _exit(127);
 }
 
-/* Reads lines up to the one about steps; false: the child has ended without it. */
+/* Reads lines up to the one about steps; false: the child has ended before it. */
 static bool wait_for_steps(int from)
 {
     FILE *lines = fdopen(from, "r");

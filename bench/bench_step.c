@@ -124,7 +124,7 @@ static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps
     return result;
 }
 
-/* ---- what is asked ---- */
+/* ---- command line ---- */
 
 #define SETTINGS_MAX 32
 #define SETTING_MAX  160
@@ -158,7 +158,7 @@ static int recompute_named(const char *name)
     return ET_RECOMPUTE_CHEAP;
 }
 
-/* A short name for what both stacks have, or for the width; other settings stay as they are. */
+/* A short name for a setting of both stacks, or for the width; other settings are not changed. */
 static const char *setting_of(const char *word, const char *value)
 {
     static const char *const short_options[][2] = { { "layers=", "num_layers" },
@@ -204,7 +204,7 @@ static void take_word(request *asked, const char *word)
     }
 }
 
-/* Of figures: size and what was changed, such as tiny.vocabulary=32000. */
+/* The name of the figures: size and changed settings, such as tiny.vocabulary=32000. */
 static const char *name_of(int argc, char **argv)
 {
     static char name[SETTINGS_MAX * SETTING_MAX];

@@ -127,8 +127,8 @@ static double matmul_peak(known_peaks *known, const et_plan *plan, const et_plan
     return product_peak(known, shape, plan->graph->options.act);
 }
 
-/* Three products over all rows: logits, and the gradients of rows and table. In blocks of 512
- * rows each is faster than whole where the caches are small: the better way counts. */
+/* Three products over all rows: logits, and the gradients of rows and table. In blocks of 512 rows
+ * each is faster than whole on CPUs with small caches: the better way counts. */
 static double vocabulary_peak(known_peaks *known, const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *h = &plan->values[call->in[0]].tensor;

@@ -1,5 +1,5 @@
-/* Where a plan's time goes, by kind of op; matrix products by what they compute, each kind
- * beside its roof. Looks into the plan (engine/exec/plan_private.h) and runs its calls one by one.
+/* The time of a plan by kind of op; matrix products by purpose, each kind with its roof. Reads the
+ * plan's internals (engine/exec/plan_private.h) and runs its calls one by one.
  */
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H
@@ -27,21 +27,21 @@ typedef struct bench_kinds {
 /* Finds the kinds of a plan's calls and runs it `runs` times, timing each call. */
 void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs);
 
-/* Times every product with a weight alone and fills in roofs, and costs. Slow, and takes memory.
- * May be called again, for a peak of that time. Returns the peak of the whole plan in seconds: of
- * its products with weights. */
+/* Times every product with a weight alone and fills in roofs and costs. Slow, and needs memory. May
+ * be called again, for a peak at that time. Returns the peak of the whole plan in seconds, for its
+ * products with weights. */
 double bench_kinds_peak(bench_kinds *kinds, const et_plan *plan);
 
-/* What attention's own products add to it, in seconds; fills in the roofs of their kinds. After
- * bench_kinds_peak, with a batch bound. Scores that are computed again for the backward pass and
- * padding do not count; of causal segments only what is seen does. */
+/* The seconds that attention's own products add to the peak; fills in the roofs of their kinds.
+ * Call after bench_kinds_peak, with a batch bound. Scores that the backward pass computes again,
+ * and padding, do not count; in causal segments only visible scores count. */
 double bench_kinds_attention_peak(bench_kinds *kinds, const et_plan *plan);
 
 /* Adds something timed elsewhere as a row. */
 void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds);
 
-/* Adds what a trainer's step does beside its plan: its source's next batch, the optimizer's update
- * by the gradients of the batch before, which are divided by `examples`. */
+/* Adds the other work of a trainer's step: its source's next batch, and the optimizer's update by
+ * the gradients of the batch before, which are divided by `examples`. */
 void bench_kinds_add_others(bench_kinds *kinds, et_step *step, int64_t examples);
 
 /* A table, largest first; shares are of `whole` seconds. */

@@ -35,7 +35,7 @@ bench_problem bench_problem_of(const et_gemm_shape *s, int64_t batch,
     return p;
 }
 
-/* Versions 2 and 3 differ in what a memory descriptor is. */
+/* Versions 2 and 3 have different memory descriptors. */
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t layout;
 typedef dnnl_memory_desc_t own_layout;
@@ -102,7 +102,7 @@ static dnnl_status_t describe(bench_primitive *p, const own_layout part[4], bool
 }
 #endif
 
-/* As describe, with what the problem adds to a bare product. */
+/* As describe, with the problem's additions to a bare product. */
 static dnnl_status_t describe_all(bench_primitive *p, const bench_problem *of)
 {
     own_layout part[4];

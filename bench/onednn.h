@@ -18,7 +18,7 @@ typedef struct bench_problem {
     bool accumulate; /* onto what C holds */
 } bench_problem;
 
-/* batch 0: matrices, without a dimension in front. Bare: neither bias nor accumulate. */
+/* batch 0: matrices, without a leading dimension. Bare: neither bias nor accumulate. */
 bench_problem bench_problem_of(const et_gemm_shape *shape, int64_t batch,
                                const dnnl_format_tag_t layout[3]);
 
@@ -27,21 +27,21 @@ typedef struct bench_primitive {
     dnnl_stream_t stream;
     dnnl_primitive_desc_t description;
     dnnl_primitive_t product;
-    dnnl_exec_arg_t arguments[4]; /* A, B, C and, where there is one, the bias */
+    dnnl_exec_arg_t arguments[4]; /* A, B, C and, if there is one, the bias */
     int argument_count;
     void *memory[4];
-    /* NULL where an operand lies as the product reads it: else what brings it there. */
+    /* NULL if the product reads the operand in place, else the reorder that converts it. */
     dnnl_primitive_t reorder[2];
     dnnl_exec_arg_t moved[2][2];
     void *stored[2];
 } bench_primitive;
 
-/* False: this oneDNN has no product in those layouts, and nothing is left open. */
+/* False: this oneDNN has no product in those layouts, and nothing stays open. */
 bool bench_primitive_open(bench_primitive *p, const bench_problem *of);
 void bench_primitive_close(bench_primitive *p);
 
-/* Operand 0 (A) or 1 (B) is stored in that layout: oneDNN's own reorder brings it to where and how
- * the product reads it. Nothing is to be done where that is the same. */
+/* Operand 0 (A) or 1 (B) is stored in that layout: oneDNN's own reorder converts it to the
+ * product's. Does nothing if both are equal. */
 void bench_primitive_store(bench_primitive *p, const bench_problem *of, int operand,
                            dnnl_format_tag_t stored);
 

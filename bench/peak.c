@@ -68,7 +68,7 @@ static void run_team(void *payload)
     }
 }
 
-/* of: what one of `threads` does. */
+/* of: the part of each of `threads`. */
 static double time_team(const bench_problem *of, int threads)
 {
     static team t;

@@ -15,11 +15,11 @@
 
 #include "engine/kernel/gemm/gemm.h"
 
-/* Seconds of one product of that shape; bias and activation are left out. */
+/* Seconds of one product of that shape, without bias and activation. */
 double bench_peak(const et_gemm_shape *shape);
 
-/* Seconds of one of at least `count` independent products of that shape, when all are done
- * together. Transposes of the shape do not matter: every layout is tried. */
+/* Seconds of one of at least `count` independent products of that shape, run together. Transposes
+ * of the shape do not matter: every layout is tried. */
 double bench_peak_run(const et_gemm_shape *shape, int64_t count);
 
 #endif

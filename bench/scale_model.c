@@ -35,7 +35,7 @@ double scale_bucket(const scale_network *n, double bytes, int ranks, int shards)
            (all - 1) * bytes / ranks / n->adds;
 }
 
-/* Agreements and scalars: log2 P messages each; the first agreement goes beside the pass. */
+/* Agreements and scalars: log2 P messages each; the first agreement overlaps the pass. */
 static double meetings(const scale_network *n, int ranks)
 {
     return 2 * ceil(log2(ranks)) * n->latency;

@@ -39,14 +39,14 @@ typedef struct scale_network {
     double latency;   /* of a message */
     double bandwidth; /* bytes a second, each way at once */
     double adds;      /* bytes a second */
-    bool overlaps;    /* sending takes no time of who computes */
+    bool overlaps;    /* sending takes no time of the computing threads */
     double crowd;     /* ranks for each processor they have; 1 and less: each has its own */
 } scale_network;
 
 typedef struct scale_step {
     double seconds;
     double compute, exchange; /* by itself, each */
-    double exposed;           /* of the exchange: what nothing is computed beside */
+    double exposed;           /* of the exchange: the part without simultaneous computation */
 } scale_step;
 
 double scale_slowest(int ranks); /* in deviations above the mean */

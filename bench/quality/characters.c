@@ -69,7 +69,7 @@ static int cut(void *unused, et_batch *batch, et_error *error)
     return (void)unused, (void)error, ET_OK;
 }
 
-/* Every window to train; to evaluate those that lie side by side. */
+/* Every window in training; in evaluation, adjacent ones. */
 static int open_source(program *p, et_source **out, int64_t first, int64_t length, bool train,
                        et_error *error)
 {

@@ -42,7 +42,7 @@ static int32_t digits[IMAGES + TEST];
 
 /* ---- data ---- */
 
-/* A part of an IDX file: behind a head a byte for each pixel or digit. */
+/* Reads a part of an IDX file: after a head, a byte for each pixel or digit. */
 static int read_bytes(const char *folder, const char *part, size_t head, unsigned char *bytes,
                       size_t count, et_error *error)
 {
@@ -69,7 +69,7 @@ static int read_set(const char *folder, const char *images, const char *labels, 
     return status;
 }
 
-/* Image by (down, right), with zeros where nothing comes from. */
+/* Moves an image by (down, right), filling with zeros. */
 static void move_image(float *image, int down, int right)
 {
     float moved[PIXELS] = { 0 };
@@ -175,7 +175,7 @@ static int train(program *p, et_error *error)
     return ET_OK;
 }
 
-/* Prints the share of a source's images that are told right. */
+/* Prints the fraction of a source's images that are classified correctly. */
 static int evaluate(program *p, const char *name, et_source *source, et_error *error)
 {
     double right = 0, count = 0;
