@@ -1,10 +1,10 @@
-/* What a run has logged. Include after cmocka.h. */
+/* The logs of a run. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_TRAIN_LOGGED_H
 #define ETUDE_TESTS_TRAIN_LOGGED_H
 
 #include "formats/files.h"
 
-/* metrics.jsonl without what the clock says; valid until the next call but one. */
+/* metrics.jsonl without times; valid until the next call but one. */
 static inline const char *logged(const char *directory)
 {
     static char texts[2][4096];

@@ -22,8 +22,8 @@
 
 enum { ROWS = 6, SHARDS = 4, STEPS = 19, HALF = 10 }; /* ROWS: a pass's last batch has 4 samples */
 
-/* What a driver is given: how many shards (0: it makes updates without), where it ends, a directory
- * of its own. */
+/* The input of a driver: the number of shards (0: updates without shards), its end, its own
+ * directory. */
 typedef struct work {
     et_comm *comm;
     int64_t shards, steps;
@@ -175,7 +175,7 @@ static inline void drive(int which, int ranks, int64_t steps, const char *direct
         fail_msg("%s, %d ranks, %lld steps", all_drivers[which].name, ranks, (long long)steps);
 }
 
-/* By 2 ranks to most, also where it goes on with another number of ranks. */
+/* With 2 ranks up to `most`, also if it resumes with another number of ranks. */
 static inline void compare_drivers(int from, int to, int most)
 {
     for (int which = from; which < to; which++) {

@@ -1,4 +1,4 @@
-/* What happens is written down as words, one after the other. */
+/* Records events as words, one after another. */
 #ifndef ETUDE_TESTS_TRAIN_SAID_H
 #define ETUDE_TESTS_TRAIN_SAID_H
 

@@ -1,6 +1,5 @@
-/* What the tests of checkpoints share: steps of the small state of train.h that are saved in a
- * directory and read back, what the library warned of meanwhile, and damage. Include after
- * cmocka.h. */
+/* Shared code of the tests of checkpoints: steps of the small state of train.h that are saved in a
+ * directory and read back, the library's warnings meanwhile, and damage. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_TRAIN_SAVED_H
 #define ETUDE_TESTS_TRAIN_SAVED_H
 
@@ -11,7 +10,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/train.h"
 
-/* What the library warned of since the last look. */
+/* The library's warnings since the last check. */
 static char warnings[8192];
 
 static inline void keep_warning(void *payload, et_log_level level, const char *text)
@@ -32,7 +31,7 @@ static inline et_checkpoints *open_at(const char *directory, toy *t)
     return checkpoints;
 }
 
-/* What an earlier opening has saved is resumed. */
+/* Resumes from the checkpoints of an earlier opening. */
 static inline et_checkpoints *resume_at(const char *directory, toy *t)
 {
     int64_t step;
@@ -41,7 +40,7 @@ static inline et_checkpoints *resume_at(const char *directory, toy *t)
     return checkpoints;
 }
 
-/* Saves these steps one after the other, behind those that are there. */
+/* Saves these steps one after another, in addition to the existing ones. */
 static inline void save_steps(const char *directory, const int64_t *steps, size_t count)
 {
     toy t = toy_new(0);
@@ -60,7 +59,7 @@ static inline void save_steps(const char *directory, const int64_t *steps, size_
     save_steps(directory, (const int64_t[]){ __VA_ARGS__ },                                        \
                sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
 
-/* Restores into a fresh state, which then is that of the step that is returned. */
+/* Restores into a fresh state and returns its step. */
 static inline int64_t restored_step(const char *directory)
 {
     toy t = toy_new(999);

@@ -1,10 +1,10 @@
-/* A training step asks for no memory: batches, passes, update, metrics and progress, in the
- * command's own inner loop. (Where oneDNN has no kernels for AVX-512 its float32 products take what
- * they copy to from malloc, each time: there a step asks for as much as the one before.) Ours is
- * counted by the allocator, that of libraries (oneDNN, OpenMP, the C library) by standing in front
- * of malloc. oneDNN 2.6 asks for a few small blocks in every product, by operator new: they reach
+/* A training step allocates no memory: batches, passes, update, metrics and progress, in the
+ * command's own inner loop. (If oneDNN has no kernels for AVX-512, its float32 products allocate
+ * their copies each time: there a step allocates as much as the one before.) Etude's allocations
+ * are counted by the allocator, those of libraries (oneDNN, OpenMP, the C library) by replacing
+ * malloc. oneDNN 2.6 allocates a few small blocks in every product by operator new. They reach
  * malloc unless the program keeps them (command/etude/small_new.cpp, which is linked here), 554
- * times of 45 bytes a step of this model. */
+ * times in 45 bytes a step of this model. */
 #include "systems/orbit/controller.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@
 
 enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };
 
-/* What was asked for until the batches of each step were. */
+/* Allocations before each step's batches were requested. */
 typedef struct counts {
     size_t ours, calls, bytes;
 } counts;
@@ -213,7 +213,7 @@ static void check(et_dtype act, int threads)
                   (double)(last->calls - first->calls) / steps,
                   (double)(last->bytes - first->bytes) / steps,
                   (double)(last->ours - first->ours) / steps);
-    assert_true(first->calls > first->ours); /* those of libraries are seen at all */
+    assert_true(first->calls > first->ours); /* allocations of libraries are counted too */
     if (!products_are_quiet()) {
         const counts *middle = &task.at[(WARM_UP + steps / 2) * ACCUMULATION];
         size_t early = (middle->calls - first->calls) * (size_t)(steps - steps / 2);

@@ -1,5 +1,5 @@
-/* A model in one file: what is written is read, narrow weights are a projection, and whatever is
- * damaged is refused. */
+/* A model in one file: it reads back as written, narrow weights are rounded once, and damage is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static char *whole(const char *path, size_t *length)
     return all;
 }
 
-/* By the name of a file of its own, or of an export that has one. */
+/* By a file's own name, or by an export that has one. */
 static void test_artifact__read_named(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_artifact__texts(void **state)
     et_params_free(params);
 }
 
-/* float32 as it was; bfloat16 rounded as ever; bytes within half a unit. */
+/* float32 unchanged; bfloat16 rounded as usual; bytes within half a unit. */
 static void test_artifact__weights(void **state)
 {
     (void)state;

@@ -12,7 +12,8 @@
 
 enum { MOST_SHARDS = 16, MOST_RANKS = 8, LONGEST = 70003 };
 
-/* One element, around what is aligned and where ways change, odd ones, and more ranks than 16s. */
+/* One element, sizes around alignments and changes of the algorithm, odd sizes, and sizes above 16
+ * per rank. */
 static const int64_t counts[] = { 1,    2,    15,   16,   17,   33,   250,  1003,  1004,
                                   1005, 1984, 1985, 2047, 4096, 5003, 8193, 20011, LONGEST };
 
@@ -25,7 +26,7 @@ typedef struct world {
     int rank, ranks, shards, own;
     et_tree_node nodes[MOST_SHARDS];
     int begin[MOST_RANKS + 1];
-    float *whole;             /* [LONGEST]: what one process comes to */
+    float *whole;             /* [LONGEST]: the sum of one process */
     float *mine[MOST_SHARDS]; /* [own] [LONGEST] */
 } world;
 
@@ -136,7 +137,7 @@ static int rank_equal(et_comm *comm, const char *word)
     return wrong;
 }
 
-/* Each rank in turn has nothing to give; who has learns of it from the same message. */
+/* Each rank in turn has no gradients; ranks that have some learn of it from the same message. */
 static int rank_words(et_comm *comm, const char *word)
 {
     world w;
@@ -161,7 +162,7 @@ static int rank_words(et_comm *comm, const char *word)
             snprintf(text, sizeof text, fails ? "on rank %d: no %d" : "no 0", fails, fails);
             rank_assert(!strcmp(error.text, text));
             et_comm_resume(comm);
-            /* Who fails elsewhere knows of no bucket. */
+            /* A rank that fails elsewhere does not know the bucket. */
             said = et_comm_say(comm, ET_OK, 0);
             status = et_fail(&error, ET_EDATA, "elsewhere");
             if (rank == fails)

@@ -42,8 +42,8 @@ static void test_checkpoint__restores_every_byte(void **state)
     toy_free(&t);
 }
 
-/* A program's own arrays, here one that takes long to write, are changed at once; the file does not
- * see it. */
+/* A program's own arrays, here one that takes long to write, change at once; the file has the old
+ * values. */
 static void test_checkpoint__own_arrays_change(void **state)
 {
     enum { ELEMENTS = 1 << 22, SAVES = 3 };
@@ -53,7 +53,7 @@ static void test_checkpoint__own_arrays_change(void **state)
     assert_non_null(large);
     assert_ok(et_state_add_tensor(t.state, "large", large, et_shape_1(ELEMENTS), error));
     et_checkpoints *checkpoints = open_at(in(state, "large"), &t);
-    et_checkpoints_wait_read(checkpoints); /* nothing is saved */
+    et_checkpoints_wait_read(checkpoints); /* nothing is being saved */
     for (int64_t step = 1; step <= SAVES; step++) {
         for (int i = 0; i < ELEMENTS; i++)
             large[i] = (float)step;
@@ -103,7 +103,7 @@ static void test_checkpoint__one_writer(void **state)
     unsetenv(ET_RANK_VARIABLE);
     assert_ok(et_checkpoints_close(checkpoints, error));
 
-    /* Whoever holds the lock says so. */
+    /* The options name the lock that the caller holds. */
     et_checkpoint_options locked = defaults;
     locked.inside = &(et_inside){ .lock = &lock };
     assert_ok(et_checkpoints_lock(&lock, in(state, "lock"), error));

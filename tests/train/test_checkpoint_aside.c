@@ -1,5 +1,5 @@
-/* What earlier work has left in the directories of a run is never deleted: it is resumed, or set
- * aside and said. */
+/* Files of earlier work in a run's directories are never deleted: the run resumes from them, or
+ * sets them aside with a message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static void test_checkpoint_aside__begun_anew(void **state)
     toy_free(&t);
 }
 
-/* Only what comes after the step that is restored. */
+/* Only files later than the restored step. */
 static void test_checkpoint_aside__of_an_older_one(void **state)
 {
     const char *directory = in(state, "older");
@@ -84,7 +84,7 @@ static void test_checkpoint_aside__of_an_older_one(void **state)
     assert_false(et_checkpoints_resumed(checkpoints));
     assert_ok(et_checkpoints_save(checkpoints, 8, error));
     assert_ok(et_checkpoints_save(checkpoints, 12, error));
-    /* What the process itself has written it may replace. */
+    /* The process may replace files that it has written itself. */
     assert_ok(et_checkpoints_save(checkpoints, 9, error));
     assert_ok(et_checkpoints_close(checkpoints, error));
     toy_free(&t);
@@ -94,7 +94,7 @@ static void test_checkpoint_aside__of_an_older_one(void **state)
                         CKPT(10) CKPT(12) CKPT(15) CKPT(20));
 }
 
-/* A run that goes back, as after a step that diverged, drops later ones of its own alone. */
+/* A run that goes back, as after a step that diverged, only drops its own later checkpoints. */
 static void test_checkpoint_aside__gone_back(void **state)
 {
     const char *directory = in(state, "back");

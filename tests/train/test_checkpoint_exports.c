@@ -1,4 +1,4 @@
-/* Exports that come and go with a run's checkpoints, and those who wait for them. */
+/* Exports that come and go with a run's checkpoints, and waiting for them. */
 #include <etude/checkpoint.h>
 #include <etude/ready_actions.h>
 
@@ -43,7 +43,7 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
 
 static const et_task_class class = { .name = "toy", .build = build, .data = data };
 
-/* Trains up to a step, of which the last two checkpoints are kept. */
+/* Trains up to a step; the last two checkpoints are kept. */
 static void train(const char *directory, int64_t steps)
 {
     toy_run r;
@@ -58,7 +58,7 @@ static void train(const char *directory, int64_t steps)
     assert_int_equal(toy_run_close(&r), 0);
 }
 
-/* The average, as whoever predicts has it. */
+/* The average, as a predictor reads it. */
 static float weight_of(const char *path, int64_t step)
 {
     toy_run r;
@@ -87,7 +87,7 @@ static const char *names_of(const et_exports *e)
     return names;
 }
 
-/* Below a folder of the export's own too, which goes alone. */
+/* Also below a folder of the export's own, which is removed by itself. */
 static void test_checkpoint_exports__follow(void **state)
 {
     for (int below = 0; below < 2; below++) {
@@ -110,7 +110,7 @@ static void test_checkpoint_exports__follow(void **state)
         assert_string_equal(names_of(e), below ? "1/sub 2/sub " : "1 2 ");
         train(run, 3);
         snprintf(file, sizeof file, "%s-2%s/settings.json", base, below ? "/sub" : "");
-        assert_int_equal(unlink(file), 0); /* one that is there is not made again */
+        assert_int_equal(unlink(file), 0); /* an existing export is not made again */
         assert_ok(et_exports_follow(e, run, settings, error));
         assert_string_equal(names_of(e), below ? "2/sub 3/sub " : "2 3 ");
         assert_false(file_is_there(file));
@@ -136,7 +136,7 @@ static void make_old(const char *path, int hours)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* What a killed process has left goes after an hour; not what one that lives has begun, which has
+/* Leftovers of a killed process are removed after an hour; not those of a living process, which has
  * process number 1 here. */
 static void test_checkpoint_exports__left_over(void **state)
 {
@@ -161,7 +161,7 @@ static void test_checkpoint_exports__left_over(void **state)
         assert_int_equal(mkdir(path, 0700), 0);
         make_old(path, cases[i].hours);
     }
-    /* Of one that had our number, as in containers: what it left is in no export. */
+    /* Of a process that had our number, as in containers: its leftovers are in no export. */
     snprintf(path, sizeof path, "%s/exports/.out.tmp.%ld", run, (long)getpid());
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/exports/.out.tmp.%ld/settings.json", run, (long)getpid());
@@ -178,7 +178,7 @@ static void test_checkpoint_exports__left_over(void **state)
     et_exports_close(e);
 }
 
-/* A damaged checkpoint is told of by name, and what was there stays. */
+/* The message names a damaged checkpoint, and existing exports stay. */
 static void test_checkpoint_exports__damaged(void **state)
 {
     et_exports *e;
@@ -194,7 +194,7 @@ static void test_checkpoint_exports__damaged(void **state)
     et_exports_close(e);
 }
 
-/* Each that comes is had, in order; one that is awaited comes from another process. */
+/* Each new export is returned, in order; an awaited one comes from another process. */
 static void test_checkpoint_exports__wait(void **state)
 {
     et_exports *e;

@@ -1,5 +1,5 @@
-/* Damaged and odd directories, from which what is sound is restored; saves that fail, which leave
- * what was there. */
+/* Damaged and odd directories, from which intact checkpoints are restored; failed saves, which do
+ * not change existing files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/saved.h"
 
-/* Damage of the newest, one way after the other: it is named, the one before it is taken. */
+/* Damage of the newest checkpoint, in one way after another: the message names it, and the one
+ * before it is restored. */
 static void test_checkpoint_faults__damaged_newest_falls_back(void **state)
 {
     static const struct {
@@ -81,8 +82,7 @@ static void test_checkpoint_faults__odd_directories(void **state)
     assert_non_null(strstr(warnings, "ckpt-20.safetensors"));
 }
 
-/* Only a directory without write permission stops root from nothing, so a file stands where
- * the directory should be. */
+/* Root is not stopped by a directory's permissions, so a file is in the directory's place. */
 static void test_checkpoint_faults__directory_that_cannot_be(void **state)
 {
     toy t = toy_new(0);
@@ -124,7 +124,7 @@ static void test_checkpoint_faults__read_only_directory(void **state)
     toy_free(&t);
 }
 
-/* No file may grow beyond a limit: the thread's error comes at the next call, the old one is
+/* No file may grow beyond a limit: the next call reports the thread's error, the old checkpoint is
  * intact, and saving works again once there is room. */
 static void test_checkpoint_faults__write_error(void **state)
 {
@@ -159,7 +159,7 @@ static void test_checkpoint_faults__commit_error(void **state)
     et_checkpoints *checkpoints = open_at(directory, &t);
     assert_ok(et_checkpoints_save(checkpoints, 5, error));
     assert_ok(et_checkpoints_wait(checkpoints, error));
-    /* A directory stands where the temporary file would. */
+    /* A directory is in the place of the temporary file. */
     snprintf(block, sizeof block, "%s/checkpoints/" ET_MANIFEST_NAME ".tmp.%d", directory,
              (int)getpid());
     assert_int_equal(mkdir(block, 0755), 0);

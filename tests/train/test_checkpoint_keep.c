@@ -27,7 +27,8 @@ static void test_checkpoint_keep__keeps_the_newest(void **state)
     assert_int_equal(restored_step(directory), 4);
 }
 
-/* Where a run stopped is one more until the next save, and can be gone back to until then. */
+/* The checkpoint of a stop is kept in addition until the next save, and can be restored until then.
+ */
 static void test_checkpoint_keep__transient(void **state)
 {
     const char *directory = in(state, "transient");
@@ -104,7 +105,7 @@ static void test_checkpoint_keep__keeps_one_each_so_many_hours(void **state)
     assert_string_equal(one, other);
     free(one);
     free(other);
-    /* What is lost is which were kept, and when: then the files' own times, of today, count. */
+    /* Which files were kept, and when, is lost: then the files' own times, of today, count. */
     remove(below(parts, "checkpoints/" ET_MANIFEST_NAME));
     save_hourly(parts, 9, 9, false);
     assert_string_equal(names_in(below(parts, "checkpoints")),

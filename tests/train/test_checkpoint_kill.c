@@ -1,5 +1,5 @@
-/* A process that saves all the time is killed at random instants; what is left must always
- * load, whole, and not older than the last save that was reported done. */
+/* A process that saves all the time is killed at random instants: there must always be a complete
+ * checkpoint that loads, not older than the last save that was reported done. */
 #include "train/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum { KILLS = 30 };
 
-/* What the child tells before it is killed. */
+/* The child's report before it is killed. */
 typedef struct report {
     _Atomic int64_t begun; /* save was called */
     _Atomic int64_t done;  /* wait returned: durable */
@@ -107,7 +107,7 @@ static void test_checkpoint_kill__always_loads(void **state)
     unsigned random = 12345;
     for (int i = 0; i < KILLS; i++) {
         random = random * 1103515245u + 12345u;
-        /* Where a disk is slow, none of the others may have come through. */
+        /* The last child is never killed: on a slow disk, all others may have been killed early. */
         run_and_kill(directory, said, (long)(random >> 8) % 15000, i == KILLS - 1);
         check(directory, said);
     }

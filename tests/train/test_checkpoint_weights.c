@@ -1,4 +1,4 @@
-/* Weights alone: of one checkpoint, also beside a run that replaces it, and the mean of several. */
+/* Only weights: of one checkpoint, also during a run that replaces it, and the mean of several. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,9 +56,9 @@ static void test_checkpoint_weights__load_weights(void **state)
     toy_free(&t);
 }
 
-/* A run that replaces its only checkpoint, and its best one, at a moment of our choice: at the
- * allocation that counts to zero. What it does then are the last steps of a save, renames and
- * removals of files that lie ready in "next". */
+/* A run that replaces its only checkpoint, and its best one, at a chosen moment: at the allocation
+ * that counts to zero. It then does the last steps of a save, renames and removals of files that
+ * are ready in "next". */
 static struct {
     long until;
     const char *directory;
@@ -130,7 +130,7 @@ static void prepare_two(const char *directory)
     }
 }
 
-/* Whatever the moment, one of the two is read, whole, and nothing is said of the other. */
+/* At any moment one of the two is read, complete, without a message about the other. */
 static void test_checkpoint_weights__read_beside_a_save(void **state)
 {
     et_params *params = toy_params(TOY_ROWS);
@@ -204,10 +204,10 @@ static void test_checkpoint_weights__average(void **state)
             sum += (float)steps[f] + (float)i * 0.37f;
         assert_true(et_params_values(params)[i] == (float)(sum / 3));
     }
-    /* It holds no state to go on from. */
+    /* The file has no state to resume from. */
     assert_fails(et_checkpoint_restore_file(t.state, out, &step, error), ET_ECONFIG,
                  ": belongs to another model: it has no optimizer/m/w");
-    /* The averages, where they are. */
+    /* The averages, if the checkpoints have them. */
     bool averages = false;
     assert_ok(et_checkpoint_average(list, 3, false, out, &averages, error));
     assert_true(averages);

@@ -20,7 +20,7 @@ enum { SAMPLES = 44, PART = 18, FEATURES = 6, ROWS = 4 }; /* sets of 5 and of 11
 
 typedef struct shared {
     et_task task;
-    FILE *log;    /* samples, as they are evaluated */
+    FILE *log;    /* evaluated samples */
     int set;      /* that is on */
     int64_t rows; /* of it */
     float keeps[SAMPLES][2];
@@ -148,7 +148,7 @@ static const et_task_class shared_class = { .name = "shared",
                                             .validate = validate,
                                             .kept = kept };
 
-/* By an evaluator of a program's own as well, which no rank can share. */
+/* Also by a program's own evaluator, which ranks cannot share. */
 static const et_task_class alone_class = { .name = "alone",
                                            .build = build,
                                            .data = data,
@@ -169,7 +169,7 @@ static void print_values(FILE *to, const et_value *values, const char *path)
     }
 }
 
-/* Two evaluations, the second after a limit of the first: nothing is left of that. */
+/* Two evaluations, the second after the first was limited: it must not depend on the first. */
 static int evaluate(et_comm *comm, const et_task_class *class, int32_t fails_at, const char *name,
                     et_error *error)
 {
@@ -216,7 +216,8 @@ static int rank_evaluates(et_comm *comm, const char *word)
     return 0;
 }
 
-/* Its class says nothing of what it keeps: rank 0 evaluates, and all have what it found. */
+/* The class does not declare the rows that it keeps, so rank 0 evaluates, and all ranks get its
+ * results. */
 static int rank_looks_on(et_comm *comm, const char *word)
 {
     char name[50];
@@ -252,7 +253,7 @@ static const rank_case cases[] = {
 
 /* ---- their parent ---- */
 
-/* The ranks' logs together are that of one process: none lost, none twice. */
+/* The ranks' logs together are that of one process: no sample is missing or comes twice. */
 static void test_eval_shard__equals_one_process(void **state)
 {
     (void)state;
@@ -326,7 +327,7 @@ static void test_eval_shard__value_bytes(void **state)
     assert_int_equal(copy->count, tree->count);
     for (size_t size = 0; size < bytes.length; size++)
         assert_int_equal(et_value_read_bytes(&copy, &arena, bytes.data, size, &wrong), ET_EFORMAT);
-    for (size_t at = 0; at < bytes.length; at++) { /* whatever it is then, nothing else is read */
+    for (size_t at = 0; at < bytes.length; at++) { /* whatever the result, nothing else is read */
         char was = bytes.data[at];
         bytes.data[at] = (char)0xff;
         et_value_read_bytes(&copy, &arena, bytes.data, bytes.length, &wrong);

@@ -1,5 +1,5 @@
-/* Values from outside that make no sense, at public doors: a status that says so, in every build,
- * and nothing is done with them. (Options and numbers that one module's own test has are there.) */
+/* Invalid values from outside, at public functions: the status reports them, in every build, and
+ * they change nothing. (Options and numbers that one module's own test covers are there.) */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

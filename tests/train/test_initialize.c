@@ -1,5 +1,5 @@
-/* A run that begins with another one's weights: all of them, or those of some names; from a file, a
- * run's newest, its best. */
+/* A run that begins with another run's weights: all of them, or those with some names; from a file,
+ * a run's newest checkpoint, or its best. */
 #include <etude/checkpoint.h>
 
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static const et_task_class class = {
     .name = "toy", .build = build, .data = data, .best_metric = "validation_loss"
 };
 
-/* Trains four steps, of which the second is the best, by decree. */
+/* Trains four steps, of which the second is declared the best. */
 static void train(const char *directory)
 {
     toy_run r;
@@ -85,7 +85,7 @@ static int begin(const char *from, const char *pattern, int hidden, float *body,
     return status;
 }
 
-/* As whoever predicts has them: the average. */
+/* The weights as a predictor reads them: the average. */
 static void weights_of(const char *path, float *body, float *head)
 {
     toy_run r;
@@ -123,7 +123,7 @@ static void test_initialize__from(void **state)
     strcat(best_file, "/"); /* as shells complete it */
     assert_ok(begin(best_file, NULL, 3, &got[0], &got[1], error));
     assert_memory_equal(got, best, sizeof got);
-    /* Part of them, also into a model whose other part has another shape. */
+    /* Only a part of them, also into a model whose other part has another shape. */
     assert_ok(begin(directory, "^body/", 3, &got[0], &got[1], error));
     assert_true(got[0] == newest[0] && got[1] == drawn[1]);
     assert_ok(begin(directory, "^head/bias$", 5, &got[0], &got[1], error));

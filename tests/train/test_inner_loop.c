@@ -74,8 +74,8 @@ static void list(game *g, int number, et_listed_action row)
     et_inner_loop_list(&g->loop, row);
 }
 
-/* Logs each loop; evaluates every 4 steps, which ends loops; tells of evaluations; plays every 3
- * steps, at the end of a loop; saves what was evaluated. */
+/* Logs each loop; evaluates every 4 steps, which ends loops; reports evaluations; plays every 3
+ * steps, at the end of a loop; saves evaluated steps. */
 static void begin(game *g)
 {
     static const char *const names[PLAYERS] = { "l", "e", "t", "p", "s" };
@@ -120,7 +120,7 @@ static int run(game *g, int64_t target, bool call, et_error *failure)
     return et_inner_loop_run(&g->loop, &(et_goal){ .target = target, .call = call }, failure);
 }
 
-/* A loop ends after 5 steps, or where the evaluation is due. */
+/* A loop ends after 5 steps, or when the evaluation is due. */
 static void test_inner_loop__rows(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_inner_loop__rows(void **state)
     assert_string_equal(words, "l4 e4 t4 p4 s4 l8 e8 t8 p8 s8 l10! e10! t10! p10! s10! ");
     end(&g);
 
-    begin(&g); /* what does not act does not, and ends loops all the same */
+    begin(&g); /* a row that does not act still ends loops */
     g.loop.actions[EVALUATE].acts = 0;
     assert_ok(run(&g, 9, false, error));
     assert_string_equal(words, "l4 p4 l8 p8 l9! p9! ");
@@ -160,7 +160,7 @@ static void test_inner_loop__length(void **state)
     end(&g);
 }
 
-/* What had not acted acts as at an end. A stop of a call is no stop of the next. */
+/* Rows that had not acted act as at an end. A stop of one call does not stop the next. */
 static void test_inner_loop__stop(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void test_inner_loop__progress(void **state)
     assert_string_equal(words, "p4 s4 l8! e8! t8! p8! s8! ");
     end(&other);
 
-    begin(&other); /* without that action nobody knows what is next */
+    begin(&other); /* without that action the next one is unknown */
     other.loop.count = other.loop.position.next = other.loop.position.stopper = PLAY;
     assert_fails(et_progress_part.restore(&other.loop, dict, error), ET_EFORMAT,
                  "no action is called p");
@@ -213,7 +213,7 @@ static void test_inner_loop__progress(void **state)
     et_arena_release(&arena);
 }
 
-/* Where all rows end loops, the begin of a loop says nothing, and is not saved. */
+/* If all rows end loops, the begin of a loop is not needed, and not saved. */
 static void test_inner_loop__begin(void **state)
 {
     (void)state;

@@ -86,8 +86,8 @@ static void test_metric_name__equals(void **state)
     assert_false(et_metric_equals(INFINITY, 1) || et_metric_equals(1, INFINITY));
 }
 
-/* The first of those that are equal stays; what is another number, of another measure or of no
- * number is no repetition. */
+/* Of equal ones the first stays; another number, another measure, or a value that is not a number
+ * is no repetition. */
 static void test_metric_name__repeats(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* A text that is NULL, at every public function that takes one, and options or a function at those
- * that cannot do without: a status, or what the header says, in every build; never a crash. Each
- * call is a process of its own. */
+/* A NULL text, at every public function that takes one, and NULL options or functions where they
+ * are required: a status, or the header's documented result, in every build; never a crash. Each
+ * call runs in a separate process. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ static const et_field rows[] = {
 };
 static const et_fields table = { "program", rows };
 
-/* What calls are given beside the text. */
+/* The other arguments of the calls. */
 typedef struct world {
     et_arena *arena;
     et_params *params;
@@ -349,7 +349,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     return false;
 }
 
-/* In a process of its own: how it ended is told by the parent. */
+/* Runs a call in a separate process; the parent reports how it ended. */
 static bool holds(int i)
 {
     bool right;

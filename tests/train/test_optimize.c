@@ -1,4 +1,4 @@
-/* Optimizers as a program uses them, with nothing but public headers around. */
+/* Optimizers in a program that only uses public headers. */
 #include <etude/optimizer.h>
 
 #include <math.h>
@@ -36,7 +36,7 @@ static float *copy_of(const float *values, const et_params *params)
     return memcpy(copy, values, bytes);
 }
 
-/* Of the weights from before an update: whether the rule's formula gives the one after it. */
+/* Whether the rule's formula, from the weights before an update, gives the weight after it. */
 typedef bool rule_fn(double before, double gradient, double after);
 
 static bool is_sgd(double before, double gradient, double after)
@@ -231,7 +231,7 @@ static void test_optimize__refused(void **state)
     et_device_close(device);
 }
 
-/* What is asked of a pass before its first run, also before it is planned. */
+/* Getters of a pass before its first run, also before it is planned. */
 static void test_optimize__before_a_run(void **state)
 {
     (void)state;
@@ -261,7 +261,8 @@ static void test_optimize__before_a_run(void **state)
     small_close(&s);
 }
 
-/* A batch that is bad changes nothing and says what was first not finite; the next is taken. */
+/* A faulty batch changes nothing, and the message names the first value that is not finite; the
+ * next batch is used. */
 static void test_optimize__not_finite(void **state)
 {
     (void)state;
@@ -338,7 +339,7 @@ static void test_optimize__moving_mean(void **state)
     small_close(&p);
 }
 
-/* Before its first step the average is a copy, of what an update has moved too. */
+/* Before its first step the average is a copy, also of variables that an update has moved. */
 static void test_optimize__average_of_a_moving_mean(void **state)
 {
     (void)state;
@@ -381,7 +382,7 @@ static bool begins(const et_params *params, int index, const char *prefix)
     return !strncmp(et_params_name(params, index), prefix, strlen(prefix));
 }
 
-/* Whether each parameter has changed just where it is one of the prefix. */
+/* Checks that exactly the parameters with the prefix have changed. */
 static void assert_only(et_params *params, const float *before, const char *prefix)
 {
     for (int i = 0; i < et_params_count(params); i++) {
@@ -430,8 +431,8 @@ static void test_optimize__each_its_own(void **state)
     small_close(&s);
 }
 
-/* Two optimizers divide what one pass has derived, by groups: each its own, with its own rate; a
- * moving mean moves once. */
+/* Two optimizers divide the gradients of one pass by groups: each updates its own, with its own
+ * rate; a moving mean moves once. */
 static void test_optimize__groups_of_one_pass(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static int rule_and_state(int type, et_error *error)
     return status;
 }
 
-/* Rules of names, of shapes of their own, of scratch. */
+/* Rules with lists of names, with slots of other shapes, with scratch. */
 static int parameters_and_state(const char *directory, et_error *error)
 {
     static const int types[] = { ET_OPTIMIZER_ADAMW, ET_OPTIMIZER_LAMB,

@@ -1,5 +1,5 @@
-/* What becomes of a step whose loss or gradient is not finite: one class says where it began, the
- * other leaves the update out and halves the factor of gradients. */
+/* A step whose loss or gradient is not finite: one class reports where it began, the other skips
+ * the update and halves the factor of gradients. */
 #include "train/step/overflow.h"
 
 #include <math.h>
@@ -243,8 +243,8 @@ static void test_overflow__gives_up(void **state)
     close_fixture(&f);
 }
 
-/* From each step on a run that is resumed gives the same bits, the factor and what is counted
- * towards the next included. */
+/* A run that is resumed from any step gives the same bits, including the factor and the count
+ * towards its next change. */
 static void test_overflow__resumes(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void test_overflow__resumes(void **state)
     }
 }
 
-/* What a checkpoint says is looked at. */
+/* The values of a checkpoint are checked. */
 static void test_overflow__bad_state(void **state)
 {
     (void)state;

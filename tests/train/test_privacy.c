@@ -1,5 +1,6 @@
-/* What privacy costs, by published values; what it does to an update: clipping of each sample or of
- * the mean, noise of the right size that is another one in each step and the same after a kill. */
+/* The cost of privacy, compared with published values; and its effect on an update: clipping of
+ * each sample or of the mean, and noise of the right size that differs in each step and is the same
+ * after a kill. */
 #include <etude/privacy.h>
 
 #include <math.h>
@@ -18,7 +19,7 @@
 #include "train/toy_run.h"
 
 /* Samples, batch, noise, epochs, delta: the values of TensorFlow Privacy's own tests
- * (compute_dp_sgd_privacy_test.py), which rounds steps up; one mechanism alone is Gaussian. */
+ * (compute_dp_sgd_privacy_test.py), which rounds steps up; a single mechanism is Gaussian. */
 static void test_privacy__spent(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static void test_privacy__clips(void **state)
     assert_memory_equal(w, plain, sizeof w);
     each.clipping_norm = 3;
     train(w, &each, SAMPLES, 1);
-    for (int i = 0; i < SAMPLES; i++) /* sample i alone has coordinate i */
+    for (int i = 0; i < SAMPLES; i++) /* only sample i has coordinate i */
         assert_float_equal(w[i], -fmin(i + 1, 3) / SAMPLES, 1e-6);
     mean.clipping_norm = 0.5;
     for (rows = 1; rows <= 4; rows += 3) { /* however the update is cut into batches */
@@ -177,7 +178,7 @@ static void test_privacy__clips(void **state)
     }
 }
 
-/* Of coordinates without a gradient: what is left is noise. */
+/* The deviation of coordinates without a gradient, which only have noise. */
 static double deviation(const float *w)
 {
     double sum = 0, square = 0;

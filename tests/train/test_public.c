@@ -1,4 +1,4 @@
-/* The public face of training, as a program sees it: public headers alone. */
+/* Training in a program that only uses public headers. */
 #include <etude/etude.h>
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static et_params *make_params(void)
     return params;
 }
 
-/* A state is saved in a directory without a run, and comes back; then its weights alone. */
+/* A state is saved in a directory without a run, and restored; then only its weights. */
 static void test_public__checkpoints(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_public__summaries(void **state)
     assert_memory_equal(line, "{\"step\":200,\"train\":{\"loss\":2.5}", 32);
 }
 
-/* What cannot do without options says so. */
+/* Functions that require options refuse NULL. */
 static void test_public__missing_options(void **state)
 {
     (void)state;

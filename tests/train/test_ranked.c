@@ -1,5 +1,5 @@
-/* The tree over ranks: bit for bit that of one process, whatever the numbers of shards and ranks;
- * and one failure for all. */
+/* The tree over ranks: the bits of one process, whatever the numbers of shards and ranks; and one
+ * failure for all. */
 #include "train/step/ranked.h"
 
 #include <math.h>
@@ -31,13 +31,13 @@ static const et_pass_options training = { .training = true };
 /* How a step goes. */
 typedef struct course {
     int bad, fails;  /* a shard that is not finite, one whose data are wrong; -1: none */
-    bool unexpected; /* the reducer is not told what the pass runs on */
+    bool unexpected; /* the reducer does not know on which batches the pass runs */
     bool again;      /* the pass runs for another, too */
 } course;
 
 static const course all_well = { .bad = -1, .fails = -1 };
 
-/* The batches of an update, those of others passed over. */
+/* Reduces the batches of an update, skipping those of other ranks. */
 static int reduce_as(small_pass *s, et_reducer *reducer, course c, et_reduced *out, et_error *error)
 {
     int status = ET_OK;
@@ -81,7 +81,7 @@ static int rank_equal(et_comm *comm, const char *word)
     size_t bytes = (size_t)et_params_trained_size(one.params) * sizeof(float);
     for (int step = 0; step < 3; step++) {
         course c = all_well;
-        /* Who listens to the pass in its place, and no more. */
+        /* Another listener replaces it in the pass. */
         if (step == 1)
             rank_assert(!et_ranked_open(&other, mine.pass, shards, comm, &error));
         if (step == 2)
@@ -106,7 +106,7 @@ static int rank_equal(et_comm *comm, const char *word)
     return 0;
 }
 
-/* Each shard in turn; all know which it was, and the text of who has it. */
+/* Each shard in turn fails; all ranks know which it was, and the text. */
 static int rank_fails(et_comm *comm, const char *word)
 {
     int shards = atoi(word);
@@ -138,7 +138,7 @@ static int rank_fails(et_comm *comm, const char *word)
 
 /* ---- while the pass runs ---- */
 
-/* Ranks whose bytes are counted, over those of inner. */
+/* Ranks whose bytes are counted, over the ranks of inner. */
 typedef struct counted {
     et_comm comm;
     et_comm *inner;
@@ -178,7 +178,7 @@ static size_t sent_more_than(size_t bytes)
     return sent;
 }
 
-/* All gradients but what follows add are there before add is called: they go from the pass. */
+/* All gradients except those after add are there before add is called: the pass sends them. */
 static int rank_early(et_comm *comm, const char *word)
 {
     (void)word;
@@ -207,8 +207,8 @@ static int rank_early(et_comm *comm, const char *word)
     return 0;
 }
 
-/* One bucket after the other, as each becomes ready, in rank 0's order. word: "any" thread, or
- * "first": the transport takes one alone. */
+/* One bucket after another, as each becomes ready, in rank 0's order. word: "any" thread, or
+ * "first": the transport only accepts one thread. */
 static int rank_buckets(et_comm *comm, const char *word)
 {
     enum { END = 1000 };
@@ -249,7 +249,7 @@ static int rank_buckets(et_comm *comm, const char *word)
         rank_assert(!et_exchange_wait(exchange, &bad, &error) && !bad);
         for (int64_t k = 0; k < END; k++)
             rank_assert(values[k] == (float)(ranks * (k + step) + ranks * (ranks - 1) / 2));
-        /* Nobody sends where one is bad, or has failed. */
+        /* No rank sends if one has a bad value, or has failed. */
         et_exchange_begin(exchange, ET_OK, rank == 1, NULL, rank == 1 ? NULL : mine);
         rank_assert(!et_exchange_wait(exchange, &bad, &error) && bad);
         int status = rank ? ET_OK : et_fail(&error, ET_EDATA, "a file");
@@ -317,7 +317,8 @@ static int add_ready(et_comm *comm, int early, int *count)
     return 0;
 }
 
-/* Where all have everything buckets go as one; where one has begun sooner they do not. */
+/* If all ranks have everything, buckets are joined into one; if one rank has begun earlier, they
+ * are not. */
 static int rank_joined(et_comm *comm, const char *word)
 {
     int joined, apart;
@@ -352,7 +353,7 @@ static float half_sum(int ranks, int owner, int64_t k)
     return rounded(sum);
 }
 
-/* Two buckets of gradients, and one that is not rounded; as many bytes as it should be. */
+/* Two buckets of gradients, and one that is not rounded; counts the bytes. */
 static int rank_halves(et_comm *comm, const char *word)
 {
     enum { PART = 64, GRADIENTS = 2 * 3 * PART, END = GRADIENTS + 48 };
@@ -524,7 +525,7 @@ static void log_steps(et_comm *comm, int shards, const char *path)
     fclose(log);
 }
 
-/* word: how many shards, and where the log goes. */
+/* word: the number of shards, and the name of the log. */
 static int rank_ids(et_comm *comm, const char *word)
 {
     char path[64], *end;
@@ -572,7 +573,7 @@ static void test_ranked__fails(void **state)
     assert_int_equal(run_ranks("metrics", 4, ""), 0);
 }
 
-/* By the parameters alone: whole, in order, aligned, neither tiny nor huge. */
+/* Depends only on the parameters: whole, in order, aligned, neither tiny nor huge. */
 static void test_ranked__cut(void **state)
 {
     static const int64_t sizes[] = { 1, 15, 100000, 3000000, 20000, 20000, 7, 700000 };
@@ -631,7 +632,8 @@ static void test_ranked__halves(void **state)
     }
 }
 
-/* The ranks' logs together are that of one process: in its order, none lost, none twice. */
+/* The ranks' logs together are that of one process: in its order, no sample is missing or comes
+ * twice. */
 static void test_ranked__ids(void **state)
 {
     static const int shards[] = { 4, 5, 8 };

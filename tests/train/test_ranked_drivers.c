@@ -1,5 +1,5 @@
-/* Whoever drives: programs whose steps are made by several ranks end with the bytes of one process
- * that cuts its batches into as many shards. */
+/* All drivers: programs whose steps are made by several ranks end with the bytes of one process
+ * with as many shards. */
 #include <etude/loop_trainer.h>
 #include <etude/multitask.h>
 
@@ -133,7 +133,7 @@ static int drive_orbit(const work *w, const char *name, et_error *error)
     return status;
 }
 
-/* The same where each rank keeps a part of the optimizer. */
+/* The same if each rank keeps a part of the optimizer. */
 static work in_parts(const work *w)
 {
     work parts = *w;
@@ -293,7 +293,7 @@ static int drive_own_in_parts(const work *w, const char *name, et_error *error)
     return drive_own(w, name, error);
 }
 
-/* The log is added to where a run goes on. */
+/* A resumed run appends to the log. */
 static int drive_noting(const work *w, const char *name, et_error *error)
 {
     char ids[160];
@@ -401,7 +401,7 @@ static int rank_stops(et_comm *comm, const char *word)
     return 0;
 }
 
-/* A file where the folder of the best was: the save of the best fails. Waits for what was saved. */
+/* A file in place of the folder of the best: saving the best fails. Waits for the save. */
 static int hide_best(const char *directory)
 {
     char best[200], kept[200], info[240];
@@ -422,8 +422,8 @@ static int show_best(const char *directory)
     return unlink(best) || rename(kept, best);
 }
 
-/* The best of step 2 cannot be saved, which rank 0 alone finds out: all ranks stop with its
- * reason, the others at the next call that they share. */
+/* The best of step 2 cannot be saved, which only rank 0 notices: all ranks stop with its reason,
+ * the others at the next call that they share. */
 static int rank_loses_best(et_comm *comm, const char *word)
 {
     const bool first = et_comm_rank(comm) == 0;
@@ -502,7 +502,7 @@ static int rank_keeps_best(et_comm *comm, const char *word)
     return 0;
 }
 
-/* What does not fit together is said, by all. */
+/* All ranks report settings that do not fit together. */
 static int rank_refuses(et_comm *comm, const char *word)
 {
     model m;
@@ -527,7 +527,7 @@ static int rank_refuses(et_comm *comm, const char *word)
     return 0;
 }
 
-/* One rank's batch is not what it should be: all fail, with its text. */
+/* One rank's batch is invalid: all fail, with its text. */
 static int rank_fails(et_comm *comm, const char *word)
 {
     model m;
@@ -570,7 +570,7 @@ static void test_ranked_drivers__equal(void **state)
     compare_drivers(IN_PARTS, DRIVERS, SHARDS);
 }
 
-/* Shards change bits, not what is learnt; one is what a program does by itself. */
+/* Shards change bits, not the training; one shard gives the bits of a program without shards. */
 static void test_ranked_drivers__shards(void **state)
 {
     model m[3];
@@ -637,7 +637,7 @@ static void test_ranked_drivers__fails(void **state)
     shell("rm -rf %s*", name);
 }
 
-/* Also where a run then goes on with another number of ranks. */
+/* Also if a run then resumes with another number of ranks. */
 static void test_ranked_drivers__stops(void **state)
 {
     char one[64], many[64];

@@ -130,12 +130,12 @@ static void test_ready_actions__new_best(void **state)
     et_new_best_close(NULL);
 }
 
-/* A value by its whole name, or by the names around it, whatever marks stand between them. */
+/* A value by its whole name, or by the names around it, with any separators between them. */
 static void test_ready_actions__new_best_named(void **state)
 {
     static const struct {
         const char *metric;
-        double value; /* 0: there is none */
+        double value; /* 0: the log has none */
     } cases[] = { { "top.1", 1 },   { "a|b", 2 },   { "a/b", 2 }, { "a.b", 2 }, { "a.top.1", 3 },
                   { "a|top.1", 3 }, { "a.b.c", 0 }, { "a", 0 },   { "b", 0 },   { "", 0 },
                   { "a|", 0 },      { "top", 0 },   { "x/y", 4 }, { ".", 0 } };
@@ -252,7 +252,7 @@ static int64_t by_tens(void *payload)
     return *(int64_t *)payload += 10;
 }
 
-/* Kept by number, however old; what only looks like one is left alone. */
+/* Exports are kept by number, however old; files with similar names are not touched. */
 static void test_ready_actions__export_names(void **state)
 {
     et_exports *e;
@@ -308,7 +308,7 @@ static void test_ready_actions__export_names(void **state)
     assert_fails(et_exports_open(&e, "", 1, NULL, error), ET_EUSAGE, "a base name");
 }
 
-/* What is removed below one is nothing else's. */
+/* Only the export's own files are removed. */
 static void test_ready_actions__export_stays_inside(void **state)
 {
     static const char *const outside[] = { "",        "/",    "/data",        ".",      "./.", "..",
@@ -328,7 +328,7 @@ static void test_ready_actions__export_stays_inside(void **state)
     }
 }
 
-/* What is exported is read as weights; a subdirectory goes alone. */
+/* The exported files are read as weights; a subdirectory is removed by itself. */
 static void test_ready_actions__export(void **state)
 {
     for (int below = 0; below < 2; below++) {
@@ -448,7 +448,7 @@ static void test_ready_actions__export_fails(void **state)
     unlimit_files();
     assert_int_equal(status, ET_ENOSPACE);
     assert_string_equal(managed(e), "");
-    assert_int_equal(rmdir(in(state, "full")), 0); /* nothing is left in it */
+    assert_int_equal(rmdir(in(state, "full")), 0); /* no file is left in it */
     et_exports_close(e);
     et_params_free(params);
 }
@@ -459,8 +459,8 @@ static int64_t always_1(void *unused)
     return 1;
 }
 
-/* A file or a directory of somebody else's under an export's name: another number, or, where the
- * number is said, no export. An empty directory is nobody's. */
+/* A file or a directory of another program with an export's name: another number is used, or, if
+ * the number is fixed, there is no export. An empty directory may be used. */
 static void test_ready_actions__export_beside_others(void **state)
 {
     et_exports *e;
@@ -561,7 +561,7 @@ static void test_ready_actions__epochs(void **state)
     assert_ok(et_epochs_end(&e, &ended, error));
     assert_false(ended);
 
-    et_arena arena = ET_ARENA_INIT; /* in the middle of it: the index goes on */
+    et_arena arena = ET_ARENA_INIT; /* in the middle of it: the index continues */
     et_value *dict = et_value_dict(&arena);
     assert_ok(et_epochs_part.save(&e, dict, error));
     assert_ok(et_epochs_part.restore(&other, dict, error));

@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-/* From the first value on it is a mean of what there is; the first one has no weight of its own. */
+/* From the first value on it is a mean of the values so far; the first one has no special weight.
+ */
 static void test_recent__mean(void **state)
 {
     (void)state;
@@ -31,7 +32,7 @@ static void test_recent__mean(void **state)
     assert_true(isnan(et_recent_mean((et_recent){ 0, 0 })));
 }
 
-/* What is far back fades. */
+/* Old values fade. */
 static void test_recent__fades(void **state)
 {
     (void)state;

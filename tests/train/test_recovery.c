@@ -1,5 +1,5 @@
-/* A run whose loss blows up goes back to its newest checkpoint and on with other data; what was
- * tried is known after a kill; what a run is after it went back does not depend on one. */
+/* A run whose loss blows up goes back to its newest checkpoint and continues with other data. The
+ * attempts survive a kill, and the run after going back does not depend on one. */
 #include "train/run/recovery.h"
 
 #include <math.h>
@@ -27,9 +27,9 @@ typedef struct toy {
     et_task task;
     int64_t bad_sample; /* a batch that has it first is bad; -1: none */
     int64_t bad_epoch;  /* of the data; -1: in each */
-    float bad;          /* what stands in it */
+    float bad;          /* the value in it */
     int taken;          /* batches */
-    int stop_after;     /* so many batches the run is asked to stop; 0: never */
+    int stop_after;     /* the run is asked to stop after so many batches; 0: never */
     int64_t seen[256];  /* first sample of each batch + 100 epoch */
     uint64_t drawn;
 } toy;
@@ -156,7 +156,8 @@ static const settings once = {
     .bad_sample = 20, .bad_epoch = 1, .bad = NAN, .trials = 2, .every = EVERY
 };
 
-/* Step 14 (sample 20 of the second epoch) is bad. From step 10 on the data are those behind it. */
+/* Step 14 (sample 20 of the second epoch) is bad. From step 10 on the run uses the data after it.
+ */
 static void test_recovery__goes_back(void **state)
 {
     static const struct {
@@ -176,7 +177,7 @@ static void test_recovery__goes_back(void **state)
         assert_string_equal(after.text, "");
         assert_int_equal(t.taken, 14 + 10);
         assert_int_equal(t.seen[13], 120);
-        assert_int_equal(t.seen[14], 124); /* step 11 again, with what comes behind */
+        assert_int_equal(t.seen[14], 124); /* step 11 again, with the following data */
         assert_int_equal(number_in(directory, "trials"), 1);
         assert_int_equal(number_in(directory, "step"), 10);
         assert_int_equal(number_in(directory, "failed"), 14);
@@ -184,7 +185,8 @@ static void test_recovery__goes_back(void **state)
     }
 }
 
-/* Bad in step 3, before there is a checkpoint: from the initial values, not from what is left. */
+/* Bad in step 3, before there is a checkpoint: the run starts from the initial values, not from the
+ * current ones. */
 static void test_recovery__without_a_checkpoint(void **state)
 {
     settings o = once;
@@ -241,7 +243,7 @@ static void test_recovery__resumes(void **state)
             char directory[700];
             snprintf(directory, sizeof directory, "%s-%d-%d", in(state, "broken"), dynamic, at);
             int status = process(&t, &o, directory, at, NULL);
-            if (at != 14) /* then the run goes back first, and is asked after that */
+            if (at != 14) /* then the run goes back first, and is asked to stop after that */
                 assert_int_equal(status, ET_EINTERRUPTED);
             assert_ok(process(&t, &o, directory, 0, error));
             char *have = get_file(below(directory, "checkpoints/ckpt-20.safetensors"), &m);
@@ -255,7 +257,7 @@ static void test_recovery__resumes(void **state)
     }
 }
 
-/* Between the file and the restore: as if both had been done. */
+/* Killed between the file and the restore: the result is as if both had been done. */
 static void test_recovery__killed_between(void **state)
 {
     settings o = once;
@@ -335,7 +337,7 @@ static int diverges_once(et_trainer *trainer, et_error *error)
                                                  : ET_OK;
 }
 
-/* An older checkpoint was taken by hand: a run goes back, never on to what comes later. */
+/* An older checkpoint was restored by hand: a run goes back, never to a later one. */
 static void test_recovery__restored_by_hand(void **state)
 {
     static const et_trainer_class plain = { .name = "plain", .step = diverges_once };
@@ -368,8 +370,8 @@ static void test_recovery__restored_by_hand(void **state)
     assert_ok(et_controller_close(controller, error));
 }
 
-/* A step whose loss is above the bound is found before its update: a program that drives the
- * trainer itself has what it had. */
+/* A step whose loss is above the bound is found before its update: in a program that drives the
+ * trainer itself, nothing changes. */
 static void test_recovery__large_loss_changes_nothing(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The tree of shards: against one that adds as the definition says, and against one large batch. */
+/* The tree of shards: compared with a tree by the definition, and with one large batch. */
 #include "train/step/reducer.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static void build(et_scope *s, void *payload)
 
 static const et_pass_options training = { .training = true };
 
-/* What a shard gave, or several together. */
+/* The sum of one shard, or of several. */
 typedef struct sum {
     float *gradient; /* [trained] */
     float means[MEANS];
@@ -61,8 +61,8 @@ static void add(sum *to, const sum *from, int64_t size)
     }
 }
 
-/* Into the first of them: the largest power of two below their number on the left, what is left
- * over on the right. */
+/* Adds into the first shard: on the left the largest power of two below their number, on the right
+ * the rest. */
 static void add_tree(sum *shards, int count, int64_t size)
 {
     int left = 1;
@@ -75,7 +75,7 @@ static void add_tree(sum *shards, int count, int64_t size)
     add(shards, shards + left, size);
 }
 
-/* One behind the other, as nothing here does. */
+/* Adds one after another, which is not the tree's order. */
 static void add_row(sum *shards, int count, int64_t size)
 {
     for (int i = 1; i < count; i++)
@@ -84,7 +84,7 @@ static void add_row(sum *shards, int count, int64_t size)
 
 typedef void add_fn(sum *shards, int count, int64_t size);
 
-/* What the first `count` batches give when they are added so; free its gradient. */
+/* The sum of the first `count` batches in this order; free its gradient. */
 static sum expected(int count, add_fn *add_all)
 {
     small_pass s;
@@ -116,7 +116,7 @@ static et_reduced reduce(small_pass *s, et_reducer *reducer, int shards)
     return out;
 }
 
-/* Bit for bit, twice: what was added before is forgotten. */
+/* The bits are the tree's, twice: earlier sums do not matter. */
 static void test_reducer__is_the_tree(void **state)
 {
     int seen = 0;
@@ -161,8 +161,8 @@ static void assert_near(double value, double expected)
         fail_msg("%.9g is not %.9g", value, expected);
 }
 
-/* Of the two variables the row sums over rows of a batch: its mean over shards is a part of that
- * of all rows. */
+/* One of the two variables sums over rows of a batch: its mean over shards is a fraction of that of
+ * all rows. */
 static void test_reducer__is_one_large_batch(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_reducer__is_one_large_batch(void **state)
 
 /* ---- memory ---- */
 
-static size_t large; /* bytes of what is counted */
+static size_t large; /* bytes that count as large */
 static int arrays;
 
 static void *allocate(void *payload, size_t size, size_t alignment)
@@ -245,9 +245,9 @@ static void test_reducer__arrays(void **state)
     et_allocator_set(NULL);
 }
 
-/* ---- what is not finite ---- */
+/* ---- values that are not finite ---- */
 
-/* The shard is told, whichever it is; afterwards all begins anew. */
+/* The error names the shard; afterwards a new sum begins. */
 static void test_reducer__not_finite(void **state)
 {
     (void)state;

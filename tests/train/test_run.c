@@ -111,7 +111,7 @@ static bool is_saved(const char *directory, int step)
     return file_is_there(below(directory, name));
 }
 
-/* What was logged after the last save is not there when that is restored: it is logged again. */
+/* Logs after the last save are removed when that save is restored: they are logged again. */
 static void test_run__logs_end_where_the_checkpoint_was(void **state)
 {
     driver d;
@@ -142,8 +142,7 @@ static void test_run__logs_end_where_the_checkpoint_was(void **state)
     free(text);
 }
 
-/* A save that is asked for is made once, as a transient checkpoint, and only of what is not saved.
- */
+/* A requested save is made once, as a transient checkpoint, and only of an unsaved step. */
 static void test_run__requests(void **state)
 {
     driver d;
@@ -171,7 +170,7 @@ static void test_run__requests(void **state)
 }
 
 /* Who looks gets what is shown; the directory is one process's. */
-/* Without a log function the run tells the library's warnings itself. */
+/* Without a log function the run prints the library's warnings itself. */
 static void test_run__warnings_without_a_log_function(void **state)
 {
     driver d;
@@ -249,8 +248,8 @@ static void test_run__best(void **state)
     }
 }
 
-/* The best of one metric or comparison is none of another: the first value decides, and takes the
- * place in best/. One that was not judged anew is there again with its own metric. */
+/* The best of one metric or comparison is not the best of another: the first value decides, and
+ * replaces best/. If it is not judged again, the old best is there with its own metric. */
 static void test_run__best_of_another_metric(void **state)
 {
     static const struct {
@@ -335,8 +334,8 @@ static void validate_once(const char *directory, const et_run_options *options, 
     et_arena_release(&arena);
 }
 
-/* The best of data is none of other data, as far as it is known what they are (0: it is not); a
- * best of before is of those that the next validation has. */
+/* The best of some data is not the best of other data, if the data are known (0: unknown); an
+ * earlier best belongs to the next validation's data. */
 static void test_run__best_of_other_data(void **state)
 {
     static const struct {
@@ -355,7 +354,7 @@ static void test_run__best_of_other_data(void **state)
     }
 }
 
-/* Equal values: the lower tie is the best, where it is known, and else the later; without a tie the
+/* Equal values: the lower tie is the best, if it is known, and else the later; without a tie the
  * earlier. */
 static void test_run__best_of_ties(void **state)
 {
@@ -386,7 +385,7 @@ static void count_warnings(void *payload, et_log_level level, const char *text)
     warned += level == ET_LOG_WARNING && strstr(text, "score") && strstr(text, "is not a number");
 }
 
-/* An equal value is no improvement, whichever is kept; NaN is as if nothing had been validated. */
+/* An equal value is no improvement, whichever is kept; NaN counts as no validation. */
 static void test_run__since_best(void **state)
 {
     static const struct {
@@ -433,7 +432,8 @@ static void test_run__metric_beside(void **state)
     et_arena_release(&arena);
 }
 
-/* Checkpoints of before kept no metric: then the best is that of the one who asks. */
+/* Earlier versions' checkpoints have no metric: then the best belongs to the metric of the caller.
+ */
 static void test_run__best_without_its_metric(void **state)
 {
     driver d;
@@ -486,7 +486,7 @@ static void test_run__best_nested(void **state)
         assert_ok(et_run_finish_saves(d.run, i + 1, error));
         bool known = !et_value_read_float(values, "best_task|deep|score", &found, NULL);
         assert_true(known == (i > 0) && (!known || found == best[i]));
-        if (known) { /* the file and what is said of it are of one step */
+        if (known) { /* the file and its entry are of the same step */
             int64_t step;
             assert_ok(et_checkpoint_best_info(&info, directory, &arena, error));
             assert_ok(et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error));
@@ -509,7 +509,7 @@ static void test_run__best_nested(void **state)
     end(&d);
 }
 
-/* Without a directory nothing is written and nothing fails: the best is known all the same. */
+/* Without a directory nothing is written and nothing fails; the best is still known. */
 static void test_run__without_a_directory(void **state)
 {
     (void)state;
@@ -590,7 +590,7 @@ static void test_run__logs_elsewhere(void **state)
     }
 }
 
-/* The save has ended, but that is not told before somebody looks after it. */
+/* The save has ended, but that is only reported at the next check. */
 static void test_run__logs_wait_for_no_save(void **state)
 {
     const et_inside inside = { .waits = true };

@@ -58,7 +58,8 @@ static void test_run_files__step(void **state)
     et_params_free(params);
 }
 
-/* All go, also those that the manifest does not name; a run that is trained keeps its own. */
+/* All files are removed, also those that the manifest does not name; a run that is being trained
+ * keeps its own. */
 static void test_run_files__remove(void **state)
 {
     int64_t step;

@@ -1,5 +1,5 @@
-/* Saves that fail while a run goes on: told at the next step, tried once more, and then as the
- * setting says. The library's calls of fsync come here, where some of those for checkpoints fail.
+/* Saves that fail during a run: reported at the next step, tried once more, and then handled as the
+ * setting says. The library's calls of fsync come here, and some of those for checkpoints fail.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -79,8 +79,8 @@ static void build(et_task *self, et_scope *scope, bool training)
     et_loss(scope, "loss", et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
 }
 
-/* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. Where
- * it failed before the fifth step began, the second try may have been told as well. */
+/* The fifth step waits until a failing save has ended; the sixth checks that it was reported. If it
+ * failed before the fifth step began, the second try may have been reported as well. */
 static int watch(void *payload, et_batch *batch, et_error *error)
 {
     (void)payload, (void)batch, (void)error;
@@ -126,7 +126,8 @@ static void test_saving__failures(void **state)
         int first, last; /* bad calls of fsync */
         int setting;     /* of on_failed_save */
         int status;
-        int told, gone_on; /* failures tried again, failures after which training went on */
+        int told, gone_on; /* failures that were tried again, failures after which training
+                            * continued */
         /* Whether steps 4 and 8 are saved, + or -; ?: by when the failure is seen. The second try
          * is of the step that training is at then, which may be the same. */
         const char *saved;

@@ -1,6 +1,6 @@
-/* The best checkpoint of a run where saving it fails: tried once more with the values that it is
- * the best by, and told at the end if there is none. The library's calls of fsync and rename come
- * here, where some of those below best/ fail. */
+/* The best checkpoint of a run if saving it fails: tried once more with the values of the best, and
+ * reported at the end if there is none. The library's calls of fsync and rename come here, and some
+ * of those below best/ fail. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static int do_step(driver *d, int64_t step, double score, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);
-    et_checkpoints_wait_read(d->run->checkpoints); /* as who changes parameters does */
+    et_checkpoints_wait_read(d->run->checkpoints); /* as code that changes parameters does */
     toy_set(&d->state, step);
     et_run_touch(d->run);
     et_value_set_float(values, "score", score);
@@ -94,7 +94,7 @@ static int do_step(driver *d, int64_t step, double score, et_error *error)
     return status;
 }
 
-/* The step whose values the best checkpoint has; -1: there is none. */
+/* The step whose values the best checkpoint has; -1: none. */
 static int64_t best_of(const char *directory)
 {
     char *path, name[32];
@@ -161,7 +161,7 @@ static void test_saving_best__failures(void **state)
     }
 }
 
-/* What was lost is known where the run goes on, also if its end comes in another process. */
+/* A lost best is known when the run resumes, also if it ends in another process. */
 static void test_saving_best__lost_is_kept(void **state)
 {
     const char *directory = in(state, "lost");

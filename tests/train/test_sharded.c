@@ -1,5 +1,5 @@
-/* Optimizers that ranks share out (ZeRO stage 1): bit for bit those of one process, whatever the
- * rule; slots in less memory; saves that all take part in, also where they fail. */
+/* Optimizers that ranks share (ZeRO stage 1): the bits of one process, for every rule; slots in
+ * less memory; saves by all ranks, also if they fail. */
 #include "engine/optim/optimizer.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ static void model_close(model *m)
     et_params_free(m->params);
 }
 
-/* The last one is not finite. */
+/* The last update is not finite. */
 static et_update update(const model *m, int step)
 {
     float *gradients = et_params_gradients(m->params);
@@ -81,7 +81,7 @@ static et_update update(const model *m, int step)
     return et_optimizer_apply(m->optimizer, gradients, 0.5);
 }
 
-/* What a rank keeps of a slot is that part of what one process has. */
+/* A rank's part of a slot equals that part in one process. */
 static int same_slots(const model *one, const model *mine, int rank, size_t *elements)
 {
     const et_slot_part *all, *parts;
@@ -103,7 +103,8 @@ static int same_slots(const model *one, const model *mine, int rank, size_t *ele
     return 0;
 }
 
-/* Every element is one rank's, and nobody has much more than its share of what may be cut. */
+/* Every element belongs to one rank, and no rank has much more than its share of tensors that may
+ * be cut. */
 static int shared_out(et_comm *comm, const model *one, const model *mine, size_t elements)
 {
     const et_slot *slots;
@@ -186,7 +187,7 @@ static int rank_updates(et_comm *comm, const char *word)
 
 enum { ROWS = 6, SHARDS = 4, UPDATES = 12, EVERY = 5 };
 
-/* During rank 0's save of step EVERY no file can be written: until it is told, or for good. */
+/* During rank 0's save of step EVERY no file can be written: until it is reported, or for good. */
 typedef enum course { NO_FAULT, ONCE, ENDS, GOES_ON } course;
 
 static void hold_files(bool limited)
@@ -301,7 +302,7 @@ static int rank_refused(et_comm *comm, const char *word)
     et_checkpoints *checkpoints;
     et_state *state;
     et_optimizer *optimizer;
-    /* Who saves must know that others are asked. */
+    /* A rank that saves must know that other ranks take part. */
     model m;
     model_open(&m, ET_OPTIMIZER_ADAM, settings[0]);
     optimizer = m.optimizer;

@@ -100,7 +100,7 @@ static void test_state__params_and_optimizer(void **unused)
     et_arena_release(&arena);
 }
 
-/* Optimizers beside each other have names of their own, whose slots are no weights. */
+/* Several optimizers have separate names, and their slots are not weights. */
 static void test_state__names_of_optimizers(void **unused)
 {
     (void)unused;
@@ -124,7 +124,7 @@ static void test_state__names_of_optimizers(void **unused)
     et_params_free(params);
 }
 
-/* Two of one name would both read what one has written. */
+/* Two parts with one name would both read the same values. */
 static void test_state__name_taken(void **unused)
 {
     (void)unused;
@@ -147,7 +147,7 @@ static void test_state__name_taken(void **unused)
     et_params_free(params);
 }
 
-/* What a file cannot have, or would take for something else. */
+/* Parts that a file cannot store, or would confuse with another. */
 static void test_state__no_part(void **unused)
 {
     (void)unused;
@@ -188,7 +188,7 @@ static void test_state__no_part(void **unused)
     et_params_free(params);
 }
 
-/* A part that files of an earlier version lack; those that have it restore it. */
+/* A part that files of an earlier version lack; files that have it restore it. */
 static void test_state__optional_part(void **unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
-/* Several batches of a step are one batch; a loss that is no number changes nothing; and steps
- * beside a save: what is written is the state of the step that was saved, whole, although the
- * next steps follow at once and writing it takes longer than they do. */
+/* Several batches of a step equal one batch; a loss that is not a number changes nothing; and steps
+ * during a save: the written state is that of the saved step, complete, although the next steps
+ * follow at once and are faster than the write. */
 #include "train/step/step.h"
 
 #include <math.h>
@@ -19,7 +19,8 @@
 
 enum { ROWS = 2, WIDTH = 64, WORDS = 20000, STEPS = 6 };
 
-/* A large table of which every step moves all: with momentum and the average 15 MB are saved. */
+/* A large table that every step changes completely: with momentum and the average 15 MB are saved.
+ */
 static void build(et_scope *scope, void *payload)
 {
     (void)payload;
@@ -286,8 +287,8 @@ static void assert_near(double value, double expected)
         fail_msg("%.9g is not %.9g", value, expected);
 }
 
-/* Every word weighs the same, however few its batch holds: a mean of batches' means would give
- * the single word of { 1, 6 } half of all weight. An empty batch weighs nothing. */
+/* Every word has the same weight, however few its batch has: a mean of batches' means would give
+ * the single word of { 1, 6 } half of all weight. An empty batch has no weight. */
 static void test_step__batches_are_one(void **state)
 {
     (void)state;
@@ -318,7 +319,7 @@ static void test_step__batches_are_one(void **state)
     }
 }
 
-/* A batch without a label says nothing: its gradient is zero, and the momentum moves weights. */
+/* A batch without a label has a zero gradient, and the momentum moves weights. */
 static void test_step__no_labels(void **state)
 {
     (void)state;
@@ -341,7 +342,7 @@ static void test_step__no_labels(void **state)
     reader_close(&s);
 }
 
-/* A step fails and says so with these words; the last is NULL. */
+/* A step fails with these words in its message; the last is NULL. */
 static void assert_diverges(et_step *step, const char *const words[])
 {
     et_error why = ET_ERROR_INIT;
@@ -351,7 +352,7 @@ static void assert_diverges(et_step *step, const char *const words[])
             fail_msg("no \"%s\" in: %s", *words, why.text);
 }
 
-/* Step, place and batch are named, and no weight moves: that of the batches before included. */
+/* The message names step, place and batch, and no weight moves, also not by earlier batches. */
 static void test_step__not_finite(void **state)
 {
     (void)state;
@@ -376,7 +377,8 @@ static void test_step__not_finite(void **state)
 }
 
 /* Weights of zero under a table whose rows differ by 1e20: every logit is 0 and the loss log 20,
- * but the derivative of the weights is about 1e40. It is the first batch's, and that is named. */
+ * but the derivative of the weights is about 1e40. It is the first batch's, which the message
+ * names. */
 static void test_step__gradient_not_finite(void **state)
 {
     (void)state;
@@ -431,7 +433,7 @@ static const et_reducer_class poisoned_class = { .name = "poisoned",
                                                  .end = poisoned_end,
                                                  .close = poisoned_close };
 
-/* What was added up is not finite though every batch's gradient is: that is said. */
+/* The sum is not finite although every batch's gradient is: the message says so. */
 static void test_step__sum_not_finite(void **state)
 {
     (void)state;
@@ -454,7 +456,7 @@ static void test_step__sum_not_finite(void **state)
     reader_close(&s);
 }
 
-/* Data that end where a step wants more are an error that names the step and the cure. */
+/* If the data end where a step needs more, the error names the step and the cure. */
 static void test_step__data_end(void **state)
 {
     (void)state;
@@ -470,8 +472,8 @@ static void test_step__data_end(void **state)
     reader_close(&s);
 }
 
-/* Asked to stop within a step of three batches: it is left as if it had not begun, and done
- * again it gives what an unbroken one gives. Within a step's last batch it is done. */
+/* Asked to stop within a step of three batches: the step is abandoned, and repeating it gives the
+ * result of an uninterrupted one. Within its last batch the step is finished. */
 static void test_step__left_between_batches(void **state)
 {
     (void)state;

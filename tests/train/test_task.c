@@ -77,8 +77,8 @@ static int default_validation_step(et_task *self, const et_task_step *now, et_va
     return et_task_defaults.validation_step(self, now, logs, error);
 }
 
-/* The loss that is logged is all that is minimized, and an override that calls the default, which
- * tells it, changes nothing. */
+/* Only the logged loss is minimized, and an override that calls the default, which reports it,
+ * changes nothing. */
 static void test_task__loss_is_all(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static int metric_of_the_model(et_task *self, bool training, et_metrics *metrics
     return et_metrics_define(metrics, "training_accuracy", &et_metric_accuracy, error);
 }
 
-/* Both kinds are asked for at the start, and none may hide what the model measures. */
+/* Both kinds are requested at the start, and neither may hide the model's measures. */
 static void test_task__metrics_of_its_own(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static int nan_step(et_task *self, const et_task_step *now, et_value *logs, et_e
     return et_task_inference_step(self, now, NULL, error);
 }
 
-/* A validation that logs no loss has none, one that logs NaN has that; a train step has to log one,
+/* A validation that logs no loss has none, one that logs NaN has NaN; a train step must log one,
  * and NaN is a divergence. */
 static void test_task__no_loss(void **state)
 {
@@ -279,7 +279,7 @@ static void test_task__no_loss(void **state)
     bench_close(&b);
 }
 
-/* An override may do what the default does and more: same weights, bit for bit. */
+/* An override may do more than the default: same weights, bit for bit. */
 static int more_train_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
     int status = et_task_defaults.train_step(self, now, logs, error);
@@ -346,7 +346,7 @@ static int no_optimizer(et_task *self, const et_optimizer_request *request, et_o
     return ET_OK;
 }
 
-/* Validated is the average of weights: what it is worth is the same by any scale. */
+/* Validation uses the average of weights, whose value does not depend on the scale. */
 static void test_task__loss_scale_and_average(void **state)
 {
     (void)state;
@@ -458,7 +458,7 @@ static void test_task__refused(void **state)
     none.class = &without;
     assert_fails(et_task_build_inputs(&none, NULL, NULL, &source, error), ET_ECONFIG,
                  "task w has no method data");
-    /* Metrics without what they compare. */
+    /* Metrics without the values that they compare. */
     et_task_class mute = plain_class;
     mute.build_model = mute_model;
     bench b;

@@ -17,8 +17,8 @@ typedef struct toy_run {
     et_controller *controller;
 } toy_run;
 
-/* Adam at a constant rate, two batches an update, one step. r keeps its address. What is in it may
- * be changed before toy_run_start. */
+/* Adam at a constant rate, two batches an update, one step. r must not move. Its members may be
+ * changed before toy_run_start. */
 static inline void toy_run_init(toy_run *r, const et_task_class *class)
 {
     *r = (toy_run){ .task = { .class = class },
@@ -27,7 +27,7 @@ static inline void toy_run_init(toy_run *r, const et_task_class *class)
     r->options.run.max_to_keep = 5;
 }
 
-/* Of another task than the one in r. */
+/* For another task than the one in r. */
 static inline int toy_run_start_trainer_of(toy_run *r, et_task *task, et_error *error)
 {
     int status = et_device_open(&r->device, error);

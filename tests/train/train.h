@@ -1,4 +1,4 @@
-/* What the tests of train/ share: a small state tree whose every byte follows from a step.
+/* Shared code of the tests of train/: a small state tree whose bytes all follow from the step.
  * Include after cmocka.h. */
 #ifndef ETUDE_TESTS_TRAIN_TRAIN_H
 #define ETUDE_TESTS_TRAIN_TRAIN_H

@@ -1,4 +1,4 @@
-/* et_model_fit: how long, what is said, and runs that resume. */
+/* et_model_fit: length of training, messages, and runs that resume. */
 #include "systems/model/disc.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static void test_fit__ends_when_the_program_says_so(void **state)
     et_model_close(model);
 }
 
-/* With a rate of next to nothing no validation is better by much: float32 stays where it is. */
+/* With a rate near 0 no validation is much better than the last: float32 weights do not change. */
 static void test_fit__patience_ends_it(void **state)
 {
     heard h = { 0 };
@@ -86,7 +86,7 @@ static void test_fit__continues(void **state)
     et_model_close(model);
 }
 
-/* ---- sources of a program's own ---- */
+/* ---- a program's own sources ---- */
 
 static void build_places(et_scope *s, void *payload)
 {
@@ -175,7 +175,7 @@ static void test_fit__a_model_is_used_between_epochs(void **state)
 
 /* ---- runs ---- */
 
-/* Trains in a process of its own that kills itself in the middle of an epoch; 0: it does not. */
+/* Trains in a separate process that kills itself in the middle of an epoch; 0: it does not. */
 typedef struct end {
     int epochs, kill_at;
 } end;
@@ -233,7 +233,7 @@ static void test_fit__resumes_to_the_same_bytes(void **state)
     assert_int_equal(system("cmp whole/checkpoints/ckpt-120.safetensors "
                             "killed/checkpoints/ckpt-120.safetensors"),
                      0);
-    assert_int_equal(train("killed", 8, 1), 0); /* nothing is left to do */
+    assert_int_equal(train("killed", 8, 1), 0); /* the run is done already */
     assert_int_equal(system("rm -rf whole killed"), 0);
 }
 

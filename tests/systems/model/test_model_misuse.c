@@ -1,4 +1,4 @@
-/* What each call refuses, in one clear sentence. */
+/* The refusals of each call, each in one clear sentence. */
 #include "systems/model/disc.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static void test_misuse__of_fit(void **state)
     assert_null(et_model_optimizer(model)); /* nothing has begun */
 }
 
-/* A value that validation does not have is told at the first of them. */
+/* A monitored value that validation does not have is reported at the first validation. */
 static void test_misuse__of_monitor(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_misuse__of_groups(void **state)
     }
 }
 
-/* ---- the other calls ---- */
+/* ---- other calls ---- */
 
 static void test_misuse__of_arrays(void **state)
 {
@@ -320,7 +320,7 @@ static int try_inside(void *payload, int64_t epoch, const et_value *logs, bool *
     return ET_OK;
 }
 
-/* A call that is refused leaves the training that is under way as it is. */
+/* A refused call does not change the training under way. */
 static void test_misuse__of_a_callback_that_goes_on(void **state)
 {
     (void)state;

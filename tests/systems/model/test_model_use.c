@@ -75,7 +75,7 @@ static void test_model__loads_what_it_saved(void **state)
     assert_int_equal(system("rm -rf use.export use.safetensors"), 0);
 }
 
-/* A model that loads and trains starts from what it loaded. */
+/* A model that loads weights and trains starts from the loaded weights. */
 static void test_model__trains_from_loaded_weights(void **state)
 {
     (void)state;

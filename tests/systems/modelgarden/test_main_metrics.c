@@ -11,7 +11,7 @@
 
 static const char *const own[] = { "validation_accuracy", "validation_loss", NULL };
 
-/* What the metrics are of a task of that class, whose validation data has so many sets. */
+/* The main metrics of a task of that class, whose validation data has so many sets. */
 static et_main_metrics metrics_of(const et_task_class *class, int sets, const char *prefix,
                                   bool only_first, et_arena *arena)
 {

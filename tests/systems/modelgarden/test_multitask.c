@@ -1,5 +1,5 @@
-/* Several tasks over one store: whose gradients make an update, which task a step is of, what
- * evaluation gives, and that all of it resumes. */
+/* Several tasks over one store: which gradients make an update, to which task a step belongs, the
+ * values of evaluation, and resuming. */
 #include <etude/multitask.h>
 
 #include <limits.h>
@@ -33,7 +33,7 @@ typedef struct toy {
 
 static volatile sig_atomic_t stop;
 
-/* A body that is shared, a head of its own; the second task drops out. */
+/* A shared body, and a head for each task; the second task uses dropout. */
 static void build(et_task *self, et_scope *s, bool training)
 {
     const toy *t = (const toy *)(const void *)self;
@@ -142,7 +142,8 @@ static double at(const et_value *dict, const char *path)
     return value->real;
 }
 
-/* The sum of weighted mean losses; a weight scales what its task's head learns, and no other's. */
+/* The loss is the sum of weighted mean losses; a weight scales the gradient of its task's head, and
+ * of no other. */
 static void test_multitask__joint(void **state)
 {
     (void)state;
@@ -184,7 +185,7 @@ static void test_multitask__joint(void **state)
     assert_float_equal(moved[1][1], 4 * moved[0][1], 1e-6);
 }
 
-/* Which task a step is of: as often as its probability says, by the step alone. */
+/* Each task gets steps in proportion to its probability; the step number alone decides. */
 static void test_multitask__interleaved(void **state)
 {
     (void)state;
@@ -218,8 +219,8 @@ static void test_multitask__interleaved(void **state)
     }
 }
 
-/* A step of one task leaves the other's head as it is, to the bit, whatever momentum and decay
- * would make of a zero gradient; what both share it changes, and averages follow all. */
+/* A step of one task does not change the other's head by a bit, although momentum and decay would
+ * with a zero gradient. It changes the shared part, and averages follow all. */
 static void test_multitask__leaves_others(void **state)
 {
     (void)state;
@@ -306,7 +307,7 @@ static void test_multitask__reference_samplers(void **state)
     }
 }
 
-/* Task 1 alone in even steps, then both alike. */
+/* Only task 1 in even steps, otherwise both equally. */
 static double every_other(void *payload, int part, int64_t step)
 {
     ++*(int *)payload;
@@ -385,7 +386,7 @@ static void test_multitask__evaluates(void **state)
     bench_close(&b);
 }
 
-/* The driver's limit is of each task that has none of its own. */
+/* The driver's limit applies to each task without its own. */
 static void test_multitask__limit_of_each(void **state)
 {
     (void)state;
@@ -404,7 +405,7 @@ static void test_multitask__limit_of_each(void **state)
     bench_close(&b);
 }
 
-/* No plan, no step and no gradient: values alone. */
+/* Without plan for training, step or gradient: only values. */
 static void test_multitask__evaluates_only(void **state)
 {
     (void)state;

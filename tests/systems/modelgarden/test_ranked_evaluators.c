@@ -1,5 +1,6 @@
-/* Whoever evaluates: hooks in a controller that trains or watches another process's run, evaluators
- * of a loop. What ranks measure together has the bits of one process, and each batch is one rank's.
+/* Evaluation by ranks: hooks in a controller that trains or follows another process's run, and
+ * evaluators of a loop. Values that ranks measure together have the bits of one process, and each
+ * batch is evaluated by one rank.
  */
 #include <etude/eval_shard.h>
 #include <etude/loop_evaluator.h>
@@ -15,8 +16,8 @@
 
 enum { HELD = 27, HELD_ROWS = 4 }; /* 7 batches, the last not full */
 
-/* Orbit's StandardEvaluator over a model of its own, which takes weights from somewhere else. What
- * it measures goes to files of this rank: values of each evaluation, and samples that it was for.
+/* Orbit's StandardEvaluator over its own model, which takes weights from elsewhere. It writes to
+ * files of this rank: the values of each evaluation, and the evaluated samples.
  */
 typedef struct judge {
     et_standard_evaluator standard;
@@ -335,8 +336,7 @@ static int drive_loop_evaluators(const work *w, const char *name, et_error *erro
     return !shared.ids || fclose(shared.ids) ? ET_EIO : status;
 }
 
-/* Outputs of a pass over data: rows of a batch along one dimension and the other, and one number.
- */
+/* Outputs of a pass over data: rows of a batch along either dimension, and one number. */
 static void build_outputs(et_scope *s, void *payload)
 {
     (void)payload;
@@ -422,7 +422,7 @@ static int rank_misjudges(et_comm *comm, const char *word)
     return 0;
 }
 
-/* The first failure is that of all, and with none all go on. */
+/* The first failure is that of all ranks; without one, all continue. */
 static int rank_shares(et_comm *comm, const char *word)
 {
     et_eval_shard *share;
@@ -441,7 +441,7 @@ static int rank_shares(et_comm *comm, const char *word)
     return 0;
 }
 
-/* An output that there is not, and one rank's source that fails: all are told. */
+/* A missing output, and one rank's source that fails: all ranks get the error. */
 static int rank_outputs(et_comm *comm, const char *word)
 {
     static const et_pass_options predicting = { .training = false };
@@ -477,7 +477,7 @@ static void test_ranked_evaluators__equal(void **state)
     compare_drivers(0, FOLLOW, 3);
 }
 
-/* Beside a run of another process, by one process and by ranks: every checkpoint once. */
+/* During a run of another process, by one process and by ranks: every checkpoint once. */
 static void test_ranked_evaluators__follow(void **state)
 {
     char one[64], many[64], run[80];

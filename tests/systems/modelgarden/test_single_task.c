@@ -15,7 +15,7 @@
 enum { KINDS = 3, EACH = 50, ROWS = KINDS * EACH, COLUMNS = 4, BATCH = 32 };
 
 /* Means and deviations of sepal length and width, petal length and width of Fisher's irises (1936),
- * by which flowers are drawn. */
+ * from which the flowers are drawn. */
 static const float mean[KINDS][COLUMNS] = { { 5.01f, 3.43f, 1.46f, 0.25f },
                                             { 5.94f, 2.77f, 4.26f, 1.33f },
                                             { 6.59f, 2.97f, 5.55f, 2.03f } };

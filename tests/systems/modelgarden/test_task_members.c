@@ -77,7 +77,7 @@ static void test_task_members__evaluate_by_parts(void **state)
     assert_ok(et_task_trainer_eval_end(t, NULL, parts.logs, error));
     assert_float_equal(logged(&parts, "counter"), 2, 0);
 
-    /* Neither behind the end, nor a step before it. */
+    /* Neither after the end, nor a step before the begin. */
     bool more;
     assert_fails(et_task_trainer_eval_step(t, NULL, NULL, &more, error), ET_EUSAGE, "eval_begin");
     assert_fails(et_task_trainer_eval_reduce(t, kept, kept, error), ET_EUSAGE, "eval_begin");
@@ -121,7 +121,7 @@ static void test_task_members__evaluation_steps(void **state)
     bench_close(&b);
 }
 
-/* ---- what the program gives ---- */
+/* ---- the program's own batches and outputs ---- */
 
 typedef struct given {
     int train, eval, exported;
@@ -163,7 +163,7 @@ static int host_aggregate(et_task *self, et_value *state, const et_value *step_o
     return status ? status : own_aggregate(self, state, step_outputs, error);
 }
 
-/* What goes past the model, and whose value counts where both have it; data from outside. */
+/* Values from outside the model, the precedence if both have a value, and data from outside. */
 static void test_task_members__given(void **state)
 {
     (void)state;
@@ -454,7 +454,7 @@ static void open_overridden(bench *b, const et_task_class *class, et_task_traine
     words[0] = 0;
 }
 
-/* That begin word comes once, and before the other. */
+/* The begin word occurs once, and before the other. */
 static void assert_once_in_order(const char *begin, const char *end)
 {
     const char *first = strstr(words, begin), *last = strstr(words, end);
@@ -516,7 +516,7 @@ static void test_task_members__overridden_alone(void **state)
     assert_string_equal(words, "begin end begin end");
     assert_null(et_value_get(b.logs, "training_loss"));
     assert_true(logged(&b, "added") == 2);
-    /* Nothing reset metrics: those of the trainer's own end are of all four steps. */
+    /* Nothing has reset metrics: those at the trainer's own end cover all four steps. */
     assert_ok(et_task_trainer_train(plain.r.trainer, 4, plain.logs, error));
     o.alone = false;
     assert_ok(et_task_trainer_train_loop_end(t, b.logs, error));
@@ -528,8 +528,8 @@ static void test_task_members__overridden_alone(void **state)
     assert_true(logged(&b, "steps") == 2);
     assert_null(et_value_get(b.logs, "validation_loss"));
     bench_close(&b);
-    /* Nothing shows averaged weights, and nothing resets metrics: the loss is that of the weights
-     * before and after the second training. */
+    /* Nothing shows averaged weights or resets metrics: the loss is that of the weights before and
+     * after the second training. */
     own.eval_end = NULL;
     open_overridden(&b, &plain_class, &own);
     assert_ok(et_task_trainer_evaluate(plain.r.trainer, 2, plain.logs, error));
@@ -542,7 +542,7 @@ static void test_task_members__overridden_alone(void **state)
     const double both = logged(&b, "validation_loss");
     assert_ok(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error));
     assert_true(both < before && logged(&b, "validation_loss") < both);
-    /* One that fails to begin leaves none begun. */
+    /* If a begin fails, no evaluation has begun. */
     o.fails = true;
     assert_fails(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error), ET_EIO, "gone");
     assert_fails(et_task_trainer_eval_begin(b.r.trainer, error), ET_EIO, "gone");

@@ -1,4 +1,4 @@
-/* A task trainer: what it decides when it is set up, what it logs, what resumes. */
+/* A task trainer: its choices at set-up, its logs, and resuming. */
 #include "systems/modelgarden/task_trainer.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ enum { NARROW = 4, WIDE = 256 };
 
 static int rows; /* of the toy's batch */
 
-/* A feed-forward layer, and a loss. Its hidden values are most of what the backward pass wants. */
+/* A feed-forward layer, and a loss. Its hidden values are most of the backward pass's memory. */
 static void build_wide(et_task *self, et_scope *scope, bool training)
 {
     (void)self, (void)training;
@@ -68,8 +68,8 @@ static facts facts_with(int recompute)
     return found;
 }
 
-/* By what the batch's values need, and as if it had been asked for. Large ones are planned only:
- * nothing touches their memory. */
+/* Chosen by the memory of the batch's values, with the same result as an explicit setting. Large
+ * batches are only planned: nothing touches their memory. */
 static void test_task_trainer__recomputes_layers_of_large_batches(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ typedef struct two_losses {
     bool refuses;        /* validate fails */
     double sums[128];    /* of y, of each of them */
     const double *score; /* [step]: what validate says; NULL: nothing */
-    bool extra;          /* attached a part of its own */
+    bool extra;          /* a part of its own is attached */
 } two_losses;
 
 static void build_two(et_task *self, et_scope *s, bool training)
@@ -249,7 +249,7 @@ static int two_process(two_run *t, const char *directory, et_error *error)
     return status ? status : closed;
 }
 
-/* metrics.jsonl without what the clock says; free it. */
+/* metrics.jsonl without times; free it. */
 static char *logged(const char *directory)
 {
     size_t length;
@@ -280,7 +280,7 @@ static void keep_first(void *payload, et_log_level level, const char *text)
         snprintf(told, 200, "%s", text);
 }
 
-/* Its loss is finite where a row counts, and said to mean nothing elsewhere. */
+/* The loss is finite if a row counts, and otherwise reported as meaningless. */
 static void test_task_trainer__validates_nothing(void **state)
 {
     (void)state;
@@ -330,8 +330,8 @@ static void test_task_trainer__names(void **state)
     free(text);
 }
 
-/* What a window's values are: means over all rows of its batches. The measure of the data is
- * known without a model. */
+/* The values of a window: means over all rows of its batches. The measure of the data is known
+ * without a model. */
 static void test_task_trainer__values(void **state)
 {
     two_run t;
@@ -390,8 +390,8 @@ static void test_task_trainer__moving_mean(void **state)
     toy_run_close(&t.r);
 }
 
-/* Broken off with a batch at hand, at any step, and with the window's sums as they were: the same
- * command gives the same bytes, weights, slots, averages, metrics, data and logs. */
+/* Interrupted at any step, with a batch taken and the window's sums incomplete: the same command
+ * gives the same bytes, weights, slots, averages, metrics, data and logs. */
 static void test_task_trainer__resumes(void **state)
 {
     two_run whole;
@@ -419,7 +419,7 @@ static void test_task_trainer__resumes(void **state)
     free(logs);
 }
 
-/* Validation shows averaged weights where there are any, and gives the weights back. */
+/* Validation uses averaged weights if there are any, and restores the weights. */
 static void test_task_trainer__validates_averages(void **state)
 {
     (void)state;
@@ -442,7 +442,8 @@ static void test_task_trainer__validates_averages(void **state)
         memcpy(before, et_params_values(t.r.params), bytes);
         et_value *logs = et_value_dict(&arena);
         et_evaluator *evaluator = et_task_trainer_evaluator(t.r.trainer);
-        for (int i = 0; i < 2; i++) { /* the second pass over the data gives what the first gave */
+        for (int i = 0; i < 2; i++) { /* the second pass over the data gives the values of the first
+                                       */
             double found;
             assert_ok(et_evaluate(evaluator, STEPS, 0, NULL, NULL, logs, error));
             assert_ok(et_value_read_float(logs, "validation_loss", &found, error));
@@ -528,7 +529,7 @@ static void evaluate_with(const et_task_class *class, int64_t limit, et_value *l
     toy_run_close(&t.r);
 }
 
-/* Each is as it would be alone; a limit is of each. */
+/* Each set gives the values that it gives alone; a limit applies to each. */
 static void test_task_trainer__sets(void **state)
 {
     (void)state;
@@ -559,7 +560,7 @@ static void test_task_trainer__sets(void **state)
     et_arena_release(&arena);
 }
 
-/* Said when the trainer is opened, not at the first evaluation. */
+/* Reported when the trainer is opened, not at the first evaluation. */
 static void test_task_trainer__sets_of_other_capacity(void **state)
 {
     two_run t;
@@ -576,8 +577,8 @@ static void test_task_trainer__sets_of_other_capacity(void **state)
     toy_run_close(&t.r);
 }
 
-/* Part by part the first set alone would be measured, which no number says; a source of the
- * caller's own is measured as it is. */
+/* An evaluation in parts would only measure the first set, without a warning in its values, so it
+ * is refused; a caller's own source is measured. */
 static void test_task_trainer__sets_by_parts(void **state)
 {
     (void)state;
@@ -615,7 +616,7 @@ static void test_task_trainer__sets_by_parts(void **state)
     }
 }
 
-/* The best by a set's metric; a break in the second set leaves everything as it was. */
+/* The best by a set's metric; an interruption in the second set changes nothing. */
 static void test_task_trainer__best_of_set(void **state)
 {
     char directory[600];

@@ -30,7 +30,7 @@ typedef struct acting {
     int64_t stops_at; /* asks to end the run at this step; 0: never */
 } acting;
 
-/* What one process has. A weight walks with the numbers that are read. */
+/* The state of one process. A weight follows the numbers that are read. */
 struct play {
     et_standard_trainer trainer;
     et_standard_evaluator evaluator;
@@ -42,7 +42,7 @@ struct play {
     et_controller_options options;
     et_controller *controller;
     volatile sig_atomic_t stop;
-    bool nested, silent; /* what the evaluator says: in groups; nothing */
+    bool nested, silent; /* values of the evaluator: in groups; none */
     int64_t loop_sum, stop_after;
     int steps_read, countdown, breaks;
     bool keep;    /* the evaluator's place in its data */
@@ -173,7 +173,7 @@ static const et_standard_evaluator_class evaluator_class = { .name = "validation
                                                              .eval_step = evaluate_step,
                                                              .eval_end = end_evaluation };
 
-/* It sees the values of what it acts on. */
+/* It gets the values at its step. */
 static inline int act(et_action *self, const et_moment *now, et_error *error)
 {
     acting *a = (acting *)self;
@@ -281,7 +281,8 @@ static inline const char *checkpoints(const char *directory)
     return text;
 }
 
-/* This program again, with that word: a child that was forked alone has no threads of OpenMP. */
+/* Runs this program again, with that word: a child that was only forked has no threads of OpenMP.
+ */
 static inline pid_t start(const char *directory)
 {
     pid_t child = fork();

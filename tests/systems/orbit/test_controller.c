@@ -35,7 +35,7 @@ typedef struct toy {
     int64_t evaluated;     /* step */
     int started;
     volatile sig_atomic_t stop;
-    int countdown;      /* until something breaks: words said; 0: nothing does */
+    int countdown;      /* words until a failure; 0: no failure */
     int breaks;         /* with this status */
     int64_t stop_after; /* this step: asked to stop; 0: never */
     bool gathers;       /* its class does */
@@ -49,7 +49,7 @@ static toy *toy_of(void *member, size_t offset)
     return (toy *)(void *)((char *)member - offset);
 }
 
-/* Whether what is due now is broken instead. */
+/* Whether the current word is to fail. */
 static int broken(toy *t, et_error *error)
 {
     if (t->countdown == 0 || --t->countdown)
@@ -178,7 +178,7 @@ static int evaluate_end(et_evaluator *self, et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* As evaluate_end has made them, also of a run that was resumed behind it. */
+/* Scores as evaluate_end made them, also in a run that was resumed after it. */
 static void check_scores(const et_value *logs)
 {
     const et_value *scores = et_value_get(logs, "scores"), *nothing = et_value_get(logs, "nothing");
@@ -199,7 +199,7 @@ typedef struct acting {
     et_action action;
     toy *toy;
     int64_t every;   /* 0: never due */
-    int64_t only;    /* a step beside those */
+    int64_t only;    /* an additional step */
     int64_t ends_at; /* asks to end the run at this step */
 } acting;
 
@@ -318,7 +318,7 @@ static void test_controller__order(void **state)
 
 /* Before whatever acts: what is elsewhere is here for an evaluation, a log, an action and a save.
  */
-/* What acts in a run acts without a directory, too, and nothing is saved. */
+/* All actions of a run also act without a directory, but nothing is saved. */
 static void test_controller__without_a_directory(void **state)
 {
     (void)state;
@@ -346,14 +346,14 @@ static void test_controller__gathers(void **state)
     assert_string_equal(words, "g1 g2 V2 g2 g3 a3 g3 g4 L4 g4 V4 g4 a4!v g4 ");
 }
 
-/* Orbit's steps a second of a log behind an evaluation count its time; here they do not: what the
- * steps of a log took, by its rate, leaves the evaluations' seconds out. */
+/* In Orbit, the steps per second of a log after an evaluation include its time; here they do not:
+ * the time that follows from the rate excludes the evaluations' seconds. */
 static void test_controller__rate(void **state)
 {
     toy t = { .pause = 0.02 };
     script s = { .options = usual };
     char path[700];
-    s.options.summary_interval = 0; /* one log, at the end, behind the evaluations at 2, 4, 6, 8 */
+    s.options.summary_interval = 0; /* one log, at the end, after the evaluations at 2, 4, 6, 8 */
     s.options.validation_interval = 2;
     double began = et_clock_monotonic();
     assert_ok(process(&t, &s, in(state, "rate"), error));
@@ -369,7 +369,7 @@ static void test_controller__rate(void **state)
     free(text);
 }
 
-/* Runs one that breaks at the n-th word, and again and again until it is through. */
+/* Runs a controller that fails at the n-th word, again and again until it is done. */
 static int with_a_break(const script *s, const char *directory, int countdown, int status,
                         int64_t stop_after, toy *last)
 {
@@ -434,8 +434,9 @@ static void test_controller__failed(void **state)
     }
 }
 
-/* An action ends the run: what was due at that step has acted once, what was not acts as at an end,
- * the save last; and it stays finished. Interrupted meanwhile it goes on there. */
+/* An action ends the run: everything that was due at that step has acted once, the rest acts as at
+ * an end, the save last. The run stays finished, and if it is interrupted meanwhile, it continues
+ * there. */
 static void test_controller__ended(void **state)
 {
     static const struct {
@@ -469,8 +470,9 @@ static void test_controller__ended(void **state)
         }
 }
 
-/* The sum of steps only grows, and lower is better: the first evaluation stays the best. It ends
- * behind the third, however often it is interrupted, stays ended, and goes on with more patience.
+/* The sum of steps only grows, and lower is better: the first evaluation stays the best. The run
+ * ends after the third, however often it is interrupted, stays ended, and continues with more
+ * patience.
  */
 static void test_controller__patience(void **state)
 {
@@ -503,8 +505,8 @@ static void test_controller__patience(void **state)
     assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "run.best_metric");
 }
 
-/* The sum of steps grows: an improvement where higher is better, from the second evaluation on,
- * which may be that of another process. Nothing improves where nothing is compared. */
+/* The sum of steps grows: an improvement if higher is better, from the second evaluation on, which
+ * may be another process's. Without a comparison there is no improvement. */
 static void test_controller__improving(void **state)
 {
     static const struct {
@@ -529,8 +531,8 @@ static void test_controller__improving(void **state)
     }
 }
 
-/* The first evaluation that is as good as the target ends it, however often it is interrupted
- * before; it stays ended, and goes on where more is wanted. */
+/* The first evaluation that reaches the target ends the run, however often it is interrupted
+ * before; it stays ended, and continues with a higher target. */
 static void test_controller__target(void **state)
 {
     for (int n = 0; n < 8; n++) {
@@ -563,7 +565,7 @@ static void test_controller__target(void **state)
     assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "target: needs");
 }
 
-/* What comes next is known by name: one that has gone is not passed over. */
+/* The next action is identified by its name: if it is gone, the run refuses to continue. */
 static void test_controller__unknown_next(void **state)
 {
     script s = two_actions();
@@ -611,7 +613,7 @@ static void test_controller__refused_options(void **state)
     et_sink console = { .class = &console_class };
     const struct {
         et_controller_options options;
-        const et_action_class *other; /* of a second action beside a */
+        const et_action_class *other; /* of another action in addition to a */
         int status;
         const char *words;
     } cases[] = {
@@ -759,7 +761,7 @@ static void train(void *controller)
     et_controller_train(controller, NULL);
 }
 
-/* What holds before a call is looked at where the call begins. */
+/* Invariants are checked when a call begins. */
 static void test_controller__asserts(void **state)
 {
 #ifdef NDEBUG

@@ -85,7 +85,7 @@ static void test_outer_loop__calls(void **state)
     finish(&p);
 }
 
-/* Past its target a call trains nothing, and saves what is not saved, once. */
+/* Past its target a call trains nothing, and saves unsaved steps once. */
 static void test_outer_loop__past_its_target(void **state)
 {
     const char *directory = in(state, "past");
@@ -136,8 +136,8 @@ static void test_outer_loop__lines(void **state)
     finish(&p);
 }
 
-/* Nothing said: only the rate is there, and only of a number of steps. Nested values are kept as
- * they are. */
+/* Without values of the trainer, there is only the rate, and only if the number of steps is known.
+ * Nested values are kept unchanged. */
 static void test_outer_loop__values(void **state)
 {
     const char *directory = in(state, "values");
@@ -168,8 +168,7 @@ static void test_outer_loop__values(void **state)
     et_arena_release(&arena);
 }
 
-/* What a trainer logs, groups of it each in a directory of its own; what an evaluator logs is in
- * another. */
+/* A trainer's logs, with a directory for each of its groups; an evaluator's logs are in another. */
 static void test_outer_loop__directories(void **state)
 {
     const char *directory = in(state, "directories");
@@ -228,7 +227,7 @@ static int flush(et_sink *self, et_error *error)
 
 static const et_sink_class memory_class = { .name = "memory", .write = remember, .flush = flush };
 
-/* An evaluation's own sink is never passed over; without one it goes where the trainer's go. */
+/* An evaluation's own sink is always used; without one it uses the trainer's. */
 static void test_outer_loop__summaries(void **state)
 {
     (void)state;
@@ -248,7 +247,7 @@ static void test_outer_loop__summaries(void **state)
     }
 }
 
-/* Once every summary_interval steps, at the steps where logs of planned runs stand. */
+/* Records once every summary_interval steps, at the steps at which planned runs log. */
 static int step_and_record(et_trainer *self, et_error *error)
 {
     (void)error;
@@ -257,7 +256,7 @@ static int step_and_record(et_trainer *self, et_error *error)
     return ET_OK;
 }
 
-/* An inner loop of its own; nothing is kept without a directory. */
+/* A trainer's own inner loop; nothing is kept without a directory. */
 static int train_by_itself(et_trainer *self, int64_t num_steps, et_value *logs, et_error *error)
 {
     (void)error;
@@ -303,7 +302,7 @@ static int count_alone(et_trainer *self, et_error *error)
     return ET_OK;
 }
 
-/* A count that went wrong is taken back; nothing is trained or saved with it until a restore. */
+/* A wrong count is corrected; nothing is trained or saved with it until a restore. */
 static void test_outer_loop__wrong_count(void **state)
 {
     static const et_trainer_class whole = { .name = "whole", .train = train_by_itself },
@@ -338,7 +337,8 @@ static void test_outer_loop__wrong_count(void **state)
     assert_int_equal(t.step, 6);
 }
 
-/* All steps of a loop of its own count: the rate is no less than by the time of everything. */
+/* All steps of a trainer's own loop count: the rate is at least the steps divided by the whole
+ * time. */
 static void test_outer_loop__rate_of_own_loops(void **state)
 {
     static const et_trainer_class whole = { .name = "whole", .train = train_by_itself };
@@ -364,7 +364,7 @@ static void test_outer_loop__rate_of_own_loops(void **state)
     free(text);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void test_outer_loop__refused_options(void **state)
 {

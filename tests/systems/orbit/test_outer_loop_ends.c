@@ -55,8 +55,8 @@ static void assert_same_run(const char *one, const char *other)
 
 #define ALL_WORDS "L3 t3 L5 t5 V5 e5 L8 t8 L10 t10 V10 e10 L13 t13 L14 t14 V14 e14 "
 
-/* Asked to stop after each step, or interrupted in each hook and action: no word is said twice, and
- * none is missing. */
+/* Asked to stop after each step, or interrupted in each hook and action: no word is missing or
+ * comes twice. */
 static void test_outer_loop_ends__interrupted(void **state)
 {
     char text[700];
@@ -112,7 +112,7 @@ static int child_main(const char *directory)
     return process(&p, directory, NULL);
 }
 
-/* Killed where it happens to be, again and again. */
+/* Killed at random instants, again and again. */
 static void test_outer_loop_ends__killed(void **state)
 {
     char text[700];
@@ -139,7 +139,7 @@ static void test_outer_loop_ends__killed(void **state)
     assert_same_run(directory, whole);
 }
 
-/* An action ends the run: what was not due acts as at an end, and the run stays so. */
+/* An action ends the run: the rest acts as at an end, and the run stays ended. */
 static void test_outer_loop_ends__ended(void **state)
 {
     for (int by_eval = 0; by_eval < 2; by_eval++) {
@@ -158,7 +158,7 @@ static void test_outer_loop_ends__ended(void **state)
     }
 }
 
-/* It ends one call, however often the run is taken up again in between: not those after it. */
+/* It ends one call, however often the run is resumed meanwhile, and not the following calls. */
 static void test_outer_loop_ends__ended_call(void **state)
 {
     const char *directory = in(state, "ended call");

@@ -1,4 +1,4 @@
-/* Evaluation of a run beside its training: of a checkpoint, of each one as it comes. */
+/* Evaluation during another process's training: of one checkpoint, or of each new one. */
 #include <etude/outer_loop.h>
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void test_outer_loop_following__evaluate_only(void **state)
     finish(&r);
 }
 
-/* Every checkpoint that is there, in order; then as long as it is told to wait. */
+/* Evaluates every existing checkpoint, in order, and then waits as long as it was told. */
 static void test_outer_loop_following__continuously(void **state)
 {
     const char *directory = in(state, "continuously");
@@ -77,7 +77,7 @@ static void test_outer_loop_following__continuously(void **state)
         finish(&q);
         et_arena_release(&arena);
     }
-    /* The predicate is asked at each timeout; an action ends it, too; a request stops it. */
+    /* The predicate is called at each timeout; an action or a request also ends the evaluation. */
     play q = { .eval_action.stops_at = 4 }, r = { .stop = 0 };
     follow_only(&q, directory);
     words[0] = 0;
@@ -106,8 +106,8 @@ static int child_main(const char *directory)
     return status;
 }
 
-/* While another process trains and deletes: what it still has is evaluated, in order, and the last
- * one is. */
+/* While another process trains and deletes: the existing checkpoints are evaluated, in order, and
+ * so is the last one. */
 static void test_outer_loop_following__beside_training(void **state)
 {
     const char *directory = in(state, "beside");

@@ -1,5 +1,5 @@
-/* Hooks, data and their positions: what is called when, and which numbers are read. What happens is
- * written down as words. */
+/* Hooks, data and their positions: the order of calls, and the numbers that are read. Events are
+ * recorded as words. */
 #include <etude/standard.h>
 
 #include <setjmp.h>
@@ -157,8 +157,8 @@ static int64_t train(adder *a, int64_t steps)
 
 /* ---- training ---- */
 
-/* Hooks in their order, the data goes on from call to call, replaced data begin at their beginning,
- * and so do those that come again. */
+/* Hooks in their order. The data continue from call to call; replaced data begin at their start,
+ * also if the same data come again. */
 static void test_standard__train(void **state)
 {
     (void)state;
@@ -176,7 +176,8 @@ static void test_standard__train(void **state)
     train(&a, 2);
     assert_ok(et_standard_trainer_set_dataset(&a.standard, &data, error));
     train(&a, 2);
-    assert_ok(et_standard_trainer_set_dataset(&a.standard, &data, error)); /* what was left goes */
+    assert_ok(et_standard_trainer_set_dataset(&a.standard, &data, error)); /* the rest of the data
+                                                                            * is dropped */
     train(&a, 2);
     assert_string_equal(words, "( 0 1 2 ) ( 3 4 ) ( ) ( 20 21 ) ( 0 1 ) ( 0 1 ) ");
     et_standard_trainer_release(&a.standard);
@@ -277,13 +278,13 @@ static void test_standard__refused(void **state)
     assert_fails(et_standard_trainer_set_dataset(&a.standard, &nothing, error), ET_EUSAGE,
                  "has no source");
     assert_fails(et_trainer_train(&a.standard.trainer, 1, et_value_dict(&arena), error), ET_EDATA,
-                 "the data ended at step 4"); /* the one before stays */
+                 "the data ended at step 4"); /* the last log stays */
     et_arena_release(&arena);
     et_standard_trainer_release(&a.standard);
     et_source_close(source);
 }
 
-/* A trainer that says another step than it was told. */
+/* A trainer that reports another step than it was given. */
 static int train_too_far(et_trainer *self, int64_t num_steps, et_value *logs, et_error *error)
 {
     (void)logs, (void)error;
@@ -347,7 +348,7 @@ static void keep_warning(void *payload, et_log_level level, const char *text)
     snprintf(payload, 200, "%s", text);
 }
 
-/* Fewer than were asked for are told. */
+/* Fewer steps than requested are an error. */
 static void test_standard__ends_early(void **state)
 {
     (void)state;
@@ -373,7 +374,8 @@ static bool stop_at_third(void *payload)
     return ++*(int *)payload == 3;
 }
 
-/* One that is cut short begins again where it began, kept or not; a failure ends the same way. */
+/* A loop that is cut short begins again at its begin, kept or not; a failure ends in the same way.
+ */
 static void test_standard__cut_short(void **state)
 {
     (void)state;
@@ -436,7 +438,7 @@ static void part_of_loops(adder *a, int i)
     et_arena_release(&arena);
 }
 
-/* Saved in the middle of a loop, between loops, and where nothing has been read. */
+/* Saved in the middle of a loop, between loops, and before any data are read. */
 static void test_standard__resumes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A loop over a small store and counted rows, with what it prints. Include after cmocka.h. */
+/* A loop over a small store and counted rows, and its printed lines. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_LOOP_LOOPED_H
 #define ETUDE_TESTS_LOOP_LOOPED_H
 
@@ -100,8 +100,8 @@ static inline double weight_of(et_params *params, const char *name)
     return et_params_values(params)[et_params_offset(params, et_params_find(params, name))];
 }
 
-/* Takes what the clock says out of printed lines: "time: 0.01s (±0.2s)" and "ETA 1m 2s" become
- * "time: T" and "ETA T". */
+/* Replaces times in printed lines: "time: 0.01s (±0.2s)" and "ETA 1m 2s" become "time: T" and "ETA
+ * T". */
 static inline void hide_times(char *text)
 {
     char *to = text;

@@ -147,7 +147,7 @@ static double count_up(void *payload)
     return ++*(double *)payload;
 }
 
-/* Each is asked for every time; what was there comes back. */
+/* Each is requested every time; the old values are restored. */
 static void test_bound_values__puts_and_takes_back(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Events: order, reverse, taking off while fired, what is not allowed. */
+/* Events: order, reverse order, removing a handler while it is called, refusals. */
 #include <etude/events.h>
 
 #include <setjmp.h>
@@ -59,7 +59,8 @@ static void test_events__order(void **state)
     et_event_hub_free(s);
 }
 
-/* The list changes under the firing: what is taken off is not called, what is hung on waits. */
+/* The list changes during a call of the handlers: removed handlers are not called, added ones wait.
+ */
 static void test_events__changed_while_fired(void **state)
 {
     (void)state;

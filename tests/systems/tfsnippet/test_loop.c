@@ -85,7 +85,7 @@ static void test_loop__limits_are_set_in_it(void **state)
     looped_free(&l);
 }
 
-/* A pass that is left goes on in the next epoch, and ends where it would have ended. */
+/* A pass that is left continues in the next epoch, and ends where it would have ended. */
 static void test_loop__break_leaves_it_usable(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_loop__break_leaves_it_usable(void **state)
     }
 }
 
-/* Behind a break out of steps, what follows is the epoch's. */
+/* After a break out of steps, the following values belong to the epoch. */
 static void test_loop__break_out_of_steps(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void test_loop__break_out_of_steps(void **state)
                 break;
             }
         }
-        assert_int_equal(et_loop_leave_steps(l.loop), 0); /* nothing is open */
+        assert_int_equal(et_loop_leave_steps(l.loop), 0); /* no loop of steps is open */
         assert_true(et_loop_within_epoch(l.loop) && !et_loop_within_step(l.loop));
         assert_null(et_loop_step_data(l.loop));
         et_loop_collect(l.loop, "y", 7);

@@ -1,4 +1,4 @@
-/* What earlier loops have left where a loop writes: nothing of it is deleted. */
+/* Files of earlier loops in a loop's directory: none is deleted. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static void run_three(looped *l)
 
 #define EVENTS "events.out.tfevents.0000000000.etude"
 
-/* A loop that begins anew where another one was deletes nothing of it. */
+/* A loop that begins anew in another's directory deletes none of its files. */
 static void test_loop_earlier__begun_anew_beside_earlier_work(void **state)
 {
     looped l;
@@ -71,7 +71,7 @@ static void test_loop_earlier__begun_anew_beside_earlier_work(void **state)
     assert_int_equal(size_of(below(logs, "earlier-2/" EVENTS)), second);
     assert_int_equal(size_of(below(logs, EVENTS)), events);
 
-    /* Resumed as it ended nothing is in the way. */
+    /* Resumed where it ended, no file is set aside. */
     l.options.restore_checkpoint = NULL;
     l.options.max_epoch = 4;
     run_three(&l);
@@ -80,7 +80,7 @@ static void test_loop_earlier__begun_anew_beside_earlier_work(void **state)
     looped_free(&l);
 }
 
-/* summary_dir alone, without checkpoints. */
+/* Only summary_dir, without checkpoints. */
 static void test_loop_earlier__summary_dir_twice(void **state)
 {
     looped l;
@@ -98,8 +98,8 @@ static void test_loop_earlier__summary_dir_twice(void **state)
     looped_free(&l);
 }
 
-/* A loop that was killed before its first save is begun again: its logs are the loop's own. One
- * that ended without a save has left them for good. */
+/* A loop that was killed before its first save begins again: its logs are the loop's own. Logs of a
+ * loop that ended without a save are kept for good. */
 static void test_loop_earlier__ended_without_a_save(void **state)
 {
     for (int killed = 0; killed < 2; killed++) {

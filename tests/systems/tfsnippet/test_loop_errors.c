@@ -1,4 +1,4 @@
-/* What a loop refuses: options, misuse, and that the first failure ends it. */
+/* A loop's refusals: options, misuse; the first failure ends the loop. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void test_loop_errors__stores(void **state)
     looped_free(&l);
 }
 
-/* ---- misuse: each in a loop of its own, in the place that is said ---- */
+/* ---- misuse: each in a separate loop, at the given place ---- */
 
 enum place { OPEN, BEGUN, EPOCH, STEP, AFTER };
 
@@ -260,7 +260,7 @@ static int steps_leaver(void *payload, const char *event, const void *what, et_e
     return et_loop_leave_steps(((const et_loop_event *)what)->loop);
 }
 
-/* Goes on as if nothing had been said. */
+/* Continues as if there had been no error. */
 static int ender(void *payload, const char *event, const void *what, et_error *error)
 {
     et_error said = ET_ERROR_INIT;
@@ -415,7 +415,7 @@ static void go_to(et_loop *loop, enum place place)
         assert_ok(et_loop_end(loop, error));
 }
 
-/* The first failure is kept, whatever is called behind it, and told at the end. */
+/* The first failure is kept, whatever is called after it, and reported at the end. */
 static void test_loop_errors__misuse(void **state)
 {
     (void)state;
@@ -481,8 +481,8 @@ static void test_loop_errors__names(void **state)
     looped_free(&l);
 }
 
-/* Of two sources without a name a checkpoint could tell nothing; where there is none they may be
- * as many as there are epochs. */
+/* A checkpoint could not distinguish two sources without a name; without checkpoints there may be
+ * as many as epochs. */
 static void test_loop_errors__unnamed_sources(void **state)
 {
     for (int saves = 0; saves < 2; saves++) {

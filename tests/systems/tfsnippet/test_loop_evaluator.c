@@ -9,7 +9,7 @@
 
 typedef struct seen {
     et_source *source; /* 0 .. 5, in batches of 4 */
-    float bound;       /* what the variable was in the last batch */
+    float bound;       /* value of the variable in the last batch */
     et_scheduled_variable variable;
     int batches;
     char events[256];
@@ -181,8 +181,8 @@ static double count_up(void *payload)
     return ++*(double *)payload;
 }
 
-/* Asked for in every batch, those of the run over those of the evaluator; all as it was behind
- * it. */
+/* Set in every batch, values of the run over those of the evaluator; afterwards all old values are
+ * back. */
 static void test_evaluator__bound_values(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void test_evaluator__not_finite(void **state)
     world_close(&w);
 }
 
-/* A run that failed, of which the program makes nothing, is followed by another. */
+/* A failed run, which the program ignores, is followed by another. */
 static void test_evaluator__again_after_a_failure(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void test_evaluator__endless(void **state)
     et_source_close(s.source);
 }
 
-/* Data without batches: nothing is collected, and nothing of the last run stays. */
+/* Data without batches: nothing is collected, and no value of the last run stays. */
 static void test_evaluator__no_data(void **state)
 {
     (void)state;

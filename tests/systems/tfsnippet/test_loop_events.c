@@ -114,7 +114,7 @@ static void test_loop_events__order_of_events(void **state)
     looped_free(&l);
 }
 
-/* What is left has no AFTER event, and no time. */
+/* A step or epoch that is left has no AFTER event, and no time. */
 static void test_loop_events__events_after_break(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A training by a loop is killed at random instants and started again from its newest checkpoint
- * until it is done: what it leaves is, to the byte, what an unbroken one leaves. */
+/* A training by a loop is killed at random instants and resumed from its newest checkpoint until it
+ * is done: its files are, to the byte, those of an uninterrupted one. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -116,8 +116,8 @@ static void wait_microseconds(long microseconds)
     nanosleep(&time, NULL);
 }
 
-/* Whether it came to its end. Below 0: it is left alone. This program again, since a child that was
- * forked alone has no threads of OpenMP. */
+/* Runs this program again, since a child that was only forked has no threads of OpenMP. Below 0: it
+ * is not killed. Returns whether it came to its end. */
 static bool run_and_kill(const char *directory, long microseconds)
 {
     int status;

@@ -1,4 +1,4 @@
-/* What a loop prints of metrics: logs, formatters, collectors and timers, the valid metric. */
+/* A loop's lines about metrics: logs, formatters, collectors and timers, the valid metric. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -222,7 +222,8 @@ static void test_loop_logs__valid_metric(void **state)
     }
 }
 
-/* What is collected last of a step says whether it is marked: a worse value, or NaN, is none. */
+/* The last collected value of a step decides whether it is marked: a worse value, or NaN, is not.
+ */
 static void test_loop_logs__valid_metric_of_a_step(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Members of a loop by their values: what it says is left, and what its event file has. */
+/* Members of a loop by their values: the remaining time, and the contents of its event file. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static void test_loop_members__eta(void **state)
         l.options.checkpoint_dir = in(state, "eta");
         begin_watched(&l, &w);
         assert_true(fabs(w.at_begin - 0.5 * part) < 1e-12);
-        assert_true(isnan(et_loop_eta(l.loop))); /* nothing is made */
+        assert_true(isnan(et_loop_eta(l.loop))); /* no estimate is possible */
         assert_true(et_loop_next_epoch(l.loop));
         while (et_loop_next_step(l.loop, NULL)) {
             const int64_t step = et_loop_step(l.loop);
@@ -78,7 +78,7 @@ static void test_loop_members__eta(void **state)
     }
 }
 
-/* What the tag of a line says is that: here three times what the first epoch took, as rounded. */
+/* The ETA of a line: here three times the rounded time of the first epoch. */
 static void test_loop_members__eta_of_lines(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_loop_members__eta_of_lines(void **state)
 
 /* ---- summary_dir ---- */
 
-/* Every log's means at its step, with the prefix; what is skipped is not there. */
+/* Every log's means at its step, with the prefix; skipped metrics are missing. */
 static void test_loop_members__summary_dir(void **state)
 {
     looped l;

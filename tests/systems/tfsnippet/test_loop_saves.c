@@ -1,5 +1,4 @@
-/* Checkpoints of a loop: what is saved when, what goes on how, early stopping and its two
- * snapshots. */
+/* Checkpoints of a loop: when it saves, how it resumes, early stopping and its two snapshots. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +32,8 @@ static void test_loop_saves__by_epochs_and_when_asked(void **state)
 {
     static const struct {
         int64_t freq, keep;
-        int asked_in_step, asked_in_epoch; /* step; epoch, behind its steps; before: -epoch */
+        int asked_in_step, asked_in_epoch; /* step; epoch: after its steps; negative: before epoch
+                                            * -n */
         int saved[6];                      /* steps, 4 rows an epoch; ends with 0 */
     } cases[] = {
         { 2, 0, 0, 0, { 8, 16 } },       { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
@@ -72,7 +72,7 @@ static void test_loop_saves__by_epochs_and_when_asked(void **state)
     }
 }
 
-/* Outside of epochs at once, and also what was asked for in an epoch that was left. */
+/* Outside of epochs at once; also a save that was requested in an epoch that was left. */
 static void test_loop_saves__outside_and_left(void **state)
 {
     const char *directory = in(state, "outside");
@@ -98,7 +98,8 @@ out:
     looped_free(&l);
 }
 
-/* A step that was left is a step: a stop behind it saves it, and the next start begins there. */
+/* A step that was left counts as a step: a stop after it saves it, and the next start begins there.
+ */
 static void test_loop_saves__left_and_stopped(void **state)
 {
     for (int start = 0; start < 2; start++) {
@@ -121,7 +122,7 @@ static void test_loop_saves__left_and_stopped(void **state)
     }
 }
 
-/* One epoch of two steps, of which the first has the best value, plus what is told. */
+/* One epoch of two steps, of which the first has the best value, plus the given changes. */
 static void train_two(const char *directory, const char *from, bool stopping, double weight,
                       double best)
 {
@@ -143,7 +144,7 @@ static void train_two(const char *directory, const char *from, bool stopping, do
     looped_free(&l);
 }
 
-/* The best of a run that began anew was not kept: the file that is there is the former run's. */
+/* The best of a run that began anew was not kept: the existing file belongs to the former run. */
 static void test_loop_saves__best_of_a_former_run(void **state)
 {
     const char *directory = in(state, "another");
@@ -160,7 +161,7 @@ static void test_loop_saves__best_of_a_former_run(void **state)
     looped_free(&l);
 }
 
-/* ---- a training whose every byte follows from what was done: broken or not ---- */
+/* ---- a training whose bytes only depend on its steps, interrupted or not ---- */
 
 typedef struct counter {
     int64_t events; /* AFTER_STEP and BEFORE_EPOCH */
@@ -258,8 +259,8 @@ static void assert_same_files(const char *a, const char *b)
     free(b_bytes);
 }
 
-/* Left at many a step and started again: the last checkpoints, the best and the summaries' length
- * are those of an unbroken run, to the byte. */
+/* Left at many steps and resumed: the last checkpoints, the best and the summaries' length are
+ * those of an uninterrupted run, to the byte. */
 static void test_loop_saves__goes_on_exactly(void **state)
 {
     for (int kind = 0; kind < 3; kind++) {
@@ -396,7 +397,7 @@ static void leave_at(const char *directory, int64_t epochs)
     looped_free(&l);
 }
 
-/* From a file of another run, whose best step is not here: the parameters stay as they are. */
+/* From a file of another run, whose best step is not here: the parameters do not change. */
 static void test_loop_saves__best_of_another_run(void **state)
 {
     for (int directory = 0; directory < 2; directory++) {
@@ -469,7 +470,7 @@ static void test_loop_saves__newest_named_or_none(void **state)
     looped_free(&l);
 }
 
-/* A loop that goes on and is given a later end: less of it is done than when it began. */
+/* A resumed loop with a later end: a smaller part of it is done than before. */
 static void test_loop_saves__later_limit(void **state)
 {
     const char *directory = in(state, "later");
@@ -492,7 +493,7 @@ static void test_loop_saves__later_limit(void **state)
     looped_free(&l);
 }
 
-/* One that is started with an end that is behind it does nothing. */
+/* A loop that is started with an earlier end does nothing. */
 static void test_loop_saves__earlier_limit(void **state)
 {
     const char *directory = in(state, "earlier");
@@ -521,7 +522,7 @@ static void test_loop_saves__earlier_limit(void **state)
     }
 }
 
-/* The data, or what makes batches of it, is another: it is said of which source. */
+/* The data, or the way to make batches from it, has changed: the message names the source. */
 static void test_loop_saves__other_data(void **state)
 {
     const char *directory = in(state, "data");
@@ -539,7 +540,7 @@ static void test_loop_saves__other_data(void **state)
     looped_free(&l);
 }
 
-/* A run that went back leaves what was newer behind: the next start does not find it. */
+/* A run that went back drops newer checkpoints: the next start does not find them. */
 static void test_loop_saves__going_back(void **state)
 {
     const char *directory = in(state, "back");
@@ -629,7 +630,7 @@ static void test_loop_saves__one_process(void **state)
     looped_free(&l);
 }
 
-/* What is saved again before a step has been taken loses no position. */
+/* A second save before the next step loses no position. */
 static void test_loop_saves__saved_before_a_step(void **state)
 {
     const char *directory = in(state, "again");
@@ -657,7 +658,7 @@ static void test_loop_saves__saved_before_a_step(void **state)
     }
 }
 
-/* Asked to stop, it has saved the step it was at, and goes on behind it. */
+/* Asked to stop, it saves its current step, and resumes after it. */
 static void test_loop_saves__stopped_is_saved(void **state)
 {
     const char *directory = in(state, "stopped");
@@ -689,7 +690,7 @@ static void test_loop_saves__stopped_is_saved(void **state)
     looped_free(&l);
 }
 
-/* A program of its own, which exits behind the call: in a step, in an epoch, or outside. */
+/* A separate program, which exits after the call: in a step, in an epoch, or outside. */
 static void save_and_exit(const char *directory, int where)
 {
     looped l;
@@ -728,8 +729,8 @@ static void resume_and_look(const char *directory, int where)
     looped_free(&l);
 }
 
-/* Whoever kills the program right behind the call finds a checkpoint; a step that was open ends
- * when the loop resumes. Children first: a process that has threads is not forked. */
+/* If the program is killed right after the call, there is a checkpoint; a step that was open ends
+ * when the loop resumes. Children come first: a process that has threads is not forked. */
 static void test_loop_saves__saved_when_it_returns(void **state)
 {
     char directories[3][512];
@@ -770,7 +771,7 @@ static void test_loop_saves__early_stopping_that_never_could(void **state)
     looped_free(&l);
 }
 
-/* A save that fails is told by the call. */
+/* The call reports a failed save. */
 static void test_loop_saves__cannot_be_saved(void **state)
 {
     char directory[512];

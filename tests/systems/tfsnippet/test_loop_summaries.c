@@ -1,4 +1,4 @@
-/* What a loop says of a training and writes: the table of parameters, summaries, its graph. */
+/* A loop's descriptions of a training: the table of parameters, summaries, its graph. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -224,8 +224,8 @@ static void test_loop_summaries__handlers_of_the_exit(void **state)
     et_arena_release(&arena);
 }
 
-/* The loop's own writer: what describes the model stands there once, in a run that begins; one that
- * goes on, if from before its first step, finds it there. */
+/* The loop's own writer: a run that begins writes the model's description once; a resumed run, even
+ * from before its first step, finds it there. */
 static void test_loop_summaries__graph_and_own_writer(void **state)
 {
     looped l;
@@ -306,7 +306,7 @@ static int note_bytes(void *payload, const char *event, const void *what, et_err
     return ET_OK;
 }
 
-/* A value of a kind that is not ours ("odd", field 6) goes into the file as it is. */
+/* A value of an unknown kind ("odd", field 6) is written unchanged. */
 static void test_loop_summaries__serialised(void **state)
 {
     static const char foreign[] = "\x0a\x0a\x0a\x03odd\x32\x03xyz";

@@ -132,7 +132,8 @@ static int take_off(void *payload, et_error *error)
     return call(payload, error);
 }
 
-/* Where the counter is a multiple; evaluation, annealing, logging, each in the order of adding. */
+/* Hooks act if the counter is a multiple: evaluation, annealing, logging, each in the order of
+ * adding. */
 static void test_trainer__hooks(void **state)
 {
     (void)state;
@@ -164,7 +165,7 @@ static void test_trainer__hooks(void **state)
     world_close(&w);
 }
 
-/* A hook may take off those of its kind, itself too; a program's own handlers stay. */
+/* A hook may remove hooks of its kind, even itself; a program's own handlers stay. */
 static void test_trainer__removes_hooks(void **state)
 {
     (void)state;
@@ -280,7 +281,7 @@ static void test_trainer__mistakes(void **state)
     world_close(&w);
 }
 
-/* A step's failure is that of the run and of the loop; nothing comes behind it. */
+/* A step's failure is that of the run and of the loop; nothing acts after it. */
 static void test_trainer__failure(void **state)
 {
     (void)state;
@@ -333,8 +334,8 @@ static int end_loop(void *payload, et_error *error)
     return et_loop_end(payload, error);
 }
 
-/* The loop keeps what has failed in a hook, with its own text or without one, and no hook drives
- * the loop that it is called in. */
+/* The loop keeps a hook's failure, with its own text or without one, and no hook may drive the loop
+ * that called it. */
 static void test_trainer__hooks_that_fail(void **state)
 {
     (void)state;
@@ -572,7 +573,7 @@ typedef struct ended {
     size_t bytes;
     int64_t iterations;
     double best, rate;
-    char tail[512]; /* of what was printed */
+    char tail[512]; /* of the printed text */
 } ended;
 
 /* One start of a run of EPOCHS: dropout, drawn data, a rate annealed every two epochs, a weight
@@ -647,8 +648,8 @@ static void remove_directory(const char *directory)
     assert_int_equal(system(command), 0);
 }
 
-/* Stopped behind any step and started again, it ends with the same bits: weights, annealed
- * variable, rate, best value; and each event has come once. */
+/* Stopped after any step and resumed, it ends with the same bits: weights, annealed variable, rate,
+ * best value; and each event has come once. */
 static void test_trainer__resumes(void **state)
 {
     (void)state;
@@ -676,8 +677,8 @@ static void test_trainer__resumes(void **state)
     free(seen.values);
 }
 
-/* A loop with a trainer whose optimizer nobody adds, up to max_epoch; added: somebody does, behind
- * the trainer. Its weights, of which the caller frees the copy. */
+/* Trains a loop up to max_epoch with a trainer. added: the program adds the trainer's optimizer
+ * itself, after the trainer. Returns a copy of the weights, which the caller frees. */
 static float *train_to(const char *directory, int64_t max_epoch, bool added)
 {
     world w;
@@ -763,7 +764,7 @@ static int allocations_at(void *payload, et_error *error)
     return ET_OK;
 }
 
-/* Nothing is allocated from step to step. */
+/* No step allocates memory. */
 static void test_trainer__allocates_nothing(void **state)
 {
     (void)state;
@@ -790,7 +791,7 @@ static void test_trainer__allocates_nothing(void **state)
                                          ET_EVERY_STEPS(2), error));
     assert_ok(et_loop_begin(w.loop, error));
     assert_ok(et_loop_trainer_run(trainer, error));
-    assert_true(seen[1] <= 1); /* what is collected for the first time */
+    assert_true(seen[1] <= 1); /* metrics that are collected for the first time */
     et_loop_trainer_close(trainer);
     world_close(&w);
 }

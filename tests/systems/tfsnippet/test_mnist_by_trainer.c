@@ -161,7 +161,8 @@ static void open_loop(program *p, const char *directory)
     assert_ok(et_loop_trainer_log_after(p->trainer, ET_EVERY_EPOCHS(1), error));
 }
 
-/* Up to an epoch, as flags say; what it has learnt goes to values, its results to text. */
+/* Runs up to an epoch, with these flags; the trained values go to `values`, the results to `text`.
+ */
 static void run(const char *directory, const char *flag, float *values, char *text, size_t size)
 {
     program p = { .tested = 0 };

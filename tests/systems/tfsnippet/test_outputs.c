@@ -7,7 +7,7 @@
 
 #include "systems/tfsnippet/trainer_fixture.h"
 
-/* Rows of all batches behind one another, none of a short batch's empty ones. */
+/* Rows of all batches one after another, without a short batch's empty ones. */
 static void test_outputs__collect(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static void test_outputs__axis(void **state)
     world_close(&w);
 }
 
-/* One pass of an endless source, which stands behind it then. */
+/* One pass of an endless source, which is then positioned after that pass. */
 static void test_outputs__endless(void **state)
 {
     (void)state;
