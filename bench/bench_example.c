@@ -3,19 +3,19 @@
  *
  *     bench_example NAME [DATA] [steps=N] [roof=no]     NAME: see `examples`, below
  *
- * DATA is what the program learns from: the folder of MNIST's files, or a text. The program is the
- * example itself, its main under another name, in a folder that is taken away afterwards. The
- * linker puts functions of this file between it and the library (--wrap): each run of a pass that
+ * DATA is the program's training data: the folder of MNIST's files, or a text. The program is the
+ * example itself, with its main renamed, in a folder that is removed afterwards. The linker
+ * redirects its calls of some library functions to this file (--wrap): each run of a pass that
  * trains is timed, and so are batches and updates. A step is the time from one run of the first
- * such pass to the next, so all is in it that the program does: data, losses, updates, logs,
- * measures. The median counts, so what comes once in many steps (an epoch's validation, a save)
- * does not.
+ * such pass to the next, so it includes all of the program's work: data, losses, updates, logs,
+ * measures. The median counts, so rare work (an epoch's validation, a save) does not.
  *
- * Steps and peak (peak.h) are timed in turn, in three rounds, and the median of the rounds' shares
- * counts, as bench_step has it (roof=no: one round): the peak of a step is the sum over its passes.
- * Operations are those of the plans' matrix products, 2 m n k each, forward and backward; of causal
- * attention's the half that is seen. Nothing else counts: no update, element-wise function, norm,
- * loss or number drawn. Convolutions have no peak here, and so a program that has some has none. */
+ * Steps and peak (peak.h) are timed alternately, in three rounds, and the median of the rounds'
+ * shares counts, as in bench_step (roof=no: one round): the peak of a step is the sum over its
+ * passes. Operations are those of the plans' matrix products, 2 m n k each, forward and backward;
+ * of causal attention's only the visible half. Updates, element-wise functions, norms, losses and
+ * random numbers do not count. Convolutions have no peak here, so a program with convolutions has
+ * none. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

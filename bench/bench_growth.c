@@ -1,14 +1,14 @@
-/* How memory and planning grow with a model: planned, not run, so a busy machine changes nothing
- * but the times.
+/* How memory and planning grow with a model. Models are planned, not run, so a busy machine only
+ * changes the times.
  *
  *     bench_growth [length] [vocabulary] [depth]        without words: all three
  *
- * length: a training step of the tiny model with one sentence of N tokens on each side. Memory
- * for a token stays what it is; N x N scores, which attention never writes, would not.
- * vocabulary: the loss over 4,096 rows of width 128. What it needs beside the table and its
- * gradient is bounded (engine/exec/cpu/op_vocabulary_loss.c); logits of all rows would not be.
- * depth: N layers in each stack, tiny otherwise. Graph, derivatives and plan, the median of
- * RUNS with a new device each, so that products are looked for anew as when a program starts. */
+ * length: a training step of the tiny model with one sentence of N tokens on each side. Memory per
+ * token stays constant; with N x N scores, which attention never writes, it would not.
+ * vocabulary: the loss over 4,096 rows of width 128. Its memory besides the table and its gradient
+ * is bounded (engine/exec/cpu/op_vocabulary_loss.c); logits of all rows would not be.
+ * depth: N layers in each stack, tiny otherwise. Graph, derivatives and plan, the median of RUNS
+ * with a new device each, so that products are searched again as at a program's start. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -73,7 +73,7 @@ static void fail(const char *what)
 
 /* ---- text ---- */
 
-/* Line `line` is base line line % BASE, with one word drawn anew in each repetition. */
+/* Line `line` is base line line % BASE, with one other random word in each repetition. */
 static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t line)
 {
     uint64_t base = line % BASE, repetition = line / BASE;

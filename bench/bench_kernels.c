@@ -218,8 +218,7 @@ static void *aligned(size_t bytes)
     return memory;
 }
 
-/* Packs p->e as n columns for this table, unless that is what it holds: the run that warms up
- * does it. */
+/* Packs p->e as n columns for this table, unless it is packed already: the warm-up run does it. */
 static const et_row_weight *pack(packed *to, const et_kernels *k, const problem *p, int64_t n,
                                  et_row_kind kind)
 {

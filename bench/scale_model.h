@@ -45,7 +45,7 @@ typedef struct scale_network {
 
 typedef struct scale_step {
     double seconds;
-    double compute, exchange; /* by itself, each */
+    double compute, exchange; /* each is measured separately */
     double exposed;           /* of the exchange: the part without simultaneous computation */
 } scale_step;
 

@@ -1,13 +1,15 @@
 /* Tiny Shakespeare in the open division: the least work that was found to reach a loss.
+ *
  *     quality_characters TEXT STEPS [SEED]
- * TEXT as for examples/charlm_orbit.c; what is known of a character is what that program knows, at
- * most the 64 before it in its window, and the last tenth of the text is held out. The sum of four
- * embeddings of each place, of its last 1, 2, 3 and 4 characters (numbers of 12 and 14 bits by
- * hashing: Svenstrup et al. 2017, "Hash embeddings for efficient word representations", has one
- * hash more), then one layer of a Transformer of width 64. Muon for its matrices, Adam for the
+ *
+ * TEXT as for examples/charlm_orbit.c. A character's context is as in that program, at most the 64
+ * characters before it in its window, and the last tenth of the text is held out. The model: the
+ * sum of four embeddings of each place, of its last 1, 2, 3 and 4 characters (numbers of 12 and 14
+ * bits by hashing: Svenstrup et al. 2017, "Hash embeddings for efficient word representations", has
+ * one hash more), then one layer of a Transformer of width 64. Muon for its matrices, Adam for the
  * rest, batches of 16 windows; the rate rises for a tenth of the steps and falls to 0 along half a
- * cosine. What is here was chosen on the ninth tenth by models of the first eight: TENTHS=9 in the
- * environment reads no more of the text. The last line is the loss of what is held out, in nats a
+ * cosine. All choices were made on the ninth tenth with models of the first eight: TENTHS=9 in the
+ * environment reads no more of the text. The last line is the loss on the held-out text, in nats a
  * character. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>

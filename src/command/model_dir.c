@@ -162,7 +162,7 @@ static bool has_checkpoint(int directory, const char *name, const char *prefix)
     return found || bytes < 0;
 }
 
-/* What cannot be looked at may have some, but a directory that is not there has none. */
+/* An unreadable directory may contain files, but a missing one does not. */
 static bool has_saved(const char *path)
 {
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

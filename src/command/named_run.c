@@ -1,5 +1,5 @@
-/* The words are looked at one by one, not parsed: which table of options they are parsed by depends
- * on the answer. An option counts as in command/options/parse.c: of several uses the last. */
+/* Examines the words one by one instead of parsing them, because the answer decides which table of
+ * options parses them. An option counts as in command/options/parse.c: of several uses the last. */
 #include "command/named_run.h"
 
 #include <string.h>

@@ -41,7 +41,7 @@ void et_ngrams_release(et_ngrams *ngrams);
 typedef struct et_word_slot et_word_slot;
 
 typedef struct et_words {
-    et_word_slot *slots; /* [capacity], owned; words lie in the reference's line */
+    et_word_slot *slots; /* [capacity], owned; words point into the reference's line */
     size_t capacity;
     uint32_t stamp; /* of the pair that is being numbered */
 } et_words;

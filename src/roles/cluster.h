@@ -37,7 +37,7 @@ typedef struct et_cluster_options {
     double patience;       /* seconds of silence after which others are lost */
     uint64_t fingerprint;  /* of the settings, which must be equal for all tasks */
     const volatile sig_atomic_t *stop; /* NULL: never */
-    void *listener; /* lines for people are sent by tell(listener, line); NULL: dropped */
+    void *listener; /* tell(listener, line) gets lines for people; NULL: they are dropped */
     void (*tell)(void *listener, const char *line);
     /* For a worker, after each of its gradients: the units, and the seconds since the previous
      * gradient, with waiting for weights. NULL: not wanted. */

@@ -51,7 +51,7 @@ typedef struct et_param_server {
     int64_t version;
     bool ended;
     uint64_t sequence; /* of the master's last question that was done */
-    et_message answer; /* to it; its bytes lie in buffer */
+    et_message answer; /* to it; its bytes are in buffer */
     et_param_server_worker *worker;
     float *buffer; /* [state], owned */
     float *sum;    /* [weights]: of the next update, owned */

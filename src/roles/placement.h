@@ -10,8 +10,7 @@
 
 #include <etude/params.h>
 
-#define ET_PLACEMENT_LARGE ((int64_t)1 << 18) /* elements: a tensor of this size or larger is cut  \
-                                               */
+#define ET_PLACEMENT_LARGE ((int64_t)1 << 18) /* elements: larger or equal tensors are cut */
 
 typedef struct et_placement_shard {
     int param;            /* in the store */

@@ -81,7 +81,7 @@ static void test_decimal__parse(void **state)
             memcmp(&value, &rows[i].value, sizeof value))
             fail_msg("'%s': %g", rows[i].text, value);
     }
-    double value = 7; /* no byte beyond the length is looked at */
+    double value = 7; /* no byte beyond the length is read */
     assert_int_equal(et_decimal_parse(&value, "123", 2), 2);
     assert_true(value == 12);
 }

@@ -286,7 +286,6 @@ static void test_json__out_of_memory(void **state)
     et_strbuf_release(&text);
 }
 
-/* Failures of jansson's own memory: a valid text never becomes an invalid or a different one. */
 /* written: with a number that is too large for jansson, which is read twice. */
 static void fail_each_malloc(bool written)
 {
@@ -310,6 +309,7 @@ static void fail_each_malloc(bool written)
     et_strbuf_release(&text);
 }
 
+/* Failures of jansson's own memory: a valid text never becomes an invalid or a different one. */
 static void test_json__out_of_memory_in_jansson(void **state)
 {
     (void)state;

@@ -78,7 +78,7 @@ static void take_disk(const char *name)
     "train --config tiny.yaml --model-dir disk/run --set trainer.train_steps=20 "                  \
     "--set task.model.embedding_width=64 "
 
-/* Room for one checkpoint only: that one stays and is sound, and with room the run goes on. */
+/* Room for only one checkpoint: it stays and is intact, and with more room the run continues. */
 static void test_bad_disk__full_at_a_checkpoint(void **state)
 {
     (void)state;

@@ -310,7 +310,7 @@ static void test_bad_run__inspect_names(void **state)
     free(bytes);
 }
 
-/* Training and evaluation pass over it too, and training saves step 10 anew. */
+/* Training and evaluation skip it too, and training saves step 10 again. */
 static void test_bad_run__goes_on_from_the_one_before(void **state)
 {
     (void)state;

@@ -356,7 +356,6 @@ static void test_history__hostile(void **state)
     }
 }
 
-/* Bytes changed at random, of the log, the settings and the sessions: read or refused. */
 /* A line with a fault after its first value is read again at each update; none of its values count.
  */
 static void test_history__wrong_line(void **state)
@@ -376,6 +375,7 @@ static void test_history__wrong_line(void **state)
     et_history_close(h);
 }
 
+/* Bytes changed at random, of the log, the settings and the sessions: read or refused. */
 static void test_history__mutated(void **state)
 {
     static const char *const texts[] = {
@@ -567,7 +567,7 @@ static void update(void *history)
     et_history_update(history, &anew, NULL);
 }
 
-/* What series and index say of each other is looked at before more is read. */
+/* The references between series and index are checked before more is read. */
 static void test_history__asserts(void **state)
 {
 #ifdef NDEBUG

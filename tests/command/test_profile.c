@@ -109,7 +109,7 @@ static void close_trace(trace *t)
     et_arena_release(&t->arena);
 }
 
-/* Spans of a track come in order and lie in each other whole or not at all. */
+/* Spans of a track come in order; two spans are nested or do not overlap. */
 static void assert_nested(const track *at)
 {
     int64_t ends[DEPTH_MAX];
@@ -199,7 +199,7 @@ static const char *const kinds[] = {
     "vocabulary_loss",
 };
 
-/* What lies in the span of step N. */
+/* The spans inside the span of step N. */
 static size_t ops_of_step(const track *at, int step, const span **first)
 {
     char name[32];
@@ -302,8 +302,8 @@ static void test_profile__interrupted(void **state)
     assert_int_equal(unlink("trace.json"), 0);
 }
 
-/* Written when its steps have passed, while the run goes on; a run that is resumed counts steps
- * from its start. */
+/* Written when its steps have passed, while the run continues; a resumed run counts steps from its
+ * start. */
 static void test_profile__while_it_runs(void **state)
 {
     (void)state;

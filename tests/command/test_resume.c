@@ -91,7 +91,7 @@ static void test_resume__one_thread_or_two(void **state)
     }
 }
 
-/* Whatever type the CPU chooses by itself. The second run is made of two. */
+/* With the type that the CPU chooses by itself. The second run consists of two. */
 static void test_resume__one_thread_or_two_float32(void **state)
 {
     (void)state;
@@ -440,7 +440,8 @@ static void test_resume__interrupted(void **state)
 {
     (void)state;
     run_command command = { .directory = "interrupted" };
-    /* The first where it has steps, on any machine; others at some moment, or never. */
+    /* The first interruption comes when the run has steps, on any machine; others at some moment,
+     * or never. */
     pid_t pid = run_start(&command);
     assert_true(run_await_text(pid, "interrupted/metrics.jsonl", "{\"step\":16,"));
     kill(pid, SIGTERM);

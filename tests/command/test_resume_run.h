@@ -56,10 +56,10 @@ void run_copy(const char *to, const char *from);
 /* Number of temporary files below a directory, which a kill during a save leaves. */
 int run_count_temporary(const char *directory);
 
-/* Fails unless both directories have the same files, equal but for times: in metrics.jsonl the
- * dicts "time", in events the wall times and what is below "time/", in checkpoint.json when a
- * file was saved; train.log and info.json, which are only read. Fails too if a tag has a step
- * twice, or steps do not ascend. */
+/* Fails unless both directories have the same files, equal except for times: in metrics.jsonl the
+ * dicts "time", in events the wall times and tags below "time/", in checkpoint.json the times of
+ * saves; train.log and info.json, which are only read. Also fails if a tag has a step twice, or
+ * steps do not ascend. */
 void run_assert_same(const char *expected, const char *found);
 
 #endif

@@ -276,7 +276,7 @@ static void test_signals__a_failed_save_ends_the_run(void **state)
     run_remove("full");
 }
 
-/* Or it goes on, and saves when it can again. */
+/* Or it continues, and saves when it can again. */
 static void test_signals__a_failed_save_is_survived(void **state)
 {
     (void)state;

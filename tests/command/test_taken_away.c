@@ -132,7 +132,7 @@ static void test_taken_away__metrics(void **state)
     }
 }
 
-/* TensorBoard's file begins anew and can be read: folder and all. */
+/* TensorBoard's file is made again and can be read, with its folder. */
 static void test_taken_away__events(void **state)
 {
     (void)state;

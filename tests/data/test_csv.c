@@ -33,7 +33,7 @@ static void append_row(et_strbuf *out, const et_csv_row *row)
     et_strbuf_append_char(out, '>');
 }
 
-/* All rows; "!" for each that is bad where reading goes on. Returns the first failure. */
+/* All rows; "!" for each bad row after which reading continues. Returns the first failure. */
 static int read_rows(et_csv *csv, bool go_on, et_strbuf *out, et_error *error)
 {
     et_csv_row row;
@@ -225,7 +225,8 @@ static void test_csv__missing_numbers(void **state)
     check_rows(last, &(et_csv_options){ .missing = zero }, "1<-|-|-|-|-|-|'00|'0.1|'>");
 }
 
-/* A first row that may be names has what means that there is no value as text, until it is none. */
+/* In a first row that may be a header, texts for missing values are kept until it is known to be a
+ * row. */
 static void test_csv__names(void **state)
 {
     static const char text[] =

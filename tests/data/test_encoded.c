@@ -399,7 +399,7 @@ static char *read_whole(const char *path, size_t *length)
     return bytes;
 }
 
-/* Opens with a cache file of these bytes: it must not be used, and be made anew. */
+/* Opens with a cache file of these bytes: it must not be used, and must be made again. */
 static void check_damaged(fixture *f, const parallel *p, const et_vocabulary *vocabulary,
                           const et_encoded *good, const void *bytes, size_t length)
 {

@@ -560,7 +560,7 @@ static void test_table_set__errors(void **state)
         assert_fails(et_csv_table_set_open(&set, twice, 1, NULL, &too_much[i], error), ET_ECONFIG,
                      which[i]);
     three_free(&t);
-    /* A source by itself, in two sets, with options that are none. */
+    /* A single source, in two sets, with invalid options. */
     assert_ok(et_csv_columns_open(&source, path, NULL, error));
     assert_fails(et_table_columns_read(&read, source, NULL, error), ET_ECONFIG,
                  "a data source cannot be opened alone: add it to a data set, whose features "

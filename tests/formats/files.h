@@ -1,5 +1,5 @@
-/* What the tests of io/ need of a file system: a fresh directory below the current one, whole
- * files, and a file system that fills up. Include after cmocka.h. */
+/* File systems for the tests of formats/: a fresh directory below the current one, whole files, and
+ * a file system that fills up. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_IO_FILES_H
 #define ETUDE_TESTS_IO_FILES_H
 

@@ -131,7 +131,7 @@ static void test_event__resume(void **state)
     free(other);
 }
 
-/* A file whose first record was torn starts anew. */
+/* A file whose first record was torn is begun again. */
 static void test_event__torn_version(void **state)
 {
     et_events *events;

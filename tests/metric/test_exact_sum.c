@@ -36,7 +36,7 @@ static void test_exact_sum__values(void **state)
         { { -1e16, -1, 1e16 }, -1, 0 },
         { { 0x1p53, 1 }, 0x1p53, 1 },              /* a tie goes to even, */
         { { 0x1p53, 2, 1 }, 0x1p53 + 4, -1 },      /* upwards too, */
-        { { 0x1p53, 1, 5e-324 }, 0x1p53 + 2, -1 }, /* and is none with more below */
+        { { 0x1p53, 1, 5e-324 }, 0x1p53 + 2, -1 }, /* and rounds up with more below */
         { { -0x1p53, -1, -5e-324 }, -0x1p53 - 2, 1 },
         { { DBL_MAX, DBL_MAX, -DBL_MAX }, DBL_MAX, 0 },
         { { DBL_MAX, DBL_MAX }, INFINITY, 0 },

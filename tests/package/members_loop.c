@@ -158,7 +158,7 @@ void test_members__loop(void **state)
             fail_msg("%s was fired %d times", events[i], n->fired[i]);
     assert_non_null(strstr(n->lines, "[Epoch 1/2, Step 3/5, ETA "));
     assert_non_null(strstr(n->lines, "both: 2 (±1); collected: 4; loss: 2 (±0.816497)"));
-    /* And goes on from there. */
+    /* And continues from there. */
     open_loop(&loop, params, n, &kept);
     assert_int_equal(et_loop_step(loop), 5);
     assert_int_equal(kept, 3);

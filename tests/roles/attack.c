@@ -153,7 +153,7 @@ static bool put(int fd, const void *bytes, size_t size)
     return sent > 0 || (sent < 0 && (errno == EAGAIN || errno == ENOTCONN));
 }
 
-/* A command of 200 bytes in a long frame's place: nobody's key opens it. */
+/* A command of 200 bytes in place of a long frame: no key opens it. */
 static bool put_hello(int fd)
 {
     unsigned char hello[202] = { 4, 200, 5, 'H', 'E', 'L', 'L', 'O', 1, 0 };

@@ -1,11 +1,11 @@
-/* A proxy of TCP that is a bad network:
+/* A TCP proxy that simulates a bad network:
  *
  *     proxy SEED PER-MILLE LISTEN:TARGET...          ports of the loopback; until SIGTERM
  *
- * Of each piece that comes, PER-MILLE in a thousand meet a fault: they are lost, changed by a bit,
- * sent twice, held up for a second or two, or their connection is cut. One connection in two is
- * recorded at its beginning and sent once more, as it was, over a new one. What was done is written
- * to standard output at the end, a word and a number a line. One thread; what waits is bounded. */
+ * PER-MILLE in a thousand pieces meet a fault: they are lost, changed by a bit, sent twice, delayed
+ * for a second or two, or their connection is cut. Half of the connections are recorded at their
+ * beginning, and the recording is sent again over a new connection. At the end, the proxy prints
+ * the number of each fault, a word and a number a line. One thread; waiting bytes are bounded. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>

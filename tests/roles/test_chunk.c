@@ -1,6 +1,7 @@
 /* Messages in pieces and back: all sizes around a piece's, several connections at a time, pieces
- * that are lost, come twice or belong to nothing, what is too large, more connections than places;
- * noise. Each piece lies in a block of its own size, under the sanitizers. */
+ * that are lost, come twice or belong to no message, messages that are too large, more connections
+ * than places; noise. Each piece has a block of its own size, so that the sanitizers find reads
+ * beyond it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,7 +133,7 @@ static void test_chunk__lost(void **state)
             }
         }
     }
-    /* It begins anew in the middle. */
+    /* It begins again in the middle. */
     for (int i = 0; i < 3; i++)
         assert_int_equal(give(&assembly, 1, &a, i), 0);
     for (int i = 0; i < a.count; i++)

@@ -1,6 +1,6 @@
 /* A program's own training by the roles of a cluster: one process a task, forked, each with the
  * same task trainer. With one worker the master ends with the weights of one process; its
- * coordinator counts who is there; servers and workers join until it is closed. */
+ * coordinator counts the present tasks; servers and workers join until it is closed. */
 #include <etude/coordinator.h>
 
 #include <arpa/inet.h>

@@ -1,9 +1,8 @@
-/* Frames that nobody of the cluster has made, and such of ours that were changed, against a
- * parameter server, a master and a worker: whatever comes, no memory is touched that is not theirs
- * (each frame lies in a block of its own size, under the sanitizers), and what only the master may
- * do is not done.
+/* Frames from outside the cluster, and changed frames of the cluster, against a parameter server, a
+ * master and a worker. No frame makes a task read or write memory that is not its own (each frame
+ * has a block of its own size, under the sanitizers), and none does what only the master may do.
  *
- * ETUDE_FUZZ_SECONDS=N goes on for so long with other seeds; a failure names its seed. */
+ * ETUDE_FUZZ_SECONDS=N continues for so long with other seeds; a failure prints its seed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,7 +170,7 @@ static frame damage(bench *b)
     return (frame){ realloc(exact, f.size ? f.size : 1), f.size };
 }
 
-/* One of them, read; false: it is none. free(*block) in any case. */
+/* Reads one of the frames; false: it is not a message. free(*block) in any case. */
 static bool next(bench *b, unsigned char **block, et_message *m)
 {
     uint64_t what = draw(b) % 8;
@@ -371,7 +370,8 @@ static void attack_master(uint64_t seed)
         master.target = master.version + 1;
         if (next(&b, &block, &m) && m.kind != ET_MESSAGE_REFUSED)
             et_master_receive(&master, now, &m);
-        if (master.status == ET_EDIVERGED) { /* a report that may not be used: so that it goes on */
+        if (master.status == ET_EDIVERGED) { /* for a report that may not be used: so that the test
+                                              * continues */
             master.phase = phase;
             master.status = ET_OK;
         }

@@ -238,7 +238,7 @@ static void receive_anything(void *payload)
     order(b, (et_message){ .kind = ET_MESSAGE_READ });
 }
 
-/* What holds between messages is looked at when one comes. */
+/* Invariants are checked when a message comes. */
 static void test_param_server__asserts(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Which server has which part of which parameter: sizes around the limit from which a tensor is
- * cut, more servers than rows, one row, one server; each element is one server's, and what is taken
- * apart comes together again. */
+/* The placement of parameters on servers: sizes around the limit from which a tensor is cut, more
+ * servers than rows, one row, one server. Each element belongs to one server, and the parts
+ * together give the whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

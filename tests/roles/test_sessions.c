@@ -107,7 +107,7 @@ static void test_sessions__most(void **state)
     bring(&h, 1, MOST + 1);
     bring(&h, 2, MOST + 1);
     et_sessions_took(h.sessions, h.near[2], ET_JOB_MASTER, 1);
-    send_bytes(&h, 3, 2 * MOST); /* waits in the kernel: nobody's memory */
+    send_bytes(&h, 3, 2 * MOST); /* waits in the kernel: not in any task's memory */
     et_sessions_look(h.sessions, 2);
     assert_true(!is_shut(&h, 0) && is_shut(&h, 1) && !is_shut(&h, 2) && !is_shut(&h, 3));
     assert_int_equal(h.lines, 1);

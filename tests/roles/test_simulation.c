@@ -1,8 +1,8 @@
-/* The whole talk of master, workers and servers by simulation: a virtual clock, and a transport
- * that drops, delays (so reorders), repeats and damages messages, kills and restarts workers, and
- * stops them for a while; all by a seed, which a failure names. A gradient is made of whole numbers
- * and of its ticket, so sums are exact and the end says whether each update was done once, whole,
- * on all servers alike. */
+/* The whole protocol of master, workers and servers by simulation: a virtual clock, and a transport
+ * that drops, delays (and so reorders), repeats and damages messages, kills and restarts workers,
+ * and stops them for a while; all from a seed, which a failure prints. A gradient consists of whole
+ * numbers that depend on its ticket, so sums are exact, and the final weights show whether each
+ * update was done once, completely, and equally on all servers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

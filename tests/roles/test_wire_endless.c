@@ -1,7 +1,7 @@
-/* Who holds a worker's key and sends frames of a message without an end, which ZeroMQ keeps until
- * it is whole: what the process takes of memory is bounded, the honest worker goes on, and the log
- * names the key once. The attacker speaks ZMTP and CURVE (RFC 23 and 26) by libsodium, since
- * ZeroMQ would keep the message as well. */
+/* An attacker with a worker's key sends endless frames of a message, which ZeroMQ keeps until it is
+ * complete: the process's memory stays bounded, the honest worker continues, and the log names the
+ * key once. The attacker speaks ZMTP and CURVE (RFC 23 and 26) by libsodium, since ZeroMQ would
+ * keep the message as well. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

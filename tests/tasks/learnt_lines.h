@@ -1,4 +1,4 @@
-/* Lines, and a translator that has learnt such (learnt_run.h). Include after cmocka.h. */
+/* Lines, and a translator trained on them (learnt_run.h). Include after cmocka.h. */
 #ifndef ETUDE_TESTS_TASKS_LEARNT_LINES_H
 #define ETUDE_TESTS_TASKS_LEARNT_LINES_H
 

@@ -1,4 +1,4 @@
-/* A run whose model has learnt the lines of bad_set_up. Include after cmocka.h. */
+/* A run whose model is trained on the lines of bad_set_up. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_TASKS_LEARNT_RUN_H
 #define ETUDE_TESTS_TASKS_LEARNT_RUN_H
 

@@ -67,7 +67,7 @@ static void test_choice__filters(void **state)
         /* squares: 0.01, 0.16, 0, 0.09, 0.0025, 0.0225 of 0.285 */
         { { .sampling = true, .temperature = 0.5 },
           { 0.01 / 0.285, 0.16 / 0.285, 0, 0.09 / 0.285, 0.0025 / 0.285, 0.0225 / 0.285 } },
-        /* temperature comes first: 0.16 of 0.285 is above 0.5 by itself */
+        /* temperature comes first: 0.16 of 0.285 is already above 0.5 */
         { { .sampling = true, .temperature = 0.5, .top_p = 0.5 }, { 0, 1, 0, 0, 0, 0 } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

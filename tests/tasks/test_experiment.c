@@ -268,7 +268,6 @@ static void test_experiment__set(void **state)
 
 /* ---- the saved settings ---- */
 
-/* Every setting is written and read back: the second file has the bytes of the first. */
 /* A word for 0; null means 0 too, whatever the default, and 0 is written. */
 static void test_experiment__all_checkpoints(void **state)
 {
@@ -294,6 +293,7 @@ static void test_experiment__all_checkpoints(void **state)
                  "max_to_keep");
 }
 
+/* Every setting is written and read back: the second file has the bytes of the first. */
 static void test_experiment__written_and_read(void **state)
 {
     static const char *const sets[] = {

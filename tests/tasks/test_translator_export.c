@@ -229,7 +229,7 @@ static void test_export__sizes(void **state)
     assert_in_range((whole - quarter) * 100 / (whole - half), 140, 152);
 }
 
-/* Bytes of a hostile one: refused, wherever a bit is wrong. */
+/* The bytes of a malicious file: refused, wherever a bit is wrong. */
 static void test_export__damaged(void **state)
 {
     (void)state;

@@ -334,8 +334,8 @@ static void test_artifact__refused(void **state)
     et_params_free(params);
 }
 
-/* The same model as a directory and as one file: what settings and messages call its texts, their
- * checksums, its weights; and a folder that a run lies in. */
+/* The same model as a directory and as one file: names of its texts in settings and messages, their
+ * checksums, its weights; and the folder of a run. */
 static void test_artifact__places(void **state)
 {
     (void)state;

@@ -107,7 +107,7 @@ static void close_world(world *w)
     et_device_close(w->device);
 }
 
-/* Arrays begin wherever buckets do. */
+/* Arrays begin at any alignment, as buckets do. */
 static int run_at(world *w, int64_t at, int64_t count, et_comm_word *word, et_error *error)
 {
     float *part[MOST_SHARDS];

@@ -24,7 +24,7 @@ static const char *aside_in(const char *directory, const char *folder)
     return names_in(below(directory, folder));
 }
 
-/* Begins anew, without a restore. */
+/* Starts again, without a restore. */
 static void save_anew(const char *directory, int64_t step, const et_checkpoint_options *options)
 {
     et_checkpoints *checkpoints;
@@ -115,7 +115,7 @@ static void test_checkpoint_aside__gone_back(void **state)
     assert_string_equal(aside_in(directory, "checkpoints/earlier-1"), CKPT(10) CKPT(15));
 }
 
-/* Another directory's file: nothing here is of the run that goes on. */
+/* Another directory's file: the files here do not belong to the resumed run. */
 static void test_checkpoint_aside__of_elsewhere(void **state)
 {
     const char *directory = in(state, "here"), *other = in(state, "elsewhere");

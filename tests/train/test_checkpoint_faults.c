@@ -38,7 +38,7 @@ static void test_checkpoint_faults__damaged_newest_falls_back(void **state)
         assert_ok(et_checkpoint_newest(&path, directory, error));
         assert_non_null(strstr(path, "ckpt-5.safetensors"));
         et_free(path);
-        /* Training goes on from there and replaces the damaged one. */
+        /* Training continues from there and replaces the damaged one. */
         SAVE(directory, 10);
         assert_int_equal(restored_step(directory), 10);
     }

@@ -141,7 +141,7 @@ static void test_checkpoint_keep__hours_that_are_none(void **state)
     toy_free(&t);
 }
 
-/* Killed between the file and its commit: when the run goes on, the commit is made good. */
+/* Killed between the file and its commit: the resumed run makes the commit. */
 static void test_checkpoint_keep__commit_that_a_kill_prevented(void **state)
 {
     const char *directory = in(state, "prevented");

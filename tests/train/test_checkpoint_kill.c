@@ -107,7 +107,7 @@ static void test_checkpoint_kill__always_loads(void **state)
     unsigned random = 12345;
     for (int i = 0; i < KILLS; i++) {
         random = random * 1103515245u + 12345u;
-        /* The last child is never killed: on a slow disk, all others may have been killed early. */
+        /* The last child is killed after a complete save: on a slow disk, no other may have one. */
         run_and_kill(directory, said, (long)(random >> 8) % 15000, i == KILLS - 1);
         check(directory, said);
     }

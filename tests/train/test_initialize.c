@@ -155,7 +155,7 @@ static void test_initialize__from(void **state)
     et_params_free(params);
 }
 
-/* A run that goes on does not begin again. */
+/* A resumed run does not begin again. */
 static void test_initialize__not_where_restored(void **state)
 {
     const char *directory = in(state, "source");

@@ -178,7 +178,7 @@ static void test_inner_loop__stop(void **state)
     }
 }
 
-/* A loop that failed in an action, as the state has it, goes on there in another process. */
+/* A loop that failed in an action, as the state records, resumes there in another process. */
 static void test_inner_loop__progress(void **state)
 {
     (void)state;

@@ -212,7 +212,7 @@ static void test_overflow__halves_and_doubles(void **state)
     close_fixture(&before);
 }
 
-/* A factor that is too large for the gradients finds its place by itself. */
+/* A factor that is too large for the gradients adapts by itself. */
 static void test_overflow__finds_the_scale(void **state)
 {
     (void)state;

@@ -201,7 +201,7 @@ static void test_recovery__without_a_checkpoint(void **state)
 }
 
 /* A batch that is bad in each epoch: without steps in between all trials fail; with a checkpoint
- * past the step that failed the row begins anew. */
+ * past the failed step the count of trials starts again. */
 static void test_recovery__trials(void **state)
 {
     settings o = once;

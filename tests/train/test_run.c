@@ -169,7 +169,6 @@ static void test_run__requests(void **state)
     end(&d);
 }
 
-/* Who looks gets what is shown; the directory is one process's. */
 /* Without a log function the run prints the library's warnings itself. */
 static void test_run__warnings_without_a_log_function(void **state)
 {
@@ -197,6 +196,7 @@ static void test_run__warnings_without_a_log_function(void **state)
     toy_free(&d.state);
 }
 
+/* An observer is called for values that are shown; only one process may have the directory. */
 static void test_run__observer_and_lock(void **state)
 {
     driver d;

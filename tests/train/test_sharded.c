@@ -276,7 +276,7 @@ static int run_task(et_comm *comm, const char *directory, course fault, et_error
     return status ? status : closed;
 }
 
-/* word: whether it is sharded, what goes wrong, the directory. */
+/* word: whether it is sharded, the fault, the directory. */
 static int rank_runs(et_comm *comm, const char *word)
 {
     int sharded, which;

@@ -78,7 +78,7 @@ static void test_state__params_and_optimizer(void **unused)
     assert_ok(et_state_restore(state, tree, error));
     assert_int_equal(et_optimizer_iterations(optimizer), 41);
     assert_int_equal(et_params_version(params), version + 1);
-    /* A slot that was not in the file: all of the rule's begin anew, which resumes too. */
+    /* If a slot is missing in the file, all slots of the rule are reset, which also resumes. */
     et_state_tensor_fill(state, 5, NULL);
     assert_true(et_state_tensor_at(state, 5)->missing);
     const et_slot *slots;

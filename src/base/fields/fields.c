@@ -31,7 +31,7 @@
 #define NAMES_MAX   256  /* members of one struct that the nearest is sought among */
 #define NAMES_ALL   1024 /* and rows of a whole table */
 #define NAMES_WIDTH 64   /* characters of the list of members in a message */
-#define DEPTH_MAX   8    /* groups that names are looked for in */
+#define DEPTH_MAX   8    /* depth of groups in which names are searched */
 
 /* The state of a reading; messages start with its origin. */
 struct reading {
@@ -77,7 +77,7 @@ static const char *locate(const struct reading *reading, const char *path, int l
     return et_arena_printf(reading->arena, "%s:%d: %s", reading->name, line, path);
 }
 
-/* Paths are all that is allocated here, and no size of one would tell anything. */
+/* Only paths are allocated here, so the message needs no size. */
 static int no_memory(const struct reading *reading)
 {
     return et_alloc_failed(reading->error, 1, "settings");
@@ -506,7 +506,7 @@ static int set(const struct reading *reading, const et_fields *table, void *opti
         if (!rest[name])
             return read_member(reading, field, options, value, path);
         const bool item = rest[name] == '[';
-        /* The path goes on below something that is one value. */
+        /* The path continues below something that is one value. */
         if (field->kind != (item ? ET_FIELD_KIND_STRUCTS : ET_FIELD_KIND_STRUCT))
             return below_one(reading, path, value->line, key);
         int status =

@@ -151,7 +151,7 @@ static uint32_t mixed(uint32_t x)
     return (x ^ x >> 15) * 0x846ca68bu;
 }
 
-/* So many bits from the top, at most 16; 64 bits wide, so that 0 of them are none. */
+/* The top bits, at most 16 of them; computed in 64 bits, so that a shift for 0 bits gives 0. */
 static uint32_t top_bits(uint32_t x, int bits)
 {
     return (uint32_t)((uint64_t)x >> (32 - bits));

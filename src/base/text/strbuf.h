@@ -23,8 +23,8 @@ typedef struct et_strbuf {
         NULL, 0, 0, false                                                                          \
     }
 
-/* Each appends, text terminated by 0, bytes of any value, printf's format. Texts may not lie
- * in the buffer itself, which may move. */
+/* Each appends: text terminated by 0, bytes of any value, printf's format. Texts must not be in the
+ * buffer itself, which may move. */
 void et_strbuf_append(et_strbuf *buffer, const char *text);
 void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length);
 void et_strbuf_append_char(et_strbuf *buffer, char c);

@@ -33,7 +33,7 @@ static size_t stack_left(void)
     size_t size;
     pthread_attr_t attributes;
     struct rlimit limit;
-    /* Of the first thread the system would read a file to tell. */
+    /* For the first thread, the system would have to read a file to get the stack's size. */
     if (gettid() == getpid())
         return getrlimit(RLIMIT_STACK, &limit) ? SIZE_MAX : (size_t)limit.rlim_cur;
     if (pthread_getattr_np(pthread_self(), &attributes))

@@ -82,7 +82,7 @@ typedef struct recorder {
     _Atomic int64_t dropped;
     size_t open[ET_TRACE_DEPTH_MAX];
     int depth;      /* spans open */
-    int kept_depth; /* of which recorded */
+    int kept_depth; /* number of recorded ones */
 } recorder;
 
 /* Before the window, in it, after it. */

@@ -190,7 +190,7 @@ static bool convert_array(et_value *to, const json_t *json, rest *numbers)
     return true;
 }
 
-/* ORDER json_type, by designator. Lines of values stay 0: jansson does not tell them. */
+/* ORDER json_type, by designator. Lines of values stay 0: jansson does not report them. */
 static const et_value_kind kinds[] = {
     [JSON_OBJECT] = ET_VALUE_DICT, [JSON_ARRAY] = ET_VALUE_LIST, [JSON_STRING] = ET_VALUE_STRING,
     [JSON_INTEGER] = ET_VALUE_INT, [JSON_REAL] = ET_VALUE_FLOAT, [JSON_TRUE] = ET_VALUE_BOOL,

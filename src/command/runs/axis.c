@@ -100,7 +100,7 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
     most_ticks = most_ticks < 2                    ? 2
                  : most_ticks >= ET_AXIS_TICKS_MAX ? ET_AXIS_TICKS_MAX - 1
                                                    : most_ticks;
-    /* Also of values so near to each other that nothing lies between them. */
+    /* Also if the values are so near to each other that no number is between them. */
     double room = 1e-12 * fmax(fabs(low), fabs(high));
     if (log && high / low < 1.0000001) {
         a.low = low / 2;

@@ -65,7 +65,7 @@ enum { OWN, BESIDE, LOGS };
 struct et_history_files {
     log_file logs[LOGS];
     document settings, info;
-    char *root;     /* that files must lie below; owned; NULL: anywhere */
+    char *root;     /* files must be below this directory; owned; NULL: anywhere */
     et_arena names; /* of series */
     et_map index;   /* name to place in series */
     char *buffer;   /* [room] text being read; owned */

@@ -66,7 +66,7 @@ bool et_history_is_run(const char *directory);
 /* Reads everything. ET_ENOTFOUND: no run there; *out is NULL. If a file of a run is damaged, *out
  * has the readable part, and must be closed as well. */
 int et_history_open(et_history **out, const char *model_dir, et_error *error);
-/* The same of a run that strangers may write to: its files count as far as they lie below root
+/* The same for a run that strangers may write to: only files below root are read
  * (et_file_read_below), also at updates. */
 int et_history_open_below(et_history **out, const char *model_dir, const char *root,
                           et_error *error);

@@ -65,8 +65,8 @@ static int add_weight(et_inspection *it, const et_safetensors_tensor *tensor, et
     return ET_OK;
 }
 
-/* Data lie by width, then by name; blocks are wanted as the model has them, which is in the order
- * of the names but for their numbers. */
+/* Data are sorted by width, then by name. Blocks should have the model's order: that of the names,
+ * with numbers in them compared as numbers. */
 static int compare_names(const void *left, const void *right)
 {
     const et_safetensors_tensor *const *a = left, *const *b = right;
@@ -132,7 +132,7 @@ static int make_blocks(et_inspection *it, et_error *error)
 
 /* ---- gathering ---- */
 
-/* Each is compared by itself, so that the damage can be seen to be in one tensor or in all. */
+/* Compares each tensor separately, so that the message can tell whether one or all are damaged. */
 static void verify(et_inspection *it)
 {
     for (size_t i = 0; i < et_safetensors_count(it->file); i++) {

@@ -311,8 +311,8 @@ static int read_rows(const predictions *all, et_service_request *request, asked 
     return status;
 }
 
-/* Cells lie in the body. The last row may lack its line end: the body's 0 makes room for it. Of a
- * body with too many rows one more is read than there may be. */
+/* Cells point into the body. The last row may lack its line end: the body's final 0 makes room for
+ * it. If the body has too many rows, one more than the limit is read. */
 static int read_csv(const predictions *all, et_service_request *request, asked *what,
                     et_error *error)
 {

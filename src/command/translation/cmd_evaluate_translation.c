@@ -195,7 +195,7 @@ static int translate(evaluate_options *args, const et_lines *sources, char **res
 /* In one atomic write, so that --output never holds half of a translation. */
 static int write_results(const char *path, char *const *results, size_t count, et_error *error)
 {
-    /* Failures of memory are looked at once, when all lines are in. */
+    /* Failures of memory are checked once, when all lines are there. */
     et_strbuf text = ET_STRBUF_INIT;
     for (size_t i = 0; i < count; i++) {
         et_strbuf_append(&text, results[i]);

@@ -17,7 +17,7 @@ typedef struct et_board_item {
 struct et_board {
     const et_program *program;
     char *directory;      /* owned */
-    char *root;           /* the same without links: what lies elsewhere is not shown; malloc's */
+    char *root;           /* the same without links: paths elsewhere are not shown; malloc's */
     et_board_item *items; /* [count] by number; owned */
     size_t count, capacity;
     double searched, updated; /* when, of et_clock_monotonic; 0: never */

@@ -29,8 +29,8 @@
 
 /* ---- files ---- */
 
-/* Up to most bytes of a regular file, which is no link and lies below the board's directory, from
- * its begin or up to its end; terminated. *cut: there are more. */
+/* Up to most bytes of a regular file, which must not be a link and must be below the board's
+ * directory, from its begin or up to its end; terminated. *cut: there are more. */
 static int read_part(char **out, size_t *length, const et_board *board, const char *path,
                      size_t most, bool end, bool *cut, et_error *error)
 {

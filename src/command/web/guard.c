@@ -12,7 +12,7 @@
 #include "base/files/file.h"
 #include "command/web/listen.h"
 
-/* Longest name of a host that is looked at. */
+/* Longest name of a host that is examined. */
 #define NAME_MAX_BYTES 256
 
 /* ---- names ---- */

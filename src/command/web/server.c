@@ -78,7 +78,7 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 /* A body that is refused is read to its end if it is at most so many times too long. */
 #define PATIENCE 4
 
-/* How often, in seconds, connections are looked at for being too slow. */
+/* Seconds between two checks for connections that are too slow. */
 #define LOOK_INTERVAL 0.5
 
 typedef struct connection {

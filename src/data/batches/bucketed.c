@@ -20,7 +20,7 @@
 
 /* Raise this when a position comes to mean other samples. */
 #define ORDER_VERSION 1
-/* Samples whose sizes are asked for at a time. */
+/* Samples whose sizes are requested at a time. */
 #define BLOCK 512
 
 typedef struct bucket {

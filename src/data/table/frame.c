@@ -37,7 +37,7 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Linear between the two that a place lies between, as numpy. */
+/* Interpolates linearly between the two neighbouring values, as numpy does. */
 static double quantile(const double *sorted, int64_t count, int i)
 {
     double position = (double)i * (double)(count - 1) / (QUANTILES - 1);

@@ -39,7 +39,7 @@ int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_erro
 void et_table_columns_close(et_table_columns *source); /* NULL allowed; not of one in a data set */
 const char *et_table_columns_name(const et_table_columns *source); /* NULL: in no data set */
 
-/* The rows of one pass, by number, of which batches are made: how many there are. */
+/* The rows of one pass, by number, as samples for batches. */
 int et_table_columns_samples(et_samples **out, const et_table_columns *source,
                              const et_read_options *options, et_error *error);
 

@@ -17,7 +17,7 @@
 
 #include "data/text/text.h"
 
-/* Either source and target, or tsv, or records. All must outlive what is opened with it. */
+/* Either source and target, or tsv, or records. All must outlive the corpus. */
 typedef struct et_corpus_paths {
     et_strings source;  /* setting source_path */
     et_strings target;  /* setting target_path */

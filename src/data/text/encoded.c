@@ -84,7 +84,7 @@ static int add_records(et_checksum_stream *stream, const et_corpus_paths *paths,
     return add_files(stream, &paths->records, error);
 }
 
-/* Reads all bytes of all files, once; packed files as they lie on disk. */
+/* Reads all bytes of all files, once; packed files are not unpacked. */
 static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t facts, et_error *error)
 {
     et_checksum_stream *stream;
@@ -174,7 +174,7 @@ static bool map_seen(whole *self, const et_encoded_seen *seen, const char *path,
     et_mapping mapping;
     if (!et_encoded_recall(seen, path, key) || et_mapping_open(&mapping, path, NULL))
         return false;
-    /* The header is looked at all the same: it costs a page and names the key. */
+    /* Still checks the header: this costs one page and gives the key. */
     bool sound = et_encoded_file_is_still_sound(&mapping, *key, files);
     if (sound)
         use_mapping(self, &mapping);
@@ -239,10 +239,9 @@ static int open_content(whole *self, et_sides sides, const et_encoded_options *o
     return status;
 }
 
-/* The files are looked at before and after their contents: the note is written only if the
- * system says the same of them both times, so that no change in between goes unnoticed. It is
- * written for a cache that was read, not for one just made, which would be too new to be noted
- * anyway. */
+/* The files' facts are read before and after their contents: the note is written only if both are
+ * equal, so that a change in between is noticed. It is written for a cache that was read, not for a
+ * new one, which would be too recent to be noted. */
 static int open_any(whole *self, et_sides sides, const et_encoded_options *options,
                     const char *cache_path, uint64_t *key, et_error *error)
 {

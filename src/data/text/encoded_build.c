@@ -73,8 +73,8 @@ static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
 static int make_room(builder *build, uint64_t tokens, et_error *error)
 {
     et_encoded_parts *out = build->out;
-    /* Each array by itself, since they grow at different rates; the new pointer is kept at once,
-     * so that a later failure loses nothing. */
+    /* Grows each array separately, since they grow at different rates; the new pointer is stored at
+     * once, so that a later failure loses nothing. */
     uint64_t pairs = (uint64_t)out->pairs;
     void *grown = grow(out->tokens, out->token_count + tokens + 1, &build->token_capacity,
                        (size_t)out->width);

@@ -77,7 +77,7 @@ static bool size_is_sound(const et_mapping *mapping, const size_t files[2])
            head->tokens <= mapping->length && payload_size(head) == mapping->length - sizeof *head;
 }
 
-/* From 0 to the number of tokens, so that every side lies within them. */
+/* Offsets run from 0 to the number of tokens, so that every side is within the tokens. */
 static bool offsets_rise(const et_encoded_parts *parts)
 {
     size_t last = offset_count(parts->pairs) - 1;

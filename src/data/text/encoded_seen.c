@@ -36,7 +36,7 @@ typedef struct facts {
     int64_t modified[2], changed[2]; /* seconds, nanoseconds */
 } facts;
 
-/* Over magic, stamp and key, as they lie in memory. */
+/* The checksum of magic, stamp and key, as in memory. */
 static uint64_t checksum_of(const note *kept)
 {
     return et_checksum(kept, offsetof(note, checksum));

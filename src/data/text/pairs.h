@@ -32,7 +32,7 @@ extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
  * outlive the samples. */
 int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most,
                             et_error *error);
-/* Pairs of which that shortens a side. */
+/* The number of pairs that this limit shortens. */
 int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most);
 
 /* Sampling of tokens in each pass. A sentence that would be longer than most keeps its encoded

@@ -148,7 +148,7 @@ static int open_file(et_text *text, et_error *error)
     return status;
 }
 
-/* All paths are looked at before a byte is read; a file may still go away until its turn. */
+/* Checks all paths before a byte is read; a file may still disappear before its turn. */
 int et_text_open(et_text **out, const et_strings *paths, et_error *error)
 {
     et_assert(paths->count > 0);

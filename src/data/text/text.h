@@ -51,7 +51,7 @@ int64_t et_text_count(const et_text *text);
  * CRs, as old Macs and some exports end lines. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error);
 
-/* Checksum of a file's bytes as they lie on disk; *length is their number. */
+/* Checksum of a file's bytes on disk; *length is their number. */
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error);
 
 #endif

@@ -12,7 +12,7 @@
 typedef struct et_collected {
     void *all;       /* owned, as both arrays */
     size_t *size;    /* [ranks]: bytes that are not read yet */
-    const char **at; /* [ranks]: where they begin */
+    const char **at; /* [ranks]: the begin of each rank's bytes */
 } et_collected;
 
 /* ET_ENOMEM. */

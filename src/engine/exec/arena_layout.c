@@ -43,7 +43,7 @@
  * across, which contain its ends. There are at most as many levels as an int has bits. */
 #define PARTS_MAX (2 * 32)
 
-/* Index 0 is nobody's, so that a list without spans is 0. */
+/* Index 0 is unused, so that 0 means a list without spans. */
 int et_arena_layout_init(et_arena_layout *layout, int calls, et_error *error)
 {
     et_assert(calls >= 0);

@@ -42,8 +42,8 @@ typedef struct et_plan_value {
     size_t offset; /* VALUE_IN_ARENA: for et_plan_at */
 } et_plan_value;
 
-/* A weight in a product's layout. Owned by the plan that packs, in `packed` or in the arena;
- * data is aligned to 64. Parameters are meant by their index in the store. */
+/* A weight in a product's layout. Owned by the plan that packs, in `packed` or in the arena; data
+ * is aligned to 64. A parameter is identified by its index in the store. */
 typedef struct et_plan_pack {
     const et_gemm *gemm; /* NULL: products of rows */
     et_row_weight rows;  /* of the rows; their memory is data */
@@ -110,7 +110,8 @@ struct et_plan {
     et_plan_pack_group *pack_groups;
     int pack_group_count;
     unsigned char *arena;
-    size_t gradient_bytes;  /* of the store's gradient array, where values lie too; 0: none do */
+    size_t gradient_bytes;  /* bytes of the store's gradient array, which values use too; 0: not
+                             * used */
     unsigned char *scratch; /* of the call that runs */
     et_plan_memory memory;
     uint64_t version;     /* of the store when it was last packed */

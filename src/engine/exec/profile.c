@@ -28,8 +28,8 @@
 
 /* In one pass over the spans, with the row around each depth at hand: no tree is built. */
 
-/* The first row is "other": the time of no span, and of kinds for which there is no room. Kinds
- * are few, so they are looked for one by one. */
+/* The first row is "other": the time outside all spans, and of kinds for which there is no room.
+ * There are few kinds, so the search is linear. */
 static et_profile_row *row_of(et_profile *profile, const char *kind)
 {
     for (int i = 0; i < profile->count; i++)

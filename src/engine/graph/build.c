@@ -322,8 +322,8 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
     return et_node_add(q->graph, ET_OP_CACHED_ATTENTION, NULL, inputs, 4, &attributes);
 }
 
-/* The losses: `gradient` stays false until derivatives are asked for, and then the kernels
- * make them in the same pass. */
+/* The losses: `gradient` stays false until derivatives are requested; then the kernels compute them
+ * in the same pass. */
 et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { h, table, labels };

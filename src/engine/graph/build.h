@@ -69,8 +69,8 @@ et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
 et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask, float epsilon,
                        et_node **mean, et_node **variance);
 
-/* The same with statistics that are given, float32 [D] each: for inference, or to train what lies
- * before it. mean and variance get no derivative. */
+/* The same with given statistics, float32 [D] each: for inference, or to train the layers before
+ * it. mean and variance get no derivative. */
 et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node *mean,
                              et_node *variance, float epsilon);
 

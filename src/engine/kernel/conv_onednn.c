@@ -152,8 +152,8 @@ static dnnl_status_t describe(et_conv_block *block, const views *v,
                : describe_weight(&block->description, engine, v, &g, block->forward, attributes);
 }
 
-/* oneDNN counts dimensions as N, C, H, W and O, I, H, W, however they lie. A forward convolution
- * that a weight's derivative is described by has a weight of the type that it multiplies. */
+/* oneDNN names dimensions N, C, H, W and O, I, H, W in this order, whatever the layout. The forward
+ * convolution that describes a weight's derivative has a weight of the multiplied type. */
 static dnnl_status_t describe_block(et_conv_block *block, layout *any)
 {
     const et_conv_shape *s = &block->shape;

@@ -38,8 +38,8 @@ typedef struct et_float_product {
     const float *bias;
     bool relu;
     bool ahead; /* prefetch what follows along k in A and B, because it is needed next */
-    /* et_float_product_scratch bytes aligned to 64, for an A of a_row 1; NULL: it is read as it
-     * lies. */
+    /* et_float_product_scratch bytes aligned to 64, for an A of a_row 1; NULL: A is read in place.
+     */
     void *room;
 } et_float_product;
 

@@ -41,7 +41,7 @@ typedef struct et_row_weight {
     et_row_kind kind;
     /* n columns, k rows: as the product's y [rows, n] and x [rows, k]. */
     int64_t n, k;
-    int64_t panel;   /* columns that lie side by side: et_kernels.panel */
+    int64_t panel;   /* adjacent columns: et_kernels.panel */
     void *panels;    /* float32 [n / panel][k][panel]; bytes [n / panel][k / 4][panel][4] */
     float *scale;    /* bytes: [columns], as all below; else NULL */
     int32_t *offset; /* -128 times the sum of the column's q */

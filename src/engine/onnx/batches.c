@@ -43,7 +43,7 @@ static int find_outputs(export *e, const char *path, et_error *error)
                            : et_fail(error, ET_ECONFIG, "%s: the model has no output", path);
 }
 
-/* The sizes of a value; names lie here. */
+/* The sizes of a value, with their names. */
 typedef struct described {
     et_onnx_dim dims[ET_RANK_MAX];
     char names[ET_RANK_MAX][40];

@@ -26,9 +26,9 @@ typedef struct et_onnx_symbol {
     const char *value; /* int64 [1] */
 } et_onnx_symbol;
 
-/* value: of an input, int64 where it is int32 in the graph, its shape as there. Of offsets: NULL,
- * and count int64 [1] says how many segments there are; mask, bool [count, 1, 1, longest], which
- * positions are there, NULL: all. Of keys and values that are past ones: all NULL. */
+/* value: of an input, int64 if it is int32 in the graph, with the graph's shape. For offsets: NULL;
+ * count int64 [1] is the number of segments, and mask, bool [count, 1, 1, longest], marks valid
+ * positions, NULL: all. For past keys and values: all NULL. */
 typedef struct et_onnx_binding {
     const char *name;
     const char *value;

@@ -21,7 +21,7 @@
 #include "engine/optim/options.h"
 
 /* An array that an optimizer keeps, or this rank's part of it: "m", "v", "momentum"; "average",
- * which lies as the store's values do. */
+ * which has the layout of the store's values. */
 typedef struct et_slot {
     const char *name;
     float *data; /* [size], owned by the optimizer */
@@ -117,7 +117,8 @@ size_t et_optimizer_bytes(const et_optimizer *optimizer);
 bool et_optimizer_show_average(et_optimizer *optimizer);
 void et_optimizer_hide_average(et_optimizer *optimizer);
 
-/* The averaged weights, as the store's values lie; NULL without `ema`. Only the group's. */
+/* The averaged weights, in the layout of the store's values; NULL without `ema`. Only the group's.
+ */
 float *et_optimizer_average(et_optimizer *optimizer);
 
 #endif

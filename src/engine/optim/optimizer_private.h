@@ -13,8 +13,8 @@
 
 /* The parts of a slot for a rule: the beginning of each tensor's part. */
 typedef struct et_slot_offsets {
-    int64_t *at; /* [tensors], owned; -1: it has none, here; NULL: as the tensor lies in the group,
-                    from this rank's part on */
+    int64_t *at; /* [tensors], owned; -1: this rank has no slot for it; NULL: the slot has the
+                  * group's layout, from this rank's part on */
 } et_slot_offsets;
 
 struct et_optimizer {

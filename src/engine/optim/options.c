@@ -224,7 +224,7 @@ static const et_field rate_fields[] = {
 /* The names of the choices and of the structs agree, so `type` reads as a path. */
 static const et_fields rate_table = { "learning_rate", rate_fields };
 
-/* warmup.<type>: what lies over the first steps, see et_schedule_rate. */
+/* warmup.<type>: the warm-up over the first steps, see et_schedule_rate. */
 static const et_field warmup_linear_fields[] = {
     ET_FIELD_FLOAT(et_warmup_linear, warmup_learning_rate, 0, 0, RATE_MAX,
                    "learning rate of the first step"),

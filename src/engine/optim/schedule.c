@@ -301,7 +301,7 @@ static double step_cosine_rate(const et_schedule *self, double step)
     return (v[piece] - v[piece + 1]) * 0.5 * (1 + cos(PI * done)) + v[piece + 1];
 }
 
-/* A second warm-up would lie over the first and lower it twice. */
+/* A second warm-up would overlap the first and lower the rate twice. */
 static int inverse_sqrt_init(et_schedule *self, et_error *error)
 {
     if (self->warmup.type != ET_WARMUP_NONE)

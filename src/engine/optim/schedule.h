@@ -22,7 +22,7 @@ typedef struct et_schedule_class {
     int (*init)(et_schedule *self, et_error *error);
     /* The rate at step - offset, which is below 0 before the offset. */
     double (*rate)(const et_schedule *self, double step);
-    size_t offset; /* where in et_rate_options its int64_t offset lies; 0: it has none */
+    size_t offset; /* position of its int64_t offset in et_rate_options; 0: it has none */
 } et_schedule_class;
 
 struct et_schedule {

@@ -24,7 +24,7 @@ typedef struct et_optim_tensor {
     bool whole;             /* it is one chunk */
 } et_optim_tensor;
 
-/* Part of a range of the group. tensor: the one it lies in, or the first of several. */
+/* Part of a range of the group. tensor: the tensor that contains it, or the first of several. */
 typedef struct et_optim_section {
     int64_t begin, packed, count;
     int tensor;

@@ -102,8 +102,8 @@ int et_events_open(et_events **out, const char *directory, const char *name, int
     return status;
 }
 
-/* A text summary: a tensor of one string, shape [1], for the plugin "text". Everything the
- * message points to lies in one struct, so that one allocation holds it. */
+/* A text summary: a tensor of one string, shape [1], for the plugin "text". All parts of the
+ * message are in one struct, so that one allocation holds them. */
 typedef struct text_value {
     Etude__Event__Tensor tensor;
     Etude__Event__TensorShape shape;

@@ -326,7 +326,7 @@ bool et_sink_is_events(const et_sink *sink)
     return sink->class == &events_class;
 }
 
-/* Goes on in every directory that had an event file. */
+/* Continues every directory that had an event file. */
 static int reopen_branches(events_sink *sink, const et_value *dict, et_error *error)
 {
     for (const et_value *v = dict ? dict->first : NULL; v != NULL; v = v->next) {

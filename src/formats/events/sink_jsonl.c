@@ -70,7 +70,7 @@ static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_err
     const int64_t wanted = *lines;
     *out = 0;
     *lines = 0;
-    /* A run directory that was copied without its logs goes on with new ones. */
+    /* A run directory that was copied without its logs continues with new ones. */
     if (!et_file_exists(path))
         return ET_OK;
     const int status = et_mapping_open(&mapping, path, error);

@@ -26,7 +26,8 @@ typedef struct printer {
     bool more;             /* an event comes before */
 } printer;
 
-/* Writes what there is if it is more than `least`. Memory for text is looked at here only. */
+/* Writes the text if it has more than `least` bytes. Failures of its memory are checked only here.
+ */
 static int flush(printer *p, size_t least, et_error *error)
 {
     if (p->text.failed)

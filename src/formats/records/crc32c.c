@@ -58,8 +58,9 @@ uint32_t et_crc32c_table(const void *bytes, size_t length)
  * files are small. */
 #if defined(__x86_64__)
 
-/* Builtins rather than intrinsics: x86 headers stay in kernel/. Eight bytes an instruction, then
- * the rest one by one; a word is read by memcpy, so bytes may lie anywhere. */
+/* Uses builtins instead of intrinsics, because x86 headers stay in kernel/. Eight bytes an
+ * instruction, then the rest one by one; a word is read by memcpy, so bytes may have any alignment.
+ */
 __attribute__((target("sse4.2"))) static uint32_t crc32c_instruction(const void *bytes,
                                                                      size_t length)
 {

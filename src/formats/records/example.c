@@ -343,7 +343,7 @@ static bool put(et_example_builder *builder, const char *key, const et_feature *
     return true;
 }
 
-/* What cannot be put is the builder's failure. key NULL: there was no memory for it. */
+/* A value that cannot be put becomes the builder's failure. key NULL: no memory for it. */
 static void add(et_example_builder *builder, const char *key, const et_feature *feature)
 {
     bool is_kind = (unsigned)feature->kind <= ET_FEATURE_INTS;

@@ -39,7 +39,7 @@ typedef struct et_record_position {
     const char *path;
     bool gzip;       /* the byte is one of the unpacked data */
     int64_t number;  /* of the record, from 1 */
-    uint64_t offset; /* where it begins */
+    uint64_t offset; /* the begin of the record */
 } et_record_position;
 
 /* Puts "FILE: record 3 at byte 57" before the message that error has. Returns status. */

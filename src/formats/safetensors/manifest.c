@@ -379,7 +379,7 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
     return read_name(out->file, file, error);
 }
 
-/* Each is checked by itself, then their order. */
+/* Checks each entry, then their order. */
 static int read_entries(et_manifest *manifest, const et_value *list, et_error *error)
 {
     if (!list || list->kind != ET_VALUE_LIST)
@@ -553,7 +553,7 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
     int status = ET_OK;
     for (const struct dirent *item; !status && (errno = 0, item = readdir(stream));) {
         et_manifest_entry entry;
-        /* Anything else that lies in the directory is not ours to judge. */
+        /* Other files in the directory are ignored. */
         const int64_t step = step_of(item->d_name, prefix);
         if (step < 0)
             continue;

@@ -60,8 +60,8 @@ et_link *et_wire_link(et_wire *wire);
  * call. ET_EDENIED: a task that this one connects to refuses its key. */
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
 
-/* Seconds since which a task that this one connects to is not, by both connections (0: it is).
- * Peers that are silent for 20 seconds are none. */
+/* Seconds since both connections to a task were lost (0: it is there). A peer that is silent for 20
+ * seconds counts as lost. */
 double et_wire_alone(const et_wire *wire, int task);
 
 /* ET_EUSAGE: built without ZeroMQ. */

@@ -56,7 +56,7 @@ extern et_zmq_calls et_zmq;
 #define ET_WIRE_HANDSHAKE   4000 /* milliseconds for a handshake */
 #define ET_WIRE_SOON        0.25 /* seconds in which ZeroMQ says that it tries again, if it does */
 #define ET_WIRE_CURVE_BYTES 64   /* at least what encryption adds to a message */
-#define ET_WIRE_PART        256  /* most bytes of a part that is read by itself */
+#define ET_WIRE_PART        256  /* most bytes of a part that is read separately */
 
 /* A connection that this task makes. */
 typedef struct et_wire_line {

@@ -71,8 +71,7 @@ int et_translation_input_samples(struct et_samples **out, const et_translation_i
 void et_translation_input_reads(const et_translation_data *data,
                                 void (*file)(void *payload, const char *path), void *payload);
 
-/* Lines of all texts, one after the other, of the sides that are asked for: of et_vocabulary_train.
- */
+/* Lines of all texts, one after the other, of the requested sides: for et_vocabulary_train. */
 typedef struct et_translation_lines {
     const et_translation_input *input;
     bool of[2];        /* whether sources, targets are given */

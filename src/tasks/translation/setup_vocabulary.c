@@ -259,7 +259,7 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
 
 /* ---- of another text ---- */
 
-#define PAIRS_LOOKED 10000 /* enough to tell a third from nearly none */
+#define PAIRS_LOOKED 10000 /* enough to distinguish a third from nearly none */
 
 /* In the first pairs of an encoded text. ids: [longest of either side]. */
 static void count_unknowns(const et_encoded *encoded, int side, int32_t unk, int32_t *ids,

@@ -74,7 +74,7 @@ et_encoded_options et_translation_filter(const et_translation_data *data, bool t
 /* Numbers and references of a text that is scored; it has its encoded pairs. */
 int et_translation_open_scored(et_translation_task *task, et_scored *scored,
                                const et_corpus_paths *paths, et_error *error);
-/* Twice the beam's size is looked at in each step of a search. */
+/* Each step of a search examines twice the beam's size in tokens. */
 int et_translation_check_beam(const et_translation_task *task, et_error *error);
 
 /* translation_inputs.c: method build_inputs. */

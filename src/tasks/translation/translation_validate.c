@@ -243,7 +243,7 @@ static void close_scores(scores *s)
     et_score_free(s->chrf);
 }
 
-/* Each score reads the pair by itself: their tokens differ. */
+/* Each score reads the pair separately, because their tokens differ. */
 static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
 {
     int status = et_score_add(s->bleu, hypothesis, reference, error);

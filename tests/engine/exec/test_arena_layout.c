@@ -185,9 +185,8 @@ static void test_arena_layout__many_lie_where_the_reference_has_them(void **stat
     }
 }
 
-/* As a model has them: layer i writes a value at step i that is read again at step 2 depth - i,
- * and on its way values and scratch that live for a step or three. How many spans are looked
- * at for a tenant. */
+/* As in a model: layer i writes a value at step i that is read again at step 2 depth - i; meanwhile
+ * values and scratch live for a step or three. Returns the number of spans examined per tenant. */
 static double looked_for_each(int depth)
 {
     enum { SIZES = 4 };

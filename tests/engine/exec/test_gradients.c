@@ -275,7 +275,7 @@ static et_node *check_NOISE(et_scope *s)
     return weighted(s, et_add(y(s), et_mul(et_tanh(x(s)), noise)));
 }
 
-/* Of a constant, since a sample's derivative is none. */
+/* Of a constant, since samples have no derivative. */
 static et_node *check_BERNOULLI(et_scope *s)
 {
     et_node *p = et_input(s, "half", ET_F32, et_shape_2(ROWS, WIDTH));

@@ -89,7 +89,7 @@ static void build_segments(et_scope *s, void *payload)
     et_output(s, "y", mixed);
 }
 
-/* Segments that are none are errors of the data. */
+/* Invalid segments are errors of the data. */
 static void test_ids__offsets(void **state)
 {
     (void)state;

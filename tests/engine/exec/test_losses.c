@@ -98,7 +98,7 @@ static double binary(double p, double t)
 static const struct {
     const char *name;
     test_build_fn *build;
-    double (*of)(double p, double t); /* of one column; NULL: only the derivative is looked at */
+    double (*of)(double p, double t); /* of one column; NULL: only the derivative is checked */
 } cases[] = {
     { "squared", build_squared, squared },
     { "absolute", build_absolute, absolute },

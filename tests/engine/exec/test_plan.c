@@ -292,8 +292,8 @@ static void test_plan__recomputing_saves_memory(void **state)
     activation = ET_ACTIVATION_RELU;
 }
 
-/* Packed anew in each run or once for several: the same products. The second run finds other
- * weights than the first, so a copy that was not renewed would show. */
+/* Packed again in each run or once for several: the same products. The second run has other weights
+ * than the first, so a copy that was not renewed would show. */
 static void test_plan__packing_late_changes_nothing(void **state)
 {
     (void)state;
@@ -326,7 +326,7 @@ static et_node *many_rows_loss(et_scope *s)
     return wide_loss(s, 16 * ET_GEMM_FEW_ROWS);
 }
 
-/* For few rows copies that are used once are not worth making, wherever they would lie. */
+/* For few rows, copies that are used once are not worth making. */
 static void test_plan__few_rows_are_not_packed_for(void **state)
 {
     (void)state;

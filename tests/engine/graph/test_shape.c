@@ -742,7 +742,7 @@ static void test_shape__names_of_draws(void **state)
     et_params_free(params);
 }
 
-/* Options of a graph, and what derivatives are asked of. */
+/* Options of a graph, and refusals of derivatives. */
 static void test_shape__graph_options(void **state)
 {
     (void)state;

@@ -19,8 +19,8 @@ static void run_draw(const et_kernels *table, const void *with, float *result)
         table->draw_uniform(result, s->first, s->count, 0.3f, random);
 }
 
-/* Not a bit of difference, wherever a run of elements begins and ends; the last row has counters
- * and keys of more than 32 bits, and elements far enough out for both of the polynomials. */
+/* The same bits wherever a run of elements begins and ends; the last row has counters and keys of
+ * more than 32 bits, and elements far enough out for both of the polynomials. */
 static void test_draw__equal_bits(void **state)
 {
     (void)state;

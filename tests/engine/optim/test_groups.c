@@ -13,7 +13,8 @@
 #include "engine/optim/rules/rule.h"
 #include "engine/tensor/params.h"
 
-/* Groups lie in several ranges; one tensor is longer than a chunk; a variable is in none. */
+/* Groups have elements in several ranges; one tensor is longer than a chunk; a variable is in no
+ * group. */
 static const struct {
     const char *name;
     et_shape shape;

@@ -501,8 +501,8 @@ static void test_rules__muon(void **state)
     }
 }
 
-/* What orthogonalization makes of the weight p, which is drawn: none of its singular values is very
- * small. Its rows lie along the longer side: [m, n]. */
+/* The orthogonalized weight p, which is random, so that none of its singular values is very small.
+ * Its rows are along the longer side: [m, n]. */
 static double *orthogonal(const et_kernels *kernels, int p, const char *more, int64_t *m,
                           int64_t *n)
 {

@@ -142,7 +142,7 @@ static void test_schedule__cosine_restarts(void **state)
     CHECK(o, { 111000, 1 }, { 1111000, 1 });
 }
 
-/* Before its offset a schedule's formula goes on with s = step - offset below 0. */
+/* Before its offset a schedule's formula continues with s = step - offset below 0. */
 static void test_schedule__before_the_offset(void **state)
 {
     (void)state;

@@ -71,7 +71,7 @@ static void test_fit__patience_ends_it(void **state)
     et_model_close(model);
 }
 
-/* 3 and 3 epochs are 6, with the optimizer's state; the order of the data begins anew. */
+/* 3 and 3 epochs equal 6, with the optimizer's state; the order of the data starts again. */
 static void test_fit__continues(void **state)
 {
     heard h = { 0 };

@@ -316,8 +316,6 @@ static void test_controller__order(void **state)
     }
 }
 
-/* Before whatever acts: what is elsewhere is here for an evaluation, a log, an action and a save.
- */
 /* All actions of a run also act without a directory, but nothing is saved. */
 static void test_controller__without_a_directory(void **state)
 {
@@ -333,6 +331,8 @@ static void test_controller__without_a_directory(void **state)
     assert_int_equal(t.trainer.step, 10);
 }
 
+/* Values that are elsewhere are gathered before anything acts: an evaluation, a log, an action or a
+ * save. */
 static void test_controller__gathers(void **state)
 {
     toy t = { .gathers = true };
@@ -391,8 +391,8 @@ static int with_a_break(const script *s, const char *directory, int countdown, i
     }
 }
 
-/* Whatever is interrupted, an evaluation or action, or the steps between, the run goes on with that
- * one: all act as often, in the order and with the values as without an interruption. */
+/* Whether an evaluation, an action or the steps between are interrupted, the run resumes with it:
+ * all act as often, in the order and with the values as without an interruption. */
 static void test_controller__interrupted(void **state)
 {
     script s = two_actions();
@@ -429,7 +429,7 @@ static void test_controller__failed(void **state)
         snprintf(directory, sizeof directory, "%s-%d", in(state, "failed"), n);
         assert_int_equal(with_a_break(&s, directory, n, ET_EIO, 0, &t), 2);
         assert_int_equal(t.total, unbroken.total);
-        assert_int_equal(t.started, n <= 4); /* without a checkpoint it begins anew */
+        assert_int_equal(t.started, n <= 4); /* without a checkpoint it starts again */
         assert_string_equal(logged(directory), logged(in(state, "whole too")));
     }
 }
@@ -577,7 +577,7 @@ static void test_controller__unknown_next(void **state)
                  "no action is called b");
 }
 
-/* A run that is through is not touched, and with more steps it goes on. */
+/* A finished run is not changed, and with more steps it continues. */
 static void test_controller__finished(void **state)
 {
     script s = two_actions();

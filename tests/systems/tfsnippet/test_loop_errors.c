@@ -653,7 +653,7 @@ static void next_step(void *loop)
     et_loop_next_step(loop, NULL);
 }
 
-/* What holds at every door is looked at there. */
+/* Invariants are checked in every public function. */
 static void test_loop_errors__asserts(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void drop(void *payload, const char *text)
     (void)payload, (void)text;
 }
 
-/* The whole program: it does not know whether it begins or goes on. */
+/* The whole program: it does not know whether it begins or resumes. */
 static int program(const char *directory)
 {
     et_error error = ET_ERROR_INIT;

@@ -42,7 +42,7 @@ static void assert_eta(const looped *l, const watched *w, double progress)
         fail_msg("at %g: %g, not from %g to %g", progress, eta, least, most);
 }
 
-/* Steps of 2 ms: of 10, then of the second half of a loop that goes on. */
+/* Steps of 2 ms: of 10, then of the second half of a resumed loop. */
 static void test_loop_members__eta(void **state)
 {
     watched w;

@@ -342,8 +342,9 @@ static void test_loop_saves__best_is_infinite(void **state)
     }
 }
 
-/* The danger of the reference's documents: after a finished run with early stopping, a longer one
- * goes on from the last step with the last step's parameters, and the best of both is the best. */
+/* A danger that the reference's documents describe: after a finished run with early stopping, a
+ * longer one continues from the last step with the last step's parameters, and the best of both is
+ * the best. */
 static void test_loop_saves__best_and_last_are_two(void **state)
 {
     static const double values[] = { 3, 1, 2, 4, 0.5, 7 };

@@ -260,7 +260,7 @@ static void test_loop_summaries__graph_and_own_writer(void **state)
     looped_free(&l);
 }
 
-/* A run that goes on with a writer that it had not before. */
+/* A resumed run with a writer that it did not have before. */
 static void test_loop_summaries__graph_of_a_later_writer(void **state)
 {
     looped l;
@@ -387,7 +387,7 @@ static void build_dense(et_scope *s, void *payload)
     et_output(s, "y", et_dense(et_in(s, "layer"), et_batch_input(s, "x"), 2));
 }
 
-/* The graph of a pass, when the loop's own writer begins anew. */
+/* The graph of a pass, when the loop's own writer begins again. */
 static void test_loop_summaries__graph_of_a_pass(void **state)
 {
     et_device *device;

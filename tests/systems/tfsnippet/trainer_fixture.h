@@ -51,7 +51,7 @@ static inline void world_build(et_scope *s, void *payload)
     et_output(s, "weighted", et_mul(et_sum(mask), weight));
 }
 
-/* Samples have y 1 .. count; x follows from it, as probabilities that are drawn anew in each
+/* Samples have y 1 .. count; x follows from it, as probabilities that are sampled again in each
  * pass. */
 static inline et_source *world_source(int64_t count, int64_t rows, bool training)
 {

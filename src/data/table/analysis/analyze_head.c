@@ -13,7 +13,7 @@
 #include "data/table/analysis/columns.h"
 #include "data/table/rows/csv_scan.h"
 
-/* Rows that are looked at, and bytes in which they begin. */
+/* Rows that are examined, and bytes in which they must begin. */
 #define ROWS_MAX  200
 #define BYTES_MAX ((size_t)32 << 20)
 

@@ -283,7 +283,7 @@ static void suspect_pair(et_value *list, const et_table_column *c, size_t first,
 /* Entries with similar spelling: str.lower() and str.strip() of Python make them equal. */
 typedef struct alike {
     size_t first, second; /* the first two */
-    size_t count;         /* entries that are spelt as one before them; 0: there are none */
+    size_t count;         /* number of entries spelt like an earlier one; 0: there are none */
 } alike;
 
 typedef struct folding {

@@ -33,7 +33,7 @@ et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
 /* The name for a column without one: "column_3", counted from 0 here. */
 et_column_name et_column_numbered(int column);
 
-/* Whether a first row is a header where it does not say so itself: as above. */
+/* Whether an unmarked first row is a header, by the rule above. */
 bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
 
 /* From the first row of a file, whose name messages begin with. targets: the columns of targets are

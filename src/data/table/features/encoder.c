@@ -46,7 +46,7 @@ typedef struct step {
     et_fitted fitted;
     int field;     /* of the layout */
     size_t offset; /* bytes, in its item */
-    bool coarse;   /* a float32 cannot tell its values apart */
+    bool coarse;   /* float32 cannot distinguish its values */
 } step;
 
 typedef struct key {

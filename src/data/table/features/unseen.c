@@ -12,7 +12,7 @@
 #include "data/table/features/transforms.h"
 #include "data/table/rows/number.h"
 
-/* The metadata's position of a field whose levels are all that a model knows; -1: there are none to
+/* The metadata's position of a field if its levels are all that the model knows; -1: no levels to
  * compare with. */
 static int find_entries(const et_unseen *self, int field)
 {

@@ -49,17 +49,18 @@ typedef struct et_csv_options {
     char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
     char comment;               /* lines that begin with it are left out; 0: none */
     int columns;                /* columns that a row must have; 0: as many as the first row */
-    const char *const *missing; /* texts that mean "no value" where they are not quoted, but for ""
-                                   which always does; ended by NULL, borrowed. One that is a number
-                                   is that number however it is written. NULL: "", "?", "NA",
-                                   "N/A", "NaN", "nan", "null" */
-    bool names;                 /* the first row may be a header: only its empty cells are missing.
-                                   Of one that is none et_csv_take_missing takes the others out */
+    const char *const *missing; /* texts that mean "no value" unless they are quoted; "" always
+                                 * does; ended by NULL, borrowed. A text that is a number matches
+                                 * that number in any spelling. NULL: "", "?", "NA", "N/A", "NaN",
+                                 * "nan", "null" */
+    bool names;                 /* the first row may be a header, so only its empty cells are
+                                 * missing. If it is not one, et_csv_take_missing makes its other
+                                 * missing cells missing */
     const et_csv_known *known;  /* to find the delimiter by; NULL: nothing; borrowed until the first
                                    row was read */
 } et_csv_options;
 
-/* What missing NULL stands for, ended by NULL. */
+/* The texts that missing NULL means, ended by NULL. */
 extern const char *const et_csv_usual_missing[];
 /* The same list, as a hint for people whose target has classes with these names. */
 #define ET_CSV_MISSING_HINT                                                                        \
@@ -72,7 +73,7 @@ int et_csv_missing_index(const char *const *missing, const char *text, size_t le
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
 /* Parses a delimiter, or the beginning of a comment, as people write it: a character, "tab", or a
- * backslash and a t; NULL and "" are none, 0. False: text is something else. */
+ * backslash and a t; NULL and "" give 0, none. False: text is something else. */
 bool et_csv_character(char *out, const char *text);
 
 bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */
@@ -80,15 +81,15 @@ bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */
 typedef struct et_csv et_csv;
 
 int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, et_error *error);
-/* Also what can be read once only: a pipe, /dev/stdin. */
+/* Also opens files that can be read only once: a pipe, /dev/stdin. */
 int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options,
                      et_error *error);
 /* Of a descriptor, which stays the caller's: a row is there as soon as its line is. name: in
  * messages. */
 int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
                        const et_csv_options *options, et_error *error);
-/* Of text [length] in memory, which is borrowed, changed (cells lie in it as long as it does) and
- * has room for one byte more. */
+/* Reads text [length] in memory, which is borrowed, is changed (cells point into it), and must have
+ * room for one more byte. */
 int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
                      const et_csv_options *options, et_error *error);
 void et_csv_close(et_csv *csv); /* NULL allowed */

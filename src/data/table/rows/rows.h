@@ -81,8 +81,8 @@ bool et_rows_wait(et_rows *rows);
 /* As et_encoder_row, not of JSON; messages begin with the row's place, "train.csv:17". */
 int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error);
 
-/* A serialized tf.Example as values [cells of the encoder]. arena is emptied first, then
- * texts and lists lie in it. ET_EDATA, ET_EFORMAT: without a place. */
+/* Reads a serialized tf.Example as values [cells of the encoder]. Resets arena first; texts and
+ * lists are in it. ET_EDATA, ET_EFORMAT: without a place. */
 int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
                    et_arena *arena, et_error *error);
 

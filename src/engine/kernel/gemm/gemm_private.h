@@ -59,9 +59,9 @@ struct et_gemm {
     et_gemm_shape asked; /* as given to et_gemm_get */
     et_gemm_grid grid;
     et_dtype type;    /* of the blocks' A and B */
-    bool direct;      /* no blocks: our own kernel, from operands as they lie */
-    bool panels;      /* how blocks' B lies */
-    bool across;      /* it lies as stored, transposed, and is neither packed nor staged */
+    bool direct;      /* no blocks: Etude's own kernel, with operands in place */
+    bool panels;      /* layout of blocks' B */
+    bool across;      /* stored transposed, and neither packed nor staged */
     bool raw;         /* blocks give float32 sums; bias, activation and type come after */
     bool stage_a;     /* A is not dense per chunk, transposed, or of another type; of a direct
                          product: transposed */

@@ -26,7 +26,7 @@ typedef struct et_gemm_grid {
 typedef struct et_gemm_means {
     bool widened; /* operands are bfloat16, but multiplied as float32 */
     bool direct;  /* by our own kernel */
-    bool repacks; /* by blocks that bring B into a layout of their own, each for itself */
+    bool repacks; /* by blocks that each convert B to their own layout */
     bool pads;    /* tiles of a row_tile are padded: a row's sum is the same only in these */
     size_t l2;    /* bytes of a core's second-level cache */
 } et_gemm_means;
@@ -35,8 +35,8 @@ typedef struct et_gemm_means {
  */
 #define ET_GEMM_FAR ((int64_t)2048)
 
-/* Into how many tiles of rows a product may be cut, at most, whose blocks repack a B with rows FAR
- * from each other: of fewer rows a block multiplies it where it lies, at half the rate. 0: of any.
+/* The largest number of tiles of rows for a product whose blocks repack a B with rows FAR from each
+ * other: with fewer rows, a block multiplies B in place, at half the rate. 0: no limit.
  */
 int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape);
 

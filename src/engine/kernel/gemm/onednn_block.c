@@ -61,7 +61,7 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
  * uses a stream and a scratch, so runs on different threads share nothing that is written. */
 struct et_gemm_engine {
     dnnl_engine_t engine;
-    bool panels[ET_DTYPE_COUNT]; /* by type of A and B: whether B lies in panels */
+    bool panels[ET_DTYPE_COUNT]; /* by type of A and B: whether B is in panels */
     int threads;
     dnnl_stream_t *streams; /* [threads]: a stream is used by one thread at a time */
     void **scratch;         /* [threads], of the largest size that a primitive needs */

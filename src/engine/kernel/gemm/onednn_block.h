@@ -22,8 +22,8 @@ typedef struct et_gemm_block_shape {
     int64_t m, n, k;
     int64_t accumulate; /* 0 or 1 */
     int64_t bias;       /* 1: [n] float32 on every row */
-    int64_t panels;     /* 1: B lies in panels, which the engine has for ab */
-    int64_t across;     /* 1: B lies as [n, k] instead, and the block copies it for itself */
+    int64_t panels;     /* 1: B is in panels, which the engine has for ab */
+    int64_t across;     /* 1: B is [n, k] instead, and the block copies it itself */
     int64_t ab, c;      /* et_dtype */
 } et_gemm_block_shape;
 

@@ -127,9 +127,9 @@ static float floor_of(const et_best_buffers *in, const et_row_weight *w, const f
     return fmaxf(exceeded_by(in->group, groups, k, *most), NO_TOKEN / 2);
 }
 
-/* Lists the open tokens of a vector, those whose upper bound is above the floor; how many tokens
- * there are then, which may be more than the list holds. Their rows of the table will be read in
- * a moment, from memory: the first two lines are asked for now. */
+/* Lists the open tokens of a vector, those whose upper bound is above the floor, and returns the
+ * number of open tokens, which may exceed the list. Their rows of the table are read soon, from
+ * memory, so the first two lines of each are prefetched. */
 static int list_open(const et_best_buffers *in, const et_best_tokens *shape, vm open, int64_t j,
                      int count)
 {

@@ -361,8 +361,8 @@ static void fill_room_pairs(const et_float_product *p)
     }
 }
 
-/* So many rows of A are asked for before they are read: lines that lie a row apart are not foreseen
- * by a CPU. */
+/* Number of rows of A that are prefetched ahead: a CPU does not predict lines that are a row apart.
+ */
 #define ROWS_AHEAD 8
 
 /* The same of float32. */
@@ -386,8 +386,8 @@ static void fill_room_floats(const et_float_product *p)
     }
 }
 
-/* A float32 goes to the room before the first block, or is stored there by the first panel's
- * blocks, which read it as it lies. */
+/* Copies a float32 A to the room before the first block; or the first panel's blocks, which read A
+ * in place, store it there. */
 static void float_product(const et_float_product *p)
 {
     _Alignas(64) float panel[ET_FLOAT_PRODUCT_DEPTH * PRODUCT_VECTORS * V_LANES];

@@ -75,7 +75,7 @@ ET_INLINE void rms_grad_row(void *dx, float *dgamma, const void *dy, const void 
     }
 }
 
-/* Whole blocks of rows; a block's partial sums lie at its place. */
+/* Whole blocks of rows; a block's partial sums are at its index. */
 static void rms_grad_part(void *dx, float *scratch, const void *dy, const void *x,
                           const float *rstd, const float *gamma, int64_t width, et_dtype dtype,
                           int64_t begin, int64_t end)

@@ -119,7 +119,7 @@ static void add_partials(float *sum, const float *partial, int64_t blocks, int64
                 stride);
 }
 
-/* Rows begin .. end - 1, whole blocks of them; a block's partial sums lie at its place. */
+/* Rows begin .. end - 1, whole blocks of them; a block's partial sums are at its index. */
 static void norm_grad_part(const et_layer_norm_grad *norm, int64_t begin, int64_t end)
 {
     const int64_t width = norm->width;

@@ -74,8 +74,8 @@ ET_INLINE float row_exp_sum(const void *x, int64_t at, int64_t count, et_dtype d
     return v_sum(sum);
 }
 
-/* Whether element y holds the row's largest value first. Only a label that has the largest value
- * is looked for before y, so most rows end at the first comparison. */
+/* Whether element y is the first with the row's largest value. Elements before y are only searched
+ * if the label has the largest value, so most rows end at the first comparison. */
 ET_INLINE bool row_first_largest(const void *x, float largest, int64_t at, int32_t y,
                                  et_dtype dtype)
 {

@@ -23,7 +23,7 @@
 
 /* The cuts between chunks. */
 typedef enum et_rule_granularity {
-    ET_RULE_ELEMENTS, /* anywhere: padding and several small tensors may lie in one */
+    ET_RULE_ELEMENTS, /* anywhere: a chunk may contain padding and several small tensors */
     ET_RULE_TENSORS,  /* within a tensor, without its padding */
     ET_RULE_WHOLE,    /* a tensor is a chunk, except those whose `scratch` is 0 */
 } et_rule_granularity;

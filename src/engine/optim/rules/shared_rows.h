@@ -1,4 +1,4 @@
-/* Rows that tables of options.c and of rule_options.c have alike. Private to this folder. */
+/* Rows that are common to tables of options.c and of rule_options.c. Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_RULES_SHARED_ROWS_H
 #define ETUDE_ENGINE_OPTIM_RULES_SHARED_ROWS_H
 

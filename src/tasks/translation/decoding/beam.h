@@ -81,7 +81,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 
-/* Ends the sentence without results: there is nothing to tell its next tokens by. */
+/* Ends the sentence without results, because its next tokens are unknown. */
 void et_beam_abandon(et_beam *beam);
 
 /* How many results there are, at most as many as were wanted and none of a sentence that was

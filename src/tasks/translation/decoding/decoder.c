@@ -39,7 +39,7 @@
 struct et_decoder {
     et_params *params;
     et_device *device;
-    et_device *alone; /* [its threads]: the same for a thread that runs a search by itself */
+    et_device *alone; /* [its threads]: the same for a thread that runs a single search */
     et_transformer model;
     et_decoder_options options;
     et_search_size size;

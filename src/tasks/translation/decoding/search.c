@@ -391,9 +391,9 @@ static void pack_source(et_search *search, const et_decoder_sentence *sentence, 
         search->source_offsets[s] = at;
 }
 
-/* Keys and values of a source go from the encoder's output to its place. Outputs of the encoding
- * plan are valid only until its next run. Rows of a source lie together in both, so a layer is
- * one copy. */
+/* Copies keys and values of a source from the encoder's output to its place. Outputs of the
+ * encoding plan are valid only until its next run. Rows of a source are adjacent in both, so a
+ * layer is one copy. */
 static void keep_encoded(et_search *search, const seat *at)
 {
     size_t row = (size_t)(2 * search->model.width) * et_dtype_size(search->options.act);

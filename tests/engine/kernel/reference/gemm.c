@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 
-/* Element (row, column) of an operand as the product sees it, wherever it lies. */
+/* Element (row, column) of an operand as the product reads it, in any layout. */
 static float element(const void *matrix, et_dtype dtype, int64_t row, int64_t column,
                      int64_t stride, bool transposed)
 {

@@ -11,8 +11,8 @@
 
 #include <math.h>
 
-/* Where column j of a packed weight has its row i. Bytes lie in fours of one column, as the
- * instruction takes them. */
+/* The index of column j's row i in a packed weight. Bytes come in fours of one column, as the
+ * instruction needs them. */
 static int64_t place(const et_row_weight *w, int64_t i, int64_t j)
 {
     et_assert(i < w->k && j < w->n);

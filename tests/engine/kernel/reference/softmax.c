@@ -37,8 +37,8 @@ static double target_entropy(double on, double off, int64_t vocabulary)
     return entropy;
 }
 
-/* Whether y is the first of the row's largest. A NaN at y is none; elsewhere it is passed over,
- * since it is larger than nothing. */
+/* Whether y is the first of the row's largest. A NaN at y is not; other NaNs are skipped, since
+ * they are larger than nothing. */
 static bool is_argmax(const void *x, int64_t begin, int64_t count, int32_t y, et_dtype dtype)
 {
     double mine = et_reference_load(x, begin + y, dtype);

@@ -1,6 +1,6 @@
-/* Staging by its definitions: every element is asked for by its place in the source, with 0
- * beyond it, and stored by the formula of the layout (staging.h). Conversions go by way of
- * double, which holds both types exactly. */
+/* Staging by its definitions: every element is read by its place in the source, 0 beyond it, and
+ * stored by the layout's formula (staging.h). Conversions use double, which holds both types
+ * exactly. */
 #include <string.h>
 
 #include "engine/kernel/reference/reference.h"
