@@ -1,8 +1,6 @@
-/* A pass keeps a variant for each layout so far: graph, plan, and the places of the marked nodes in
- * the plan. The first layout's graph is built when the pass is opened, because building declares
- * the parameters; its plan waits for their memory.
- *
- *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
+/* A pass has a variant for each layout so far (variant.h). The first is built when the pass is
+ * opened, because building declares the parameters; it is planned once they have memory. A run with
+ * a prepared layout checks the batch, binds its arrays and calls the plan.
  *
  * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are equal,
  * because the function is the same; (3) running allocates only for a new layout. */
@@ -12,288 +10,25 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/assert.h"
 #include "base/vector.h"
-#include "engine/exec/ids.h"
-#include "engine/graph/build.h"
-#include "engine/graph/graph.h"
+#include "engine/exec/variant.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 
-/* With ET_RECOMPUTE_AUTO, marked values are computed twice if the values of a batch need more than
- * this. Small models, for which time counts most, are not affected. */
-#define MUCH_MEMORY ((size_t)1 << 30)
-
-/* An element of an output of the plan, or a constant. */
-typedef struct output_element {
-    int output;              /* -1: a constant */
-    const et_tensor *tensor; /* the output, once there is a plan */
-    int element;
-    double constant;
-} output_element;
-
-typedef struct mark {
-    const et_mark *mark; /* of the variant's graph */
-    output_element value, weight;
-} mark;
-
-typedef struct variant {
-    et_layout *layout; /* a copy, in arena, as samples may be closed before; its graph has it too */
-    et_arena arena;
-    et_graph *graph; /* NULL: planning has failed, it is built again */
-    et_plan *plan;   /* NULL: not yet */
-    bool ran;        /* there are values */
-    et_recompute recompute;
-    et_ids ids;  /* ids of its batches, to be checked */
-    int *input;  /* [layout.fields]: place of each field in the plan */
-    int one;     /* place of the input ET_GRAPH_ONE */
-    mark *marks; /* [mark_count]: measures, moving means, outputs; each in order */
-    int measures, tracks, mark_count;
-    int first_loss, last_loss; /* in marks, with measures between; -1: none */
-} variant;
-
 struct et_pass {
-    et_device *device; /* borrowed, as all up to options */
-    et_params *params;
-    et_build_fn *build;
-    void *payload;
-    et_pass_options options;
-    variant *variants; /* [count], owned */
+    et_variant_parts parts;
+    et_variant *variants; /* [count], owned */
     size_t capacity;
     int count, used;
-    const et_plan_listener *listener; /* borrowed; NULL: none */
-    bool *chosen;                     /* [parameters]: those of options.group; owned; NULL: none */
-    int *reached;                     /* [reached_count]: parameters that have gradients; owned */
+    int *reached; /* [reached_count]: parameters that have gradients; owned */
     int reached_count;
-    float scale;
     et_random random; /* of the last run */
     bool moved;       /* its moving means have moved */
 };
 
-/* ---- making a variant ---- */
-
-static int copy_layout(variant *v, const et_layout *layout, et_error *error)
-{
-    size_t count = (size_t)layout->fields;
-    et_layout_field *fields = et_arena_array(&v->arena, count, sizeof *fields);
-    v->layout = et_arena_array(&v->arena, 1, sizeof *v->layout);
-    for (size_t i = 0; fields && i < count; i++) {
-        fields[i] = layout->field[i];
-        fields[i].name = et_arena_printf(&v->arena, "%s", layout->field[i].name);
-    }
-    if (v->arena.failed)
-        return et_alloc_failed(error, count * sizeof *fields, "a pass");
-    *v->layout = *layout;
-    v->layout->field = fields;
-    return ET_OK;
-}
-
-/* The factor of all gradients is an input, so that it may change from run to run. */
-static et_node *scale_node(const et_pass *pass, et_graph *graph)
-{
-    return pass->options.scaled
-               ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar())
-               : NULL;
-}
-
-bool et_pass_trains(const et_pass *pass, int param)
-{
-    const char *prefix = pass->options.trains;
-    return pass->chosen
-               ? pass->chosen[param]
-               : !prefix || !strncmp(et_params_name(pass->params, param), prefix, strlen(prefix));
-}
-
-bool et_pass_trains_all(const et_pass *pass)
-{
-    return !pass->chosen && !pass->options.trains;
-}
-
-/* By all that is trained, or by those that options.trains or options.group chooses. */
-static int derive(const et_pass *pass, et_graph *graph, et_error *error)
-{
-    const bool all = et_pass_trains_all(pass);
-    size_t count = (size_t)et_params_count(pass->params);
-    bool *chosen = all ? NULL : et_alloc_zero(count, sizeof *chosen);
-    if (!all && !chosen)
-        return et_alloc_failed(error, count, "a pass");
-    for (size_t i = 0; !all && i < count; i++)
-        chosen[i] = et_pass_trains(pass, (int)i);
-    int status = et_graph_derive(graph, chosen, scale_node(pass, graph), error);
-    et_free(chosen);
-    return status;
-}
-
-static int build_graph(const et_pass *pass, variant *v, et_error *error)
-{
-    const et_pass_options *o = &pass->options;
-    et_graph_options options = { o->training, o->bfloat16 ? ET_BF16 : ET_F32, v->recompute };
-    for (int i = 0; i < v->layout->fields; i++)
-        if (!strcmp(v->layout->field[i].name, ET_GRAPH_ONE))
-            return et_fail(error, ET_EGRAPH,
-                           "a field of the batch is called " ET_GRAPH_ONE
-                           ", a reserved name: rename the field");
-    int status = et_graph_new(&v->graph, pass->params, &options, error);
-    if (status)
-        return status;
-    v->graph->layout = v->layout;
-    pass->build(et_graph_scope(v->graph), pass->payload);
-    status = et_graph_finish(v->graph, error);
-    if (!status)
-        status = et_ids_open(&v->ids, v->graph, v->layout, error);
-    return status || !o->training ? status : derive(pass, v->graph, error);
-}
-
-/* Adds a node to the plan's outputs, unless it is one. */
-static output_element keep(et_node **outputs, int *count, et_node *node, int element)
-{
-    int i = 0;
-    while (i < *count && outputs[i] != node)
-        i++;
-    if (i == *count)
-        outputs[(*count)++] = node;
-    return (output_element){ .output = i, .element = element };
-}
-
-static int count_marks(const et_graph *graph)
-{
-    int count = 0;
-    for (const et_mark *m = graph->marks; m; m = m->next)
-        count++;
-    return count;
-}
-
-static bool is_measured(const et_mark *m)
-{
-    return m->kind == ET_MARK_LOSS || m->kind == ET_MARK_MEASURE;
-}
-
-static bool is_mean(const et_mark *m)
-{
-    return m->kind == ET_MARK_MEAN;
-}
-
-static bool is_output(const et_mark *m)
-{
-    return m->kind == ET_MARK_OUTPUT;
-}
-
-/* Returns how many of the graph's marks are so. */
-static int take_marks(variant *v, bool (*taken)(const et_mark *))
-{
-    int before = v->mark_count;
-    for (const et_mark *m = v->graph->marks; m; m = m->next) {
-        if (!taken(m))
-            continue;
-        if (m->kind == ET_MARK_LOSS) {
-            v->first_loss = v->first_loss < 0 ? v->mark_count : v->first_loss;
-            v->last_loss = v->mark_count;
-        }
-        v->marks[v->mark_count++].mark = m;
-    }
-    return v->mark_count - before;
-}
-
-/* outputs has room for two of each mark. Returns how many it has. */
-static int find_marks(variant *v, et_node **outputs)
-{
-    int count = 0;
-    v->mark_count = 0;
-    v->first_loss = v->last_loss = -1;
-    v->measures = take_marks(v, is_measured);
-    v->tracks = take_marks(v, is_mean);
-    take_marks(v, is_output);
-    for (int i = 0; i < v->mark_count; i++) {
-        mark *to = &v->marks[i];
-        const et_mark *m = to->mark;
-        to->value = keep(outputs, &count, m->node, m->element);
-        to->weight = m->weight ? keep(outputs, &count, m->weight, m->weight_element)
-                               : (output_element){ .output = -1, .constant = m->constant };
-    }
-    return count;
-}
-
-static void find_tensors(variant *v)
-{
-    for (int i = 0; i < v->mark_count; i++) {
-        output_element *of[] = { &v->marks[i].value, &v->marks[i].weight };
-        for (int k = 0; k < 2; k++)
-            if (of[k]->output >= 0)
-                of[k]->tensor = et_plan_output_at(v->plan, of[k]->output);
-    }
-}
-
-static int make_plan(const et_pass *pass, variant *v, et_error *error)
-{
-    int marks = count_marks(v->graph), fields = v->layout->fields;
-    size_t most = 2 * (size_t)marks;
-    et_node **outputs = et_alloc(most, sizeof *outputs);
-    v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
-    v->input = et_alloc((size_t)fields, sizeof *v->input);
-    int status = outputs && v->marks && v->input
-                     ? ET_OK
-                     : et_alloc_failed(error, most * sizeof *outputs, "a pass");
-    /* A training plan runs once or a few times between two changes of the weights: packing again
-     * costs far less time than keeping would cost memory. */
-    et_plan_options options = ET_PLAN_OPTIONS_INIT;
-    options.name = pass->options.name;
-    options.keep_packed = !pass->options.training;
-    if (!status)
-        status = et_plan_new(&v->plan, v->graph, pass->device, outputs, find_marks(v, outputs),
-                             &options, error);
-    et_free(outputs);
-    if (!status)
-        status = et_plan_listen(v->plan, pass->listener, error);
-    if (status)
-        return status;
-    find_tensors(v);
-    for (int i = 0; i < fields; i++)
-        v->input[i] = et_plan_input(v->plan, v->layout->field[i].name);
-    v->one = et_plan_input(v->plan, ET_GRAPH_ONE);
-    et_plan_bind_at(v->plan, v->one, &pass->scale);
-    return ET_OK;
-}
-
-static void release_plan(variant *v)
-{
-    et_plan_free(v->plan);
-    et_graph_free(v->graph);
-    et_ids_release(&v->ids);
-    et_free(v->marks);
-    et_free(v->input);
-    v->plan = NULL;
-    v->graph = NULL;
-    v->marks = NULL;
-    v->input = NULL;
-    v->measures = v->tracks = v->mark_count = 0;
-    v->first_loss = v->last_loss = -1;
-}
-
-static bool takes_too_much(const et_pass *pass, const variant *v)
-{
-    return pass->options.recompute == ET_RECOMPUTE_AUTO && v->recompute != ET_RECOMPUTE_MARKED &&
-           et_plan_memory_needed(v->plan).activations > MUCH_MEMORY;
-}
-
-/* A plan that is not kept has cost a few milliseconds, and no memory: nothing was touched. */
-static int plan_variant(const et_pass *pass, variant *v, et_error *error)
-{
-    int status = v->graph ? ET_OK : build_graph(pass, v, error);
-    if (!status)
-        status = make_plan(pass, v, error);
-    if (!status && takes_too_much(pass, v)) {
-        release_plan(v);
-        v->recompute = ET_RECOMPUTE_MARKED;
-        status = build_graph(pass, v, error);
-        if (!status)
-            status = make_plan(pass, v, error);
-    }
-    if (status)
-        release_plan(v);
-    return status;
-}
+/* ---- layouts ---- */
 
 /* The variant for a layout, built if it is new. */
 static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_error *error)
@@ -306,23 +41,15 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
     int status = et_layout_check_size(layout, error);
     if (status)
         return status;
-    variant *v =
+    et_variant *v =
         et_vector_grow(pass->variants, &pass->capacity, (size_t)pass->count + 1, sizeof *v, 1);
     if (!v)
         return et_alloc_failed(error, sizeof *v, "a pass");
     pass->variants = v;
     v += pass->count;
-    bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
-    *v = (variant){ .recompute =
-                        automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
-    status = copy_layout(v, layout, error);
-    if (!status)
-        status = build_graph(pass, v, error);
-    if (status) {
-        release_plan(v);
-        et_arena_release(&v->arena);
+    status = et_variant_open(v, &pass->parts, layout, error);
+    if (status)
         return status;
-    }
     *found = pass->count++;
     return ET_OK;
 }
@@ -346,21 +73,32 @@ static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
 /* The group may be gone after this. */
 static int take_group(et_pass *pass, et_error *error)
 {
-    const et_group *group = pass->options.group;
-    pass->options.group = NULL;
+    et_variant_parts *parts = &pass->parts;
+    const et_group *group = parts->options.group;
+    parts->options.group = NULL;
     if (!group)
         return ET_OK;
-    if (pass->options.trains || et_group_params(group) != pass->params)
+    if (parts->options.trains || et_group_params(group) != parts->params)
         return et_fail(error, ET_ECONFIG, "et_pass_options.group: %s",
-                       pass->options.trains ? "and trains: give only one of them"
-                                            : "it belongs to another store of parameters");
-    const size_t count = (size_t)et_params_count(pass->params);
-    pass->chosen = et_alloc_zero(count, sizeof *pass->chosen);
-    if (!pass->chosen)
-        return et_alloc_failed(error, count, "a pass");
+                       parts->options.trains ? "and trains: give only one of them"
+                                             : "it belongs to another store of parameters");
+    parts->chosen_count = et_params_count(parts->params);
+    parts->chosen = et_alloc_zero((size_t)parts->chosen_count, sizeof *parts->chosen);
+    if (!parts->chosen)
+        return et_alloc_failed(error, (size_t)parts->chosen_count, "a pass");
     for (int i = 0; i < et_group_count(group); i++)
-        pass->chosen[et_group_param(group, i)] = true;
+        parts->chosen[et_group_param(group, i)] = true;
     return ET_OK;
+}
+
+bool et_pass_trains(const et_pass *pass, int param)
+{
+    return et_variant_trains(&pass->parts, param);
+}
+
+bool et_pass_trains_all(const et_pass *pass)
+{
+    return !pass->parts.chosen && !pass->parts.options.trains;
 }
 
 bool et_pass_reaches(const et_pass *pass, int param)
@@ -382,14 +120,14 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
     et_pass *pass = et_alloc_zero(1, sizeof *pass);
     if (!pass)
         return et_alloc_failed(error, sizeof *pass, "a pass");
-    *pass = (et_pass){ .device = device,
-                       .params = params,
-                       .build = build,
-                       .payload = payload,
-                       .options = options ? *options : defaults,
-                       .scale = 1 };
-    if (!pass->options.name)
-        pass->options.name = defaults.name;
+    pass->parts = (et_variant_parts){ .device = device,
+                                      .params = params,
+                                      .build = build,
+                                      .payload = payload,
+                                      .options = options ? *options : defaults,
+                                      .scale = 1 };
+    if (!pass->parts.options.name)
+        pass->parts.options.name = defaults.name;
     int status = take_group(pass, error);
     if (!status)
         status = find_variant(pass, layout, &pass->used, error);
@@ -406,28 +144,26 @@ void et_pass_close(et_pass *pass)
 {
     if (!pass)
         return;
-    for (int i = 0; i < pass->count; i++) {
-        release_plan(&pass->variants[i]);
-        et_arena_release(&pass->variants[i].arena);
-    }
+    for (int i = 0; i < pass->count; i++)
+        et_variant_release(&pass->variants[i]);
     et_free(pass->variants);
-    et_free(pass->chosen);
+    et_free(pass->parts.chosen);
     et_free(pass->reached);
     et_free(pass);
 }
 
 int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error)
 {
-    if (!et_params_ready(pass->params))
+    if (!et_params_ready(pass->parts.params))
         return et_fail(error, ET_EUSAGE,
                        "the parameters have no memory: call et_params_materialize before the pass");
-    if (pass->options.bfloat16 && !et_params_shadow(pass->params))
+    if (pass->parts.options.bfloat16 && !et_params_shadow(pass->parts.params))
         return et_fail(error, ET_EUSAGE,
                        "a bfloat16 pass needs parameters with a bfloat16 shadow: ask "
                        "et_params_materialize for it");
     int status = find_variant(pass, layout, which, error);
     if (!status && !pass->variants[*which].plan)
-        status = plan_variant(pass, &pass->variants[*which], error);
+        status = et_variant_plan(&pass->variants[*which], &pass->parts, error);
     if (!status)
         pass->used = *which;
     return status;
@@ -439,7 +175,19 @@ int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
     return et_pass_variant(pass, layout, &which, error);
 }
 
-static void bind(const variant *v, const et_batch *batch)
+/* ---- a run ---- */
+
+static const et_variant *used(const et_pass *pass)
+{
+    return &pass->variants[pass->used];
+}
+
+static bool is_prepared(const et_pass *pass, const et_layout *layout)
+{
+    return used(pass)->plan && et_layout_equal(used(pass)->layout, layout);
+}
+
+static void bind(const et_variant *v, const et_batch *batch)
 {
     for (int i = 0; i < v->layout->fields; i++)
         et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
@@ -466,10 +214,8 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
 int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                 et_error *error)
 {
-    const variant *v = &pass->variants[pass->used];
-    int status = ET_OK;
-    if (!v->plan || !et_layout_equal(v->layout, batch->layout))
-        status = et_pass_prepare(pass, batch->layout, error);
+    int status =
+        is_prepared(pass, batch->layout) ? ET_OK : et_pass_prepare(pass, batch->layout, error);
     if (!status)
         status = et_pass_check(pass, pass->used, batch, error);
     if (!status)
@@ -486,26 +232,21 @@ int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *er
     if (status)
         et_pass_listen(pass, NULL, NULL);
     else
-        pass->listener = listener;
+        pass->parts.listener = listener;
     return status;
 }
 
 void et_pass_set_scale(et_pass *pass, float scale)
 {
-    et_assert(pass->options.scaled || scale == 1);
-    pass->scale = scale;
+    et_assert(pass->parts.options.scaled || scale == 1);
+    pass->parts.scale = scale;
 }
 
 /* ---- results of a run ---- */
 
-static double read(const output_element *at)
+static double read(const et_output_element *at)
 {
     return at->tensor ? ((const float *)at->tensor->data)[at->element] : at->constant;
-}
-
-static const variant *used(const et_pass *pass)
-{
-    return &pass->variants[pass->used];
 }
 
 bool et_pass_has_run(const et_pass *pass)
@@ -515,7 +256,7 @@ bool et_pass_has_run(const et_pass *pass)
 
 double et_pass_loss(const et_pass *pass)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     double loss = 0;
     if (!v->ran)
         return NAN;
@@ -527,7 +268,7 @@ double et_pass_loss(const et_pass *pass)
 
 double et_pass_divisor(const et_pass *pass)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     if (!v->ran)
         return 0;
     return v->first_loss < 0 ? 1 : read(&v->marks[v->first_loss].weight);
@@ -535,7 +276,7 @@ double et_pass_divisor(const et_pass *pass)
 
 et_tensor et_pass_output(const et_pass *pass, const char *name)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     for (int i = v->measures + v->tracks; name && v->plan && i < v->mark_count; i++)
         if (!strcmp(v->marks[i].mark->name, name))
             return *v->marks[i].value.tensor;
@@ -544,14 +285,14 @@ et_tensor et_pass_output(const et_pass *pass, const char *name)
 
 const char *et_pass_output_name(const et_pass *pass, int i)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     int at = v->measures + v->tracks + i;
     return i >= 0 && at < v->mark_count ? v->marks[at].mark->name : NULL;
 }
 
 bool et_pass_loss_is_measured(const et_pass *pass, const char *name)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     if (v->first_loss < 0 || v->first_loss != v->last_loss)
         return v->first_loss < 0;
     const et_mark *loss = v->marks[v->first_loss].mark;
@@ -563,22 +304,22 @@ int et_pass_measures(const et_pass *pass)
     return used(pass)->measures;
 }
 
-static et_measured measured(const variant *v, int i)
+static et_measured measured(const et_variant *v, int i)
 {
-    const mark *m = &v->marks[i];
+    const et_placed_mark *m = &v->marks[i];
     return v->ran ? (et_measured){ m->mark->name, read(&m->value), read(&m->weight) }
                   : (et_measured){ m->mark->name, 0, 0 };
 }
 
 et_measured et_pass_measured(const et_pass *pass, int i)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     return i >= 0 && i < v->measures ? measured(v, i) : (et_measured){ 0 };
 }
 
 void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     double sum = 0;
     for (int i = 0; i < v->measures; i++) {
         out[i] = measured(v, i);
@@ -596,9 +337,9 @@ int et_pass_tracks(const et_pass *pass)
 
 et_tracked et_pass_tracked(const et_pass *pass, int i)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     et_assert(i >= 0 && i < v->tracks);
-    const mark *m = &v->marks[v->measures + i];
+    const et_placed_mark *m = &v->marks[v->measures + i];
     const et_tensor *value = m->value.tensor;
     return (et_tracked){ m->mark->variable, m->mark->factor, value->data,
                          et_shape_count(value->shape) };
@@ -610,22 +351,22 @@ void et_pass_move_means(et_pass *pass, const float *values)
     if (!count || (!values && pass->moved))
         return;
     pass->moved = true;
-    et_params_begin_change(pass->params);
+    et_params_begin_change(pass->parts.params);
     for (int i = 0; i < count; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         const float *value = values ? values : tracked.value;
-        float *variable =
-            et_params_values(pass->params) + et_params_offset(pass->params, tracked.variable);
+        float *variable = et_params_values(pass->parts.params) +
+                          et_params_offset(pass->parts.params, tracked.variable);
         for (int64_t k = 0; k < tracked.elements; k++)
             variable[k] = tracked.momentum * variable[k] + (1 - tracked.momentum) * value[k];
         values = values ? values + tracked.elements : NULL;
     }
-    et_params_changed(pass->params, true);
+    et_params_changed(pass->parts.params, true);
 }
 
 const char *et_pass_find_not_finite(et_pass *pass)
 {
-    const variant *v = used(pass);
+    const et_variant *v = used(pass);
     return v->ran ? et_plan_find_not_finite(v->plan, pass->random) : NULL;
 }
 
@@ -652,15 +393,15 @@ et_recompute et_pass_recompute(const et_pass *pass)
 
 et_params *et_pass_params(const et_pass *pass)
 {
-    return pass->params;
+    return pass->parts.params;
 }
 
 bool et_pass_is_training(const et_pass *pass)
 {
-    return pass->options.training;
+    return pass->parts.options.training;
 }
 
 et_device *et_pass_device(const et_pass *pass)
 {
-    return pass->device;
+    return pass->parts.device;
 }

@@ -17,6 +17,7 @@ struct et_shards {
     et_comm *comm; /* borrowed, as pass */
     et_pass *pass;
     et_layout layout; /* of part */
+    int variant;      /* of the pass, for part */
     et_batch *part;
     et_reducer *reducer;
     et_reduced sum;
@@ -53,7 +54,7 @@ static int open_parts(et_shards *s, int64_t count, et_comm *comm, et_error *erro
 {
     int status = et_batch_new(&s->part, &s->layout, error);
     if (!status)
-        status = et_pass_prepare(s->pass, &s->layout, error);
+        status = et_pass_variant(s->pass, &s->layout, &s->variant, error);
     if (!status && et_comm_size(comm) > 1)
         status = et_ranked_open(&s->reducer, s->pass, (int)count, comm, error);
     else if (!status)
@@ -138,9 +139,12 @@ static int run_shard(void *self, int shard, et_error *error)
     int64_t filled = shared->batch->filled[0], count = s->reducer->shards;
     cut(s, shared->batch, filled * shard / count, filled * (shard + 1) / count);
     et_reducer_expect(s->reducer, shard);
-    int status = et_pass_run(s->pass, s->part, shared->seed,
-                             shared->number * (uint64_t)count + (uint64_t)shard, error);
-    return status ? status : et_reducer_add(s->reducer, shard, s->pass, error);
+    int status = et_pass_check(s->pass, s->variant, s->part, error);
+    if (status)
+        return status;
+    et_pass_run_variant(s->pass, s->variant, s->part, shared->seed,
+                        shared->number * (uint64_t)count + (uint64_t)shard);
+    return et_reducer_add(s->reducer, shard, s->pass, error);
 }
 
 /* The text is that of who has the shard, which was its last. */
