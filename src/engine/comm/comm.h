@@ -6,9 +6,9 @@
  *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
  *
  * All ranks call the same collectives in the same order. If one rank fails, the order is kept by
- * this rule: work that may fail on one rank alone is followed by et_comm_agree, and a rank that
- * fails elsewhere goes to the next et_comm_agree, wherever the others come from. So every other
- * collective comes after an agreement on ET_OK.
+ * this rule: a rank that fails goes to the next et_comm_agree, wherever the others come from. So
+ * every other collective comes after an agreement on ET_OK. Code outside of this folder calls the
+ * functions of together.h, which agree by themselves; that header says who else agrees.
  *
  * ET_EIO from any collective: a rank is lost or silent. Nothing can be sent any more, and every
  * later call returns ET_EIO. comm NULL, or a size of 1, is a process alone: nothing is sent. Sizes

@@ -1,0 +1,57 @@
+/* Ranks around the work of one process. The work knows no ranks; these functions add what several
+ * processes need: one status for all ranks, and rank 0's values for all ranks.
+ *
+ *     static int open_files(void *self, et_error *error)               knows no ranks
+ *     status = et_together_run(comm, open_files, self, &error);        a failure of one is that of
+ * all if (!status && rank == 0) status = read_step(&step, &error);                           may
+ * fail on rank 0 alone status = et_together_give(comm, status, &step, sizeof step, &error);
+ *
+ * If one rank fails while the others wait for its bytes, they wait forever. So ranks agree on one
+ * status (et_comm_agree). Three rules say where:
+ * - A collective that carries bytes agrees before it sends them. It takes the status of what this
+ *   rank did before, so that work needs no agreement of its own (also et_comm_collect and
+ *   et_comm_hand_out).
+ * - Work ends with one status (et_together_run) if it is a public call that all ranks make, or if
+ *   the caller treats some status as no failure (ET_EINTERRUPTED, ET_EDIVERGED, ET_ENOTFOUND).
+ * - Other work needs nothing: all ranks hear of a failure at the next of these calls.
+ *
+ * All other code calls these functions instead of et_comm_agree (tools/check-names). Exceptions:
+ * - train/run/run.c, inner_loop.c, saving.c: requests to stop or save are flags of the agreement
+ *   between two steps, and an interrupted loop agrees again before it saves
+ * - train/step/ranked.c, exchange.c: the agreement of a step rides on the messages of its gradients
+ * - train/step/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
+ *   so it agrees before and after its end
+ * - command/training/processes/ranks.c: ranks of a command end with one status, and one rank
+ *   reports it before any of them ends
+ *
+ * All ranks call these functions together. comm NULL: this process alone. */
+#ifndef ETUDE_ENGINE_COMM_TOGETHER_H
+#define ETUDE_ENGINE_COMM_TOGETHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/comm.h>
+
+typedef int et_together_fn(void *self, et_error *error);
+
+/* Each rank does the work; the first failure is that of all ranks. */
+int et_together_run(et_comm *comm, et_together_fn *work, void *self, et_error *error);
+
+/* Rank 0 does the work before the others, which find what it has made. */
+int et_together_in_turn(et_comm *comm, et_together_fn *work, void *self, et_error *error);
+
+/* status: of what this rank did before; the first failure is that of all ranks. */
+
+/* *yes becomes rank 0's; or whether any rank says yes. */
+int et_together_decide(et_comm *comm, int status, bool *yes, et_error *error);
+int et_together_any(et_comm *comm, int status, bool *yes, et_error *error);
+
+/* bytes [size] become rank 0's. */
+int et_together_give(et_comm *comm, int status, void *bytes, size_t size, et_error *error);
+
+/* *all (et_free): mine [size] of each rank, in the order of ranks. After a failure NULL. */
+int et_together_table(et_comm *comm, int status, const void *mine, size_t size, void **all,
+                      et_error *error);
+
+#endif
