@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-names on trees made here: a clean one passes; each name that is said twice and each word that another
-# one replaced is found.
+# check-names on trees made here: a clean one passes; each name that is said twice, each word that another one
+# replaced and each call that is for other files is found.
 set -eu
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-names
 work=$(mktemp -d "$PWD/names.XXXXXX")
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # tree: names of files, of values, plain words; comments and includes say what they like.
 tree() {
     rm -rf "$work/t"
-    mkdir -p "$work/t/include/etude" "$work/t/src/train/run"
+    mkdir -p "$work/t/include/etude" "$work/t/src/train/run" "$work/t/src/train/step"
     cd "$work/t"
     echo '/* "metrics.jsonl" */' >include/etude/run.h
     {
@@ -26,6 +26,7 @@ tree() {
         echo 'const char *said = "lines of metrics.jsonl", *other = "other.json", *more = "training_more";'
         echo "char q = '\\\\';"
         echo '/* The place and the way are words here, "et_rooms" too. */ int replace(int in_place, int feed_forward);'
+        echo 'int agrees(void) { return et_run_agree(0) + et_comm_agree(1); }'
         echo 'const char *words = "place, et_rooms"; // told'
     } >src/train/run/run.c
 }
@@ -60,5 +61,8 @@ refused 'a->et_feed = b.way_of_c; // d' 'way_of_c: not "way" but'
 refused 'a->et_feed = b.way_of_c; // d' 'et_feed: not "feed" but'
 refused 'static int watch(et_comm_piece a);' 'watch: not "watch" but trace,'
 refused 'static int watch(et_comm_piece a);' 'et_comm_piece: not "comm_piece" but chunk'
+refused 'status = et_comm_agree(comm, status);' 'et_comm_agree: use et_together_run'
+refused 'status = et_run_agree(run, status);' 'et_run_agree: use et_together_run' src/train/step/more.c
+refused 'status = et_comm_agree(run, status);' 'et_comm_agree: use et_together_run' src/train/run/saving.c
 refused '#include "train/a.h"' 'lookout.c: not "lookout" but checkpoint_wait' src/train/lookout.c
 echo "check-names finds what it should"

@@ -14,6 +14,7 @@
 #include "base/values/value.h"
 #include "command/print.h"
 #include "command/training/pace.h"
+#include "engine/comm/together.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/broadcast.h"
@@ -65,11 +66,11 @@ int et_dry_run_open(et_dry_run *dry, et_error *error)
     int status = is_first(dry) ? make_directory(dry, error) : ET_OK;
     status = et_text_broadcast(&dry->directory, dry->comm, status, error);
     if (!status && !et_file_exists(dry->directory))
-        status = et_fail(error, ET_ENOTFOUND,
-                         "--dry-run: this rank cannot see %s, which rank 0 made; set TMPDIR to a "
-                         "directory that all ranks share",
-                         dry->directory);
-    return et_comm_agree(dry->comm, status, NULL, error);
+        return et_fail(error, ET_ENOTFOUND,
+                       "--dry-run: this rank cannot see %s, which rank 0 made; set TMPDIR to a "
+                       "directory that all ranks share",
+                       dry->directory);
+    return status;
 }
 
 /* It is rank 0's. */
@@ -118,13 +119,10 @@ typedef struct found {
 
 static int gather(found *f, et_comm *comm, et_error *error)
 {
+    void *each;
+    int status = et_together_table(comm, ET_OK, &f->m, sizeof f->m, &each, error);
     f->ranks = et_comm_size(comm);
-    f->each = et_alloc((size_t)f->ranks, sizeof *f->each);
-    int status =
-        f->each ? ET_OK : et_alloc_failed(error, (size_t)f->ranks * sizeof *f->each, "ranks");
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_comm_gather(comm, &f->m, sizeof f->m, f->each, error);
+    f->each = each;
     for (int i = 0; !status && i < f->ranks; i++) {
         f->m.pace.seconds = fmax(f->m.pace.seconds, f->each[i].pace.seconds);
         f->m.memory = f->m.memory > f->each[i].memory ? f->m.memory : f->each[i].memory;
@@ -201,7 +199,7 @@ int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_
 {
     found f = { .m = { .pace.seconds = NAN } };
     struct rusage usage;
-    int status = et_comm_agree(dry->comm, begin(dry, facts, &f.m, error), NULL, error);
+    int status = begin(dry, facts, &f.m, error);
     if (!status)
         status = et_pace_measure(&f.m.pace, et_learner_trainer(facts->learner), dry->comm, f.m.left,
                                  facts->stop, error);

@@ -105,8 +105,7 @@ int et_evaluation_open(et_evaluation *e, et_error *error)
     if (!status)
         status = identity ? et_experiment_identify(e->experiment, identity, error)
                           : et_alloc_failed(error, 0, "settings");
-    status = et_comm_agree(e->comm, status, NULL, error);
-    return status ? status : et_ranks_compare(e->comm, identity, e->device, error);
+    return et_ranks_compare(e->comm, status, identity, e->device, error);
 }
 
 void et_evaluation_close(et_evaluation *e)

@@ -28,6 +28,7 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/training.h"
+#include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "train/run/checkpoint_wait.h"
 #include "train/run/run_names.h"
@@ -122,7 +123,7 @@ static int look_whether_last(finetuning *f, bool *last, et_error *error)
         f->last = last_step(f);
     }
     *last = f->last && f->readings.last >= f->last;
-    return et_checkpoint_wait_decide(f->comm, ET_OK, last, error);
+    return et_together_decide(f->comm, ET_OK, last, error);
 }
 
 /* Waits a little; *over: for too long, and nothing says that more is to come. */
@@ -130,13 +131,13 @@ static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
     double timeout = f->experiment.trainer.continuous_eval_timeout;
     *over = et_clock_monotonic() - f->since >= timeout;
-    int status = et_checkpoint_wait_decide(f->comm, ET_OK, over, error);
+    int status = et_together_decide(f->comm, ET_OK, over, error);
     if (status || !*over) {
         et_clock_sleep(status ? 0 : LOOK_EVERY);
         return status;
     }
     bool known = last_step(f) || f->readings.last < 0;
-    status = et_checkpoint_wait_decide(f->comm, ET_OK, &known, error);
+    status = et_together_decide(f->comm, ET_OK, &known, error);
     if (status || !known)
         return status;
     return et_fail(error, ET_ENOTFOUND,
@@ -220,10 +221,11 @@ static int train(const finetuning *f, const char *directory, const char *path, e
     args->set = (et_strings){ texts + 1, 1 };
     int status = et_training_run_on(f->call, args, f->comm, error);
     wait_quietly(f);
-    if (!status && et_flag_is_set(&et_stop_requested))
-        status = et_fail(error, ET_EINTERRUPTED,
-                         "interrupted between two runs; the same command resumes");
-    return et_comm_agree(f->comm, status, NULL, error);
+    bool stops = et_flag_is_set(&et_stop_requested);
+    status = et_together_any(f->comm, status, &stops, error);
+    return status || !stops ? status
+                            : et_fail(error, ET_EINTERRUPTED,
+                                      "interrupted between two runs; the same command resumes");
 }
 
 /* "/runs/tuned//" -> "tuned". */
@@ -287,7 +289,7 @@ static bool was_removed(const finetuning *f, const char *path)
 {
     bool gone = !et_file_exists(path);
     et_comm_resume(f->comm);
-    return !et_checkpoint_wait_decide(f->comm, ET_OK, &gone, NULL) && gone;
+    return !et_together_decide(f->comm, ET_OK, &gone, NULL) && gone;
 }
 
 /* One that the other run has removed before it was read is passed over. */
@@ -303,10 +305,9 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
         status = finish(f, step, path, directory, &arena, &reason);
     et_arena_release(&arena);
     f->since = et_clock_monotonic();
-    status = gone ? ET_OK : et_comm_agree(f->comm, status, NULL, &reason);
-    if (!status && !gone)
+    if (!status)
         f->readings.last = step;
-    return !status ? ET_OK : et_fail(error, status, "%s", reason.text);
+    return !status || gone ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
 /* ---- all ---- */
@@ -338,7 +339,7 @@ static int64_t find_interrupted(const finetuning *f)
 static int go_on(finetuning *f, et_error *error)
 {
     int64_t step = is_first(f) ? find_interrupted(f) : -1;
-    int agreed = et_checkpoint_wait_number(f->comm, ET_OK, &step, error);
+    int agreed = et_together_give(f->comm, ET_OK, &step, sizeof step, error);
     if (agreed)
         return agreed;
     char *path = step < 0 ? NULL : et_checkpoint_path(f->from, step);
@@ -397,7 +398,7 @@ static int begin(finetuning *f, et_error *error)
 {
     et_experiment_resolve_precision(&f->experiment);
     int status = is_first(f) ? open_directory(f, error) : ET_OK;
-    return et_checkpoint_wait_number(f->comm, status, &f->readings.last, error);
+    return et_together_give(f->comm, status, &f->readings.last, sizeof f->readings.last, error);
 }
 
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)

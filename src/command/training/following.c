@@ -20,6 +20,7 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/training_table.h"
+#include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "train/run/checkpoint_wait.h"
 #include "train/run/run_names.h"
@@ -48,7 +49,7 @@ static int wait_more(const following *w, bool *over, et_error *error)
 {
     const et_trainer_options *o = &w->experiment.trainer;
     *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
-    int status = et_checkpoint_wait_decide(ranks(w), ET_OK, over, error);
+    int status = et_together_decide(ranks(w), ET_OK, over, error);
     if (status || !*over) {
         et_clock_sleep(status ? 0 : LOOK_EVERY);
         return status;
@@ -73,7 +74,7 @@ static int wait_for_run(const following *w, et_error *error)
     int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
     for (bool over = false, there = false; !status && !there;) {
         there = et_file_exists(path);
-        status = et_checkpoint_wait_decide(ranks(w), ET_OK, &there, error);
+        status = et_together_decide(ranks(w), ET_OK, &there, error);
         if (!status && !there)
             status = wait_more(w, &over, error);
     }
@@ -106,7 +107,6 @@ static int measure(following *w, et_error *error)
         status = show_row(w, logs, error);
     else if (!status)
         status = et_evaluation_print(&w->evaluation, logs, error);
-    status = et_comm_agree(ranks(w), status, NULL, error);
     et_arena_release(&arena);
     return status;
 }
@@ -150,7 +150,7 @@ static int look_whether_done(const following *w, bool *done, et_error *error)
 {
     const int64_t step = et_session_done_at(w->args->model_dir);
     *done = step >= 0 && w->last >= step;
-    return et_checkpoint_wait_decide(ranks(w), ET_OK, done, error);
+    return et_together_decide(ranks(w), ET_OK, done, error);
 }
 
 static int open_readings(following *w, et_error *error)
@@ -191,7 +191,7 @@ static int measure_all(following *w, et_error *error)
     if (!status && !et_comm_rank(ranks(w)))
         status = open_table(w, error);
     w->last = w->readings.last;
-    status = et_checkpoint_wait_number(ranks(w), status, &w->last, error);
+    status = et_together_give(ranks(w), status, &w->last, sizeof w->last, error);
     for (bool over = false; !status && !over && (!last || w->last < last);) {
         bool found;
         et_assert(w->last >= -1 && w->args && w->program && w->arena);

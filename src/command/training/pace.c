@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/flag.h"
-#include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 #include "train/run/trainer.h"
 
 #define MEASURED   3.0 /* seconds */
@@ -14,11 +14,11 @@
 static int go_on(et_comm *comm, bool enough, bool *more, const volatile sig_atomic_t *stop,
                  et_error *error)
 {
-    unsigned ends = enough && et_comm_rank(comm) == 0;
+    bool ends = enough;
     int status = et_flag_is_set(stop)
                      ? et_fail(error, ET_EINTERRUPTED, "interrupted before anything started")
                      : ET_OK;
-    status = et_comm_agree(comm, status, &ends, error);
+    status = et_together_decide(comm, status, &ends, error);
     *more = !status && !ends;
     return status;
 }
@@ -28,7 +28,7 @@ int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t m
                     const volatile sig_atomic_t *stop, et_error *error)
 {
     et_trainer_view view = { .unit = NULL };
-    int status = et_comm_agree(comm, trainer->class->loop_begin(trainer, error), NULL, error);
+    int status = trainer->class->loop_begin(trainer, error);
     double start = et_clock_monotonic(), units = 0;
     int64_t timed = 0;
     bool more = true;

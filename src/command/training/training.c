@@ -22,6 +22,7 @@
 #include "command/outputs.h"
 #include "command/session.h"
 #include "command/training/dry_run.h"
+#include "engine/comm/together.h"
 #include "systems/orbit/controller.h"
 #include "train/run/run_names.h"
 
@@ -36,9 +37,11 @@ static int check_memory(et_training *t, const et_experiment *kept, et_error *err
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
  * open; those of a new run are written first, since they say whose the files are that opening
- * makes. */
-static int claim(et_training *t, const char *directory, et_error *error)
+ * makes. Rank 0 writes them, and the other ranks find them. */
+static int claim(void *self, et_error *error)
 {
+    et_training *t = self;
+    const char *directory = t->args->model_dir;
     et_experiment kept;
     /* A new run. Its precision is settled now, since the written settings contain it. */
     if (!et_train_finds_run(t->args)) {
@@ -65,15 +68,6 @@ static int claim(et_training *t, const char *directory, et_error *error)
     return status ? status
                   : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
                                              t->args->accept_changes, error);
-}
-
-/* Rank 0 writes first; then the others find what it has written. */
-static int claim_directory(et_training *t, const char *directory, et_error *error)
-{
-    bool first = et_comm_rank(t->comm) == 0;
-    int status = first ? claim(t, directory, error) : ET_OK;
-    status = et_comm_agree(t->comm, status, NULL, error);
-    return status || first ? status : claim(t, directory, error);
 }
 
 /* The profile may go into the run's directory, next to the run's files. */
@@ -128,24 +122,24 @@ static int64_t first_steps(const et_trainer_options *plan)
 
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
-static int set_up(et_training *t, const et_train_args *args, et_error *error)
+static int set_up(void *self, et_error *error)
 {
-    const char *directory = args->model_dir;
+    et_training *t = self;
+    const char *directory = t->args->model_dir;
     bool first = et_comm_rank(t->comm) == 0;
     et_leave_on_signals(first ? ET_RUN_NOT_BEGUN : "");
     int status =
         first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
     if (!status && first)
-        status = check_profile(t, args, error);
+        status = check_profile(t, t->args, error);
     if (!status)
-        status = claim_directory(t, directory, error);
+        status = et_together_in_turn(t->comm, claim, t, error);
     if (status)
-        return status;
+        return et_session_tell_directory(directory, status, error);
     status = et_training_open(t, directory, error);
     /* Settings under which nothing is done are nobody's. */
     if (!status && first && !et_controller_finished(t->controller))
         status = et_training_write_settings(t, directory, error);
-    status = et_comm_agree(t->comm, status, NULL, error);
     /* From here on there is a run in the directory; see keep_nothing. */
     t->set_up = !status;
     if (!status && first)
@@ -153,7 +147,7 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
     if (!status && first)
         begin_session(t, directory);
     et_signals_catch(et_progress_eraser(t->progress), !first);
-    return status;
+    return et_session_tell_directory(directory, status, error);
 }
 
 /* What is open, in as many lines. */
@@ -173,7 +167,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
     const char *run = et_train_finds_run(args) ? args->model_dir : NULL;
     et_dry_run dry = { .kind = t->experiment.kind, .run = run, .comm = t->comm };
     et_signals_catch_stops();
-    int status = claim_directory(t, args->model_dir, error);
+    int status = et_together_in_turn(t->comm, claim, t, error);
     if (!status)
         status = et_dry_run_open(&dry, error);
     if (!status)
@@ -231,8 +225,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     sane(t);
     if (args->dry_run)
         return try_out(t, args, error);
-    status = et_session_tell_directory(args->model_dir, set_up(t, args, error), error);
-    status = et_comm_agree(t->comm, status, NULL, error);
+    status = et_together_run(t->comm, set_up, t, error);
     if (!status) {
         et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
                         args->model_dir, ET_RUN_SETTINGS);
@@ -289,8 +282,9 @@ static void keep_nothing(et_training *t, et_error *error)
 
 /* Everything that training opened is closed here, whatever the status, but for ranks: the lock goes
  * last. */
-static int run(et_training *t, et_error *error)
+static int run(void *self, et_error *error)
 {
+    et_training *t = self;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
     et_training_limit_time(t->args);
     int status = train(t, t->args, error);
@@ -318,7 +312,7 @@ int et_training_run_on(const et_call *call, const et_train_args *args, et_comm *
                        et_error *error)
 {
     et_training t = begin(call, args, comm);
-    return et_comm_agree(comm, run(&t, error), NULL, error);
+    return et_together_run(comm, run, &t, error);
 }
 
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)

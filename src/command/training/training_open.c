@@ -14,6 +14,7 @@
 #include "base/text/format.h"
 #include "command/training/batch_fit.h"
 #include "command/training/training_table.h"
+#include "engine/comm/together.h"
 #include "engine/optim/schedule.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
@@ -341,16 +342,18 @@ static int make_identity(et_training *t, et_error *error)
     return status ? status : et_experiment_identify(&t->experiment, t->identity, error);
 }
 
+static int open_kind(void *self, et_error *error)
+{
+    et_training *t = self;
+    const et_experiment *e = &t->experiment;
+    return e->kind->open(&t->task, e->task, &t->context, error);
+}
+
 /* What rank 0 makes of the data the others only read, once it is there. */
 static int open_task(et_training *t, et_error *error)
 {
-    const et_experiment *e = &t->experiment;
-    bool first = et_comm_rank(t->comm) == 0;
-    int status = first ? e->kind->open(&t->task, e->task, &t->context, error) : ET_OK;
-    status = et_comm_agree(t->comm, status, NULL, error);
-    t->context.reader = !first;
-    if (!status && !first)
-        status = e->kind->open(&t->task, e->task, &t->context, error);
+    t->context.reader = et_comm_rank(t->comm) != 0;
+    int status = et_together_in_turn(t->comm, open_kind, t, error);
     if (!status)
         et_initial_hand_over(&t->initial, t->task);
     return status;
@@ -365,7 +368,7 @@ static int open_params(et_training *t, et_error *error)
 
 static int compare_ranks(et_training *t, et_error *error)
 {
-    return et_ranks_compare(t->comm, t->identity, t->device, error);
+    return et_ranks_compare(t->comm, ET_OK, t->identity, t->device, error);
 }
 
 /* What is open when one fails is closed by close_model. */

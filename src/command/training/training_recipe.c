@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/text/format.h"
 #include "command/training/pace.h"
+#include "engine/comm/together.h"
 
 #define GUESSED_RATE 10000.0 /* units a second, until updates have been timed */
 #define IN_TIME      0.9     /* share of a time limit that is planned for */
@@ -75,15 +76,13 @@ int et_training_follow_batch(et_training *t, et_error *error)
 }
 
 /* All ranks go by the slowest. */
-static int agree_on(double *seconds, et_comm *comm, et_arena *arena, et_error *error)
+static int take_slowest(double *seconds, et_comm *comm, et_error *error)
 {
-    double *all = et_arena_alloc(arena, (size_t)et_comm_size(comm) * sizeof *all);
-    int status = all ? ET_OK : et_alloc_failed(error, 0, "ranks");
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_comm_gather(comm, seconds, sizeof *seconds, all, error);
+    void *all;
+    int status = et_together_table(comm, ET_OK, seconds, sizeof *seconds, &all, error);
     for (int i = 0; !status && i < et_comm_size(comm); i++)
-        *seconds = fmax(*seconds, all[i]);
+        *seconds = fmax(*seconds, ((const double *)all)[i]);
+    et_free(all);
     return status;
 }
 
@@ -91,12 +90,12 @@ static int time_steps(et_training *t, et_error *error)
 {
     et_trainer *trainer = et_learner_trainer(t->learner);
     et_pace pace;
-    int status = et_comm_agree(t->comm, trainer->class->start(trainer, error), NULL, error);
+    int status = trainer->class->start(trainer, error);
     if (!status)
         status = et_pace_measure(&pace, trainer, t->comm, t->plan.train_steps, &et_stop_requested,
                                  error);
     if (!status)
-        status = agree_on(&pace.seconds, t->comm, &t->arena, error);
+        status = take_slowest(&pace.seconds, t->comm, error);
     if (!status)
         t->step_seconds = pace.seconds;
     return status;
@@ -128,7 +127,7 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
     if (status)
         return status;
     double seconds = t->args->ends > 0 && !t->roles ? seconds_left(t) : 0;
-    status = agree_on(&seconds, t->comm, &t->arena, error);
+    status = take_slowest(&seconds, t->comm, error);
     t->amounts.steps = seconds > 0 ? steps_that_fit(t, seconds) : t->plan.train_steps;
     t->experiment.trainer.train_steps = t->amounts.steps;
     if (!status && seconds > 0)

@@ -33,6 +33,7 @@
 #include "command/translation/scores.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
+#include "engine/comm/together.h"
 
 typedef struct evaluate_options {
     et_translating work;
@@ -163,25 +164,38 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     return et_flag_is_set(&et_stop_requested);
 }
 
-/* results: [lines], each owned by the caller when this succeeds. The checkpoint is named on
- * standard output, above the scores that it got. */
+typedef struct translation {
+    et_translating *work;
+    const et_lines *sources;
+    char **results; /* [sources.count], each owned by the caller when it succeeds */
+} translation;
+
+static int translate_lines(void *self, et_error *error)
+{
+    const translation *t = self;
+    et_translating *work = t->work;
+    /* Plain lines where standard error is no terminal. */
+    int status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
+    if (status)
+        return status;
+    counter lines = { work->progress, et_clock_monotonic() };
+    et_translator_set_progress(work->translator, tell_progress, &lines);
+    status = et_translator_translate(work->translator, (const char *const *)t->sources->items,
+                                     t->sources->count, t->results, error);
+    et_translator_set_progress(work->translator, NULL, NULL);
+    et_progress_finish(work->progress, false);
+    return status;
+}
+
+/* The checkpoint is named on standard output, above the scores that it got. */
 static int translate(evaluate_options *args, const et_lines *sources, char **results,
                      et_error *error)
 {
     et_assert(sources->count > 0);
     et_translating *work = &args->work;
-    /* Plain lines where standard error is no terminal. */
-    int status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
-    et_translator *translator = work->translator;
-    if (!status) {
-        counter lines = { work->progress, et_clock_monotonic() };
-        et_translator_set_progress(translator, tell_progress, &lines);
-        status = et_translator_translate(translator, (const char *const *)sources->items,
-                                         sources->count, results, error);
-        et_translator_set_progress(translator, NULL, NULL);
-        et_progress_finish(work->progress, false);
-    }
-    status = et_comm_agree(work->options.comm, status, NULL, error);
+    translation t = { work, sources, results };
+    int status = et_together_run(work->options.comm, translate_lines, &t, error);
+    const et_translator *translator = work->translator;
     if (!status && args->results) {
         et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
         et_value_set_int(args->results, "step", et_translator_step(translator));

@@ -34,6 +34,7 @@
 #include "command/translation/result_lines.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
+#include "engine/comm/together.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 
@@ -353,13 +354,19 @@ static int translate_input(const translate_options *args, et_line_output *output
     return status;
 }
 
+typedef struct translation {
+    translate_options *args;
+    et_line_output output;
+} translation;
+
 /* The bar is only for people who translate a file: not if input is typed, and not if standard error
  * goes to a file. */
-static int translate(translate_options *args, et_error *error)
+static int translate_all(void *self, et_error *error)
 {
+    translation *t = self;
+    translate_options *args = t->args;
     et_translating *work = &args->work;
     et_comm *comm = args->work.options.comm;
-    et_line_output output = { .open = false };
     bool shown =
         !args->work.quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
     int status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
@@ -370,13 +377,18 @@ static int translate(translate_options *args, et_error *error)
     if (!status && args->work.output)
         et_signals_catch_with_input();
     if (!status)
-        status = et_line_output_open(&output, args->work.output, comm, error);
-    if (!status)
-        status = translate_input(args, &output, error);
-    status = et_comm_agree(comm, status, NULL, error);
-    status = et_line_output_close(&output, status, error);
+        status = et_line_output_open(&t->output, args->work.output, comm, error);
+    return status ? status : translate_input(args, &t->output, error);
+}
+
+/* A file of translations is there only if no rank has failed. */
+static int translate(translate_options *args, et_error *error)
+{
+    translation t = { .args = args };
+    int status = et_together_run(args->work.options.comm, translate_all, &t, error);
+    status = et_line_output_close(&t.output, status, error);
     et_lines_release(&args->targets);
-    return et_translating_close(work, status, error);
+    return et_translating_close(&args->work, status, error);
 }
 
 static int translate_together(translate_options *args, const et_call *call, et_error *error)

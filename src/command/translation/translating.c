@@ -38,8 +38,9 @@ static int open_translator(et_translating *work, et_error *error)
     const char *path = status ? NULL : et_translator_checkpoint(work->translator);
     status = et_ranks_compare_loaded(comm, status, work->model_dir, path,
                                      status ? 0 : et_translator_step(work->translator), error);
-    return status ? status
-                  : et_ranks_compare(comm, NULL, et_translator_device(work->translator), error);
+    return status
+               ? status
+               : et_ranks_compare(comm, ET_OK, NULL, et_translator_device(work->translator), error);
 }
 
 /* Called before anything is translated: the profile's steps are those of decoding. */

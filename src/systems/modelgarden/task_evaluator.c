@@ -699,6 +699,11 @@ et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool h
     return has_state ? eval_loop : eval_loop_without_state;
 }
 
+static int end_of_sets(void *self, et_value *logs, et_error *error)
+{
+    return end(self, NULL, logs, error);
+}
+
 int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
 {
     if (num_steps < -1)
@@ -710,7 +715,5 @@ int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *lo
         status = begin(t, comm, t->trainer.step, error);
     if (!status)
         status = eval_loop(t, NULL, num_steps, error);
-    status = et_comm_agree(comm, status, NULL, error);
-    int ended = end(t, NULL, status ? NULL : logs, status ? NULL : error);
-    return et_comm_agree(comm, status ? status : ended, NULL, error);
+    return et_evaluation_end(comm, status, end_of_sets, t, logs, error);
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
 #include "train/run/run_names.h"
 
@@ -198,8 +199,13 @@ static int attach(et_controller *c, et_error *error)
 
 /* The order of adding is the order of restoring. Without a trainer the directory is another
  * process's, so the run has none. */
-static int open_parts(et_controller *c, et_error *error)
+static int open_parts(void *self, et_error *error)
 {
+    et_controller *c = self;
+    const char *directory = c->options.run.model_dir;
+    c->model_dir = directory ? et_strdup(directory) : NULL;
+    if (directory && !c->model_dir)
+        return et_alloc_failed(error, 0, "a controller");
     int status = et_state_new(&c->state, error);
     if (!status)
         status = list_actions(c, error);
@@ -330,10 +336,7 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     }
     copy_options(c, options);
     begin_loop(c);
-    c->model_dir = options->run.model_dir ? et_strdup(options->run.model_dir) : NULL;
-    status = options->run.model_dir && !c->model_dir ? et_alloc_failed(error, 0, "a controller")
-                                                     : open_parts(c, error);
-    status = et_comm_agree(options->run.comm, status, NULL, error);
+    status = et_together_run(options->run.comm, open_parts, c, error);
     if (status)
         et_controller_close(c, NULL);
     else
@@ -366,7 +369,6 @@ int et_controller_train(et_controller *c, et_error *error)
         return et_fail(error, ET_EUSAGE, "with outer_loop, use et_controller_train_to");
     et_controller_sane(c);
     c->eval_steps = c->options.validation_steps;
-    if (!c->finished)
-        return et_inner_loop_run(&c->loop, &goal, error);
-    return et_run_agree(c->run, et_run_finish_saves(c->run, c->loop.trainer->step, error), error);
+    return c->finished ? et_inner_loop_finish(&c->loop, ET_OK, error)
+                       : et_inner_loop_run(&c->loop, &goal, error);
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/values/value.h"
+#include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
 #include "train/run/checkpoint_wait.h"
 #include "train/run/run.h"
@@ -103,9 +104,10 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
 
 /* ---- checkpoints ---- */
 
-int et_controller_save(et_controller *c, et_error *error)
+static int save_now(void *self, et_error *error)
 {
-    int64_t step = c->loop.trainer->step;
+    et_controller *c = self;
+    const int64_t step = c->loop.trainer->step;
     int status =
         need(c, et_controller_trains(c) && c->model_dir,
              et_controller_trains(c) ? "run.model_dir" : "trainer", "et_controller_save", error);
@@ -113,18 +115,31 @@ int et_controller_save(et_controller *c, et_error *error)
         status = et_inner_loop_check_count(&c->loop, error);
     if (!status)
         status = et_run_save(c->run, step, false, error);
-    if (!status)
-        status = et_run_await_saves(c->run, step, error);
-    status = et_run_agree(c->run, status, error);
+    return status ? status : et_run_await_saves(c->run, step, error);
+}
+
+int et_controller_save(et_controller *c, et_error *error)
+{
+    int status = et_together_run(c->options.run.comm, save_now, c, error);
     if (!status)
         et_controller_tell(c, "saved checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
-                           c->model_dir, (long long)step);
+                           c->model_dir, (long long)c->loop.trainer->step);
     return status;
 }
 
-/* Only the weights. *step -1: path is NULL and there is no checkpoint. */
-static int load_weights(et_controller *c, const char *path, int64_t *step, et_error *error)
+/* path NULL: the newest checkpoint. */
+typedef struct restoring {
+    et_controller *controller;
+    const char *path;
+    int64_t step; /* that was restored; -1: path is NULL and there is no checkpoint */
+} restoring;
+
+/* Only the weights. */
+static int load_weights(void *self, et_error *error)
 {
+    restoring *r = self;
+    et_controller *c = r->controller;
+    const char *path = r->path;
     et_error reason = ET_ERROR_INIT;
     et_checkpoint_facts facts = { .step = -1 };
     bool averages = !c->outer.live_weights;
@@ -134,7 +149,7 @@ static int load_weights(et_controller *c, const char *path, int64_t *step, et_er
                      : et_checkpoint_load(&found, c->outer.weights, c->model_dir, NULL, averages,
                                           &facts, &reason);
     et_checkpoint_free_path(found);
-    *step = facts.step;
+    r->step = facts.step;
     if (status == ET_ENOTFOUND && !path)
         return ET_OK;
     if (status)
@@ -145,14 +160,16 @@ static int load_weights(et_controller *c, const char *path, int64_t *step, et_er
 }
 
 /* The state of a run that trains: a save that reads the arrays has ended before they change. */
-static int restore_state(et_controller *c, const char *path, int64_t *step, et_error *error)
+static int restore_state(void *self, et_error *error)
 {
+    restoring *r = self;
+    et_controller *c = r->controller;
     int status = et_run_await_saves(c->run, c->loop.trainer->step, error);
     if (!status)
-        status = path ? et_run_take_file(c->run, path, step, error)
-                      : et_inner_loop_start(&c->loop, step, error);
+        status = r->path ? et_run_take_file(c->run, r->path, &r->step, error)
+                         : et_inner_loop_start(&c->loop, &r->step, error);
     et_run_touch(c->run);
-    if (!status && *step >= 0)
+    if (!status && r->step >= 0)
         c->loop.miscounted = (et_error)ET_ERROR_INIT;
     return status;
 }
@@ -171,9 +188,10 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
         et_controller_tell(c, "restoring model from %s...", path);
     else
         et_controller_tell(c, "restoring or initializing model...");
-    status = et_controller_trains(c) ? restore_state(c, path, step, error)
-                                     : load_weights(c, path, step, error);
-    status = et_run_agree(c->run, status, error);
+    restoring r = { c, path, -1 };
+    status = et_together_run(c->options.run.comm,
+                             et_controller_trains(c) ? restore_state : load_weights, &r, error);
+    *step = r.step;
     if (!status && path)
         et_controller_tell(c, "restored model from %s.", path);
     else if (!status && *step >= 0)
@@ -232,9 +250,9 @@ int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs,
 /* *found: it was still there, and sound, for all ranks. */
 static int take_checkpoint(et_controller *c, const char *path, bool *found, et_error *error)
 {
-    int64_t step;
+    restoring r = { c, path, -1 };
     et_error reason = ET_ERROR_INIT;
-    int status = et_run_agree(c->run, load_weights(c, path, &step, &reason), &reason);
+    int status = et_together_run(c->options.run.comm, load_weights, &r, &reason);
     *found = !status;
     if (!status) {
         et_controller_tell(c, "restored model from %s.", path);
@@ -248,6 +266,7 @@ static int take_checkpoint(et_controller *c, const char *path, bool *found, et_e
 }
 
 typedef struct following {
+    et_controller *controller;
     int64_t eval_steps, last; /* last: the step that was looked at last, -1: none */
     double timeout, since;
     et_done_fn *done;
@@ -261,7 +280,7 @@ static int ask_whether_done(et_controller *c, following *w, et_error *error)
     et_comm *comm = c->options.run.comm;
     if (!w->ended && w->done && !et_comm_rank(comm))
         w->ended = w->done(w->payload, w->last);
-    return et_checkpoint_wait_decide(comm, ET_OK, &w->ended, error);
+    return et_together_decide(comm, ET_OK, &w->ended, error);
 }
 
 static int evaluate_next(et_controller *c, following *w, const char *path, et_error *error)
@@ -288,7 +307,7 @@ static int wait_for_more(et_controller *c, following *w, et_error *error)
     double now = et_clock_monotonic();
     bool late = w->timeout >= 0 && now - w->since >= w->timeout;
     if (!status)
-        status = et_checkpoint_wait_decide(c->options.run.comm, ET_OK, &late, error);
+        status = et_together_decide(c->options.run.comm, ET_OK, &late, error);
     if (!status && !late)
         et_clock_sleep(LOOK_EVERY);
     if (status || !late)
@@ -312,24 +331,31 @@ static int need_for_following(const et_controller *c, et_error *error)
     return status ? status : need(c, c->outer.weights, "outer_loop.weights", name, error);
 }
 
+static int follow(void *self, et_error *error)
+{
+    following *w = self;
+    et_controller *c = w->controller;
+    int status = need_for_following(c, error);
+    if (!status)
+        status = check_eval_steps(w->eval_steps, error);
+    c->loop.last = NULL;
+    while (!status && !w->ended) {
+        char *path;
+        status = et_checkpoint_wait_next(c->options.run.comm, &path, &w->last, c->model_dir,
+                                         w->last, true, error);
+        if (!status)
+            status = path ? evaluate_next(c, w, path, error) : wait_for_more(c, w, error);
+        et_free(path);
+    }
+    return status;
+}
+
 int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, double timeout,
                                         et_done_fn *done, void *payload, et_value *logs,
                                         et_error *error)
 {
-    following w = { eval_steps, -1, timeout, et_clock_monotonic(), done, payload, false };
-    int status = need_for_following(c, error);
-    if (!status)
-        status = check_eval_steps(eval_steps, error);
-    c->loop.last = NULL;
-    while (!status && !w.ended) {
-        char *path;
-        status = et_checkpoint_wait_next(c->options.run.comm, &path, &w.last, c->model_dir, w.last,
-                                         true, error);
-        if (!status)
-            status = path ? evaluate_next(c, &w, path, error) : wait_for_more(c, &w, error);
-        et_free(path);
-    }
-    status = et_run_agree(c->run, status, error);
+    following w = { c, eval_steps, -1, timeout, et_clock_monotonic(), done, payload, false };
+    int status = et_together_run(c->options.run.comm, follow, &w, error);
     return status ? status : give_values(c, logs, error);
 }
 

@@ -11,6 +11,7 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/events.h"
@@ -414,9 +415,9 @@ static int open_writer(et_loop *loop, et_error *error)
     return status || !o->summary_pass ? status : et_loop_write_graph(own, o->summary_pass, error);
 }
 
-static int enter(et_loop *loop)
+static int enter(void *self, et_error *error)
 {
-    et_error *error = &loop->error;
+    et_loop *loop = self;
     int status = et_loop_add_parts(loop, error);
     if (!status)
         status = open_run(loop, error);
@@ -427,7 +428,7 @@ static int enter(et_loop *loop)
     if (!status)
         status = open_writer(loop, error);
     et_state_seal(loop->state);
-    return et_comm_agree(loop->options.comm, status, NULL, error);
+    return status;
 }
 
 static int close_run(et_loop *loop, et_error *error)
@@ -444,7 +445,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     if (loop->phase != ET_LOOP_OPEN)
         return et_fail(error, ET_EUSAGE, "the loop has already begun: open a new loop");
-    int status = enter(loop);
+    int status = et_together_run(loop->options.comm, enter, loop, &loop->error);
     loop->phase = status ? ET_LOOP_ENDED : ET_LOOP_RUNNING;
     if (!status) {
         et_loop_begin_eta(loop);
@@ -457,11 +458,23 @@ int et_loop_begin(et_loop *loop, et_error *error)
 
 /* ---- end ---- */
 
+typedef struct ending {
+    et_loop *loop;
+    int (*part)(et_loop *loop, et_error *error);
+} ending;
+
+static int do_part(void *self, et_error *error)
+{
+    const ending *e = self;
+    return e->part(e->loop, error);
+}
+
 /* A part of the end, which all ranks do. An earlier failure is the one reported. */
 static void end_part(et_loop *loop, int (*part)(et_loop *loop, et_error *error))
 {
+    ending e = { loop, part };
     et_error failure = ET_ERROR_INIT;
-    if (et_comm_agree(loop->options.comm, part(loop, &failure), NULL, &failure))
+    if (et_together_run(loop->options.comm, do_part, &e, &failure))
         et_loop_fail(loop, &failure);
 }
 

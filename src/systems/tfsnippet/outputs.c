@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/vector.h"
 #include "data/batches/cursor.h"
+#include "engine/comm/together.h"
 #include "train/step/eval_shard.h"
 
 typedef struct output {
@@ -256,6 +257,15 @@ static int turn(output *o, int64_t count, int axis, et_error *error)
     return ET_OK;
 }
 
+static int turn_all(void *self, et_error *error)
+{
+    et_outputs *all = self;
+    int status = ET_OK;
+    for (int i = 0; !status && i < all->count; i++)
+        status = turn(&all->outputs[i], all->rows, all->axis, error);
+    return status;
+}
+
 static int open_outputs(et_outputs **out, const char *const *names, int count, int axis,
                         et_error *error)
 {
@@ -292,9 +302,8 @@ int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source
         .pass = pass, .seed = seed, .look = look_at_outputs, .pack = pack_outputs, .all = all
     };
     status = run_job(&j, comm, source, add_outputs, error);
-    for (int i = 0; !status && i < count; i++)
-        status = turn(&all->outputs[i], all->rows, axis, error);
-    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_together_run(comm, turn_all, all, error);
     if (status) {
         et_outputs_free(all);
         return status;

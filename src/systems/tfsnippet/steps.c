@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "engine/comm/together.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/run/run.h"
 
@@ -96,8 +97,9 @@ int et_loop_leave_steps(et_loop *loop)
     return ET_OK;
 }
 
-static int save_now(et_loop *loop, et_error *error)
+static int save_now(void *self, et_error *error)
 {
+    et_loop *loop = self;
     int status = et_run_save(loop->run, loop->at.step, false, error);
     return status ? status : et_run_finish_saves(loop->run, loop->at.step, error);
 }
@@ -106,7 +108,7 @@ static int save_now(et_loop *loop, et_error *error)
 static int save_durably(et_loop *loop)
 {
     et_error failure = ET_ERROR_INIT;
-    int status = et_run_agree(loop->run, save_now(loop, &failure), &failure);
+    int status = et_together_run(loop->options.comm, save_now, loop, &failure);
     return status ? et_loop_fail(loop, &failure) : ET_OK;
 }
 

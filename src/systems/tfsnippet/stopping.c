@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"
@@ -168,11 +169,10 @@ static int take_snapshot(et_loop *loop, et_error *error)
     et_comm *comm = loop->options.comm;
     const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
     int status = et_comm_rank(comm) ? ET_OK : read_snapshot(loop, error);
-    status = et_comm_agree(comm, status, NULL, error);
-    if (status || et_comm_size(comm) == 1)
+    if (et_comm_size(comm) == 1)
         return status;
     et_params_begin_change(loop->params);
-    status = et_comm_broadcast(comm, 0, et_params_values(loop->params), bytes, error);
+    status = et_together_give(comm, status, et_params_values(loop->params), bytes, error);
     et_params_changed(loop->params, true);
     return status;
 }

@@ -13,11 +13,6 @@ enum { END = -1 };
 
 static const et_comm_chunk none = { -1, NULL, 0 };
 
-int et_tensor_shards_begin(const et_state *state, int status, et_error *error)
-{
-    return et_comm_agree(et_state_ranks(state), status, NULL, error);
-}
-
 static int say(const et_state *state, int64_t *number, et_error *error)
 {
     return et_comm_broadcast(et_state_ranks(state), 0, number, sizeof *number, error);

@@ -1,7 +1,7 @@
 /* Tensors that are divided among ranks (et_state_tensor.cut), for rank 0, which saves them. Rank 0
  * asks for one tensor after another, as often as it likes, while the other ranks serve:
  *
- *     status = et_tensor_shards_begin(state, status, &error);          all ranks
+ *     ... all ranks agree on ET_OK ...
  *     if (!status && et_comm_rank(comm)) status = et_tensor_shards_give(state, &error);
  *     if (!status && !et_comm_rank(comm)) {
  *         ... et_tensor_shards_read(state, i, take, payload, &error) ...
@@ -17,7 +17,6 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/state.h"
 
-int et_tensor_shards_begin(const et_state *state, int status, et_error *error);
 int et_tensor_shards_give(const et_state *state, et_error *error);
 int et_tensor_shards_read(const et_state *state, size_t tensor, et_safetensors_take_fn *take,
                           void *payload, et_error *error);

@@ -13,20 +13,6 @@ int et_checkpoint_wait_next(et_comm *comm, char **path, int64_t *step, const cha
     return status ? status : et_comm_broadcast(comm, 0, step, sizeof *step, error);
 }
 
-int et_checkpoint_wait_decide(et_comm *comm, int status, bool *yes, et_error *error)
-{
-    unsigned flags = *yes && et_comm_rank(comm) == 0;
-    status = et_comm_agree(comm, status, &flags, error);
-    *yes = flags;
-    return status;
-}
-
-int et_checkpoint_wait_number(et_comm *comm, int status, int64_t *number, et_error *error)
-{
-    status = et_comm_agree(comm, status, NULL, error);
-    return status ? status : et_comm_broadcast(comm, 0, number, sizeof *number, error);
-}
-
 int et_checkpoint_wait_loaded(et_comm *comm, int status, bool *found)
 {
     *found = !status;

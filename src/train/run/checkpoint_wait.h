@@ -1,11 +1,11 @@
 /* Waiting for the checkpoints of a run that another process trains, by all ranks that evaluate them
- * together. Rank 0 looks, and its result and decisions (such as how long it has waited) hold for
- * all ranks. The caller repeats the call after a while; nothing is kept in between.
+ * together. Rank 0 looks, and its result holds for all ranks. The caller repeats the call after a
+ * while; nothing is kept in between.
  *
  *     status = et_checkpoint_wait_next(comm, &path, &step, "runs/a", step, false, &error);
  *     ... path NULL: there is none ...
  *     bool over = et_clock_monotonic() - since > timeout;
- *     status = et_checkpoint_wait_decide(comm, ET_OK, &over, &error);
+ *     status = et_together_decide(comm, ET_OK, &over, &error);
  *
  * All ranks call these functions together; comm NULL: this process alone. */
 #ifndef ETUDE_TRAIN_RUN_CHECKPOINT_WAIT_H
@@ -18,14 +18,7 @@
 int et_checkpoint_wait_next(et_comm *comm, char **path, int64_t *step, const char *model_dir,
                             int64_t after, bool transient, et_error *error);
 
-/* *yes becomes rank 0's. status: what each has come to, of which the first failure is all ranks'.
- */
-int et_checkpoint_wait_decide(et_comm *comm, int status, bool *yes, et_error *error);
-
-/* The same of a number that rank 0 has; other ranks' status is ET_OK. */
-int et_checkpoint_wait_number(et_comm *comm, int status, int64_t *number, et_error *error);
-
-/* Of a checkpoint that was loaded (et_run_agree and the like gave the status). *found false: some
+/* Of a checkpoint that all ranks have loaded (et_together_run gave the status). *found false: some
  * rank found it removed meanwhile, and that is no failure. */
 int et_checkpoint_wait_loaded(et_comm *comm, int status, bool *found);
 

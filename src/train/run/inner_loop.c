@@ -404,6 +404,13 @@ static int run_loops(et_inner_loop *loop, et_error *error)
     return status;
 }
 
+int et_inner_loop_finish(et_inner_loop *loop, int status, et_error *error)
+{
+    if (!status)
+        status = et_run_finish_saves(loop->run, loop->trainer->step, error);
+    return et_run_agree(loop->run, status, error);
+}
+
 /* What a run that went past the target has yet to do is for the call that it was made in. */
 int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error)
 {
@@ -418,7 +425,5 @@ int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error)
         status = et_run_save_unsaved(loop->run, loop->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)
         return save_and_stop(loop, error);
-    if (!status)
-        status = et_run_finish_saves(loop->run, loop->trainer->step, error);
-    return et_run_agree(loop->run, status, error);
+    return et_inner_loop_finish(loop, status, error);
 }

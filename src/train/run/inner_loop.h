@@ -127,6 +127,10 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error);
  * ET_EINTERRUPTED: asked to stop; saved. */
 int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error);
 
+/* Ends the saves of a run that has nothing left to do; one status for all ranks. status: of what
+ * this rank did before. */
+int et_inner_loop_finish(et_inner_loop *loop, int status, et_error *error);
+
 /* Number of steps of a loop that begins after `step`; ET_ECONFIG: the function gives less than 1.
  */
 int et_inner_loop_steps(const et_inner_loop *loop, int64_t step, int64_t *steps, et_error *error);

@@ -19,6 +19,7 @@
 #include "base/text/format.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
+#include "engine/comm/together.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"
@@ -108,15 +109,17 @@ static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_err
 }
 
 /* What rank 0 has read or decided, to all. */
-static int broadcast(et_recovery *r, et_run *run, et_error *error)
+static int broadcast(et_recovery *r, et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;
     int64_t numbers[] = { r->trials, r->all, r->step, r->failed, r->memory != NULL };
-    int status = et_comm_broadcast(comm, 0, numbers, sizeof numbers, error);
+    status = et_together_give(comm, status, numbers, sizeof numbers, error);
+    if (status)
+        return status;
     if (et_comm_rank(comm))
         et_arena_release(&r->arena);
-    if (!status && numbers[4])
-        status = et_values_broadcast(r->memory, &r->memory, &r->arena, comm, error);
+    if (numbers[4])
+        status = et_values_broadcast(r->memory, &r->memory, &r->arena, comm, ET_OK, error);
     r->trials = numbers[0];
     r->all = numbers[1];
     r->step = numbers[2];
@@ -149,11 +152,10 @@ static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
 int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,
                      et_error *error)
 {
-    int status = et_run_agree(run, begin(r, run, step, error), error);
+    int status = begin(r, run, step, error);
     if (!status && step < 0 && r->max_trials > 0)
-        status = et_run_agree(run, et_run_save(run, 0, false, error), error);
-    if (!status)
-        status = broadcast(r, run, error);
+        status = et_run_save(run, 0, false, error);
+    status = broadcast(r, run, status, error);
     if (!status && (status = retry(r, trainer, step, error)))
         et_fail_while(error, status, "%s/" ET_RUN_RECOVERY,
                       run->options.model_dir ? run->options.model_dir : "the run");
@@ -220,9 +222,7 @@ int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_err
     sane(r);
     if (r->max_trials <= 0)
         return ET_EDIVERGED;
-    int status = et_run_agree(run, decide(r, run, trainer, error), error);
-    if (!status)
-        status = broadcast(r, run, error);
+    int status = broadcast(r, run, decide(r, run, trainer, error), error);
     if (!status)
         status = et_run_rewind(run, &step, error);
     if (!status && step != r->step) {

@@ -25,6 +25,7 @@
 #include "base/options.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
+#include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
 #include "train/checkpoint/checkpoint_file.h"
@@ -289,9 +290,7 @@ static void tell_other_best(const et_run *run)
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     et_comm *comm = run->options.comm;
-    int status = et_comm_agree(comm, restore(run, step, error), NULL, error);
-    if (!status)
-        status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
+    int status = et_together_give(comm, restore(run, step, error), step, sizeof *step, error);
     if (!status && *step >= 0 && !et_comm_rank(comm))
         tell_other_best(run);
     return status || *step < 0 ? status : broadcast(run, error);
@@ -305,11 +304,10 @@ int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *err
 
 int et_run_restore_file(et_run *run, const char *path, et_error *error)
 {
-    et_comm *comm = run->options.comm;
-    const bool reads = !et_comm_rank(comm);
+    const bool reads = !et_comm_rank(run->options.comm);
     int64_t step;
     int status = reads ? et_run_take_file(run, path, &step, error) : ET_OK;
-    status = et_comm_agree(comm, status, NULL, error);
+    status = et_run_agree(run, status, error);
     if (!status && reads)
         tell_other_best(run);
     return status ? status : broadcast(run, error);
@@ -663,11 +661,8 @@ int et_run_broadcast_best(et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;
     et_run_best best = et_run_has_own_best(run) ? run->best : no_best(run);
-    status = et_comm_agree(comm, status, NULL, error);
-    if (status || et_comm_size(comm) == 1)
-        return status;
     best.metric = NULL;
-    status = et_comm_broadcast(comm, 0, &best, sizeof best, error);
+    status = et_together_give(comm, status, &best, sizeof best, error);
     if (status || et_comm_rank(comm) == 0)
         return status;
     best.metric = run->options.best_metric;

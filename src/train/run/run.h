@@ -88,7 +88,7 @@ int et_run_meet(et_run *run, et_error *error);
 /* All of it: requests are met and served, saves looked after. ET_EINTERRUPTED, without a text:
  * asked to stop. */
 int et_run_between_steps(et_run *run, int64_t step, et_error *error);
-/* One status for all ranks (et_comm_agree); with one process, its own. */
+/* One status for all ranks; with one process, its own. Only for train/run (et_together_run). */
 int et_run_agree(et_run *run, int status, et_error *error);
 /* Saves if there is anything unsaved; all ranks call it, as et_run_save. */
 int et_run_save_unsaved(et_run *run, int64_t step, bool transient, et_error *error);

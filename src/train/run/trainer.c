@@ -82,6 +82,20 @@ int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_e
     return ET_OK;
 }
 
+int et_evaluation_end(et_comm *comm, int status, et_evaluation_end_fn *end, void *self,
+                      et_value *logs, et_error *error)
+{
+    status = et_comm_agree(comm, status, NULL, error);
+    int ended = end(self, status ? NULL : logs, status ? NULL : error);
+    return et_comm_agree(comm, status ? status : ended, NULL, error);
+}
+
+static int end(void *self, et_value *logs, et_error *error)
+{
+    et_evaluator *evaluator = self;
+    return evaluator->class->end ? evaluator->class->end(evaluator, logs, error) : ET_OK;
+}
+
 int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*stops)(void *payload),
                 void *payload, et_value *logs, et_error *error)
 {
@@ -95,9 +109,5 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
         status = stops && stops(payload)
                      ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
                      : et_evaluator_step(evaluator, NULL, &more, error);
-    status = et_comm_agree(evaluator->comm, status, NULL, error);
-    /* Also after a failure: it undoes what begin has set up. */
-    int ended =
-        class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;
-    return et_comm_agree(evaluator->comm, status ? status : ended, NULL, error);
+    return et_evaluation_end(evaluator->comm, status, end, evaluator, logs, error);
 }

@@ -33,6 +33,13 @@ int et_evaluator_begin(et_evaluator *evaluator, int64_t step, int64_t limit, et_
  * the limit, a warning says so. set: name for the warning; NULL: there is one set. */
 int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error);
 
+/* The end of an evaluation by all ranks; status: of its steps. `end` is called also after a
+ * failure, with logs and error NULL, because it undoes what begin has set up. One status for all
+ * ranks. */
+typedef int et_evaluation_end_fn(void *self, et_value *logs, et_error *error);
+int et_evaluation_end(et_comm *comm, int status, et_evaluation_end_fn *end, void *self,
+                      et_value *logs, et_error *error);
+
 /* Warns that data ended after `done` steps, before the limit, because results of equal numbers of
  * steps may be compared. */
 void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set, int64_t done);

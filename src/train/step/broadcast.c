@@ -5,26 +5,27 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "engine/comm/together.h"
 #include "train/checkpoint/value_bytes.h"
 
 int et_values_broadcast(const et_value *values, const et_value **out, et_arena *arena,
-                        et_comm *comm, et_error *error)
+                        et_comm *comm, int status, et_error *error)
 {
     et_strbuf written = ET_STRBUF_INIT;
     et_value *parsed = NULL;
     *out = values;
     if (et_comm_size(comm) == 1)
-        return ET_OK;
+        return status;
     bool root = et_comm_rank(comm) == 0;
-    if (root)
+    if (root && !status)
         et_value_write_bytes(&written, values);
-    int status = written.failed ? et_alloc_failed(error, written.length, "values") : ET_OK;
+    if (written.failed)
+        status = et_alloc_failed(error, written.length, "values");
     void *bytes = written.data;
     size_t size = written.length;
     status = et_comm_hand_out(comm, status, &bytes, &size, error);
     if (!status && !root)
         status = et_value_read_bytes(&parsed, arena, bytes, size, error);
-    status = et_comm_agree(comm, status, NULL, error);
     if (!root) {
         *out = parsed;
         et_free(bytes);
@@ -33,25 +34,18 @@ int et_values_broadcast(const et_value *values, const et_value **out, et_arena *
     return status;
 }
 
-static int save_parts(const et_state *state, et_value **parts, et_arena *arena, et_comm *comm,
-                      et_error *error)
-{
-    bool root = et_comm_rank(comm) == 0;
-    return et_comm_agree(comm, root ? et_state_save(state, parts, arena, error) : ET_OK, NULL,
-                         error);
-}
-
 /* What rank 0 has of a tensor in parts. */
 enum { PARTS_AS_THEY_ARE, PARTS_READ, MISSING };
 
-static int tell_read(const et_state *state, unsigned char *read, et_comm *comm, et_error *error)
+static int tell_read(const et_state *state, unsigned char *read, et_comm *comm, int status,
+                     et_error *error)
 {
     size_t count = et_state_tensor_count(state);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; read && i < count; i++) {
         const et_state_tensor *t = et_state_tensor_at(state, i);
         read[i] = t->missing ? MISSING : t->whole ? PARTS_READ : PARTS_AS_THEY_ARE;
     }
-    return et_comm_broadcast(comm, 0, read, count, error);
+    return et_together_give(comm, status, read, count, error);
 }
 
 /* From rank 0, which has read all of it, to each its own. */
@@ -80,15 +74,14 @@ static int broadcast_tensor(const et_state_tensor *t, int read, et_comm *comm, e
 }
 
 /* No save reads the arrays by now: only rank 0 saves. */
-static int broadcast_arrays(et_state *state, et_comm *comm, et_error *error)
+static int broadcast_arrays(et_state *state, et_comm *comm, int status, et_error *error)
 {
     et_params *params = et_state_params(state);
     size_t count = et_state_tensor_count(state);
     unsigned char *read = et_alloc(count, 1);
-    int status = read ? ET_OK : et_alloc_failed(error, count, "tensors of the state");
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = tell_read(state, read, comm, error);
+    if (!status && !read)
+        status = et_alloc_failed(error, count, "tensors of the state");
+    status = tell_read(state, read, comm, status, error);
     if (!status && params && et_comm_rank(comm) != 0)
         et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++) {
@@ -99,27 +92,34 @@ static int broadcast_arrays(et_state *state, et_comm *comm, et_error *error)
     return status;
 }
 
-int et_state_broadcast(et_state *state, et_comm *comm, et_error *error)
+typedef struct restoring {
+    et_state *state;
+    et_comm *comm;
+} restoring;
+
+/* Each rank takes rank 0's state for its own. */
+static int take_state(void *self, et_error *error)
 {
+    const restoring *r = self;
     et_arena arena = ET_ARENA_INIT;
     et_value *saved = NULL;
     const et_value *parts = NULL;
-    bool other = et_comm_rank(comm) != 0;
-    if (et_comm_size(comm) == 1)
-        return ET_OK;
-    int status = save_parts(state, &saved, &arena, comm, error);
-    if (!status)
-        status = et_values_broadcast(saved, &parts, &arena, comm, error);
+    bool other = et_comm_rank(r->comm) != 0;
+    int status = other ? ET_OK : et_state_save(r->state, &saved, &arena, error);
+    status = et_values_broadcast(saved, &parts, &arena, r->comm, status, error);
     if (!status && other)
-        status = et_state_match(state, parts, error);
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = broadcast_arrays(state, comm, error);
+        status = et_state_match(r->state, parts, error);
+    status = broadcast_arrays(r->state, r->comm, status, error);
     if (!status && other)
-        status = et_state_restore(state, parts, error);
-    status = et_comm_agree(comm, status, NULL, error);
+        status = et_state_restore(r->state, parts, error);
     et_arena_release(&arena);
     return status;
+}
+
+int et_state_broadcast(et_state *state, et_comm *comm, et_error *error)
+{
+    restoring r = { state, comm };
+    return et_comm_size(comm) == 1 ? ET_OK : et_together_run(comm, take_state, &r, error);
 }
 
 /* With its final 0; without a text, nothing is sent. */

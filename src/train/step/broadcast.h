@@ -7,14 +7,14 @@
 #include "train/checkpoint/state.h"
 
 /* Every array and part becomes rank 0's; of a tensor in parts each rank gets its own part of rank
- * 0's restored tensor. A tensor that rank 0 has found missing is missing on all ranks. ET_ECONFIG:
- * a rank has another tree. */
+ * 0's restored tensor. A tensor that rank 0 has found missing is missing on all ranks. One status
+ * for all; ET_ECONFIG: a rank has another tree. */
 int et_state_broadcast(et_state *state, et_comm *comm, et_error *error);
 
 /* values of rank 0 (a dict; elsewhere not looked at) as *out: itself there, on others a copy in
- * arena, bit for bit. */
+ * arena, bit for bit. status: the result of making them, on rank 0 alone or on all. */
 int et_values_broadcast(const et_value *values, const et_value **out, et_arena *arena,
-                        et_comm *comm, et_error *error);
+                        et_comm *comm, int status, et_error *error);
 
 /* *text of rank 0 (NULL: none) becomes a copy on the other ranks: et_free. status: the result of
  * making it, on rank 0 alone or on all. */

@@ -333,9 +333,7 @@ static int broadcast_values(et_value *values, int status, et_comm *comm, et_erro
 {
     et_arena arena = ET_ARENA_INIT;
     const et_value *first = values;
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_values_broadcast(values, &first, &arena, comm, error);
+    status = et_values_broadcast(values, &first, &arena, comm, status, error);
     if (!status && first != values)
         status = et_value_merge(values, first, error);
     et_arena_release(&arena);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "engine/comm/together.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/group.h"
@@ -35,15 +36,6 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     return status;
 }
 
-/* Ranks that share the optimizer out make the update together or not at all. */
-static int agree_on_update(const et_optimizer *optimizer, bool *good, et_error *error)
-{
-    unsigned bad = !*good;
-    int status = et_comm_agree(et_optimizer_ranks(optimizer), ET_OK, &bad, error);
-    *good = !bad;
-    return status;
-}
-
 int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update, et_error *error)
 {
     int wrong = et_update_check(optimizer, pass, error);
@@ -54,11 +46,12 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
     const et_reduced sum = { .gradient = et_params_gradients(et_pass_params(pass)),
                              .divisor = et_pass_divisor(pass) };
     et_update done = { NAN, 0, false };
-    bool good = isfinite(et_pass_loss(pass)) && sum.divisor >= 0;
-    int status = agree_on_update(optimizer, &good, error);
+    /* Ranks that share the optimizer out make the update together or not at all. */
+    bool bad = !isfinite(et_pass_loss(pass)) || !(sum.divisor >= 0);
+    int status = et_together_any(et_optimizer_ranks(optimizer), ET_OK, &bad, error);
     if (!status)
-        status = good ? et_update_apply(optimizer, &sum, 1, &done, error)
-                      : et_optimizer_settled(optimizer, error);
+        status = bad ? et_optimizer_settled(optimizer, error)
+                     : et_update_apply(optimizer, &sum, 1, &done, error);
     if (update)
         *update = done;
     if (status)

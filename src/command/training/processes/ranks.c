@@ -11,6 +11,7 @@
 #include "base/files/checksum.h"
 #include "base/values/json.h"
 #include "command/command.h"
+#include "engine/comm/together.h"
 
 static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
 {
@@ -31,8 +32,7 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
     int status = et_comm_open(out, &ranks, error);
     if (status)
         return status;
-    status = check_shards(*out, options->data_shards, error);
-    return et_comm_agree(*out, status, NULL, error);
+    return check_shards(*out, options->data_shards, error);
 }
 
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error)
@@ -120,31 +120,28 @@ static int compare(const et_comm *comm, const print *all, const et_device *devic
     return ET_OK;
 }
 
-int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
+int et_ranks_compare(et_comm *comm, int status, const et_value *identity, const et_device *device,
                      et_error *error)
 {
-    size_t ranks = (size_t)et_comm_size(comm);
-    if (ranks == 1)
-        return ET_OK;
+    void *all;
+    if (et_comm_size(comm) == 1)
+        return status;
     et_strbuf settings = ET_STRBUF_INIT, kernels = ET_STRBUF_INIT;
-    if (identity)
+    if (!status && identity)
         et_json_print(&settings, identity, 0);
-    et_strbuf_printf(&kernels, "%s %s %s", et_version(), device->kernels->name, et_gemm_isa());
-    print *all = et_alloc(ranks, sizeof *all);
-    int status = !all || settings.failed || kernels.failed
-                     ? et_alloc_failed(error, ranks * sizeof *all, "ranks")
-                     : ET_OK;
+    if (!status)
+        et_strbuf_printf(&kernels, "%s %s %s", et_version(), device->kernels->name, et_gemm_isa());
+    if (settings.failed || kernels.failed)
+        status = et_alloc_failed(error, settings.length, "ranks");
     print mine = { et_checksum(et_strbuf_text(&settings), settings.length),
                    et_checksum(et_strbuf_text(&kernels), kernels.length) };
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+    status = et_together_table(comm, status, &mine, sizeof mine, &all, error);
     if (!status)
         status = compare(comm, all, device, error);
     et_strbuf_release(&settings);
     et_strbuf_release(&kernels);
     et_free(all);
-    return et_comm_agree(comm, status, NULL, error);
+    return status;
 }
 
 /* Of the checkpoint that a rank has loaded. */
@@ -168,14 +165,9 @@ static int compare_loaded(const et_comm *comm, const loaded *all, const char *mo
 int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
                             int64_t step, et_error *error)
 {
-    size_t ranks = (size_t)et_comm_size(comm);
+    void *all;
     loaded mine = { step, path ? et_checksum(path, strlen(path)) : 0 };
-    loaded *all = et_alloc_zero(ranks, sizeof *all);
-    if (!status && !all)
-        status = et_alloc_failed(error, ranks * sizeof *all, "ranks");
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+    status = et_together_table(comm, status, &mine, sizeof mine, &all, error);
     if (!status)
         status = compare_loaded(comm, all, model_dir, error);
     et_free(all);

@@ -17,8 +17,9 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
 
 /* Checks that all ranks have the same settings, data and kernels; otherwise bits would differ.
- * ET_ECONFIG: the error names the first rank that differs. identity NULL: only kernels. */
-int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
+ * ET_ECONFIG: the error names the first rank that differs. identity NULL: only kernels. status: of
+ * what this rank did before; if it failed, the rest is ignored. */
+int et_ranks_compare(et_comm *comm, int status, const et_value *identity, const et_device *device,
                      et_error *error);
 
 /* status (of loading), or ET_EBUSY: a rank has loaded another checkpoint than rank 0, since the run
