@@ -78,11 +78,6 @@ void et_run_warnings_close(et_run_warnings *warnings)
     et_strbuf_release(&warnings->texts);
 }
 
-bool et_run_warnings_wait(const et_run_warnings *warnings)
-{
-    return __atomic_load_n(&warnings->waiting, __ATOMIC_RELAXED);
-}
-
 void et_run_warnings_take(et_run_warnings *warnings, et_strbuf *texts, size_t *dropped)
 {
     pthread_mutex_lock(&warnings->mutex);

@@ -30,7 +30,11 @@ typedef struct et_run_warnings {
 void et_run_warnings_open(et_run_warnings *warnings);
 void et_run_warnings_close(et_run_warnings *warnings);
 
-bool et_run_warnings_wait(const et_run_warnings *warnings);
+static inline bool et_run_warnings_wait(const et_run_warnings *warnings)
+{
+    return __atomic_load_n(&warnings->waiting, __ATOMIC_RELAXED);
+}
+
 /* What came since the last call: texts becomes them, each with its end. */
 void et_run_warnings_take(et_run_warnings *warnings, et_strbuf *texts, size_t *dropped);
 
