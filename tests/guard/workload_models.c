@@ -295,13 +295,15 @@ static model *open_steps(const made_model *made, int shards)
         &error);
     guard_check(et_metrics_new(&m->metrics, &error), &error);
     m->overflow = et_overflow_fail();
+    et_reducer *reducer;
+    guard_check(et_tree_open(&reducer, m->pass, shards, &error), &error);
     const et_step_parts parts = { .source = &m->source.source,
                                   .pass = m->pass,
                                   .optimizer = m->optimizer,
                                   .overflow = &m->overflow,
                                   .metrics = m->metrics,
                                   .prefix = "training_",
-                                  .shards = shards };
+                                  .reducer = reducer };
     guard_check(et_step_open(&m->step, &parts, &error), &error);
     return m;
 }

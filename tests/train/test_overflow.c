@@ -70,13 +70,15 @@ static void open_fixture(fixture *f, spoil *bad, double scale, int64_t every, in
     if (scale > 0)
         f->scaled = et_overflow_scaled(scale, every);
     f->overflow = scale > 0 ? &f->scaled.overflow : &f->fail;
+    et_reducer *reducer;
+    assert_ok(et_tree_open(&reducer, f->small.pass, shards, error));
     et_step_parts parts = { .source = f->small.source,
                             .pass = f->small.pass,
                             .optimizer = f->optimizer,
                             .overflow = f->overflow,
                             .metrics = f->metrics,
                             .prefix = "training_",
-                            .shards = shards };
+                            .reducer = reducer };
     assert_ok(et_step_open(&f->step, &parts, error));
     assert_ok(et_state_new(&f->state, error));
     assert_ok(et_state_add_params(f->state, f->small.params, error));

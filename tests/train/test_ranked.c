@@ -506,14 +506,18 @@ static void log_steps(et_comm *comm, int shards, const char *path)
     small_open(&s, build, ROWS, &training);
     assert_ok(et_metrics_new(&metrics, error));
     assert_ok(et_optimizer_open(&optimizer, s.device, s.params, "", NULL, error));
+    et_reducer *reducer;
+    if (comm)
+        assert_ok(et_ranked_open(&reducer, s.pass, shards, comm, error));
+    else
+        assert_ok(et_tree_open(&reducer, s.pass, shards, error));
     et_step_parts parts = { .source = s.source,
                             .pass = s.pass,
                             .optimizer = optimizer,
                             .overflow = &overflow,
                             .metrics = metrics,
                             .prefix = "training_",
-                            .shards = shards,
-                            .comm = comm,
+                            .reducer = reducer,
                             .hooks = { .self = log, .seen = note_ids } };
     assert_ok(et_step_open(&step, &parts, error));
     for (int i = 0; i < STEPS; i++)

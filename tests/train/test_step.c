@@ -86,13 +86,15 @@ static void make_step(steps *s, et_source *source, et_build_fn *model, int shard
     assert_ok(
         et_optimizer_new(&s->optimizer, s->params, NULL, s->device->kernels, &options, error));
     assert_ok(et_metrics_new(&s->metrics, error));
+    et_reducer *reducer;
+    assert_ok(et_tree_open(&reducer, s->pass, shards, error));
     et_step_parts parts = { .source = source,
                             .pass = s->pass,
                             .optimizer = s->optimizer,
                             .overflow = &s->overflow,
                             .metrics = s->metrics,
                             .prefix = "training_",
-                            .shards = shards };
+                            .reducer = reducer };
     assert_ok(et_step_open(&s->step, &parts, error));
 }
 

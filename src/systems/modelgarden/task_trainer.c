@@ -29,6 +29,7 @@
 #include "metric/metric.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/checkpoint/state.h"
+#include "train/step/private.h"
 #include "train/step/ranked.h"
 #include "train/task/task_private.h"
 
@@ -411,8 +412,24 @@ static int next_batch(void *self, et_source *source, et_batch *batch, et_error *
     return given->next_train_inputs(given->self, source, batch, error);
 }
 
+/* Ranks and privacy stand around the sum of gradients, so the step knows neither. */
+static int open_reducer(et_task_trainer *t, et_reducer **out, et_error *error)
+{
+    et_comm *comm = comm_of_steps(t);
+    const int shards = t->options.batches;
+    int status = comm ? et_ranked_open(out, t->pass, shards, comm, error)
+                      : et_tree_open(out, t->pass, shards, error);
+    if (!status && t->privacy.wanted)
+        status = et_private_open(out, t->pass, &t->privacy.options, error);
+    return status;
+}
+
 static int open_step(et_task_trainer *t, et_error *error)
 {
+    et_reducer *reducer;
+    int status = open_reducer(t, &reducer, error);
+    if (status)
+        return status;
     et_step_parts parts = {
         .source = t->source,
         .pass = t->pass,
@@ -424,14 +441,12 @@ static int open_step(et_task_trainer *t, et_error *error)
         .stop = t->options.stop,
         .seed = t->options.seed,
         .bound = { t->options.loss_upper_bound, t->options.recovery_begin_steps },
-        .shards = t->options.batches,
-        .comm = comm_of_steps(t),
-        .privacy = t->privacy.wanted ? &t->privacy.options : NULL,
+        .reducer = reducer,
         .hooks = { .self = t,
                    .next = t->given.next_train_inputs ? next_batch : NULL,
                    .seen = t->metrics.has_own ? see_batch : NULL },
     };
-    int status = et_step_open(&t->step, &parts, error);
+    status = et_step_open(&t->step, &parts, error);
     t->inside = (et_task_inside){ &t->step, t->metrics.window, t->step.metric, false };
     t->now = (et_task_step){ .inputs = t->step.batch,
                              .model = t->pass,

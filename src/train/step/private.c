@@ -124,13 +124,16 @@ static const et_reducer_class private_class = { .name = "private",
                                                 .meet = private_meet,
                                                 .failed = private_failed };
 
-int et_private_open(et_reducer **out, et_reducer *tree, const et_pass *pass,
-                    const et_privacy_options *options, et_error *error)
+int et_private_open(et_reducer **reducer, const et_pass *pass, const et_privacy_options *options,
+                    et_error *error)
 {
+    et_reducer *tree = *reducer;
     private_reducer *self = et_alloc_zero(1, sizeof *self);
-    *out = NULL;
-    if (!self)
+    if (!self) {
+        et_reducer_close(tree);
+        *reducer = NULL;
         return et_alloc_failed(error, sizeof *self, "a reducer");
+    }
     *self = (private_reducer){ .reducer = { .class = &private_class,
                                             .shards = tree->shards,
                                             .first = tree->first,
@@ -142,6 +145,6 @@ int et_private_open(et_reducer **out, et_reducer *tree, const et_pass *pass,
                                .norm = options->clipping_norm > 0 ? options->clipping_norm : 1e8,
                                .noise = options->noise_multiplier,
                                .per_example = options->per_example };
-    *out = &self->reducer;
+    *reducer = &self->reducer;
     return ET_OK;
 }

@@ -15,8 +15,9 @@
 
 int et_privacy_check(const et_privacy_options *options, et_error *error);
 
-/* Owns tree from then on. Options are copied, and were checked. */
-int et_private_open(et_reducer **out, et_reducer *tree, const et_pass *pass,
-                    const et_privacy_options *options, et_error *error);
+/* *reducer, a tree of the pass, becomes a private one that owns it; after a failure it is closed
+ * and NULL. Options are copied, and were checked. */
+int et_private_open(et_reducer **reducer, const et_pass *pass, const et_privacy_options *options,
+                    et_error *error);
 
 #endif

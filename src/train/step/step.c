@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/flag.h"
 #include "formats/events/log_names.h"
-#include "train/step/ranked.h"
 #include "train/step/update.h"
 
 int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step, et_error *error)
@@ -70,24 +69,10 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
     return status;
 }
 
-static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
-{
-    et_reducer *tree;
-    int status = parts->comm
-                     ? et_ranked_open(&tree, step->parts.pass, parts->shards, parts->comm, error)
-                     : et_tree_open(&tree, step->parts.pass, parts->shards, error);
-    step->reducer = tree;
-    if (status || !parts->privacy)
-        return status;
-    status = et_private_open(&step->reducer, tree, step->parts.pass, parts->privacy, error);
-    if (status)
-        et_reducer_close(tree);
-    return status;
-}
-
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
 {
     *step = (et_step){ .parts = *parts,
+                       .reducer = parts->reducer,
                        .update_cost = et_optimizer_cost(parts->optimizer),
                        .loss = NAN };
     step->track = et_device_track(et_pass_device(parts->pass));
@@ -95,8 +80,6 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
     if (!status)
         status =
             et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant, error);
-    if (!status)
-        status = open_reducer(step, parts, error);
     return status ? status : define_metrics(step, parts, error);
 }
 

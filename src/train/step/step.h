@@ -1,6 +1,6 @@
 /* One step: from batches to one update. Everything that varies is an object chosen when the step is
- * made: the source of batches, the model, the sum of gradients, the optimizer's rule, the reaction
- * to a gradient that is not finite. The step itself has no options.
+ * made: the source of batches, the model, the sum of gradients (over ranks, or private), the
+ * optimizer's rule, the reaction to a gradient that is not finite. The step itself has no options.
  *
  * The loss is a sum over rows or tokens; the update divides by the divisor of all batches of the
  * step, so accumulation gives the result of one large batch. */
@@ -9,10 +9,8 @@
 
 #include <signal.h>
 
-#include "engine/comm/comm.h"
 #include "engine/optim/optimizer.h"
 #include "train/step/overflow.h"
-#include "train/step/private.h"
 #include "train/step/reducer.h"
 #include <etude/metrics.h>
 
@@ -49,18 +47,16 @@ typedef struct et_step_parts {
     const volatile sig_atomic_t *stop; /* not 0: an update is left between batches; NULL: never */
     uint64_t seed;                     /* of dropout and sampling */
     et_loss_bound bound;               /* of each step, not of a window's mean, which hides one */
-    int shards;                        /* batches of one update */
-    et_comm *comm;                     /* the ranks that compute them; NULL: this process alone */
-    const et_privacy_options *privacy; /* NULL: none */
+    et_reducer *reducer;               /* of an update's batches; the step owns it from now on */
     et_step_hooks hooks;
 } et_step_parts;
 
 typedef struct et_step {
     et_step_parts parts;
-    et_batch *batch; /* owned, as reducer and metric */
-    int variant;     /* of the pass, for batch */
-    et_track *track; /* for the spans of steps; borrowed */
-    et_reducer *reducer;
+    et_batch *batch;     /* owned, as reducer and metric */
+    int variant;         /* of the pass, for batch */
+    et_track *track;     /* for the spans of steps; borrowed */
+    et_reducer *reducer; /* of the parts */
     int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
     et_cost update_cost; /* of an update, for traces */
     /* The step under way, or the next one. */
@@ -76,7 +72,8 @@ typedef struct et_step {
     int64_t count;    /* steps done: the global step */
 } et_step;
 
-/* Defines the step's metrics: the pass's measures, and gradient_norm (per step). */
+/* Defines the step's metrics: the pass's measures, and gradient_norm (per step). The step is
+ * released also after a failure. */
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
