@@ -18,7 +18,8 @@
  *       "Resource temporarily unavailable (src/session_base.cpp:260)", in clean_pipes, with peers
  *       85, 33 and 32. Here a socket's thread computes for seconds, so this happens.
  *
- * Without a disconnect or close all 200 peers were killed in each run, with and without heartbeats.
+ * Without a disconnect or close all 200 peers were killed in each run, with and without heartbeats;
+ * so were they in each run of the second program with messages of one frame.
  * But a task does disconnect: it drops a connection whose peer is silent (zmq_peers.c). So what
  * carries messages has no heartbeat, what has one carries nothing else, and each chunk (chunk.h) is
  * a message of one frame. */
