@@ -34,7 +34,7 @@
 #include "engine/tensor/params.h"
 #include "model.h"
 #include "scale_model.h"
-#include "train/step/exchange.h"
+#include "train/ranks/exchange.h"
 
 #define STEPS_MAX    200
 #define SETTINGS_MAX 16

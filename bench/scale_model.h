@@ -2,13 +2,13 @@
  * model whose numbers are measured (bench_scale.c). All times in seconds.
  *
  * A step: each rank computes ceil(S / P) of S shards; the slowest counts. Gradients go bucket by
- * bucket from where the last pass has made each (src/train/step/exchange.h):
+ * bucket from where the last pass has made each (src/train/ranks/exchange.h):
  *
  *   slowest    E[max of P normals] ~ quantile((P - 0.375) / (P + 0.25)): Blom, Statistical
  *              Estimates and Transformed Beta-Variables, 1958
  *   bucket b   m l + (s + 1) (P - 1) / P b / w + (n - 1) b / P / a; l latency, w bandwidth, a bytes
  *              added a second, s sums of a rank, n of all, m messages
- * (src/train/step/bucket_sum.c): 2 log2 P where ranks pair up, else 2 (P - 1) buckets    each
+ * (src/train/ranks/bucket_sum.c): 2 log2 P where ranks pair up, else 2 (P - 1) buckets    each
  * begins when it is ready and the one before it has gone
  *
  * A machine works M seconds between two failures, so P of them M / P. A checkpoint that costs d is

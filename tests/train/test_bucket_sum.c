@@ -1,5 +1,5 @@
 /* A bucket of all ranks' sums: bit for bit the tree of one process, whichever way it goes. */
-#include "train/step/bucket_sum.h"
+#include "train/ranks/bucket_sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* An evaluation shared among ranks: every sample evaluated by one of them, and on all the values of
  * one process, to the bit, whatever the numbers of batches and ranks. */
-#include "train/step/eval_shard.h"
+#include "train/ranks/eval_shard.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The tree over ranks: the bits of one process, whatever the numbers of shards and ranks; and one
  * failure for all. */
-#include "train/step/ranked.h"
+#include "train/ranks/ranked.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,8 +13,8 @@
 #include "base/dtype.h"
 #include "engine/comm/ranks.h"
 #include "engine/tensor/params.h"
+#include "train/ranks/exchange.h"
 #include "train/small_pass.h"
-#include "train/step/exchange.h"
 #include "train/step/step.h"
 
 /* Some buckets of gradients, and one of means. */

@@ -17,7 +17,7 @@
 #include "engine/comm/together.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/step/broadcast.h"
+#include "train/ranks/broadcast.h"
 
 #define FILE_MOST ((size_t)1 << 30)
 

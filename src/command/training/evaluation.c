@@ -17,7 +17,7 @@
 #include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/identity.h"
-#include "train/step/eval_shard.h"
+#include "train/ranks/eval_shard.h"
 #include "train/task/metric_name.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */

@@ -30,7 +30,7 @@
 #include "command/training/training.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
-#include "train/run/checkpoint_wait.h"
+#include "train/ranks/checkpoint_wait.h"
 #include "train/run/run_names.h"
 
 #define PREFIX "finetune-"

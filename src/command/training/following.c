@@ -22,7 +22,7 @@
 #include "command/training/training_table.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
-#include "train/run/checkpoint_wait.h"
+#include "train/ranks/checkpoint_wait.h"
 #include "train/run/run_names.h"
 
 typedef struct following {

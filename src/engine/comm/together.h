@@ -18,8 +18,9 @@
  * All other code calls these functions instead of et_comm_agree (tools/check-names). Exceptions:
  * - train/run/run.c, inner_loop.c, saving.c: requests to stop or save are flags of the agreement
  *   between two steps, and an interrupted loop agrees again before it saves
- * - train/step/ranked.c, exchange.c: the agreement of a step rides on the messages of its gradients
- * - train/step/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
+ * - train/ranks/ranked.c, exchange.c: the agreement of a step rides on the messages of its
+ * gradients
+ * - train/ranks/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
  *   so it agrees before and after its end
  * - command/training/processes/ranks.c: ranks of a command end with one status, and one rank
  *   reports it before any of them ends

@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "engine/optim/options.h"
 #include "systems/modelgarden/task_trainer.h"
-#include "train/step/eval_shard.h"
+#include "train/ranks/eval_shard.h"
 #include "train/task/task_private.h"
 
 typedef struct et_validation_set {

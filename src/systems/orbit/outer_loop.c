@@ -11,7 +11,7 @@
 #include "base/values/value.h"
 #include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
-#include "train/run/checkpoint_wait.h"
+#include "train/ranks/checkpoint_wait.h"
 #include "train/run/run.h"
 #include "train/run/run_names.h"
 

@@ -15,7 +15,7 @@
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
-#include "train/step/eval_shard.h"
+#include "train/ranks/eval_shard.h"
 
 struct et_loop_evaluator {
     et_loop *loop; /* borrowed */

@@ -14,7 +14,7 @@
 #include "base/vector.h"
 #include "data/batches/cursor.h"
 #include "engine/comm/together.h"
-#include "train/step/eval_shard.h"
+#include "train/ranks/eval_shard.h"
 
 typedef struct output {
     char *name; /* owned */

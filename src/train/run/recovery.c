@@ -21,9 +21,9 @@
 #include "base/values/value.h"
 #include "engine/comm/together.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/ranks/broadcast.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"
-#include "train/step/broadcast.h"
 
 #define FILE_MOST   (1 << 20)
 #define TRIALS_MOST INT32_MAX

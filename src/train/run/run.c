@@ -30,9 +30,9 @@
 #include "formats/events/sink.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
+#include "train/ranks/broadcast.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"
-#include "train/step/broadcast.h"
 #include "train/task/metric_name.h"
 
 /* ---- what of the run itself resumes ---- */

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/layout.h"
-#include "train/step/ranked.h"
+#include "train/ranks/ranked.h"
 #include "train/step/update.h"
 
 struct et_shards {

@@ -1,6 +1,6 @@
-#include "train/run/checkpoint_wait.h"
+#include "train/ranks/checkpoint_wait.h"
 
-#include "train/step/broadcast.h"
+#include "train/ranks/broadcast.h"
 
 int et_checkpoint_wait_next(et_comm *comm, char **path, int64_t *step, const char *model_dir,
                             int64_t after, bool transient, et_error *error)

@@ -9,8 +9,8 @@
  * are undefined afterwards. All other failures are ET_EIO: a rank is lost.
  *
  * Nothing is allocated after open. Use from one thread at a time. Borrows the arguments of open. */
-#ifndef ETUDE_TRAIN_STEP_BUCKET_SUM_H
-#define ETUDE_TRAIN_STEP_BUCKET_SUM_H
+#ifndef ETUDE_TRAIN_RANKS_BUCKET_SUM_H
+#define ETUDE_TRAIN_RANKS_BUCKET_SUM_H
 
 #include "engine/comm/comm.h"
 #include "train/step/reducer_private.h"

@@ -8,8 +8,8 @@
  *     status = et_together_decide(comm, ET_OK, &over, &error);
  *
  * All ranks call these functions together; comm NULL: this process alone. */
-#ifndef ETUDE_TRAIN_RUN_CHECKPOINT_WAIT_H
-#define ETUDE_TRAIN_RUN_CHECKPOINT_WAIT_H
+#ifndef ETUDE_TRAIN_RANKS_CHECKPOINT_WAIT_H
+#define ETUDE_TRAIN_RANKS_CHECKPOINT_WAIT_H
 
 #include "engine/comm/comm.h"
 #include "train/checkpoint/checkpoint.h"

@@ -19,10 +19,10 @@
  * From begin to wait, comm belongs to the exchange. Its own thread sends if the transport allows
  * that (et_comm_class) and the thread has begun; otherwise wait sends. One other thread may call
  * ready. Nothing is allocated. */
-#ifndef ETUDE_TRAIN_STEP_EXCHANGE_H
-#define ETUDE_TRAIN_STEP_EXCHANGE_H
+#ifndef ETUDE_TRAIN_RANKS_EXCHANGE_H
+#define ETUDE_TRAIN_RANKS_EXCHANGE_H
 
-#include "train/step/bucket_sum.h"
+#include "train/ranks/bucket_sum.h"
 
 /* The division of a layout into buckets: depends only on the parameters, not on passes or ranks. */
 typedef struct et_buckets {

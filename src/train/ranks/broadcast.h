@@ -1,7 +1,7 @@
 /* Broadcasts from rank 0 to all ranks: the state tree, and plain values. All ranks call these
  * functions together; a failure on one rank is a failure on all. comm NULL: does nothing. */
-#ifndef ETUDE_TRAIN_STEP_BROADCAST_H
-#define ETUDE_TRAIN_STEP_BROADCAST_H
+#ifndef ETUDE_TRAIN_RANKS_BROADCAST_H
+#define ETUDE_TRAIN_RANKS_BROADCAST_H
 
 #include "engine/comm/comm.h"
 #include "train/checkpoint/state.h"

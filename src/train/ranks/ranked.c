@@ -10,7 +10,7 @@
  * Earlier shards go into the tree of this process. Sums of all ranks are numbered from left to
  * right: `nodes` has them, `begin` the first of each rank. This rank's sums are the tree's
  * slots. */
-#include "train/step/ranked.h"
+#include "train/ranks/ranked.h"
 
 #include <string.h>
 
@@ -19,8 +19,8 @@
 #include "engine/comm/together.h"
 #include "engine/exec/device.h"
 #include "metric/metric.h"
-#include "train/step/bucket_sum.h"
-#include "train/step/exchange.h"
+#include "train/ranks/bucket_sum.h"
+#include "train/ranks/exchange.h"
 
 typedef struct ranked {
     et_reducer reducer;

@@ -1,8 +1,8 @@
 /* Shared evaluations, for the library, beyond <etude/eval_shard.h>: a share as a member of another
  * struct, rows of bytes in place of outputs, the loop over a pass, and evaluators that ranks cannot
  * share. */
-#ifndef ETUDE_TRAIN_STEP_EVAL_SHARD_H
-#define ETUDE_TRAIN_STEP_EVAL_SHARD_H
+#ifndef ETUDE_TRAIN_RANKS_EVAL_SHARD_H
+#define ETUDE_TRAIN_RANKS_EVAL_SHARD_H
 
 #include <etude/eval_shard.h>
 #include <etude/trainer.h>

@@ -1,5 +1,5 @@
 /* Broadcasts of values. They are sent as JSON, as in checkpoints. */
-#include "train/step/broadcast.h"
+#include "train/ranks/broadcast.h"
 
 #include <string.h>
 

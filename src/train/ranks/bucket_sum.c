@@ -19,7 +19,7 @@
  *   parts       send part p of each sum to rank p, which adds it in the tree; then to all
  *
  * bfloat16 uses only parts: the owner of a sum rounds the whole sum once. */
-#include "train/step/bucket_sum.h"
+#include "train/ranks/bucket_sum.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  *
  * `state` and `ready` are protected by the mutex. All other members belong to the caller, or, from
  * begin to wait, to the thread that does the update. */
-#include "train/step/exchange.h"
+#include "train/ranks/exchange.h"
 
 #include <omp.h>
 #include <string.h>

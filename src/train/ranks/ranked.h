@@ -10,8 +10,8 @@
  *
  * A rank that fails reports it in meet; then all ranks fail with its status and text, and sent data
  * is dropped. */
-#ifndef ETUDE_TRAIN_STEP_RANKED_H
-#define ETUDE_TRAIN_STEP_RANKED_H
+#ifndef ETUDE_TRAIN_RANKS_RANKED_H
+#define ETUDE_TRAIN_RANKS_RANKED_H
 
 #include <etude/metrics.h>
 

@@ -7,7 +7,7 @@
  *
  * Work that needs memory or calls the caller's code may fail on one rank alone, so ranks agree
  * before each exchange (comm.h). */
-#include "train/step/eval_shard.h"
+#include "train/ranks/eval_shard.h"
 
 #include <string.h>
 
@@ -18,8 +18,8 @@
 #include "engine/comm/collected.h"
 #include "metric/metric.h"
 #include "train/checkpoint/value_bytes.h"
-#include "train/step/broadcast.h"
-#include "train/step/ranked.h"
+#include "train/ranks/broadcast.h"
+#include "train/ranks/ranked.h"
 
 static int check(const et_eval_shard_options *o, et_error *error)
 {
