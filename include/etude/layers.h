@@ -30,6 +30,8 @@ typedef enum et_activation {
     ET_ACTIVATION_TANH,
     ET_ACTIVATION_SIGMOID,
     ET_ACTIVATION_SWISH,
+    ET_ACTIVATION_SELU,
+    ET_ACTIVATION_MISH,
 } et_activation;
 
 /* Names of the activations in the enum's order, ended by NULL. */
@@ -41,6 +43,8 @@ typedef struct et_dense_options {
     bool no_bias;
     et_activation activation;
     float init_limit;  /* weights uniform in [-limit, limit); 0: Glorot's limit */
+    bool tangent;      /* weights are standard normal, and the product is divided by sqrt(in): the
+                          neural tangent parametrization; init_limit has no effect */
     int64_t row_tile;  /* see et_matmul_options */
     bool recomputable; /* mark the layer's nodes, see et_recomputable */
 } et_dense_options;

@@ -5,7 +5,8 @@
  *     et_node *gate = et_mul(et_sigmoid(a), et_tanh(b));
  *     et_node *q = et_clamp(et_offset(et_scale(p, -1), 1), 0, 1);
  *     et_node *focal = et_mul(et_power(q, 2), et_ln(p));
- *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));     also: et_relu, et_gelu, et_swish
+ *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));     the same as et_mish(x)
+ *     et_node *waves = et_mul(et_sin(x), et_cos(x));          also: et_relu, et_gelu, et_selu
  *     et_node *softsign = et_mul(x, et_reciprocal(et_offset(et_abs(x), 1)));
  *     et_node *sum = et_add(et_gelu(a), et_swish(b));
  *
@@ -35,6 +36,8 @@ ET_API et_node *et_tanh(et_node *x);
 ET_API et_node *et_sigmoid(et_node *x);  /* 1 / (1 + e^-x) */
 ET_API et_node *et_swish(et_node *x);    /* x sigmoid(x) */
 ET_API et_node *et_softplus(et_node *x); /* log(1 + e^x), without overflow */
+ET_API et_node *et_selu(et_node *x);     /* 1.0507 x; below 0: 1.7581 (e^x - 1) */
+ET_API et_node *et_mish(et_node *x);     /* x tanh(softplus(x)) */
 
 /* ---- functions ---- */
 
@@ -42,6 +45,8 @@ ET_API et_node *et_exp(et_node *x);        /* e^x */
 ET_API et_node *et_ln(et_node *x);         /* natural logarithm; NaN below 0 */
 ET_API et_node *et_sqrt(et_node *x);       /* NaN below 0 */
 ET_API et_node *et_square(et_node *x);     /* x^2 */
+ET_API et_node *et_sin(et_node *x);        /* of radians; NaN if |x| > 65536 */
+ET_API et_node *et_cos(et_node *x);        /* the same */
 ET_API et_node *et_reciprocal(et_node *x); /* 1 / x */
 ET_API et_node *et_abs(et_node *x);        /* |x|; its derivative at 0 is 0 */
 

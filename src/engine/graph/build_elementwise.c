@@ -95,6 +95,16 @@ et_node *et_softplus(et_node *x)
     return et_node_unary(ET_OP_SOFTPLUS, x);
 }
 
+et_node *et_selu(et_node *x)
+{
+    return et_node_unary(ET_OP_SELU, x);
+}
+
+et_node *et_mish(et_node *x)
+{
+    return et_node_unary(ET_OP_MISH, x);
+}
+
 et_node *et_exp(et_node *x)
 {
     return et_node_unary(ET_OP_EXP, x);
@@ -108,6 +118,16 @@ et_node *et_ln(et_node *x)
 et_node *et_sqrt(et_node *x)
 {
     return et_node_unary(ET_OP_SQRT, x);
+}
+
+et_node *et_sin(et_node *x)
+{
+    return et_node_unary(ET_OP_SIN, x);
+}
+
+et_node *et_cos(et_node *x)
+{
+    return et_node_unary(ET_OP_COS, x);
 }
 
 et_node *et_square(et_node *x)

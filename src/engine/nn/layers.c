@@ -20,8 +20,8 @@ static et_node *leave(et_scope *before, et_node *y)
 }
 
 /* ORDER et_activation: an option's choice is an index into both. */
-const char *const et_activation_names[] = { "linear",  "relu",  "gelu", "tanh",
-                                            "sigmoid", "swish", NULL };
+const char *const et_activation_names[] = { "linear", "relu", "gelu", "tanh", "sigmoid",
+                                            "swish",  "selu", "mish", NULL };
 
 /* LINEAR is no node at all: the graph has nothing to run for it. */
 et_node *et_activate(et_node *x, et_activation activation)
@@ -37,6 +37,10 @@ et_node *et_activate(et_node *x, et_activation activation)
         return et_sigmoid(x);
     case ET_ACTIVATION_SWISH:
         return et_swish(x);
+    case ET_ACTIVATION_SELU:
+        return et_selu(x);
+    case ET_ACTIVATION_MISH:
+        return et_mish(x);
     case ET_ACTIVATION_LINEAR:
         return x;
     }
@@ -55,6 +59,21 @@ static et_node *as_act(et_node *x)
 et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
 {
     return et_dense_with(scope, x, units, NULL);
+}
+
+/* x W / sqrt(in) + b, W standard normal: the size of W, and so the useful rate, does not depend on
+ * the width (Jacot, Gabriel and Hongler 2018). */
+static et_node *tangent_product(et_scope *scope, et_node *x, et_node *bias, int64_t width,
+                                int64_t units, const et_matmul_options *options)
+{
+    const et_init normal = { ET_INIT_NORMAL, 1 };
+    et_matmul_options plain = *options;
+    plain.relu = false;
+    et_node *y =
+        et_matmul(x, et_param(scope, "weight", et_shape_2(width, units), normal), NULL, &plain);
+    y = et_scale(y, 1 / sqrtf((float)(width > 0 ? width : 1)));
+    y = bias ? et_bias(y, bias) : y;
+    return options->relu ? et_relu(y) : y;
 }
 
 /* y = f(x W + b), W [in, units] uniform in Glorot's limit sqrt(6 / (in + units)) unless options
@@ -77,14 +96,15 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     et_init init = et_init_glorot_uniform(width, units);
     if (o->init_limit > 0)
         init.scale = o->init_limit;
-    et_node *weight = et_param(scope, "weight", et_shape_2(width, units), init);
+    et_node *weight = o->tangent ? NULL : et_param(scope, "weight", et_shape_2(width, units), init);
     et_node *bias = NULL;
     if (!o->no_bias)
         bias = et_param(scope, "bias", et_shape_1(units), (et_init){ ET_INIT_ZEROS, 0 });
     et_matmul_options matmul = { .relu = o->activation == ET_ACTIVATION_RELU,
                                  .row_tile = o->row_tile };
     et_scope *before = et_scope_enter(scope);
-    et_node *y = et_matmul(as_act(x), weight, bias, &matmul);
+    et_node *y = o->tangent ? tangent_product(scope, as_act(x), bias, width, units, &matmul)
+                            : et_matmul(as_act(x), weight, bias, &matmul);
     if (o->recomputable)
         et_recomputable(y);
     return leave(before, matmul.relu ? y : et_activate(y, o->activation));

@@ -77,6 +77,8 @@ UNARY(TANH, "Tanh")
 UNARY(SIGMOID, "Sigmoid")
 UNARY(SOFTPLUS, "Softplus")
 UNARY(EXP, "Exp")
+UNARY(SIN, "Sin")
+UNARY(COS, "Cos")
 UNARY(LOG, "Log")
 UNARY(SQRT, "Sqrt")
 UNARY(RECIPROCAL, "Reciprocal")
@@ -118,6 +120,24 @@ static const char *onnx_SWISH(et_onnx_exporter *exporter, const et_node *node)
 {
     const char *x = in(exporter, node, 0);
     return et_onnx_call(exporter->model, "Mul", x, et_onnx_call(exporter->model, "Sigmoid", x));
+}
+
+/* Their defaults are rounded to float32 otherwise. */
+static const char *onnx_SELU(et_onnx_exporter *exporter, const et_node *node)
+{
+    const char *y = et_onnx_call(exporter->model, "Selu", in(exporter, node, 0));
+    et_onnx_set_float(exporter->model, "alpha", 1.67326319f);
+    et_onnx_set_float(exporter->model, "gamma", 1.05070102f);
+    return y;
+}
+
+/* Mish as an op of its own begins with a later version. */
+static const char *onnx_MISH(et_onnx_exporter *exporter, const et_node *node)
+{
+    et_onnx *m = exporter->model;
+    const char *x = in(exporter, node, 0);
+    const char *slope = et_onnx_call(m, "Tanh", et_onnx_call(m, "Softplus", x));
+    return et_onnx_call(m, "Mul", x, slope);
 }
 
 static const char *onnx_SQUARE(et_onnx_exporter *exporter, const et_node *node)
@@ -415,6 +435,8 @@ static const char *none(et_onnx_exporter *exporter, const et_node *node)
 #define onnx_TANH_GRAD               none
 #define onnx_SIGMOID_GRAD            none
 #define onnx_SWISH_GRAD              none
+#define onnx_SELU_GRAD               none
+#define onnx_MISH_GRAD               none
 #define onnx_ABS_GRAD                none
 #define onnx_AT_LEAST_GRAD           none
 #define onnx_AT_MOST_GRAD            none

@@ -175,7 +175,7 @@ static void test_plan__recomputing_changes_nothing(void **state)
     (void)state;
     et_plan_options late = ET_PLAN_OPTIONS_INIT;
     late.keep_packed = false;
-    for (int k = 0; k < 4 * (ET_ACTIVATION_SWISH + 1); k++) {
+    for (int k = 0; k < 4 * (ET_ACTIVATION_MISH + 1); k++) {
         norm_first = k & 1;
         intermediate_dropout = k & 2 ? 0.1f : 0;
         activation = (et_activation)(k / 4);
@@ -271,8 +271,8 @@ static size_t blocks_memory(et_recompute recompute)
 }
 
 /* In all blocks but the last, where the backward pass begins, less is kept: first a norm and one of
- * two wide values, then the other (while its norm is rematerialized). tanh and sigmoid keep both
- * until they are marked. Values in the gradient array do not count, so sizes may differ by its
+ * two wide values, then the other (while its norm is rematerialized). tanh, sigmoid and selu keep
+ * both until they are marked. Values in the gradient array do not count, so sizes may differ by its
  * bytes. */
 static void test_plan__recomputing_saves_memory(void **state)
 {
@@ -280,12 +280,13 @@ static void test_plan__recomputing_saves_memory(void **state)
     const size_t narrow = ROWS * NARROW * sizeof(float), wide = ROWS * WIDE * sizeof(float);
     const size_t gradients = narrow + 2 * BLOCKS * NARROW * WIDE * sizeof(float);
     assert_true(gradients < wide);
-    for (int i = ET_ACTIVATION_RELU; i <= ET_ACTIVATION_SWISH; i++) {
+    for (int i = ET_ACTIVATION_RELU; i <= ET_ACTIVATION_MISH; i++) {
         activation = (et_activation)i;
         size_t none = blocks_memory(ET_RECOMPUTE_NONE);
         size_t cheap = blocks_memory(ET_RECOMPUTE_CHEAP);
         size_t marked = blocks_memory(ET_RECOMPUTE_MARKED);
-        bool late = activation == ET_ACTIVATION_TANH || activation == ET_ACTIVATION_SIGMOID;
+        bool late = activation == ET_ACTIVATION_TANH || activation == ET_ACTIVATION_SIGMOID ||
+                    activation == ET_ACTIVATION_SELU;
         assert_true(cheap + (BLOCKS - 1) * (narrow + (late ? 0 : wide)) <= none + gradients);
         assert_true(marked + (BLOCKS - 1) * (late ? 2 * wide : wide) <= cheap + narrow + gradients);
     }

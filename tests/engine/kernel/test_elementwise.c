@@ -133,6 +133,19 @@ static void test_elementwise__known_values(void **state)
         { ET_EW_SOFTPLUS, 1, 0, 0, 1.3132617f },
         { ET_EW_SOFTPLUS, 100, 0, 0, 100 },
         { ET_EW_SOFTPLUS, -100, 0, 0, 0 },
+        { ET_EW_SELU, 2, 0, 0, 2.1014020f },
+        { ET_EW_SELU, -1, 0, 0, -1.1113307f },
+        { ET_EW_SELU, -100, 0, 0, -1.7580993f },
+        { ET_EW_MISH, 1, 0, 0, 0.8650984f },
+        { ET_EW_MISH, -2, 0, 0, -0.2525015f },
+        { ET_EW_MISH, 100, 0, 0, 100 },
+        { ET_EW_SIN, 1, 0, 0, 0.8414710f },
+        { ET_EW_SIN, -100, 0, 0, 0.5063656f },
+        { ET_EW_SIN, 1e6f, 0, 0, NAN },
+        { ET_EW_COS, 1, 0, 0, 0.5403023f },
+        { ET_EW_COS, 3, 0, 0, -0.9899925f },
+        { ET_EW_COS, -100, 0, 0, 0.8623189f },
+        { ET_EW_COS, -INFINITY, 0, 0, NAN },
         { ET_EW_EXP, 1, 0, 0, 2.7182818f },
         { ET_EW_EXP, -90, 0, 0, 0 },
         { ET_EW_EXP, 90, 0, 0, INFINITY },
@@ -165,6 +178,9 @@ static void test_elementwise__known_values(void **state)
         { ET_EW_SIGMOID_GRAD, 5, 0.25f, 0, 0.9375f },
         { ET_EW_GELU_GRAD, 5, 0, 0, 2.5f },
         { ET_EW_SWISH_GRAD, 5, 0, 0, 2.5f },
+        { ET_EW_SELU_GRAD, 5, 1, 0, 5.2535049f },
+        { ET_EW_SELU_GRAD, 5, 0, 0, 8.7904967f },
+        { ET_EW_MISH_GRAD, 5, 0, 0, 3 },
         { ET_EW_ABS_GRAD, 5, -3, 0, -5 },
         { ET_EW_ABS_GRAD, 5, 0, 0, 0 },
         { ET_EW_AT_LEAST_GRAD, 5, 2, 2, 0 },
@@ -231,7 +247,8 @@ static void test_elementwise__extremes(void **state)
 {
     (void)state;
     static const et_ew_op ops[] = { ET_EW_RELU, ET_EW_GELU, ET_EW_TANH,     ET_EW_SIGMOID,
-                                    ET_EW_EXP,  ET_EW_SQRT, ET_EW_SOFTPLUS, ET_EW_ABS };
+                                    ET_EW_EXP,  ET_EW_SQRT, ET_EW_SOFTPLUS, ET_EW_ABS,
+                                    ET_EW_SELU, ET_EW_MISH, ET_EW_SIN,      ET_EW_COS };
     static const float in[] = { 0.0f, -0.0f, 1e-30f, -1e-30f, 88.0f,    -88.0f,
                                 100,  -100,  1e30f,  -1e30f,  INFINITY, -30.0f };
     for (size_t op = 0; op < COUNT(ops); op++)
@@ -256,11 +273,12 @@ static void test_elementwise__extremes(void **state)
 static void test_elementwise__nan_stays(void **state)
 {
     (void)state;
-    static const et_ew_op ops[] = { ET_EW_ADD,    ET_EW_MUL,  ET_EW_SCALE, ET_EW_RELU,
-                                    ET_EW_GELU,   ET_EW_TANH, ET_EW_SWISH, ET_EW_SIGMOID,
-                                    ET_EW_EXP,    ET_EW_LOG,  ET_EW_SQRT,  ET_EW_SOFTPLUS,
-                                    ET_EW_DIV,    ET_EW_ABS,  ET_EW_POWER, ET_EW_AT_LEAST,
-                                    ET_EW_AT_MOST };
+    static const et_ew_op ops[] = { ET_EW_ADD,     ET_EW_MUL,  ET_EW_SCALE, ET_EW_RELU,
+                                    ET_EW_GELU,    ET_EW_TANH, ET_EW_SWISH, ET_EW_SIGMOID,
+                                    ET_EW_EXP,     ET_EW_LOG,  ET_EW_SQRT,  ET_EW_SOFTPLUS,
+                                    ET_EW_DIV,     ET_EW_ABS,  ET_EW_POWER, ET_EW_AT_LEAST,
+                                    ET_EW_AT_MOST, ET_EW_SELU, ET_EW_MISH,  ET_EW_SIN,
+                                    ET_EW_COS };
     float in[33], out[33];
     for (size_t i = 0; i < COUNT(in); i++)
         in[i] = NAN;

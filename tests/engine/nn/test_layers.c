@@ -135,6 +135,26 @@ static void test_layers__bfloat16_takes_floats(void **state)
     close_model(&m);
 }
 
+/* Standard normal weights, and a product divided by the root of its inputs. */
+static void test_layers__dense_tangent(void **state)
+{
+    (void)state;
+    model m;
+    open_model(&m);
+    const et_dense_options options = { .tangent = true, .activation = ET_ACTIVATION_RELU };
+    et_node *x = et_input(m.scope, "x", ET_F32, et_shape_2(3, 16));
+    et_node *y = et_dense_with(m.scope, x, 5, &options);
+    et_init weight = declared(&m, "layer/weight", et_shape_2(16, 5));
+    et_init bias = declared(&m, "layer/bias", et_shape_1(5));
+    assert_true(weight.kind == ET_INIT_NORMAL && weight.scale == 1);
+    assert_int_equal(bias.kind, ET_INIT_ZEROS);
+    assert_true(et_shape_equal(et_node_shape(y), et_shape_2(3, 5)));
+    assert_int_equal(y->op, ET_OP_RELU);
+    const et_node *scaled = y->input[0]->input[0];
+    assert_true(scaled->op == ET_OP_SCALE && scaled->attributes.x == 0.25f);
+    close_model(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +163,7 @@ int main(void)
         cmocka_unit_test(test_layers__norm_rms_and_columns),
         cmocka_unit_test(test_layers__poison_passes),
         cmocka_unit_test(test_layers__bfloat16_takes_floats),
+        cmocka_unit_test(test_layers__dense_tangent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

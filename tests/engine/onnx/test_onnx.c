@@ -44,6 +44,10 @@ static void elementwise(et_scope *s, void *payload)
     et_output(s, "sigmoid", et_sigmoid(x));
     et_output(s, "swish", et_swish(x));
     et_output(s, "softplus", et_softplus(x));
+    et_output(s, "selu", et_selu(x));
+    et_output(s, "mish", et_mish(x));
+    et_output(s, "sin", et_sin(et_scale(x, 7)));
+    et_output(s, "cos", et_cos(et_scale(x, 7)));
     et_output(s, "exp", et_exp(x));
     et_output(s, "ln", et_ln(one));
     et_output(s, "power", et_power(one, -1.5f));

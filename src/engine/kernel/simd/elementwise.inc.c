@@ -36,6 +36,8 @@ typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n
 #define f_tanh        v_tanh
 #define f_sigmoid     v_sigmoid
 #define f_sqrt        v_sqrt
+#define f_sin         v_sin
+#define f_cos         v_cos
 /* Never run: ew_dropout replaces it. */
 #define f_dropout(a) (a)
 
@@ -92,6 +94,29 @@ ET_INLINE vf f_softplus(vf a)
 {
     const vf e = v_exp(v_set(0.0f) - f_abs(a));
     return v_max(v_set(0.0f), a) + v_log(v_set(1.0f) + e);
+}
+
+/* Its scale l and the product l m. */
+#define SELU_SCALE 1.05070099f
+#define SELU_BELOW 1.75809934f
+
+ET_INLINE vf f_selu(vf a)
+{
+    const vf below = v_fma(v_set(SELU_BELOW), v_exp(f_at_most(a, v_set(0.0f))), v_set(-SELU_BELOW));
+    return v_select(v_gt(a, v_set(0.0f)), v_set(SELU_SCALE) * a, below);
+}
+
+/* dy l where y is above 0, elsewhere dy (y + l m). */
+ET_INLINE vf f_selu_grad(vf a, vf b)
+{
+    return a * v_select(v_gt(b, v_set(0.0f)), v_set(SELU_SCALE), b + v_set(SELU_BELOW));
+}
+
+/* dy (t + x s (1 - t^2)), t = tanh(softplus x), s the logistic function of x. */
+ET_INLINE vf f_mish_grad(vf a, vf b)
+{
+    const vf t = v_tanh(f_softplus(b));
+    return a * v_fma(b * v_sigmoid(b), v_set(1.0f) - t * t, t);
 }
 
 /* How far from the nearest whole number. */

@@ -383,7 +383,8 @@ static int check_model(const et_translator *t, et_error *error)
                            "post-norm, unlike this model");
         if (activation_of(stacks[i]->activation) < 0)
             return et_fail(error, ET_ECONFIG,
-                           "CTranslate2 does not support a feed-forward without activation");
+                           "CTranslate2 does not support the activation %s of the feed-forward",
+                           et_activation_names[stacks[i]->activation]);
     }
     if (model.encoder.norm_epsilon != model.decoder.norm_epsilon)
         return et_fail(error, ET_ECONFIG,

@@ -344,11 +344,12 @@ static int write_graph(const et_translator *t, int which, const char *path, et_e
 /* "relu" and so on are called the same there, but for one. */
 static const char *activation_name(et_activation activation)
 {
-    static const char *const names_of[] = { [ET_ACTIVATION_RELU] = "relu",
-                                            [ET_ACTIVATION_GELU] = "gelu",
-                                            [ET_ACTIVATION_TANH] = "tanh",
-                                            [ET_ACTIVATION_SIGMOID] = "sigmoid",
-                                            [ET_ACTIVATION_SWISH] = "swish" };
+    static const char *const names_of[] = {
+        [ET_ACTIVATION_RELU] = "relu",   [ET_ACTIVATION_GELU] = "gelu",
+        [ET_ACTIVATION_TANH] = "tanh",   [ET_ACTIVATION_SIGMOID] = "sigmoid",
+        [ET_ACTIVATION_SWISH] = "swish", [ET_ACTIVATION_SELU] = "selu",
+        [ET_ACTIVATION_MISH] = "mish"
+    };
     const size_t count = sizeof names_of / sizeof *names_of;
     return (size_t)activation < count && names_of[activation] ? names_of[activation] : "linear";
 }

@@ -23,6 +23,8 @@ static double phi_density(double x)
 #define f_log           log
 #define f_sqrt          sqrt
 #define f_tanh          tanh
+#define f_sin(a)        (fabs(a) > 65536 ? NAN : sin(a))
+#define f_cos(a)        (fabs(a) > 65536 ? NAN : cos(a))
 #define f_abs           fabs
 #define f_power         pow
 #define f_gelu(a)       ((a)*phi(a))
@@ -44,6 +46,23 @@ static double f_swish_grad(double dy, double x)
 static double f_softplus(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+
+/* Klambauer, Unterthiner, Mayr and Hochreiter 2017: l x, l m (e^x - 1). */
+static double f_selu(double x)
+{
+    return x > 0 ? 1.0507009873554805 * x : 1.0507009873554805 * 1.6732632423543772 * expm1(x);
+}
+
+static double f_selu_grad(double dy, double y)
+{
+    return dy * 1.0507009873554805 * (y > 0 ? 1 : y / 1.0507009873554805 + 1.6732632423543772);
+}
+
+static double f_mish_grad(double dy, double x)
+{
+    const double t = tanh(f_softplus(x));
+    return dy * (t + x * f_sigmoid(x) * (1 - t * t));
 }
 
 /* A NaN stays. */

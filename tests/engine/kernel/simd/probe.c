@@ -27,6 +27,8 @@ PROBE_FUNCTION(probe_log, v_log)
 PROBE_FUNCTION(probe_tanh, v_tanh)
 PROBE_FUNCTION(probe_sigmoid, v_sigmoid)
 PROBE_FUNCTION(probe_phi, phi)
+PROBE_FUNCTION(probe_sin, v_sin)
+PROBE_FUNCTION(probe_cos, v_cos)
 
 /* Square blocks of V_LANES rows, transposed in place. */
 static void probe_transpose(float *x)
@@ -64,6 +66,8 @@ const simd_probe PROBE = {
     .tanh = probe_tanh,
     .sigmoid = probe_sigmoid,
     .phi = probe_phi,
+    .sin = probe_sin,
+    .cos = probe_cos,
     .transpose = probe_transpose,
     .sums = probe_sums,
     .largests = probe_largests,

@@ -8,7 +8,7 @@ typedef void probe_fn(float *y, const float *x, int64_t count);
 
 typedef struct simd_probe {
     int lanes;
-    probe_fn *exp, *exp2, *exp2_fine, *log, *tanh, *sigmoid, *phi;
+    probe_fn *exp, *exp2, *exp2_fine, *log, *tanh, *sigmoid, *phi, *sin, *cos;
     void (*transpose)(float *square);              /* [lanes, lanes] in place */
     void (*sums)(float *sum, const float *square); /* of its rows */
     void (*largests)(float *largest, const float *square);

@@ -68,6 +68,12 @@ static void test_math__errors(void **state)
         assert_true(worst(p->tanh, tanh, -1e-3f, 1e-3f, 1e-30) < 4e-7);
         assert_true(worst(p->sigmoid, exact_sigmoid, -80.0f, 80.0f, 0) < 4e-7);
         assert_true(worst(p->phi, exact_phi, -10.0f, 10.0f, 1) < 4e-7);
+        assert_true(worst(p->sin, sin, -10.0f, 10.0f, 1) < 2e-7);
+        assert_true(worst(p->cos, cos, -10.0f, 10.0f, 1) < 2e-7);
+        assert_true(worst(p->sin, sin, -8192.0f, 8192.0f, 1) < 3e-7);
+        assert_true(worst(p->cos, cos, -8192.0f, 8192.0f, 1) < 3e-7);
+        assert_true(worst(p->sin, sin, -65536.0f, 65536.0f, 1) < 2e-6);
+        assert_true(worst(p->cos, cos, -65536.0f, 65536.0f, 1) < 2e-6);
     }
 }
 
