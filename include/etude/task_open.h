@@ -36,7 +36,7 @@
  * with another run. */
 ET_API int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
                         const char *settings, const et_task_context *context, et_error *error);
-/* A task of et_task_open, after its trainer. NULL allowed. */
+/* Closes a task of et_task_open, after its trainer; nothing else. NULL allowed. */
 ET_API void et_task_close(et_task *task);
 
 /* What `trainer` and `runtime` of the settings say of a trainer. Borrowed. NULL: the task is not

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/stages.h"
 #include "base/values/value.h"
@@ -210,17 +209,15 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
 
 void et_task_close(et_task *task)
 {
-    if (!task)
-        return;
-    et_assert(task->opened);
-    release(task->opened);
+    if (task && task->opened)
+        release(task->opened);
 }
 
 /* ---- what settings say ---- */
 
 const et_task_trainer_options *et_task_trainer_config(const et_task *task)
 {
-    return task->opened ? &task->opened->trainer : NULL;
+    return task && task->opened ? &task->opened->trainer : NULL;
 }
 
 /* The steps of a plan that is in epochs. */

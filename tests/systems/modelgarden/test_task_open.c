@@ -248,6 +248,8 @@ static void test_task_open__other_trainer(void **state)
     assert_fails(et_task_controller_config(p.task, NULL, &options, error), ET_EUSAGE,
                  "the trainer that was opened with this task");
     assert_null(et_task_trainer_config(&own));
+    assert_null(et_task_trainer_config(NULL));
+    et_task_close(&own);
     close_parts(&p);
     close_parts(&q);
 }
