@@ -12,8 +12,8 @@
  *     et_controller_options options = { .trainer = &gan.trainer,
  *                                       .run.model_dir = "runs/gan",
  *                                       .train_steps = 20000 };
- *     et_controller_open(&controller, &options, &error);       restores a checkpoint, or starts
- * anew et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped and saved
+ *     et_controller_open(&controller, &options, &error);       restores a checkpoint, if any
+ *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped and saved
  *     et_controller_close(controller, &error);
  *
  * The controller owns a state tree and a run, and borrows everything else. For a program that calls
