@@ -105,10 +105,10 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     va_end(arguments);
 }
 
-/* Whole numbers below 10^15 are printed in full, others with the least digits that strtod reads
+/* Whole numbers below 10^15 are printed in full, others with the fewest digits that strtod reads
  * back exactly. "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so the point
  * is restored before the exponent: 1.0e+20. No locale is used.
- * 0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
+ *   0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
 void et_strbuf_append_double(et_strbuf *buffer, double value)
 {
     et_assert(isfinite(value));

@@ -39,7 +39,7 @@ typedef struct evaluate_options {
     et_translating work;
     const char *source, *reference; /* as given; NULL: not given */
     et_option_words data;           /* both, or one file of pairs, which becomes source */
-    bool pairs;                     /* --data names files of pairs */
+    bool pairs;                     /* --data names one file of pairs */
     et_score_options score;
     et_strings set;
     bool json;

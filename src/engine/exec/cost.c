@@ -267,7 +267,7 @@ static et_cost cost_RMS_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 9 * count(input(plan, call, 0)), touched(plan, call) };
 }
 
-/* mean 1, variance 3, y 3: the statistics need a separate pass over x. The derivative also needs
+/* mean 1, variance 3, y 3: the statistics need a separate pass over x, and so do the derivative's
  * sums: n 2, dgamma 2, dbeta 1, dx 6. */
 static et_cost cost_BATCH_NORM(const et_plan *plan, const et_plan_call *call)
 {

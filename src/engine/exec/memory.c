@@ -279,9 +279,9 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
 #define GRADIENT_SPANS 256
 
 /* Reserves the gradients and the wall, in the order of the array; variables have no gradients. A
- * room is taken from the first call that writes a part of it, ET_ARENA_LAYOUT_ALWAYS if before all:
- * from then on a part of it must not be overwritten. Before that call it is free for values that
- * are dead by then. Example: rooms of at least 4 KiB if the array has 1 MiB. */
+ * room is taken from the first call that writes a part of it (ET_ARENA_LAYOUT_ALWAYS: from before
+ * all calls), because that part must not be overwritten. Before that call it is free for values
+ * that are dead by then. Example: rooms of at least 4 KiB if the array has 1 MiB. */
 static int take_gradients(const et_plan *plan, et_arena_layout *layout, const int *written,
                           et_error *error)
 {

@@ -327,11 +327,12 @@ static bool reads_across(const et_gemm *gemm)
            dense(shape->ldb, shape->k, gemm->grid.chunk_k == shape->k) && gemm->grid.columns == 1;
 }
 
-/* Chooses what is copied, and what is done after the blocks. Blocks compute raw sums if (a) pieces
- * of k must be added up first, (b) bias, relu or rounding would be done after each chunk and not
- * after the last, (c) operands are float32 and C is not, or (d) a product that is padded to full
- * tiles adds to C, which has no rows to pad. C itself is staged if sums are raw, or if a block's
- * dense C would not be a part of it. */
+/* Chooses what is copied, and what is done after the blocks. Blocks compute raw sums if
+ *   (a) pieces of k must be added up first,
+ *   (b) bias, relu or rounding would be done after each chunk and not after the last,
+ *   (c) operands are float32 and C is not, or
+ *   (d) a product that is padded to full tiles adds to C, which has no rows to pad.
+ * C itself is staged if sums are raw, or if a block's dense C would not be a part of it. */
 static void choose_staging(et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
