@@ -130,6 +130,8 @@ static void open_step(mlp *m, et_error *error)
     bench_check(et_optimizer_open(&m->optimizer, m->device, m->params, NULL, &adam, error), error);
     bench_check(et_metrics_new(&m->metrics, error), error);
     m->overflow = et_overflow_fail();
+    et_reducer *reducer;
+    bench_check(et_tree_open(&reducer, m->pass, 1, error), error);
     const et_step_parts parts = { .source = m->source,
                                   .pass = m->pass,
                                   .optimizer = m->optimizer,
@@ -137,7 +139,7 @@ static void open_step(mlp *m, et_error *error)
                                   .metrics = m->metrics,
                                   .prefix = "training_",
                                   .seed = 1,
-                                  .shards = 1 };
+                                  .reducer = reducer };
     bench_check(et_step_open(&m->step, &parts, error), error);
 }
 

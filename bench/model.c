@@ -11,6 +11,7 @@
 #include "pairs.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
+#include "train/ranks/ranked.h"
 #include "train/run/run.h"
 
 #define PAIRS 29000 /* as Multi30k */
@@ -70,6 +71,11 @@ static void open_step(bench_model *model, const bench_model_options *options, et
                 error);
     bench_check(et_metrics_new(&model->metrics, error), error);
     model->overflow = et_overflow_fail();
+    et_reducer *reducer;
+    const int shards = options->shards ? options->shards : 1;
+    bench_check(options->comm ? et_ranked_open(&reducer, model->pass, shards, options->comm, error)
+                              : et_tree_open(&reducer, model->pass, shards, error),
+                error);
     const et_step_parts parts = { .source = model->source,
                                   .pass = model->pass,
                                   .optimizer = model->optimizer,
@@ -77,8 +83,7 @@ static void open_step(bench_model *model, const bench_model_options *options, et
                                   .metrics = model->metrics,
                                   .prefix = "training_",
                                   .seed = SEED,
-                                  .shards = options->shards ? options->shards : 1,
-                                  .comm = options->comm };
+                                  .reducer = reducer };
     bench_check(et_step_open(&model->step, &parts, error), error);
 }
 
