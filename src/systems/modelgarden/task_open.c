@@ -9,6 +9,7 @@
 #include "base/stages.h"
 #include "base/values/value.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/main_metrics.h"
 #include "systems/modelgarden/recipe.h"
@@ -102,8 +103,9 @@ static int write_settings(et_task_opened *o, et_error *error)
 
 /* ---- the task ---- */
 
-static int open_task(et_task_opened *o, et_error *error)
+static int open_task(void *self, et_error *error)
 {
+    et_task_opened *o = self;
     et_experiment *e = &o->experiment;
     et_task_context *c = &o->context;
     c->bfloat16 = et_experiment_resolve_precision(e);
@@ -124,14 +126,11 @@ static int open_task(et_task_opened *o, et_error *error)
     return status;
 }
 
-/* Of several ranks the first makes what the others only read. */
+/* Rank 0 makes files that the other ranks only read. */
 static int open_in_turn(et_task_opened *o, et_error *error)
 {
-    const bool first = et_comm_rank(o->context.comm) == 0;
-    int status = first ? open_task(o, error) : ET_OK;
-    status = et_comm_agree(o->context.comm, status, NULL, error);
-    o->context.reader |= !first;
-    return status || first ? status : open_task(o, error);
+    o->context.reader |= et_comm_rank(o->context.comm) != 0;
+    return et_together_in_turn(o->context.comm, open_task, o, error);
 }
 
 static int make_identity(et_task_opened *o, et_error *error)
@@ -182,6 +181,13 @@ static void release(et_task_opened *o)
     et_free(o);
 }
 
+static int open_stages(void *self, et_error *error)
+{
+    int status = ET_OK;
+    ET_STAGES_RUN(status, stages, self, error);
+    return status;
+}
+
 int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
                  const char *settings, const et_task_context *context, et_error *error)
 {
@@ -196,8 +202,7 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
     o->name = experiment;
     o->settings = settings;
     o->context = *context;
-    ET_STAGES_RUN(status, stages, o, error);
-    status = et_comm_agree(context->comm, status, NULL, error);
+    status = et_together_run(context->comm, open_stages, o, error);
     if (status) {
         release(o);
         return status;

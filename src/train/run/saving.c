@@ -154,7 +154,7 @@ int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error 
     sane(run);
     const et_state *state = run->options.state;
     bool others = et_comm_rank(run->options.comm) != 0;
-    int status = run->in_parts ? et_run_agree(run, ET_OK, error) : ET_OK;
+    int status = run->in_parts ? et_comm_agree(run->options.comm, ET_OK, NULL, error) : ET_OK;
     if (status)
         return status;
     if (others)
