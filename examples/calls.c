@@ -1,8 +1,12 @@
 /* Training by calls, as with Orbit's Controller: the program says when to train, evaluate, save and
- * restore. Weights of each new best are exported, with the average of all weights beside them; then
- * every checkpoint is evaluated again, as another process would do it. Started again, it resumes.
+ * restore. The weights of each new best are exported, and beside them the average of all weights.
+ * Then every checkpoint is evaluated again, as another process would do it.
  *
- *     build/examples/calls RUN STEPS */
+ *     cc calls.c -o calls $(pkg-config --cflags --libs etude)
+ *     ./calls RUN STEPS
+ *
+ * prints losses, exports and the best loss. Started again, the program resumes the run in the
+ * directory RUN. */
 #include <etude/etude.h>
 
 #include <stdio.h>

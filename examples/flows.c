@@ -1,7 +1,10 @@
-/* Data flows: samples that are chosen and mixed, sources that are changed, and a source of the
- * program's own. Prints the batches of each.
+/* Data flows: samples that are chosen and mixed, sources that are changed, and a source that the
+ * program makes.
  *
- *     build/examples/flows */
+ *     cc flows.c -o flows $(pkg-config --cflags --libs etude)
+ *     ./flows
+ *
+ * prints the batches of each. */
 #include <etude/etude.h>
 
 #include <stdio.h>
@@ -290,6 +293,7 @@ static int own(et_error *error)
 int main(void)
 {
     et_error error = ET_ERROR_INIT;
+    et_log_to_stderr();
     int status = choose(&error);
     if (!status)
         status = remember(&error);

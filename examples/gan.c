@@ -1,13 +1,20 @@
 /* Two networks against each other: a generator learns to place points on a circle, a discriminator
- * to tell them from real ones (least squares; Mao et al. 2017). One store, two passes that each
- * train their half of it, two optimizers, a step of the program's own. Started again, it resumes.
- *     build/examples/gan RUN STEPS          losses, mean radius: RUN/metrics.jsonl */
+ * to tell them from real ones (least squares; Mao et al. 2017). Shows one store of parameters, two
+ * passes that each train their half of it, two optimizers, and the program's own step.
+ *
+ *     cc gan.c -o gan $(pkg-config --cflags --libs etude)
+ *     ./gan RUN STEPS
+ *
+ * prints nothing; losses and the mean radius (near 1) are in RUN/metrics.jsonl. Started again, the
+ * program resumes. */
 #include <etude/etude.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
 enum { POINTS = 4096, BATCH = 256, NOISE = 8, D = 0, G = 1 };
 static const char *const half[] = { "discriminator/", "generator/" };
+
 typedef struct gan {
     et_trainer trainer;
     float real[POINTS][2];
@@ -18,17 +25,22 @@ typedef struct gan {
     et_pass *pass[2]; /* the discriminator's turn, the generator's */
     et_optimizer *optimizer[2];
 } gan;
+
 static int open_data(gan *g, et_error *error)
 {
     et_array arrays[] = { { "real", ET_F32, g->real, et_shape_1(2) } };
     et_batches_options options = { .shuffle = true, .repeat = true, .capacity = { BATCH } };
     et_samples *samples;
-    for (int i = 0; i < POINTS; i++)
-        g->real[i][0] = cosf(i * 6.28319f / POINTS), g->real[i][1] = sinf(i * 6.28319f / POINTS);
+
+    for (int i = 0; i < POINTS; i++) {
+        g->real[i][0] = cosf(i * 6.28319f / POINTS);
+        g->real[i][1] = sinf(i * 6.28319f / POINTS);
+    }
     return et_arrays_open(&samples, arrays, 1, POINTS, error) ||
            et_batches_open(&g->source, samples, &options, error) ||
            et_batch_new(&g->batch, &g->source->layout, error);
 }
+
 static et_node *network(et_scope *s, et_node *x, int64_t units)
 {
     et_dense_options relu = { .activation = ET_ACTIVATION_RELU };
@@ -36,6 +48,7 @@ static et_node *network(et_scope *s, et_node *x, int64_t units)
         x = et_dense_with(et_at(s, "hidden", i), x, 64, &relu);
     return et_dense(et_in(s, "out"), x, units);
 }
+
 /* Noise is counted by step: both turns see the same, and so does a run that resumes. */
 static void play(et_scope *s, void *who)
 {
@@ -49,6 +62,7 @@ static void play(et_scope *s, void *who)
     if (who == half[D])
         et_loss(s, "on_fake", et_mul(judged, judged), 1);
 }
+
 static int attach(et_trainer *self, et_state *state, et_error *error)
 {
     gan *g = (gan *)self;
@@ -57,6 +71,7 @@ static int attach(et_trainer *self, et_state *state, et_error *error)
            et_state_add_optimizer(state, "optimizer/g", g->optimizer[G], error) ||
            et_state_add(state, "data", &et_source_part, g->source, error);
 }
+
 static int step(et_trainer *self, et_error *error)
 {
     gan *g = (gan *)self;
@@ -68,6 +83,7 @@ static int step(et_trainer *self, et_error *error)
     }
     return status;
 }
+
 static int fill_logs(et_trainer *self, et_value *logs, et_error *error)
 {
     const gan *g = (gan *)self;
@@ -78,8 +94,10 @@ static int fill_logs(et_trainer *self, et_value *logs, et_error *error)
     et_value_set_float(logs, "radius", radius);
     et_value_set_float(logs, "d_loss", et_pass_loss(g->pass[D]) / BATCH);
     et_value_set_float(logs, "g_loss", et_pass_loss(g->pass[G]) / BATCH);
-    return (void)error, ET_OK;
+    (void)error;
+    return ET_OK;
 }
+
 int main(int argc, char **argv)
 {
     static const et_trainer_class class = {
@@ -89,11 +107,18 @@ int main(int argc, char **argv)
     et_error error = ET_ERROR_INIT;
     et_controller *controller = NULL;
     et_controller_options options = { .trainer = &g.trainer, .summary_interval = 100 };
+
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s RUN STEPS\n", argv[0]);
+        return 2;
+    }
     et_log_to_stderr();
-    options.run.model_dir = argc == 3 ? argv[1] : NULL;
-    options.train_steps = argc == 3 ? atoi(argv[2]) : 0;
+    options.run.model_dir = argv[1];
+    options.train_steps = atoi(argv[2]);
+
     int status = et_device_open(&g.device, &error) || et_params_new(&g.params, &error) ||
                  open_data(&g, &error);
+
     for (int i = D; i <= G && !status; i++) {
         et_pass_options pass = { .training = true, .trains = half[i] };
         status = et_pass_open(&g.pass[i], g.device, g.params, &g.source->layout, play,
@@ -101,14 +126,22 @@ int main(int argc, char **argv)
                  (i == D && et_params_materialize(g.params, false, &error)) || /* D has them all */
                  et_optimizer_open(&g.optimizer[i], g.device, g.params, half[i], NULL, &error);
     }
+
     if (!status)
         et_init_draw(g.params, 1); /* a checkpoint replaces it */
     status = status || et_controller_open(&controller, &options, &error) ||
              et_controller_train(controller, &error);
     status = et_controller_close(controller, status ? NULL : &error) || status;
-    for (int i = D; i <= G; i++)
-        et_optimizer_free(g.optimizer[i]), et_pass_close(g.pass[i]);
-    et_batch_free(g.batch), et_source_close(g.source);
-    et_params_free(g.params), et_device_close(g.device);
-    return status ? fprintf(stderr, "%s\n", error.text), 1 : 0;
+
+    for (int i = D; i <= G; i++) {
+        et_optimizer_free(g.optimizer[i]);
+        et_pass_close(g.pass[i]);
+    }
+    et_batch_free(g.batch);
+    et_source_close(g.source);
+    et_params_free(g.params);
+    et_device_close(g.device);
+    if (status)
+        fprintf(stderr, "%s\n", error.text);
+    return status != 0;
 }

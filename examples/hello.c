@@ -1,7 +1,8 @@
 /* A network that learns whether a point lies in a disc: the program at the head of
  * <etude/model.h>.
  *
- *     build/examples/hello
+ *     cc hello.c -o hello $(pkg-config --cflags --libs etude)
+ *     ./hello
  *
  * writes disc.safetensors and prints two scores. */
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* A column of a CSV file, learned from the others: trained, judged, saved, and used on other rows.
  *
- *     build/examples/income people.csv income new.csv
+ *     cc income.c -o income $(pkg-config --cflags --libs etude)
+ *     ./income people.csv income new.csv
  *
  * writes income.safetensors, which `etude predict income.safetensors new.csv` reads as well, and
  * prints a line of JSON for each row of new.csv. */

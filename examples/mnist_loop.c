@@ -1,8 +1,13 @@
 /* Handwritten digits by a loop that the program owns: 784-512-512-10 with dropout, stopped early.
- *     build/examples/mnist_loop RUN DATA [EPOCHS]     more than 98.4 % after 20 epochs
+ * doc/your-loop.md explains the program.
+ *
+ *     cc mnist_loop.c -o mnist_loop $(pkg-config --cflags --libs etude)
+ *     ./mnist_loop RUN DATA [EPOCHS]
+ *
  * DATA has the four files of MNIST, as they are (*-ubyte.gz; gzip reads them). "-": noise with a
  * brighter part for each digit, to try the program. 5,000 images of the training set are kept out
- * to choose the best epoch. Killed and started again, it resumes. */
+ * to choose the best epoch. Prints a line for each epoch, then the accuracy on the test set: more
+ * than 98.4 % after 20 epochs. Killed and started again, the program resumes. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
 #include <stdio.h>
@@ -10,6 +15,7 @@
 #include <string.h>
 
 enum { PIXELS = 784, TRAIN = 55000, VALID = 5000, TEST = 10000, IMAGES = 60000, BATCH = 128 };
+
 typedef struct program {
     et_device *device;
     et_params *params;
@@ -34,6 +40,7 @@ static int read_bytes(const char *folder, const char *set, const char *part, siz
     return et_fail(error, ET_EDATA, "%s/%s-%s-ubyte.gz: not there, or not MNIST", folder, set,
                    part);
 }
+
 static int read_set(const char *folder, const char *set, int first, int count, et_error *error)
 {
     static unsigned char bytes[(size_t)IMAGES * PIXELS];
@@ -46,6 +53,7 @@ static int read_set(const char *folder, const char *set, int first, int count, e
         digits[first + i] = bytes[i];
     return status;
 }
+
 static int make_noise(void)
 {
     for (int i = 0, k; i < (IMAGES + TEST) * PIXELS; i++) {
@@ -54,6 +62,7 @@ static int make_noise(void)
     }
     return ET_OK;
 }
+
 static int open_source(et_source **out, int first, int count, bool shuffle, et_error *error)
 {
     et_array arrays[] = { { "pixels", ET_F32, pixels[first], et_shape_1(PIXELS) },
@@ -63,6 +72,7 @@ static int open_source(et_source **out, int first, int count, bool shuffle, et_e
     return et_arrays_open(&samples, arrays, 2, count, error) ||
            et_batches_open(out, samples, &options, error);
 }
+
 static void build(et_scope *s, void *unused)
 {
     et_dense_options relu = { .activation = ET_ACTIVATION_RELU };
@@ -73,11 +83,12 @@ static void build(et_scope *s, void *unused)
     et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, "digits"), 0), 1);
     (void)unused;
 }
+
 static int open_all(program *p, const char *data, et_error *error)
 {
-    static const char rate[] = "{learning_rate: {type: cosine, cosine: {initial_learning_rate: "
-                               "0.001, decay_steps: 8600}}}"; /* 20 epochs */
-    et_optimizer_setup adam = { .settings = rate };
+    et_schedule_cosine rate = { .initial_learning_rate = 0.001,
+                                .decay_steps = 8600 }; /* 20 epochs */
+    et_optimizer_setup adam = { .cosine = &rate };
     et_pass_options training = { .training = true };
     if ((!strcmp(data, "-") ? make_noise()
                             : read_set(data, "train", 0, IMAGES, error) ||
@@ -94,8 +105,10 @@ static int open_all(program *p, const char *data, et_error *error)
         et_params_materialize(p->params, false, error) ||
         et_optimizer_open(&p->optimizer, p->device, p->params, NULL, &adam, error))
         return error->status;
-    return et_init_draw(p->params, 1), ET_OK;
+    et_init_draw(p->params, 1);
+    return ET_OK;
 }
+
 /* The share of a source's images that are told right. */
 static double accuracy(program *p, et_source *source, int count, et_error *error)
 {
@@ -109,6 +122,7 @@ static double accuracy(program *p, et_source *source, int count, et_error *error
     }
     return right / count;
 }
+
 static int run(program *p, et_loop *loop, et_error *error)
 {
     et_loop_print_training_summary(loop);
@@ -125,26 +139,41 @@ static int run(program *p, et_loop *loop, et_error *error)
     }
     return et_loop_end(loop, error); /* the best epoch's parameters are back */
 }
+
 int main(int argc, char **argv)
 {
     static program p;
     et_error error = ET_ERROR_INIT;
     et_loop *loop = NULL;
     et_loop_options options = { .checkpoint_epoch_freq = 1, .early_stopping = true };
+
     et_log_to_stderr();
-    if (argc < 3)
-        return fprintf(stderr, "usage: %s RUN DATA [EPOCHS]\n", argv[0]), 2;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s RUN DATA [EPOCHS]\n", argv[0]);
+        return 2;
+    }
+
     options.valid_metric_name = "valid_acc";
     options.checkpoint_dir = options.summary_dir = argv[1];
     options.max_epoch = argc > 3 ? atoi(argv[3]) : 20;
+
     if (!open_all(&p, argv[2], &error) && !et_loop_open(&loop, p.params, &options, &error) &&
         !et_state_add_optimizer(et_loop_state(loop), "optimizer", p.optimizer, &error) &&
         !et_loop_begin(loop, &error) && !run(&p, loop, &error))
         printf("test accuracy: %.2f %%\n", 100 * accuracy(&p, p.test, TEST, &error));
+
     et_loop_close(loop);
-    et_optimizer_free(p.optimizer), et_pass_close(p.learn), et_pass_close(p.judge);
+    et_optimizer_free(p.optimizer);
+    et_pass_close(p.learn);
+    et_pass_close(p.judge);
     et_batch_free(p.batch);
-    et_source_close(p.train), et_source_close(p.valid), et_source_close(p.test);
-    et_params_free(p.params), et_device_close(p.device);
-    return error.status ? fprintf(stderr, "%s\n", error.text), 1 : 0;
+    et_source_close(p.train);
+    et_source_close(p.valid);
+    et_source_close(p.test);
+    et_params_free(p.params);
+    et_device_close(p.device);
+    if (error.status)
+        fprintf(stderr, "%s\n", error.text);
+    return error.status != 0;
 }

@@ -1,11 +1,12 @@
-/* A task of a program's own, with its own data, settings and metric, and the whole command for it:
- * which of two noisy rings does a point of the plane lie on?
+/* A task of the program's own, with its own data, settings and metric, and the whole `etude`
+ * command for it: which of two noisy rings does a point of the plane lie on?
  *
- *     build/examples/own_task train --experiment rings/small --model-dir runs/rings \
+ *     cc own_task.c -o own_task $(pkg-config --cflags --libs etude)
+ *     ./own_task train --experiment rings/small --model-dir runs/rings \
  *             --set task.noise=0.2,trainer.train_steps=500
- *     build/examples/own_task evaluate --model-dir runs/rings
- * Killed, the same command resumes. To compile it where Etude is installed:
- * cc own_task.c $(pkg-config --cflags --libs etude) */
+ *     ./own_task evaluate --model-dir runs/rings
+ *
+ * prints what `etude` prints. Killed, the same command resumes. */
 #include <etude/etude.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 /* ---- settings: what stands below `task` in files and behind --set ---- */
 
 enum { POINTS_MAX = 100000 };
+
 typedef struct rings_options {
     int64_t points, hidden, layers, batch_size;
     double noise;
@@ -57,6 +59,7 @@ static double draw(uint64_t number)
     number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
     return (double)(number >> 11) * 0x1p-53;
 }
+
 static void make_points(rings *r)
 {
     for (int64_t i = 0; i < r->options.points; i++) {
@@ -71,6 +74,7 @@ static void make_points(rings *r)
         r->sign[i][1 - i % 2] = -1;
     }
 }
+
 static void build(et_task *self, et_scope *s, bool training)
 {
     const rings *r = (const rings *)self;
@@ -85,6 +89,7 @@ static void build(et_task *self, et_scope *s, bool training)
                et_scale(et_sum(et_mul(sign, sign)), 0.5f));
     (void)training; /* the same model in both */
 }
+
 static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
     const rings *r = (const rings *)self;
@@ -104,6 +109,7 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
 static const et_task_class rings_class = {
     .name = "rings", .build = build, .data = data, .best_metric = "validation_margin"
 };
+
 static int open_rings(et_task **out, const void *settings, const et_task_context *context,
                       et_error *error)
 {
@@ -123,10 +129,12 @@ static int open_rings(et_task **out, const void *settings, const et_task_context
     *out = &r->task;
     return ET_OK;
 }
+
 static void close_rings(et_task *task)
 {
     free(task);
 }
+
 int main(int argc, char **argv)
 {
     static const et_experiment_row experiments[] = {

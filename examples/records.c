@@ -1,6 +1,7 @@
 /* Files of tf.Examples (TFRecord): written, read record by record, and read as samples.
  *
- *     build/examples/records FOLDER
+ *     cc records.c -o records $(pkg-config --cflags --libs etude)
+ *     ./records FOLDER
  *
  * prints what the records hold and the order in which two files are interleaved. */
 #include <etude/etude.h>
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
     }
 
     et_error error = ET_ERROR_INIT;
+    et_log_to_stderr();
     char paths[FILES][256], path[256];
     int status = ET_OK;
     for (int i = 0; i < FILES && !status; i++) {

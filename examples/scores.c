@@ -1,8 +1,10 @@
-/* Scores of translations: BLEU and chrF2 of all lines, and the line that is worst by itself.
+/* Scores of translations: BLEU and chrF2 of all lines, and the line that is worst by itself. Two
+ * metrics take turns, as two threads would; their counts are merged.
  *
- *     build/examples/scores HYPOTHESES REFERENCES
+ *     cc scores.c -o scores $(pkg-config --cflags --libs etude)
+ *     ./scores HYPOTHESES REFERENCES
  *
- * Two metrics take turns, as two threads would; their counts are merged. */
+ * prints the scores and the worst line. */
 #include <etude/etude.h>
 
 #include <stdio.h>
@@ -116,6 +118,7 @@ int main(int argc, char **argv)
     }
 
     et_error error = ET_ERROR_INIT;
+    et_log_to_stderr();
     FILE *hypotheses = fopen(argv[1], "r"), *references = fopen(argv[2], "r");
     int status = open_metrics(&error);
     if (!status && (!hypotheses || !references))

@@ -1,9 +1,10 @@
 /* A table that a program has in memory: schema, metadata and features, batches of encoded rows, and
  * an instance that is encoded in the same way.
  *
- *     build/examples/table FOLDER
+ *     cc table.c -o table $(pkg-config --cflags --libs etude)
+ *     ./table FOLDER
  *
- * writes schema.yaml, metadata.json and features.yaml to FOLDER. */
+ * writes schema.yaml, metadata.json and features.yaml to FOLDER, and prints encoded rows. */
 #include <etude/etude.h>
 
 #include <stdio.h>
@@ -173,6 +174,7 @@ int main(int argc, char **argv)
         snprintf(paths[i], sizeof paths[i], "%s/%s", argv[1], files[i]);
 
     et_error error = ET_ERROR_INIT;
+    et_log_to_stderr();
     described d = { 0 };
     int status = describe(&d, &error);
     if (!status)

@@ -6,13 +6,13 @@
  * prints the label or the value of each row, in the order of the rows, whatever the number of
  * threads (4).
  *
- * - A predictor is for one thread at a time. Each thread opens its own with `.shares`: all share
- * the weights of the first, and are closed before it. et_translator has the same option.
- * - An et_model is for one thread, too. For several threads, open one in each and call
- *   et_model_load in each.
- * - An et_error belongs to one thread. The log may be written to by all of them.
- * - Each call also computes with OpenMP's threads. With many threads of your own, set
- *   OMP_NUM_THREADS=1. A prediction has the same bits with any number of either. */
+ * A predictor is for one thread at a time. Each thread opens its own with `.shares`. All share the
+ * weights of the first predictor, and are closed before it. et_translator has the same option. An
+ * et_model is for one thread, too: for several threads, open a model in each and call et_model_load
+ * in each. An et_error belongs to one thread.
+ *
+ * Each call also computes with OpenMP's threads. If you start many threads, set OMP_NUM_THREADS=1.
+ * A prediction has the same bits with any number of either kind of threads. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* Translating from a program of one's own: the whole of it.
+/* A trained translation model, used by a program: the whole of it.
  *
- *     build/examples/translate runs/help "Click the chart." "Save the file."
+ *     cc translate.c -o translate $(pkg-config --cflags --libs etude)
+ *     ./translate runs/help "Click the chart." "Save the file."
  *
- * Installed, it compiles with: cc translate.c $(pkg-config --cflags --libs etude) */
+ * prints a translation for each sentence. */
 #include <etude/etude.h>
 
 #include <stdio.h>

@@ -1,14 +1,20 @@
 /* A variational auto-encoder of handwritten digits (Kingma and Welling 2014) under a trainer of the
- * loop: 784-500-500 to 40 normal numbers and back; pixels are drawn anew, 0 or 1, in each epoch.
- *     build/examples/vae_loop RUN DATA [EPOCHS [SAMPLES]]
- * DATA as for mnist_loop.c. At the end: the negative log-likelihood of the test set in nats, by
- * SAMPLES (500) samples an image (Burda et al. 2016); TFSnippet's, of normalised layers: 86.76. */
+ * loop: 784-500-500 to 40 normal numbers and back. Pixels are drawn anew, 0 or 1, in each epoch.
+ *
+ *     cc vae_loop.c -o vae_loop $(pkg-config --cflags --libs etude)
+ *     ./vae_loop RUN DATA [EPOCHS [SAMPLES]]
+ *
+ * DATA as for mnist_loop.c. Prints a line for each epoch, then the negative log-likelihood of the
+ * test set in nats, by SAMPLES (500) samples an image (Burda et al. 2016); TFSnippet's, of
+ * normalised layers: 86.76. Killed and started again, the program resumes. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
 enum { PIXELS = 784, TRAIN = 60000, TEST = 10000, BATCH = 128, CODE = 40 };
+
 typedef struct program {
     et_device *device;
     et_params *params;
@@ -20,6 +26,7 @@ typedef struct program {
     et_loop_evaluator *evaluator;
     et_annealing_scalar rate;
 } program;
+
 static float pixels[TRAIN + TEST][PIXELS]; /* the training set, then the test set */
 static int read_set(const char *folder, const char *set, int first, int count, et_error *error)
 {
@@ -36,6 +43,7 @@ static int read_set(const char *folder, const char *set, int first, int count, e
         pixels[first + (int)(i / PIXELS)][i % PIXELS] = (float)bytes[i] / 255;
     return ET_OK;
 }
+
 static int open_source(et_source **out, int first, int count, bool train, et_error *error)
 {
     et_array array = { "pixels", ET_F32, pixels[first], et_shape_1(PIXELS) };
@@ -45,12 +53,14 @@ static int open_source(et_source **out, int first, int count, bool train, et_err
            et_batches_open(out, samples, &options, error) ||
            et_bernoulli_open(out, *out, "pixels", ET_F32, 1, error);
 }
+
 static et_node *hidden(et_scope *s, et_node *x)
 {
     et_dense_options relu = { .activation = ET_ACTIVATION_RELU };
     x = et_dense_with(et_in(s, "hidden0"), x, 500, &relu);
     return et_dense_with(et_in(s, "hidden1"), x, 500, &relu);
 }
+
 /* With e ~ N(0, 1) and z = mean + exp(ln_sigma) e:
  * log p(x, z) - log q(z|x) = log p(x|z) + sum of e^2 / 2 - z^2 / 2 + ln_sigma */
 static void build(et_scope *s, void *unused)
@@ -71,12 +81,14 @@ static void build(et_scope *s, void *unused)
     et_output(s, "bound", bound);
     (void)unused;
 }
+
 static int open_all(program *p, const char *data, const et_loop_options *options, et_error *error)
 {
     static const et_loop_measure loss = { .name = "loss" };
     et_pass_options training = { .training = true };
     et_annealing_scalar_options halving = { .initial_value = 0.001, .ratio = 0.5 };
     halving.epochs = (options->max_epoch + 9) / 10; /* after each tenth of them */
+
     if (read_set(data, "train", 0, TRAIN, error) || read_set(data, "t10k", TRAIN, TEST, error) ||
         et_device_open(&p->device, error) || et_params_new(&p->params, error) ||
         open_source(&p->train, 0, TRAIN, true, error) ||
@@ -94,13 +106,17 @@ static int open_all(program *p, const char *data, const et_loop_options *options
     et_bound_value bound = { NULL, p->optimizer, et_annealing_scalar_dynamic(&p->rate) };
     et_loop_evaluator_options judge = { .source = p->test, .pass = p->judge }; /* valid_loss */
     et_loop_trainer_options learn = { .source = p->train, .pass = p->learn, .seed = 1 };
-    learn.optimizer = p->optimizer, learn.metrics = &loss, learn.metric_count = 1;
-    learn.bound_values = &bound, learn.bound_value_count = 1;
+    learn.optimizer = p->optimizer;
+    learn.metrics = &loss;
+    learn.metric_count = 1;
+    learn.bound_values = &bound;
+    learn.bound_value_count = 1;
     return et_loop_evaluator_open(&p->evaluator, p->loop, &judge, error) ||
            et_loop_trainer_open(&p->trainer, p->loop, &learn, error) ||
            et_loop_trainer_evaluate_after(p->trainer, p->evaluator, ET_EVERY_EPOCHS(1), error) ||
            et_loop_trainer_log_after(p->trainer, ET_EVERY_EPOCHS(1), error);
 }
+
 /* Adds -log p(x), a mean over the test set; p(x) is the mean of p(x, z) / q(z|x) over samples. */
 static int likelihood(program *p, int samples, double *nll, et_error *error)
 {
@@ -123,9 +139,11 @@ static int likelihood(program *p, int samples, double *nll, et_error *error)
         for (int64_t i = 0; i < batch->filled[0] && !status; i++)
             *nll -= (most[i] + log(sum[i] / samples)) / TEST;
     }
-    et_batch_free(batch), et_source_close(source);
+    et_batch_free(batch);
+    et_source_close(source);
     return status;
 }
+
 int main(int argc, char **argv)
 {
     static program p;
@@ -133,18 +151,33 @@ int main(int argc, char **argv)
     et_loop_options options = { .checkpoint_epoch_freq = 1, .checkpoint_max_to_keep = 2 };
     double nll = 0;
     int samples = argc > 4 ? atoi(argv[4]) : 500;
+
     et_log_to_stderr();
-    if (argc < 3 || samples < 1)
-        return fprintf(stderr, "usage: %s RUN DATA [EPOCHS [SAMPLES]]\n", argv[0]), 2;
+
+    if (argc < 3 || samples < 1) {
+        fprintf(stderr, "usage: %s RUN DATA [EPOCHS [SAMPLES]]\n", argv[0]);
+        return 2;
+    }
+
     options.checkpoint_dir = options.summary_dir = argv[1];
     options.max_epoch = argc > 3 ? atoi(argv[3]) : 1000;
+
     if (!open_all(&p, argv[2], &options, &error) && !et_loop_begin(p.loop, &error) &&
         !et_loop_trainer_run(p.trainer, &error) && !et_loop_end(p.loop, &error) &&
         !likelihood(&p, samples, &nll, &error))
         printf("test negative log-likelihood: %.2f nats\n", nll);
-    et_loop_trainer_close(p.trainer), et_loop_evaluator_close(p.evaluator), et_loop_close(p.loop);
-    et_optimizer_free(p.optimizer), et_pass_close(p.learn), et_pass_close(p.judge);
-    et_source_close(p.train), et_source_close(p.test);
-    et_params_free(p.params), et_device_close(p.device);
-    return error.status ? fprintf(stderr, "%s\n", error.text), 1 : 0;
+
+    et_loop_trainer_close(p.trainer);
+    et_loop_evaluator_close(p.evaluator);
+    et_loop_close(p.loop);
+    et_optimizer_free(p.optimizer);
+    et_pass_close(p.learn);
+    et_pass_close(p.judge);
+    et_source_close(p.train);
+    et_source_close(p.test);
+    et_params_free(p.params);
+    et_device_close(p.device);
+    if (error.status)
+        fprintf(stderr, "%s\n", error.text);
+    return error.status != 0;
 }

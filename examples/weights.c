@@ -1,9 +1,11 @@
-/* Weights of a model: which there are, what they hold, changed by the program; parts of a model as
- * groups and as modules.
+/* The weights of a model: names and values, changed by the program; parts of a model as groups and
+ * as modules.
  *
- *     build/examples/weights FILE       of weights, such as runs/a/checkpoints/ckpt-500.safetensors
+ *     cc weights.c -o weights $(pkg-config --cflags --libs etude)
+ *     ./weights [FILE]
  *
- * Without a file the weights are the initial ones. */
+ * FILE has weights, such as runs/a/checkpoints/ckpt-500.safetensors. Without a file the weights are
+ * the initial ones. Prints each weight with its norm. */
 #include <etude/etude.h>
 
 #include <math.h>

@@ -89,6 +89,26 @@ if ldd ./c_static | grep -q libetude; then
     fail "c_static wants the shared library"
 fi
 
+# The header for C++, by each compiler that is here.
+printf '#include <etude/etude.hpp>\nint main()\n{\n    return !et_version();\n}\n' >owners.cc
+for compiler in "$cxx" g++ clang++; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    # shellcheck disable=SC2046 # flags are words
+    $compiler -std=c++17 -Wall -Wextra -Werror owners.cc -o owners $(pkg-config --cflags --libs etude) ||
+        fail "etude.hpp: $compiler does not take it"
+done
+
+# Each example, by the line in its first comment that says how it is compiled.
+mkdir examples
+for program in "$here"/../../examples/*.c "$here"/../../examples/*.cc; do
+    name=$(basename "$program") at=$cc
+    line=$(sed -n "s/^[ /][*/] *\\(c[c+]*\\( -std=[a-z0-9+]*\\)* $name -o .*pkg-config.*\\)/\\1/p" "$program")
+    [ -n "$line" ] || fail "$name does not say how it is compiled"
+    cp "$program" examples
+    case $line in c++*) at=$cxx ;; esac
+    (cd examples && eval "$at ${line#c* }") || fail "$name does not compile: $line"
+done
+
 # Every public header alone, in C and in C++.
 for header in "$prefix"/include/etude/*.h; do
     name=$(basename "$header")
