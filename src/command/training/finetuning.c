@@ -28,6 +28,7 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/training.h"
+#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "train/ranks/checkpoint_wait.h"

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text/format.h"
+#include "engine/comm/comm.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
 #include "systems/orbit/controller.h"

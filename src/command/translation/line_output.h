@@ -8,9 +8,10 @@
 #ifndef ETUDE_COMMAND_TRANSLATION_LINE_OUTPUT_H
 #define ETUDE_COMMAND_TRANSLATION_LINE_OUTPUT_H
 
+#include <etude/comm.h>
+
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "engine/comm/comm.h"
 
 typedef struct et_line_output {
     bool file, open;

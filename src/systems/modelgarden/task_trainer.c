@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/values/value.h"
+#include "engine/comm/comm.h"
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"

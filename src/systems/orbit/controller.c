@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
-#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
 #include "train/run/run_names.h"

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/values/value.h"
+#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
 #include "train/ranks/checkpoint_wait.h"

@@ -1,5 +1,7 @@
 /* Collection of metrics (by call, by a collector, by a timer) and summaries. All metrics go through
  * et_loop_collect_as: statistics, summary, event, valid metric, in this order. */
+#include <etude/comm.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +9,6 @@
 #include "base/clock.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
-#include "engine/comm/comm.h"
 #include "systems/tfsnippet/loop_private.h"
 
 static double mean_of(const et_loop_metric *metric)

@@ -10,7 +10,6 @@
 #include "base/files/file.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
-#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
-#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/loop_private.h"

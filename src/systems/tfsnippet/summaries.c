@@ -1,7 +1,8 @@
 /* Summaries of a program in the event files of a loop, and the graph of a pass. */
+#include <etude/comm.h>
+
 #include "base/alloc.h"
 #include "base/map.h"
-#include "engine/comm/comm.h"
 #include "engine/exec/pass.h"
 #include "engine/graph/graph.h"
 #include "formats/events/event.h"

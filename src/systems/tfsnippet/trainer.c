@@ -2,13 +2,13 @@
  * between, in the order of include/etude/loop_trainer.h. A hook is a handler of one of these events
  * that first checks the loop's counter. Results of evaluation, annealing or logging in a step are
  * therefore in the state that is saved after the step. */
+#include <etude/comm.h>
 #include <etude/loop_trainer.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/vector.h"
-#include "engine/comm/comm.h"
 #include "systems/tfsnippet/bound_values.h"
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"

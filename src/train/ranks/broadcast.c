@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "train/checkpoint/value_bytes.h"
 

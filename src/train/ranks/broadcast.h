@@ -3,7 +3,8 @@
 #ifndef ETUDE_TRAIN_RANKS_BROADCAST_H
 #define ETUDE_TRAIN_RANKS_BROADCAST_H
 
-#include "engine/comm/comm.h"
+#include <etude/comm.h>
+
 #include "train/checkpoint/state.h"
 
 /* Every array and part becomes rank 0's; of a tensor in parts each rank gets its own part of rank

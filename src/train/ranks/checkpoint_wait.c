@@ -1,5 +1,6 @@
 #include "train/ranks/checkpoint_wait.h"
 
+#include "engine/comm/comm.h"
 #include "train/ranks/broadcast.h"
 
 int et_checkpoint_wait_next(et_comm *comm, char **path, int64_t *step, const char *model_dir,

@@ -11,7 +11,8 @@
 #ifndef ETUDE_TRAIN_RANKS_CHECKPOINT_WAIT_H
 #define ETUDE_TRAIN_RANKS_CHECKPOINT_WAIT_H
 
-#include "engine/comm/comm.h"
+#include <etude/comm.h>
+
 #include "train/checkpoint/checkpoint.h"
 
 /* et_checkpoint_next by rank 0. */

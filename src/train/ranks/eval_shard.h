@@ -4,12 +4,12 @@
 #ifndef ETUDE_TRAIN_RANKS_EVAL_SHARD_H
 #define ETUDE_TRAIN_RANKS_EVAL_SHARD_H
 
+#include <etude/comm.h>
 #include <etude/eval_shard.h>
 #include <etude/trainer.h>
 
 #include "base/text/strbuf.h"
 #include "data/batches/cursor.h"
-#include "engine/comm/comm.h"
 
 /* A sample that a rank has evaluated. */
 typedef struct et_eval_shard_sample {

@@ -13,9 +13,9 @@
 #ifndef ETUDE_TRAIN_RANKS_RANKED_H
 #define ETUDE_TRAIN_RANKS_RANKED_H
 
+#include <etude/comm.h>
 #include <etude/metrics.h>
 
-#include "engine/comm/comm.h"
 #include "train/step/reducer.h"
 
 /* pass: borrowed, as comm, and prepared. comm NULL: one rank. ET_ECONFIG: more ranks than shards,

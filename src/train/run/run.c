@@ -25,6 +25,7 @@
 #include "base/options.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
+#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"

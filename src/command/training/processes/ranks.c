@@ -11,6 +11,7 @@
 #include "base/files/checksum.h"
 #include "base/values/json.h"
 #include "command/command.h"
+#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 
 static int check_shards(const et_comm *comm, int64_t shards, et_error *error)

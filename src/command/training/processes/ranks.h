@@ -3,9 +3,9 @@
 #ifndef ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
 #define ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
 
+#include <etude/comm.h>
 #include <etude/command.h>
 
-#include "engine/comm/comm.h"
 #include "engine/exec/device.h"
 #include "train/run/options.h"
 

@@ -3,7 +3,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_ALIGN_SHARE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_ALIGN_SHARE_H
 
-#include "engine/comm/comm.h"
+#include <etude/comm.h>
+
 #include "tasks/translation/decoding/alignment.h"
 
 typedef struct et_align_pair {

@@ -3,7 +3,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_DECODE_SHARE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_DECODE_SHARE_H
 
-#include "engine/comm/comm.h"
+#include <etude/comm.h>
+
 #include "tasks/translation/decoding/decoder.h"
 
 /* As et_decoder_run, by all ranks with the same sentences. comm NULL: alone. progress assumes that
