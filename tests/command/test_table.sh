@@ -244,7 +244,7 @@ printf 'sep=;\r\na;y\r\n4;1\r\n' | "$etude" predict sep >out 2>&1 && [ "$(wc -l 
 awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%d,%03d\",%d\n", i % 28 + 1,
     i % 12 + 1, i % 40 + 1, i * 37 % 100, i % 2 }' >thousands.csv
 says 0 'n  *.*commas between thousands, such as "1,000"' data analyze thousands.csv --dry-run
-grep -q 'd  *its texts are dates, .*: to have dates, write the year first' out || fail "dates: $(cat out)"
+grep -q '^d  *discrete  date, its parts (day-first)$' out || fail "dates: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.jsonl

@@ -63,6 +63,6 @@ refused 'static int watch(et_comm_piece a);' 'watch: not "watch" but trace,'
 refused 'static int watch(et_comm_piece a);' 'et_comm_piece: not "comm_piece" but chunk'
 refused 'status = et_comm_agree(comm, status);' 'et_comm_agree: use et_together_run'
 refused 'status = et_run_agree(run, status);' 'et_run_agree: use et_together_run' src/train/step/more.c
-refused 'status = et_comm_agree(run, status);' 'et_comm_agree: use et_together_run' src/train/run/saving.c
+refused 'status = et_comm_agree(run, status);' 'et_comm_agree: use et_together_run' src/train/run/loop.c
 refused '#include "train/a.h"' 'lookout.c: not "lookout" but checkpoint_wait' src/train/lookout.c
 echo "check-names finds what it should"
