@@ -15,9 +15,7 @@
  *     if (et_outputs_collect(&outputs, NULL, pass, held_out, names, 1, 0, 1, &error)) ...
  *     et_tensor logits = et_outputs_tensor(outputs, "logits");
  *     et_outputs_free(outputs);
- *     const char *score = "accuracy";
- *     double average;
- *     if (et_outputs_average(&average, NULL, pass, held_out, &score, 1, 0, &error)) ...
+ *     et_outputs_average(&mean, NULL, pass, held_out, names, 1, 1, &error);    of a single number
  *
  * Every run reads the source from its position when the evaluator was opened to the end of that
  * pass. So each run sees the same batches, and nothing has to be saved. Ranks of the loop
