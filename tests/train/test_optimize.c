@@ -394,6 +394,49 @@ static void assert_only(et_params *params, const float *before, const char *pref
     }
 }
 
+/* A pass derives by the parameters of a group alone, and the group may be gone. */
+static void test_optimize__a_pass_of_a_group(void **state)
+{
+    (void)state;
+    small_pass s, other;
+    et_group *group, *others;
+    et_pass *pass;
+    et_optimizer *optimizer, *all;
+    small_open(&s, build_discriminator, ROWS, &training); /* declares both */
+    small_open(&other, build_discriminator, ROWS, &training);
+    assert_ok(et_group_match(&group, s.params, "weight", error));
+    assert_ok(et_group_new(&others, other.params, "", error));
+    et_pass_options options = { .training = true, .group = group, .trains = "discriminator/" };
+    assert_fails(et_pass_open(&pass, s.device, s.params, &s.source->layout, build_discriminator,
+                              NULL, &options, error),
+                 ET_ECONFIG, "et_pass_options.group: and trains");
+    options = (et_pass_options){ .training = true, .group = others };
+    assert_fails(et_pass_open(&pass, s.device, s.params, &s.source->layout, build_discriminator,
+                              NULL, &options, error),
+                 ET_ECONFIG, "et_pass_options.group: it belongs to another store");
+    options.group = group;
+    assert_ok(et_pass_open(&pass, s.device, s.params, &s.source->layout, build_discriminator, NULL,
+                           &options, error));
+    assert_ok(et_optimizer_open(&optimizer, s.device, s.params, NULL,
+                                &(et_optimizer_setup){ .group = group }, error));
+    assert_ok(et_optimizer_open(&all, s.device, s.params, NULL, NULL, error));
+    et_group_free(group);
+    et_group_free(others);
+    for (int i = 0; i < et_params_count(s.params); i++)
+        if (!strstr(et_params_name(s.params, i), "weight"))
+            assert_false(et_pass_reaches(pass, i));
+    assert_ok(et_source_next(s.source, s.batch, error));
+    assert_ok(et_pass_run(pass, s.batch, 1, 0, error));
+    assert_ok(et_optimizer_update(optimizer, pass, NULL, error));
+    assert_fails(et_optimizer_update(all, pass, NULL, error), ET_EUSAGE,
+                 "the pass computes no gradient for it");
+    et_optimizer_free(optimizer);
+    et_optimizer_free(all);
+    et_pass_close(pass);
+    small_close(&other);
+    small_close(&s);
+}
+
 static void test_optimize__each_its_own(void **state)
 {
     (void)state;
@@ -504,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_optimize__moving_mean),
         cmocka_unit_test(test_optimize__average_of_a_moving_mean),
         cmocka_unit_test(test_optimize__each_its_own),
+        cmocka_unit_test(test_optimize__a_pass_of_a_group),
         cmocka_unit_test(test_optimize__groups_of_one_pass),
         cmocka_unit_test(test_optimize__groups_refused),
     };

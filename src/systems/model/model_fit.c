@@ -50,6 +50,10 @@ static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "et_fit.run_dir: \"\" is no directory; give NULL to "
                        "write nothing");
+    if (fit->monitor && !*fit->monitor)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.monitor: \"\" names no value; give one such as "
+                       "\"validation_loss\", or NULL");
     if (fit->take_best && !fit->run_dir)
         return et_fail(error, ET_ECONFIG,
                        "et_fit.take_best needs run_dir, where the best weights are kept");

@@ -405,6 +405,9 @@ int et_freeze(et_model *m, const char *pattern, et_error *error)
     if (m->controller || m->kind->no_training)
         return et_fail(error, ET_EUSAGE, "%s",
                        m->controller ? "et_freeze: not during training" : m->kind->no_training);
+    if (pattern && !*pattern)
+        return et_fail(error, ET_ECONFIG,
+                       "et_freeze: \"\" names no parameter; give a pattern, or NULL to train all");
     if (!pattern)
         m->frozen = (et_strings){ 0 };
     int status = pattern ? add_frozen(m, pattern, error) : ET_OK;

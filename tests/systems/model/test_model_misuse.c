@@ -43,6 +43,7 @@ static const wrong_fit fits[] = {
     { { .monitor = "validation_loss" }, "monitor needs validation data" },
     { { .verbose = 3 }, "verbose: 3" },
     { { .run_dir = "" }, "run_dir" },
+    { { .monitor = "", .validation_part = 0.5 }, "et_fit.monitor: \"\" names no value" },
     { { .take_best = true, .validation_part = 0.5 }, "take_best needs run_dir" },
     { { .batch_size = (int64_t)1 << 40 }, "too many" },
 };
@@ -249,6 +250,8 @@ static void test_misuse__of_files(void **state)
                  "nowhere.safetensors");
     assert_fails(et_model_summary(model, NULL, error), ET_EUSAGE, "stdout");
     assert_fails(et_freeze(model, "encoder/*", error), ET_ECONFIG, "encoder/*");
+    assert_fails(et_freeze(model, "", error), ET_ECONFIG, "\"\" names no parameter");
+    assert_fails(et_model_save(model, NULL, error), ET_ECONFIG, "no name");
     assert_fails(et_freeze(model, "*", error), ET_ECONFIG, "no parameter to train");
     assert_fails(et_freeze(model, "hidden", error), ET_ECONFIG, "hidden/weight");
 }

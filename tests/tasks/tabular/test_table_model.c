@@ -201,6 +201,9 @@ static void test_table_model__misuse(void **state)
     assert_null(table);
     assert_ok(et_table_open(&table, "people.csv", "income", NULL, error));
     assert_fails(et_model_for_table(&model, NULL, "mlp", NULL, error), ET_EUSAGE, "table");
+    assert_fails(et_model_for_table(&model, table, NULL, NULL, error), ET_EUSAGE,
+                 "name of a model");
+    assert_fails(et_model_for_table(&model, table, "", NULL, error), ET_EUSAGE, "name of a model");
     assert_fails(et_model_for_table(&model, table, "mlq", NULL, error), ET_ECONFIG, "mlp");
     assert_fails(et_model_for_table(&model, table, "mlp", "task.model.mlp.width=-1", error),
                  ET_ECONFIG, "width");
@@ -233,6 +236,16 @@ static void test_table_model__misuse(void **state)
     assert_fails(et_model_summary(saved, stdout, error), ET_EUSAGE, "only predicts");
     et_model_close(saved);
     assert_fails(et_model_open_saved(&saved, "none", error), ET_ENOTFOUND, "none");
+    assert_fails(et_model_open_saved(&saved, "", error), ET_ECONFIG, "et_model_open_saved: give");
+    assert_fails(et_model_open_saved(&saved, NULL, error), ET_ECONFIG, "et_model_open_saved: give");
+    assert_null(saved);
+    et_model *tuned;
+    assert_ok(et_model_for_table(&tuned, table, "linear",
+                                 "trainer.optimizer_config.parameter_groups={pattern: nothing}",
+                                 error));
+    assert_fails(et_model_fit(tuned, et_table_source(table), NULL, error), ET_ECONFIG,
+                 "parameter_groups[0].pattern: 'nothing' matches no parameter");
+    et_model_close(tuned);
     et_model_close(model);
     et_table_close(table);
     et_arena_free(arena);

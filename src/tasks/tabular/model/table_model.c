@@ -230,7 +230,7 @@ int et_model_for_table(et_model **out, et_table *table, const char *name, const 
                        et_error *error)
 {
     *out = NULL;
-    if (!table || !name)
+    if (!table || !name || !*name)
         return et_fail(error, ET_EUSAGE, "et_model_for_table: give %s",
                        table ? "the name of a model, such as \"mlp\"" : "a table");
     et_table_network *n = et_alloc_zero(1, sizeof *n);
@@ -249,6 +249,8 @@ int et_model_for_table(et_model **out, et_table *table, const char *name, const 
 int et_model_open_saved(et_model **out, const char *path, et_error *error)
 {
     *out = NULL;
+    if (!path || !*path)
+        return et_fail(error, ET_ECONFIG, "et_model_open_saved: give the file or the run to open");
     et_table_network *n = et_alloc_zero(1, sizeof *n);
     if (!n)
         return et_alloc_failed(error, sizeof *n, "a model");
