@@ -1,9 +1,8 @@
 /* Ranks around the work of one process. The work knows no ranks; these functions add what several
  * processes need: one status for all ranks, and rank 0's values for all ranks.
  *
- *     static int open_files(void *self, et_error *error)           knows no ranks
- *     status = et_together_run(comm, open_files, self, &error);    one failure is that of all
- *     if (!status && rank == 0)
+ *     status = et_together_run(comm, open_files, self, &error);    each rank's own files
+ *     if (!status && !et_comm_rank(comm))
  *         status = read_step(&step, &error);                       may fail on rank 0 alone
  *     status = et_together_give(comm, status, &step, sizeof step, &error);
  *
@@ -19,7 +18,7 @@
  * All other code calls these functions instead of et_comm_agree (tools/check-names). Exceptions:
  * - train/run/run.c, inner_loop.c, saving.c: requests to stop or save are flags of the agreement
  *   between two steps, and an interrupted loop agrees again before it saves
- * - train/ranks/ranked.c, exchange.c: the agreement of a step rides on its gradients' messages
+ * - train/ranks/ranked.c, exchange.c: a step's agreement rides on the messages of its gradients
  * - train/ranks/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
  *   so it agrees before and after its end
  * - command/training/processes/ranks.c: ranks of a command end with one status, and one rank
