@@ -105,6 +105,9 @@ etude_optional(HTTP microhttpd microhttpd.h libmicrohttpd servers libmicrohttpd-
 # Without it training by the roles of a cluster says that it was built without.
 set(ETUDE_ZMQ AUTO CACHE STRING "Roles of a cluster by ZeroMQ: AUTO, ON or OFF")
 etude_optional(ZMQ zmq zmq.h ZeroMQ "roles of a cluster" libzmq3-dev)
+# Without it files of PyTorch's weights that are archives are refused; safetensors are read.
+set(ETUDE_ZIP AUTO CACHE STRING "Archives of PyTorch by libzip: AUTO, ON or OFF")
+etude_optional(ZIP zip zip.h libzip "PyTorch's archives" libzip-dev)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})

@@ -42,4 +42,6 @@ if configure insisting -DETUDE_TESTS=ON; then fail "ETUDE_TESTS=ON passes"; fi
 grep -q 'libcmocka-dev' "$work/log" || fail "the package is not named"
 configure silent -DETUDE_HTTP=OFF || fail "does not configure without libmicrohttpd"
 grep -q 'command/web/server_none.c' "$work/silent/build.ninja" || fail "there is a server all the same"
-echo "configures without cmocka, libxml2 and libmicrohttpd"
+configure unzipped -DETUDE_ZIP=OFF || fail "does not configure without libzip"
+grep -q 'formats/torch/zip_none.c' "$work/unzipped/build.ninja" || fail "archives are read all the same"
+echo "configures without cmocka, libxml2, libmicrohttpd and libzip"

@@ -252,6 +252,11 @@ static int print_blocks(const et_inspection *it, et_error *error)
     return status;
 }
 
+static const char *type_name(const et_safetensors_tensor *tensor)
+{
+    return tensor->dtype == ET_SAFETENSORS_F16 ? "float16" : et_dtype_name(tensor->dtype);
+}
+
 static int print_tensors(const et_inspection *it, bool all, et_error *error)
 {
     et_grid grid = { .columns = 4, .headless = true, .left = 4 };
@@ -261,7 +266,7 @@ static int print_tensors(const et_inspection *it, bool all, et_error *error)
         if (!all && !it->wrong[i])
             continue;
         et_grid_add(&grid, tensor->name);
-        et_grid_add(&grid, et_dtype_name(tensor->dtype));
+        et_grid_add(&grid, type_name(tensor));
         et_grid_add(&grid, et_shape_print(tensor->shape, shape));
         et_grid_add(&grid, it->wrong[i] ? "damaged" : "ok");
     }
@@ -301,7 +306,7 @@ static void describe_tensors(const et_inspection *it, et_value *list)
         const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
         et_value *dict = et_value_add_dict(list);
         et_value_set_string(dict, "name", tensor->name);
-        et_value_set_string(dict, "dtype", et_dtype_name(tensor->dtype));
+        et_value_set_string(dict, "dtype", type_name(tensor));
         et_value *shape = et_value_set_list(dict, "shape");
         for (int k = 0; k < tensor->shape.rank; k++)
             et_value_add_int(shape, tensor->shape.size[k]);

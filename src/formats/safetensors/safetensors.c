@@ -166,6 +166,9 @@ static int read_dtype(et_safetensors_tensor *tensor, const et_safetensors *file,
             return ET_OK;
         }
     }
+    tensor->dtype = ET_SAFETENSORS_F16;
+    if (!file->sealed && strcmp(value->string, "F16") == 0)
+        return ET_OK;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (strcmp(value->string, others[i]) == 0)
             return et_fail(error, ET_EFORMAT,
@@ -206,7 +209,8 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
     if (begin->integer < 0 || end->integer < begin->integer)
         return bad_header(file, tensor->name, "data_offsets decrease", error);
     uint64_t bytes;
-    if (!et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape))
+    const et_dtype as_wide = tensor->dtype == ET_SAFETENSORS_F16 ? ET_BF16 : tensor->dtype;
+    if (!et_safetensors_bytes(&bytes, as_wide, tensor->shape))
         return bad_header(file, tensor->name, "its shape is too large", error);
     /* Both ends are not negative and end >= begin, so the difference fits. */
     if (bytes != (uint64_t)(end->integer - begin->integer))

@@ -79,6 +79,10 @@ int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written
 
 /* ---- reading ---- */
 
+/* dtype of a float16 tensor of another program's file: none of ours, so code that does not know
+ * it takes no such tensor. Elements have 2 bytes (base/numbers/half.h). */
+#define ET_SAFETENSORS_F16 ET_DTYPE_COUNT
+
 typedef struct et_safetensors et_safetensors;
 
 typedef struct et_safetensors_tensor {

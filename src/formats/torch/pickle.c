@@ -1,0 +1,702 @@
+/* A stack machine over one pickle. Values are nodes in an arena; the stack and the memo hold
+ * pointers to them. Lists and dicts are chains of nodes.
+ *
+ * Invariants:
+ *
+ *   1. An instruction takes at least a byte and adds at most two values, so memory is bounded by
+ *      the length of the bytes.
+ *   2. Values are looked at from the top: a dict, its tensors, their storages. Nothing follows what
+ *      a value contains, so a value that contains itself is no danger.
+ *   3. A global is a row of the table below. An instruction that calls one makes a dict or a tensor
+ *      from its arguments, and nothing else. */
+#include "formats/torch/pickle.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+enum kind {
+    KIND_MARK,
+    KIND_NONE,
+    KIND_BOOL,
+    KIND_INT,
+    KIND_TEXT,
+    KIND_TUPLE,
+    KIND_LIST,
+    KIND_DICT,
+    KIND_GLOBAL,
+    KIND_STORAGE,
+    KIND_TENSOR,
+};
+
+/* Names of kinds for people, in the order of the enum. */
+static const char *const kind_names[] = { "a mark",  "None",      "a truth value", "a number",
+                                          "a text",  "a tuple",   "a list",        "a dict",
+                                          "a class", "a storage", "a tensor" };
+
+enum { CALL_NONE, CALL_DICT, CALL_TENSOR, CALL_PARAMETER };
+
+/* What a pickle may name. call: what it makes when it is called; storages are never called. */
+static const struct global {
+    const char *module, *name;
+    int call;
+    et_pickle_type type;
+    size_t width; /* bytes of an element; 0: no storage */
+} globals[] = {
+    { "collections", "OrderedDict", CALL_DICT, ET_PICKLE_OTHER, 0 },
+    { "torch._utils", "_rebuild_tensor_v2", CALL_TENSOR, ET_PICKLE_OTHER, 0 },
+    { "torch._utils", "_rebuild_parameter", CALL_PARAMETER, ET_PICKLE_OTHER, 0 },
+    { "torch", "FloatStorage", CALL_NONE, ET_PICKLE_FLOAT32, 4 },
+    { "torch", "HalfStorage", CALL_NONE, ET_PICKLE_FLOAT16, 2 },
+    { "torch", "BFloat16Storage", CALL_NONE, ET_PICKLE_BFLOAT16, 2 },
+    { "torch", "DoubleStorage", CALL_NONE, ET_PICKLE_OTHER, 8 },
+    { "torch", "LongStorage", CALL_NONE, ET_PICKLE_OTHER, 8 },
+    { "torch", "IntStorage", CALL_NONE, ET_PICKLE_OTHER, 4 },
+    { "torch", "ShortStorage", CALL_NONE, ET_PICKLE_OTHER, 2 },
+    { "torch", "CharStorage", CALL_NONE, ET_PICKLE_OTHER, 1 },
+    { "torch", "ByteStorage", CALL_NONE, ET_PICKLE_OTHER, 1 },
+    { "torch", "BoolStorage", CALL_NONE, ET_PICKLE_OTHER, 1 },
+};
+
+typedef struct value value;
+struct value {
+    enum kind kind;
+    value *next; /* in a tuple or a list; in a dict of each key to its value and the next key */
+    union {
+        int64_t number; /* of KIND_INT and KIND_BOOL */
+        const char *text;
+        struct {
+            value *first, *last; /* of a dict: keys and values in turns */
+            size_t count;        /* of items; of a dict, of pairs */
+        } items;
+        const struct global *global;
+        et_pickle_storage storage;
+        struct {
+            const et_pickle_storage *storage;
+            uint64_t offset;
+            et_shape shape;
+        } tensor;
+    } is;
+};
+
+/* Pointers to values; grows by half. */
+typedef struct pointers {
+    value **items; /* owned */
+    size_t count, capacity;
+} pointers;
+
+typedef struct machine {
+    et_pickle *pickle;
+    et_arena *arena;
+    pointers stack, memo;
+    bool over;
+} machine;
+
+/* ---- failures ---- */
+
+static int damaged(const machine *m, const char *what, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT,
+                   "%s: damaged at byte %zu of its pickle: %s; download it again", m->pickle->name,
+                   m->pickle->at, what);
+}
+
+static int out_of_memory(et_error *error)
+{
+    return et_alloc_failed(error, 0, "a pickle");
+}
+
+/* ---- values ---- */
+
+static int push_on(pointers *on, value *v, et_error *error)
+{
+    if (on->count == on->capacity) {
+        const size_t capacity = on->capacity ? on->capacity + on->capacity / 2 : 64;
+        value **grown = et_realloc(on->items, capacity, sizeof *grown);
+        if (!grown)
+            return out_of_memory(error);
+        on->items = grown;
+        on->capacity = capacity;
+    }
+    on->items[on->count++] = v;
+    return ET_OK;
+}
+
+static value *make(const machine *m, enum kind kind)
+{
+    value *v = et_arena_alloc(m->arena, sizeof *v);
+    if (v)
+        v->kind = kind;
+    return v;
+}
+
+static int push_new(machine *m, value **out, enum kind kind, et_error *error)
+{
+    *out = make(m, kind);
+    return *out ? push_on(&m->stack, *out, error) : out_of_memory(error);
+}
+
+static int push_number(machine *m, enum kind kind, int64_t number, et_error *error)
+{
+    value *v;
+    int status = push_new(m, &v, kind, error);
+    if (!status)
+        v->is.number = number;
+    return status;
+}
+
+/* NULL: the stack is empty, or its top is a mark. */
+static value *pop(machine *m)
+{
+    if (!m->stack.count || m->stack.items[m->stack.count - 1]->kind == KIND_MARK)
+        return NULL;
+    return m->stack.items[--m->stack.count];
+}
+
+static value *top(const machine *m)
+{
+    return m->stack.count ? m->stack.items[m->stack.count - 1] : NULL;
+}
+
+/* An item is in one container only: a value that is in the memo may be in several, so each gets a
+ * copy of it. What it contains stays shared. */
+static int add_item(const machine *m, value *to, const value *item, et_error *error)
+{
+    value *copy = make(m, item->kind);
+    if (!copy)
+        return out_of_memory(error);
+    *copy = *item;
+    copy->next = NULL;
+    if (to->is.items.last)
+        to->is.items.last->next = copy;
+    else
+        to->is.items.first = copy;
+    to->is.items.last = copy;
+    return ET_OK;
+}
+
+/* The place of the newest mark; the stack's count: there is none. */
+static size_t find_mark(const machine *m)
+{
+    for (size_t i = m->stack.count; i-- > 0;)
+        if (m->stack.items[i]->kind == KIND_MARK)
+            return i;
+    return m->stack.count;
+}
+
+/* ---- reading ---- */
+
+static bool take(machine *m, const unsigned char **bytes, size_t count)
+{
+    et_pickle *p = m->pickle;
+    if (count > p->length - p->at)
+        return false;
+    *bytes = (const unsigned char *)p->bytes + p->at;
+    p->at += count;
+    return true;
+}
+
+/* Little-endian. */
+static bool take_count(machine *m, uint32_t *number, size_t width)
+{
+    const unsigned char *bytes;
+    if (!take(m, &bytes, width))
+        return false;
+    *number = 0;
+    for (size_t i = 0; i < width; i++)
+        *number |= (uint32_t)bytes[i] << 8 * i;
+    return true;
+}
+
+static const char ends_early[] = "it ends early";
+
+/* A text without zeros, which our texts end with. */
+static int take_text(machine *m, const char **text, size_t length, et_error *error)
+{
+    const unsigned char *bytes;
+    if (!take(m, &bytes, length))
+        return damaged(m, ends_early, error);
+    if (memchr(bytes, 0, length))
+        return damaged(m, "a text has a zero in it", error);
+    char *copy = et_arena_alloc(m->arena, length + 1);
+    if (!copy)
+        return out_of_memory(error);
+    memcpy(copy, bytes, length);
+    *text = copy;
+    return ET_OK;
+}
+
+static int take_line(machine *m, const char **text, et_error *error)
+{
+    const et_pickle *p = m->pickle;
+    const char *begin = p->bytes + p->at, *end = memchr(begin, '\n', p->length - p->at);
+    if (!end)
+        return damaged(m, ends_early, error);
+    int status = take_text(m, text, (size_t)(end - begin), error);
+    m->pickle->at++;
+    return status;
+}
+
+/* ---- instructions ---- */
+
+static int push_text(machine *m, size_t width, et_error *error)
+{
+    uint32_t length;
+    value *v;
+    if (!take_count(m, &length, width))
+        return damaged(m, ends_early, error);
+    const char *text = NULL;
+    int status = take_text(m, &text, length, error);
+    if (!status)
+        status = push_new(m, &v, KIND_TEXT, error);
+    if (!status)
+        v->is.text = text;
+    return status;
+}
+
+/* Two's complement of at most 8 bytes. */
+static int push_long(machine *m, et_error *error)
+{
+    uint32_t width;
+    const unsigned char *bytes;
+    uint64_t number = 0;
+    if (!take_count(m, &width, 1) || !take(m, &bytes, width))
+        return damaged(m, ends_early, error);
+    if (width > 8)
+        return damaged(m, "a number of more than 8 bytes", error);
+    for (size_t i = 0; i < width; i++)
+        number |= (uint64_t)bytes[i] << 8 * i;
+    if (width && width < 8 && bytes[width - 1] & 0x80)
+        number |= ~(uint64_t)0 << 8 * width;
+    return push_number(m, KIND_INT, (int64_t)number, error);
+}
+
+static int push_int(machine *m, size_t width, et_error *error)
+{
+    uint32_t number;
+    if (!take_count(m, &number, width))
+        return damaged(m, ends_early, error);
+    return push_number(m, KIND_INT, width == 4 ? (int32_t)number : (int64_t)number, error);
+}
+
+static int push_global(machine *m, et_error *error)
+{
+    const char *module, *name;
+    value *v;
+    int status = take_line(m, &module, error);
+    if (!status)
+        status = take_line(m, &name, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
+        if (strcmp(globals[i].module, module) != 0 || strcmp(globals[i].name, name) != 0)
+            continue;
+        status = push_new(m, &v, KIND_GLOBAL, error);
+        if (!status)
+            v->is.global = &globals[i];
+        return status;
+    }
+    return et_fail(error, ET_EFORMAT,
+                   "%s: its pickle asks for %.100s.%.100s, which a file of weights does not need; "
+                   "Etude runs no code of a file: take model.safetensors, or a file that you trust",
+                   m->pickle->name, module, name);
+}
+
+/* The values above the newest mark become items of a new tuple. */
+static int make_tuple_from(machine *m, size_t begin, et_error *error)
+{
+    value *v = make(m, KIND_TUPLE);
+    int status = v ? ET_OK : out_of_memory(error);
+    for (size_t i = begin; i < m->stack.count && !status; i++) {
+        status = add_item(m, v, m->stack.items[i], error);
+        v->is.items.count++;
+    }
+    m->stack.count = begin;
+    return status ? status : push_on(&m->stack, v, error);
+}
+
+static int make_tuple(machine *m, et_error *error)
+{
+    const size_t mark = find_mark(m);
+    if (mark == m->stack.count)
+        return damaged(m, "a mark is missing", error);
+    memmove(&m->stack.items[mark], &m->stack.items[mark + 1],
+            (m->stack.count - mark - 1) * sizeof *m->stack.items);
+    m->stack.count--;
+    return make_tuple_from(m, mark, error);
+}
+
+/* TUPLE1 to TUPLE3: no mark is among them. */
+static int make_short_tuple(machine *m, size_t count, et_error *error)
+{
+    const size_t mark = find_mark(m), marks = mark == m->stack.count ? 0 : mark + 1;
+    if (m->stack.count - marks < count)
+        return damaged(m, "a value is missing", error);
+    return make_tuple_from(m, m->stack.count - count, error);
+}
+
+/* SETITEMS and APPENDS (after the newest mark), SETITEM and APPEND (the last values). */
+static int add_items(machine *m, size_t begin, size_t target, enum kind kind, et_error *error)
+{
+    const size_t step = kind == KIND_DICT ? 2 : 1, items = m->stack.count - begin;
+    value *to = m->stack.items[target];
+    int status = ET_OK;
+    if (to->kind != kind || items % step)
+        return damaged(m, "items for another value than a list or a dict", error);
+    for (size_t i = begin; i < m->stack.count && !status; i++)
+        status = add_item(m, to, m->stack.items[i], error);
+    to->is.items.count += items / step;
+    m->stack.count = target + 1;
+    return status;
+}
+
+static int add_marked(machine *m, enum kind kind, et_error *error)
+{
+    const size_t mark = find_mark(m);
+    if (mark == m->stack.count || !mark)
+        return damaged(m, "a mark is missing", error);
+    return add_items(m, mark + 1, mark - 1, kind, error);
+}
+
+static int add_last(machine *m, enum kind kind, et_error *error)
+{
+    const size_t count = kind == KIND_DICT ? 2 : 1;
+    if (m->stack.count < count + 1)
+        return damaged(m, "a value is missing", error);
+    const size_t begin = m->stack.count - count;
+    for (size_t i = begin; i < m->stack.count; i++)
+        if (m->stack.items[i]->kind == KIND_MARK)
+            return damaged(m, "a value is missing", error);
+    return add_items(m, begin, begin - 1, kind, error);
+}
+
+static int keep(machine *m, uint32_t slot, et_error *error)
+{
+    value *v = top(m);
+    if (!v)
+        return damaged(m, "a value is missing", error);
+    /* Writers number what they keep one by one. */
+    if (slot > m->memo.count)
+        return damaged(m, "it numbers its values with gaps", error);
+    if (slot == m->memo.count)
+        return push_on(&m->memo, v, error);
+    m->memo.items[slot] = v;
+    return ET_OK;
+}
+
+static int recall(machine *m, uint32_t slot, et_error *error)
+{
+    if (slot >= m->memo.count)
+        return damaged(m, "it uses a value before it is there", error);
+    return push_on(&m->stack, m->memo.items[slot], error);
+}
+
+/* ---- what globals make ---- */
+
+/* ('storage', torch.FloatStorage, key, device, count): how torch.save names a storage. */
+static int push_storage(machine *m, et_error *error)
+{
+    static const char other[] = "a reference that is no storage";
+    const value *id = pop(m), *word, *type = NULL, *key, *count = NULL;
+    value *v;
+    if (!id || id->kind != KIND_TUPLE || id->is.items.count < 5)
+        return damaged(m, other, error);
+    word = id->is.items.first;
+    type = word->next;
+    key = type->next;
+    count = key->next->next;
+    if (word->kind != KIND_TEXT || strcmp(word->is.text, "storage") != 0 ||
+        type->kind != KIND_GLOBAL || !type->is.global->width || key->kind != KIND_TEXT ||
+        count->kind != KIND_INT || count->is.number < 0)
+        return damaged(m, other, error);
+    if (id->is.items.count > 5 && count->next->kind != KIND_NONE)
+        return damaged(m, "a storage that is a part of another", error);
+    int status = push_new(m, &v, KIND_STORAGE, error);
+    if (!status)
+        v->is.storage =
+            (et_pickle_storage){ key->is.text, type->is.global->name, type->is.global->type,
+                                 type->is.global->width, (uint64_t)count->is.number };
+    return status;
+}
+
+/* Sizes, and strides as they are where elements follow one another; a dimension of one element may
+ * have any. */
+static int read_shape(const machine *m, et_shape *shape, const value *sizes, const value *strides,
+                      et_error *error)
+{
+    const size_t rank = sizes->is.items.count;
+    const value *size = sizes->is.items.first, *stride = strides->is.items.first;
+    int64_t given[ET_RANK_MAX], dense = 1;
+    if (rank > ET_RANK_MAX || strides->is.items.count != rank)
+        return damaged(m, "a tensor of too many dimensions", error);
+    shape->rank = (int)rank;
+    for (size_t i = 0; i < rank; i++, size = size->next, stride = stride->next) {
+        if (size->kind != KIND_INT || stride->kind != KIND_INT || size->is.number < 0)
+            return damaged(m, "a tensor whose shape is no list of counts", error);
+        shape->size[i] = size->is.number;
+        given[i] = stride->is.number;
+    }
+    for (size_t i = rank; i-- > 0;) {
+        if (shape->size[i] > 1 && given[i] != dense)
+            return damaged(m, "a tensor whose elements are not one after another", error);
+        if (__builtin_mul_overflow(dense, shape->size[i], &dense))
+            return damaged(m, "a tensor that is too large", error);
+    }
+    return ET_OK;
+}
+
+/* _rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks) */
+static int make_tensor(machine *m, const value *arguments, et_error *error)
+{
+    static const char other[] = "a tensor with other arguments";
+    value *v;
+    if (arguments->is.items.count < 4)
+        return damaged(m, other, error);
+    const value *storage = arguments->is.items.first, *offset = storage->next;
+    const value *sizes = offset->next, *strides = sizes->next;
+    if (storage->kind != KIND_STORAGE || offset->kind != KIND_INT || sizes->kind != KIND_TUPLE ||
+        strides->kind != KIND_TUPLE)
+        return damaged(m, other, error);
+    et_shape shape = { 0 };
+    int status = read_shape(m, &shape, sizes, strides, error);
+    if (status)
+        return status;
+    const uint64_t all = storage->is.storage.count, first = (uint64_t)offset->is.number;
+    if (offset->is.number < 0 || first > all || (uint64_t)et_shape_count(shape) > all - first)
+        return damaged(m, "a tensor that is larger than its storage", error);
+    status = push_new(m, &v, KIND_TENSOR, error);
+    if (status)
+        return status;
+    v->is.tensor.storage = &storage->is.storage;
+    v->is.tensor.offset = first;
+    v->is.tensor.shape = shape;
+    return ET_OK;
+}
+
+static int call(machine *m, et_error *error)
+{
+    const value *arguments = pop(m), *function = arguments ? pop(m) : NULL;
+    value *v;
+    if (!function || function->kind != KIND_GLOBAL || arguments->kind != KIND_TUPLE)
+        return damaged(m, "a call of what is no function", error);
+    switch (function->is.global->call) {
+    case CALL_DICT:
+        if (arguments->is.items.count)
+            return damaged(m, "a dict with arguments", error);
+        return push_new(m, &v, KIND_DICT, error);
+    case CALL_TENSOR:
+        return make_tensor(m, arguments, error);
+    case CALL_PARAMETER: /* (tensor, requires_grad, hooks) */
+        if (!arguments->is.items.count || arguments->is.items.first->kind != KIND_TENSOR)
+            return damaged(m, "a parameter without a tensor", error);
+        return push_on(&m->stack, arguments->is.items.first, error);
+    default:
+        return damaged(m, "a call of a storage", error);
+    }
+}
+
+/* A state dict has an attribute, _metadata, with versions of modules. */
+static int ignore_attributes(machine *m, et_error *error)
+{
+    const value *state = pop(m);
+    if (!state || state->kind != KIND_DICT || !top(m) || top(m)->kind != KIND_DICT)
+        return damaged(m, "attributes of what is no dict", error);
+    return ET_OK;
+}
+
+static int check_protocol(machine *m, et_error *error)
+{
+    uint32_t version;
+    if (!take_count(m, &version, 1))
+        return damaged(m, ends_early, error);
+    return version <= 2 ? ET_OK
+                        : et_fail(error, ET_EFORMAT,
+                                  "%s: its pickle has protocol %u; only protocol 2, which "
+                                  "torch.save writes, is read",
+                                  m->pickle->name, (unsigned)version);
+}
+
+static int keep_or_recall(machine *m, bool keeps, size_t width, et_error *error)
+{
+    uint32_t slot;
+    if (!take_count(m, &slot, width))
+        return damaged(m, ends_early, error);
+    return keeps ? keep(m, slot, error) : recall(m, slot, error);
+}
+
+/* One instruction. */
+static int step(machine *m, unsigned char code, et_error *error)
+{
+    value *v;
+    switch (code) {
+    case 0x80:
+        return check_protocol(m, error);
+    case '(':
+        return push_new(m, &v, KIND_MARK, error);
+    case ')':
+        return push_new(m, &v, KIND_TUPLE, error);
+    case ']':
+        return push_new(m, &v, KIND_LIST, error);
+    case '}':
+        return push_new(m, &v, KIND_DICT, error);
+    case 'N':
+        return push_new(m, &v, KIND_NONE, error);
+    case 0x88:
+        return push_number(m, KIND_BOOL, 1, error);
+    case 0x89:
+        return push_number(m, KIND_BOOL, 0, error);
+    case 'J':
+        return push_int(m, 4, error);
+    case 'K':
+        return push_int(m, 1, error);
+    case 'M':
+        return push_int(m, 2, error);
+    case 0x8a:
+        return push_long(m, error);
+    case 'X':
+        return push_text(m, 4, error);
+    case 'U':
+        return push_text(m, 1, error);
+    case 'c':
+        return push_global(m, error);
+    case 't':
+        return make_tuple(m, error);
+    case 0x85:
+        return make_short_tuple(m, 1, error);
+    case 0x86:
+        return make_short_tuple(m, 2, error);
+    case 0x87:
+        return make_short_tuple(m, 3, error);
+    case 's':
+        return add_last(m, KIND_DICT, error);
+    case 'a':
+        return add_last(m, KIND_LIST, error);
+    case 'u':
+        return add_marked(m, KIND_DICT, error);
+    case 'e':
+        return add_marked(m, KIND_LIST, error);
+    case 'q':
+        return keep_or_recall(m, true, 1, error);
+    case 'r':
+        return keep_or_recall(m, true, 4, error);
+    case 'h':
+        return keep_or_recall(m, false, 1, error);
+    case 'j':
+        return keep_or_recall(m, false, 4, error);
+    case 'Q':
+        return push_storage(m, error);
+    case 'R':
+        return call(m, error);
+    case 'b':
+        return ignore_attributes(m, error);
+    case '.':
+        m->over = true;
+        return ET_OK;
+    default:
+        return et_fail(error, ET_EFORMAT,
+                       "%s: byte %zu of its pickle is an instruction (0x%02x) that a file of "
+                       "weights does not need",
+                       m->pickle->name, m->pickle->at - 1, code);
+    }
+}
+
+/* The value that is left. */
+static int run(et_pickle *pickle, const value **result, et_arena *arena, et_error *error)
+{
+    machine m = { .pickle = pickle, .arena = arena };
+    const unsigned char *code;
+    int status = ET_OK;
+    while (!status && !m.over)
+        status = take(&m, &code, 1) ? step(&m, *code, error) : damaged(&m, ends_early, error);
+    *result = status ? NULL : top(&m);
+    if (!status && m.stack.count != 1)
+        status = damaged(&m, "it leaves more than one value", error);
+    et_free(m.stack.items);
+    et_free(m.memo.items);
+    return status;
+}
+
+static int expect(const et_pickle *pickle, const value *v, enum kind kind, const char *what,
+                  et_error *error)
+{
+    return v->kind == kind ? ET_OK
+                           : et_fail(error, ET_EFORMAT, "%s: %s is %s, not %s", pickle->name, what,
+                                     kind_names[v->kind], kind_names[kind]);
+}
+
+static int read_tensor(const et_pickle *pickle, et_pickle_tensor *tensor, const value *key,
+                       et_error *error)
+{
+    int status = expect(pickle, key, KIND_TEXT, "a name in its dict", error);
+    if (!status)
+        status = expect(pickle, key->next, KIND_TENSOR, key->is.text, error);
+    if (!status)
+        *tensor = (et_pickle_tensor){ key->is.text, key->next->is.tensor.storage,
+                                      key->next->is.tensor.offset, key->next->is.tensor.shape };
+    return status;
+}
+
+int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t *count,
+                           et_arena *arena, et_error *error)
+{
+    const value *dict;
+    int status = run(pickle, &dict, arena, error);
+    if (!status)
+        status = expect(pickle, dict, KIND_DICT, "its pickle", error);
+    if (status)
+        return status;
+    *count = dict->is.items.count;
+    *tensors = et_arena_array(arena, *count + 1, sizeof **tensors);
+    if (!*tensors)
+        return out_of_memory(error);
+    const value *key = dict->is.items.first;
+    for (size_t i = 0; i < *count && !status; i++, key = key->next->next)
+        status = read_tensor(pickle, &(*tensors)[i], key, error);
+    return status;
+}
+
+int et_pickle_read_texts(et_pickle *pickle, const char ***texts, size_t *count, et_arena *arena,
+                         et_error *error)
+{
+    const value *list;
+    int status = run(pickle, &list, arena, error);
+    if (!status)
+        status = expect(pickle, list, KIND_LIST, "its list of storages", error);
+    if (status)
+        return status;
+    *count = list->is.items.count;
+    *texts = et_arena_array(arena, *count + 1, sizeof **texts);
+    if (!*texts)
+        return out_of_memory(error);
+    const value *item = list->is.items.first;
+    for (size_t i = 0; i < *count && !status; i++, item = item->next) {
+        status = expect(pickle, item, KIND_TEXT, "a name of a storage", error);
+        if (!status)
+            (*texts)[i] = item->is.text;
+    }
+    return status;
+}
+
+int et_pickle_read_order(et_pickle *pickle, bool *little_endian, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const value *dict;
+    bool found = false;
+    int status = run(pickle, &dict, &arena, error);
+    if (!status)
+        status = expect(pickle, dict, KIND_DICT, "what it says of its machine", error);
+    const value *key = status ? NULL : dict->is.items.first;
+    for (; key; key = key->next->next) {
+        if (key->kind != KIND_TEXT || strcmp(key->is.text, "little_endian") != 0 ||
+            key->next->kind != KIND_BOOL)
+            continue;
+        *little_endian = key->next->is.number;
+        found = true;
+    }
+    et_arena_release(&arena);
+    if (!status && !found)
+        status =
+            et_fail(error, ET_EFORMAT, "%s: it does not say the order of its bytes", pickle->name);
+    return status;
+}

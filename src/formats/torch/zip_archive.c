@@ -1,0 +1,150 @@
+#include "formats/torch/zip_archive.h"
+
+#include <stdlib.h>
+
+#include <zip.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/files/library.h"
+
+/* zip_open is libzip.open, and so on. */
+#define CALLS(X)                                                                                   \
+    X(zip_, discard)                                                                               \
+    X(zip_, error_fini)                                                                            \
+    X(zip_, error_init_with_code)                                                                  \
+    X(zip_, error_strerror)                                                                        \
+    X(zip_, fclose)                                                                                \
+    X(zip_, fopen_index)                                                                           \
+    X(zip_, fread)                                                                                 \
+    X(zip_, get_name)                                                                              \
+    X(zip_, get_num_entries)                                                                       \
+    X(zip_, name_locate)                                                                           \
+    X(zip_, open)                                                                                  \
+    X(zip_, stat_index)
+
+static struct {
+    CALLS(ET_LIBRARY_CALL)
+} libzip;
+
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
+
+static const et_library library = { ET_ZIP_FILE, "libzip", names, sizeof libzip / sizeof(void *) };
+
+struct et_zip {
+    zip_t *archive;
+    const char *path; /* owned */
+};
+
+static int damaged(const et_zip *zip, const char *what, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT, "%s: %s; download it again", zip->path, what);
+}
+
+static int open_archive(et_zip *zip, et_error *error)
+{
+    int code;
+    int status = et_library_load(&library, &libzip, error);
+    if (status)
+        return et_fail_while(error, status, "%s", zip->path);
+    zip->archive = libzip.open(zip->path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
+    if (zip->archive)
+        return ET_OK;
+    zip_error_t reason;
+    libzip.error_init_with_code(&reason, code);
+    status = et_fail(error, code == ZIP_ER_MEMORY ? ET_ENOMEM : ET_EFORMAT,
+                     "%s: not a whole zip archive (%s); download it again", zip->path,
+                     libzip.error_strerror(&reason));
+    libzip.error_fini(&reason);
+    return status;
+}
+
+int et_zip_open(et_zip **out, const char *path, et_error *error)
+{
+    *out = NULL;
+    et_zip *zip = et_alloc_zero(1, sizeof *zip);
+    if (zip)
+        zip->path = et_strdup(path);
+    int status = zip && zip->path ? open_archive(zip, error)
+                                  : et_alloc_failed(error, sizeof *zip, "a zip archive");
+    if (status)
+        et_zip_close(zip);
+    else
+        *out = zip;
+    return status;
+}
+
+void et_zip_close(et_zip *zip)
+{
+    if (!zip)
+        return;
+    if (zip->archive)
+        libzip.discard(zip->archive);
+    et_free((char *)zip->path);
+    et_free(zip);
+}
+
+int64_t et_zip_count(const et_zip *zip)
+{
+    return libzip.get_num_entries(zip->archive, 0);
+}
+
+const char *et_zip_name(const et_zip *zip, int64_t index)
+{
+    return libzip.get_name(zip->archive, (zip_uint64_t)index, 0);
+}
+
+int64_t et_zip_find(const et_zip *zip, const char *name)
+{
+    return libzip.name_locate(zip->archive, name, 0);
+}
+
+int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *error)
+{
+    zip_stat_t facts;
+    if (libzip.stat_index(zip->archive, (zip_uint64_t)index, 0, &facts) ||
+        !(facts.valid & ZIP_STAT_SIZE))
+        return damaged(zip, "a file of the archive has no length", error);
+    *length = facts.size;
+    return ET_OK;
+}
+
+/* Of a file that is under way; libzip compares its checksum with the last byte. */
+static int read_on(const et_zip *zip, zip_file_t *file, char *bytes, uint64_t length,
+                   et_error *error)
+{
+    for (uint64_t at = 0; at < length;) {
+        const zip_int64_t got = libzip.fread(file, bytes + at, length - at);
+        if (got <= 0)
+            return damaged(zip, "a file of the archive is damaged or ends early", error);
+        at += (uint64_t)got;
+    }
+    return ET_OK;
+}
+
+static int skip(const et_zip *zip, zip_file_t *file, uint64_t length, et_error *error)
+{
+    char bytes[4096];
+    int status = ET_OK;
+    while (length && !status) {
+        const uint64_t some = length < sizeof bytes ? length : sizeof bytes;
+        status = read_on(zip, file, bytes, some, error);
+        length -= some;
+    }
+    return status;
+}
+
+int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, uint64_t length,
+                et_error *error)
+{
+    et_assert(index >= 0);
+    zip_file_t *file = libzip.fopen_index(zip->archive, (zip_uint64_t)index, 0);
+    if (!file)
+        return damaged(zip, "a file of the archive cannot be read", error);
+    int status = skip(zip, file, from, error);
+    if (!status)
+        status = read_on(zip, file, bytes, length, error);
+    libzip.fclose(file);
+    return status;
+}
