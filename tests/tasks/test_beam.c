@@ -21,7 +21,10 @@ static void test_beam__length_norm(void **state)
     } cases[] = { { 1, 1.0 },     { 2, 1.0969 },  { 5, 1.3587 },
                   { 10, 1.7329 }, { 50, 3.7786 }, { 100, 5.5696 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_true(fabs(et_beam_length_norm(cases[i].length, 0.6) - cases[i].norm) < 5e-5);
+        assert_true(fabs(et_beam_length_norm(cases[i].length, &(et_beam_options){ .alpha = 0.6 }) -
+                         cases[i].norm) < 5e-5);
+    const et_beam_options by_length = { .alpha = 2, .by_length = true };
+    assert_true(et_beam_length_norm(3, &by_length) == 9);
 }
 
 static void open_beam(et_beam *beam, int size, double alpha)
@@ -32,6 +35,14 @@ static void open_beam(et_beam *beam, int size, double alpha)
     et_beam_begin(beam, 8);
 }
 
+static void open_by_length(et_beam *beam, int size, int most)
+{
+    et_error error = ET_ERROR_INIT;
+    et_beam_options options = { .size = size, .alpha = 1, .eos = EOS, .by_length = true };
+    assert_int_equal(et_beam_init(beam, &options, 8, &error), ET_OK);
+    et_beam_begin(beam, most);
+}
+
 static void assert_result(const et_beam *beam, const int32_t *expected, int expected_count,
                           float expected_score)
 {
@@ -40,6 +51,51 @@ static void assert_result(const et_beam *beam, const int32_t *expected, int expe
     for (int i = 0; i < best.count; i++)
         assert_int_equal(best.ids[i], expected[i]);
     assert_true(fabsf(best.score - expected_score) < 1e-5f);
+}
+
+/* Two have to finish, the end among the best two alone finishes a hypothesis, and scores are
+ * divided by the length. */
+static void test_beam__by_length(void **state)
+{
+    (void)state;
+    int parent[2];
+    int32_t next[2];
+    et_beam beam;
+    const int32_t tokens[8] = { 5, 6, EOS, 7, 5, 6, EOS, 7 };
+    const int32_t ends[8] = { EOS, 5, 6, 7, EOS, 5, 6, 7 };
+    const float step[8] = { -0.5f, -1.0f, -1.5f, -9, -0.5f, -1.0f, -1.5f, -9 };
+    open_by_length(&beam, 2, 8);
+    et_beam_advance(&beam, step, tokens, parent, next);
+    assert_int_equal(beam.finished_count, 0); /* the end was third of two */
+    et_beam_advance(&beam, step, ends, parent, next);
+    assert_int_equal(beam.finished_count, 1);
+    assert_false(beam.over);
+    /* -1.0 (5), -1.5 (6, or 5 5): both may end; one already has, of two tokens, with -1.0 */
+    et_beam_advance(&beam, step, ends, parent, next);
+    assert_int_equal(beam.finished_count, 2);
+    assert_true(beam.over);
+    const int32_t expected[] = { 5 };
+    assert_result(&beam, expected, 1, -0.5f);
+    et_beam_release(&beam);
+}
+
+/* At the greatest length what lives is finished as it is, with its score. */
+static void test_beam__by_length_to_the_end(void **state)
+{
+    (void)state;
+    int parent[2];
+    int32_t next[2];
+    et_beam beam;
+    const int32_t tokens[8] = { 5, 6, 7, 8, 5, 6, 7, 8 };
+    const float step[8] = { -0.5f, -1.0f, -2, -9, -0.5f, -1.0f, -2, -9 };
+    open_by_length(&beam, 2, 2);
+    et_beam_advance(&beam, step, tokens, parent, next);
+    assert_false(beam.over);
+    et_beam_advance(&beam, step, tokens, parent, next);
+    assert_true(beam.over);
+    const int32_t expected[] = { 5, 5 };
+    assert_result(&beam, expected, 2, -0.5f);
+    et_beam_release(&beam);
 }
 
 /* Greedy takes the likelier token at once; a beam of two finds the better whole. */
@@ -282,6 +338,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beam__length_norm),
+        cmocka_unit_test(test_beam__by_length),
+        cmocka_unit_test(test_beam__by_length_to_the_end),
         cmocka_unit_test(test_beam__two_see_further_than_one),
         cmocka_unit_test(test_beam__one_is_greedy),
         cmocka_unit_test(test_beam__alpha_prefers_length),

@@ -139,6 +139,31 @@ static void test_choice__noise_is_gumbels(void **state)
     }
 }
 
+/* As if the model did not have them: the others share all of the probability, at every position. */
+static void test_choice__never(void **state)
+{
+    const float logits[5] = { 1, 9, 2, 3, 0.5f };
+    const int32_t never[] = { 1, 3 };
+    const double sum = exp(1.0) + exp(2.0) + exp(0.5);
+    et_choice choice;
+    et_choice_options options = { .never = never, .never_count = 2 };
+    (void)state;
+    assert_true(et_choice_reads_logits(&options));
+    assert_int_equal(et_choice_init(&choice, &options, 5, NULL), ET_OK);
+    for (int position = 0; position < 2; position++) {
+        float log_p[3];
+        int32_t token[3];
+        assert_true(et_choice_read(&choice, logits, (et_choice_position){ 0, position, 0 }));
+        et_choice_best(&choice, 3, log_p, token);
+        assert_int_equal(token[0], 2);
+        assert_int_equal(token[1], 0);
+        assert_int_equal(token[2], 4);
+        for (int i = 0; i < 3; i++)
+            assert_true(fabs(log_p[i] - ((double)logits[token[i]] - log(sum))) < 1e-6);
+    }
+    et_choice_release(&choice);
+}
+
 /* At the first position other tokens have minus infinity, and allowed ones the log p that they have
  * among all; later positions have no constraint. */
 static void test_choice__first(void **state)
@@ -174,6 +199,7 @@ int main(void)
         cmocka_unit_test(test_choice__filters),
         cmocka_unit_test(test_choice__random_numbers_have_a_position),
         cmocka_unit_test(test_choice__noise_is_gumbels),
+        cmocka_unit_test(test_choice__never),
         cmocka_unit_test(test_choice__first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,8 @@
 #include "engine/tensor/params.h"
 #include "tasks/translation/decoding/decoder.h"
 
+static const et_beam_options at_06 = { .alpha = 0.6 };
+
 #define TOKENS    12
 #define SENTENCES 23
 #define LONGEST   9
@@ -517,7 +519,7 @@ static void test_decoder__forced(void **state)
             assert_memory_equal(result->ids, target[s], (size_t)result->count * sizeof(int32_t));
             double expected = teacher_score(&f, s, target[s], result->count);
             assert_true(fabs(expected - (double)result->log_p) < 1e-3 * (1 + fabs(expected)));
-            assert_true(fabs((double)result->log_p / et_beam_length_norm(result->length, 0.6) -
+            assert_true(fabs((double)result->log_p / et_beam_length_norm(result->length, &at_06) -
                              (double)result->score) < 1e-5);
             if (group == 1)
                 log_p[s] = result->log_p;
@@ -616,7 +618,7 @@ static void test_decoder__cache_agrees_with_the_whole_model(void **state)
             if (all.count[s] >= most)
                 continue;
             double expected = teacher_score(&f, s, all.ids[s], all.count[s]) /
-                              et_beam_length_norm(all.count[s] + 1, 0.6);
+                              et_beam_length_norm(all.count[s] + 1, &at_06);
             assert_true(fabs(expected - (double)all.score[s]) < 1e-3 * (1 + fabs(expected)));
             finished++;
         }
@@ -646,7 +648,7 @@ static void test_decoder__bytes_are_near(void **state)
         if (bytes.count[s] >= source_of(s, source) + 6)
             continue;
         double expected = teacher_score(&f, s, bytes.ids[s], bytes.count[s]) /
-                          et_beam_length_norm(bytes.count[s] + 1, 0.6);
+                          et_beam_length_norm(bytes.count[s] + 1, &at_06);
         off = fmax(off, fabs(expected - (double)bytes.score[s]) / (1 + fabs(expected)));
         finished++;
     }

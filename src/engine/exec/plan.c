@@ -100,7 +100,8 @@ static void fill_constant(const et_node *node, et_tensor constant)
 {
     const et_progression *progression = &node->attributes.progression;
     if (node->op == ET_OP_POSITIONS)
-        et_positions_fill(constant.data, constant.shape.size[0], constant.shape.size[1]);
+        et_positions_fill(constant.data, constant.shape.size[0], constant.shape.size[1],
+                          node->attributes.open);
     else
         for (int64_t i = 0; i < constant.shape.size[0]; i++)
             ((int32_t *)constant.data)[i] = (int32_t)(progression->first + i * progression->step);

@@ -165,14 +165,24 @@ static et_node *add_leaf(et_scope *scope, et_op op, const et_attributes *attribu
 }
 
 /* The width must leave dim / 2 - 1 > 0 to divide by, and a cosine for each sine. */
-et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
+static et_node *sinusoid(et_scope *scope, int64_t rows, int64_t dim, bool open)
 {
-    et_attributes attributes = { .leaf = { ET_F32, et_shape_2(rows, dim) } };
+    et_attributes attributes = { .leaf = { ET_F32, et_shape_2(rows, dim) }, .open = open };
     if (dim % 2 || dim < 4)
         return et_graph_poison(scope->graph,
                                "%spositions: width %lld; give an even width of at least 4",
                                scope->prefix, (long long)dim);
     return add_leaf(scope, ET_OP_POSITIONS, &attributes);
+}
+
+et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
+{
+    return sinusoid(scope, rows, dim, false);
+}
+
+et_node *et_sinusoid_open(et_scope *scope, int64_t rows, int64_t dim)
+{
+    return sinusoid(scope, rows, dim, true);
 }
 
 et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step)
@@ -324,13 +334,19 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
 
 /* The losses: `gradient` stays false until derivatives are requested; then the kernels compute them
  * in the same pass. */
-et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing)
+et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets, et_node *labels,
+                                   float smoothing)
 {
-    et_node *inputs[] = { h, table, labels };
-    et_attributes attributes = { .x = smoothing };
+    et_node *inputs[] = { h, table, labels, offsets };
+    et_attributes attributes = { .x = smoothing, .offset = offsets != NULL };
     if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &h->graph->poison;
-    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
+    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, offsets ? 4 : 3, &attributes);
+}
+
+et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing)
+{
+    return et_vocabulary_loss_offset(h, table, NULL, labels, smoothing);
 }
 
 /* The same op, with the other draw as its fourth input. */

@@ -8,6 +8,10 @@
 #include <etude/ops_layout.h>
 #include <etude/ops_random.h>
 
+/* Sinusoidal positions as et_sinusoid, with w_i = 10000^(-2i / dim), as Vaswani et al. 2017 write
+ * them: the last is above 1/10000. */
+et_node *et_sinusoid_open(et_scope *scope, int64_t rows, int64_t dim);
+
 /* Attention of one new row per hypothesis against a cache; no derivative.
  * Self: q is qkv [R, 3D]; cache [slots, 2D] (act, k then v) is an input that this op writes:
  * row r's k and v go to slot[r * longest + length[r] - 1] first; then r attends to the slots
@@ -21,6 +25,11 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
  * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
  * *token: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
 et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token);
+
+/* The loss of et_vocabulary_loss for logits h table^T + offsets, float32 [V] with no derivative;
+ * NULL: none. */
+et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets, et_node *labels,
+                                   float smoothing);
 
 /* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
  * the same rows by two draws of dropout (et_in_draw), whose predictions should agree. The loss of

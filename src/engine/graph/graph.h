@@ -94,6 +94,7 @@ typedef struct et_attributes {
     int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth; CANDIDATES: how many */
     int64_t classes; /* CANDIDATES: the number of all classes */
     bool offset;     /* VOCABULARY_LOSS: input 3 is added to logits, by column */
+    bool open;       /* POSITIONS: as at et_sinusoid_open */
     bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
                         as well, and input 2 is their slot */
     bool recomputable; /* see et_recomputable */

@@ -1,6 +1,7 @@
 /* Sinusoids, in the layout of et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i is
  * cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
- * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves instead of alternating). In
+ * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves instead of alternating). With
+ * open, rate = 10000^(-i / (dim / 2)), as that paper writes it: 10000 times is not reached. In
  * double, because p rate grows large. Example, dim 4: columns sin p, sin(p / 10000), cos p, cos(p /
  * 10000).
  *
@@ -55,15 +56,15 @@ static void fill_columns(float *sines, float *cosines, int64_t rows, int64_t dim
     }
 }
 
-void et_positions_fill(float *table, int64_t rows, int64_t dim)
+void et_positions_fill(float *table, int64_t rows, int64_t dim, bool open)
 {
-    int64_t half = dim / 2;
+    int64_t half = dim / 2, steps = open ? half : half - 1;
     et_assert(dim % 2 == 0 && half > 1);
     for (int64_t i = 0; i < half; i += COLUMNS) {
         int64_t columns = half - i < COLUMNS ? half - i : COLUMNS;
         double rate[COLUMNS];
         for (int64_t j = 0; j < columns; j++)
-            rate[j] = exp(-(double)(i + j) * log(1e4) / (double)(half - 1));
+            rate[j] = exp(-(double)(i + j) * log(1e4) / (double)steps);
         fill_columns(table + i, table + half + i, rows, dim, rate, columns);
     }
 }

@@ -151,13 +151,29 @@ et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
     return table_of(scope, model, &model->output);
 }
 
+/* No derivative: it stays what the initial weights say. */
+et_node *et_transformer_output_bias(et_scope *scope, const et_transformer *model)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    return model->output_bias ? et_variable(et_in(scope, model->output.scope), "bias",
+                                            et_shape_1(model->output.count), zeros)
+                              : NULL;
+}
+
+static et_node *positions_of(et_scope *root, const et_transformer *model)
+{
+    return model->open_positions ? et_sinusoid_open(root, model->max_positions, model->width)
+                                 : et_sinusoid(root, model->max_positions, model->width);
+}
+
 /* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows do not
  * show a token's place in its sentence. root: the scope of tables; scope names the dropout. */
 static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model,
                       const et_transformer_tokens *tokens, et_node *ids, et_node *positions)
 {
-    et_node *x = et_embedding(ids, table_of(root, model, tokens), sqrtf((float)model->width),
-                              positions, et_sinusoid(root, model->max_positions, model->width));
+    const float scale = model->plain_embeddings ? 1 : sqrtf((float)model->width);
+    et_node *x = et_embedding(ids, table_of(root, model, tokens), scale, positions,
+                              positions_of(root, model));
     return et_dropout(et_in(scope, "embedding"), x, model->dropout_rate);
 }
 
@@ -352,6 +368,7 @@ et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
 {
     et_assert(step->rows > 0 && step->longest > 0);
     et_assert(step->slots > 0 && step->source_rows > 0);
+    et_assert(!step->best || !model->output_bias);
     stack s = { &model->decoder, model->width, step->row_tile };
     et_scope *decoder = et_in(scope, "decoder");
     step_inputs inputs = {
@@ -369,7 +386,8 @@ et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
     if (!step->best) {
         et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
         *token = NULL;
-        return et_matmul(x, et_transformer_table(scope, model), NULL, &logits);
+        return et_matmul(x, et_transformer_table(scope, model),
+                         et_transformer_output_bias(scope, model), &logits);
     }
     return et_vocabulary_best(x, et_transformer_table(scope, model), step->best, token);
 }

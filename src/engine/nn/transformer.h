@@ -53,6 +53,9 @@ typedef struct et_transformer {
     et_transformer_tokens output; /* what logits are products with; of the target's tokens */
     int64_t width;
     int64_t max_positions; /* rows of the sinusoid table; longest sequence */
+    bool open_positions;   /* et_sinusoid_open in place of et_sinusoid */
+    bool plain_embeddings; /* not multiplied by sqrt(width) */
+    bool output_bias;      /* added to logits: a variable of the output's scope */
     float dropout_rate;    /* of the embeddings */
 } et_transformer;
 
@@ -70,6 +73,9 @@ void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t 
 
 /* The output's table, for the loss and for logits. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
+
+/* What is added to logits, float32 [target tokens]; NULL: nothing. */
+et_node *et_transformer_output_bias(et_scope *scope, const et_transformer *model);
 
 /* The encoder's output [source_budget, width]; inputs as above. */
 et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
@@ -102,7 +108,8 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 
 /* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
  * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above. With
- * best 0 the logits of all tokens, float32 [rows, target tokens], and *token NULL. */
+ * best 0 the logits of all tokens, float32 [rows, target tokens], and *token NULL; a model with an
+ * output bias gives only these. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
     int best; /* 0: all */

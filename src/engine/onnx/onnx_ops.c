@@ -35,7 +35,7 @@ static const char *onnx_POSITIONS(et_onnx_exporter *exporter, const et_node *nod
     const et_shape shape = node->type[0].shape;
     float *table = et_onnx_reserve_floats(exporter->model, et_shape_count(shape));
     if (table)
-        et_positions_fill(table, shape.size[0], shape.size[1]);
+        et_positions_fill(table, shape.size[0], shape.size[1], node->attributes.open);
     return table ? et_onnx_floats(exporter->model, node->name, table, shape) : NULL;
 }
 

@@ -7,7 +7,8 @@
  * output embedding to improve language models").
  *
  * With r_drop, training computes h twice, with two samples of dropout, and the loss is
- * et_r_drop_loss; with sampled_vocabulary it is et_sampled_loss. */
+ * et_r_drop_loss; with sampled_vocabulary it is et_sampled_loss; with output_bias, the bias is
+ * added to logits. */
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
@@ -34,6 +35,8 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
     if (et_scope_training(scope) && task->options.model.r_drop > 0)
         et_nodes_put(outputs, "decoded_again", decoded(et_in_draw(scope, "second"), &model));
     et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
+    if (model.output_bias)
+        et_nodes_put(outputs, "bias", et_transformer_output_bias(scope, &model));
 }
 
 int64_t et_translation_sampled(const et_translation_task *task)
@@ -66,9 +69,12 @@ void et_translation_build_losses(const et_translation_task *task, et_scope *scop
     et_node *h = et_nodes_need(scope, outputs, "decoded");
     et_node *again = et_nodes_get(outputs, "decoded_again");
     et_node *table = et_nodes_need(scope, outputs, "table");
-    et_loss(scope, "loss",
-            again
-                ? et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop)
-                : et_sampled_loss(scope, h, table, labels, smoothing, et_translation_sampled(task)),
-            1);
+    et_node *bias = et_nodes_get(outputs, "bias"), *loss;
+    if (bias)
+        loss = et_vocabulary_loss_offset(h, table, bias, labels, smoothing);
+    else if (again)
+        loss = et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop);
+    else
+        loss = et_sampled_loss(scope, h, table, labels, smoothing, et_translation_sampled(task));
+    et_loss(scope, "loss", loss, 1);
 }

@@ -244,6 +244,16 @@ static int open_one(et_translation_task *task, int number, bool *checked, et_err
     return o.given ? copy(&o, error) : train(&o, error);
 }
 
+static int find_suppressed(et_translation_task *task, et_error *error)
+{
+    const et_strings *tokens = &task->options.model.suppressed_tokens;
+    task->suppressed = et_alloc(tokens->count + 1, sizeof *task->suppressed);
+    return task->suppressed
+               ? et_vocabularies_find_suppressed(task->sides.target, tokens, task->suppressed,
+                                                 error)
+               : et_alloc_failed(error, tokens->count * sizeof *task->suppressed, "tokens");
+}
+
 int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
 {
     bool checked = false;
@@ -254,7 +264,9 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
         status = open_one(task, i, &checked, error);
     if (!status)
         task->sides = et_vocabularies_sides(&task->vocabularies);
-    return status;
+    if (!status)
+        status = et_vocabularies_check_model(&task->vocabularies, &task->options.model, error);
+    return status ? status : find_suppressed(task, error);
 }
 
 /* ---- of another text ---- */

@@ -49,6 +49,12 @@ static const et_field stack_fields[] = {
 /* Named as messages name them. */
 static const et_fields stack_table = { "stack", stack_fields };
 
+/* ORDER ET_SINUSOIDS_*. */
+static const char *const sinusoids[] = { "tensor2tensor", "paper", NULL };
+
+/* ORDER ET_LENGTH_PENALTY_*. */
+static const char *const length_penalties[] = { "gnmt", "length", NULL };
+
 /* The decode_*, beam_size and alpha rows are of searching: a trained run may be used with
  * others. */
 static const et_field model_fields[] = {
@@ -60,6 +66,19 @@ static const et_field model_fields[] = {
                  "width of embeddings and of all layers; even", .change = ET_CHANGE_MODEL),
     ET_FIELD_BOOL(et_translation_model, tied_embeddings, true,
                   "use the target embeddings as the output projection; false: a separate matrix",
+                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(et_translation_model, shared_embeddings, false,
+                  "one embedding table for two vocabularies that number their tokens alike",
+                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(et_translation_model, scale_embeddings, true,
+                  "multiply embeddings by the square root of embedding_width",
+                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_CHOICE(et_translation_model, sinusoids, ET_SINUSOIDS_TENSOR2TENSOR, sinusoids,
+                    "rates of the sinusoidal positions: 10000^(-i / (width / 2 - 1)), or as in the "
+                    "paper 10000^(-i / (width / 2))",
+                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(et_translation_model, output_bias, false,
+                  "add a bias to the logit of each token; training keeps its initial values",
                   .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
                    .change = ET_CHANGE_ASK),
@@ -74,7 +93,12 @@ static const et_field model_fields[] = {
                  "tokens by which a translation may exceed its source"),
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses in the beam; 1: greedy"),
     ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, ET_TRANSLATION_ALPHA_MAX,
-                   "length penalty ((5 + length) / 6)^alpha"),
+                   "power of the length penalty"),
+    ET_FIELD_CHOICE(et_translation_model, length_penalty, ET_LENGTH_PENALTY_GNMT, length_penalties,
+                    "scores are divided by ((5 + length) / 6)^alpha (gnmt), or by length^alpha; "
+                    "length also ends the search as Marian does"),
+    ET_FIELD_STRINGS(et_translation_model, suppressed_tokens,
+                     "tokens of the target that are never generated, such as <pad>"),
     /* Of the loss, in training and in validation. */
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
                    "probability spread over the tokens that are not the label",
@@ -344,6 +368,10 @@ static int check_vocabulary(const et_translation_options *options, et_error *err
                            path ? "task.sentencepiece_model_path" : "task.vocabulary.size");
         status = check_size(setting, rows[i].size, error);
     }
+    if (!status && v->shared && options->model.shared_embeddings)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.model.shared_embeddings: both languages share a vocabulary, so they "
+                         "share the table in any case; leave this setting out");
     if (!status && !v->shared && both && *both)
         return et_fail(error, ET_ECONFIG,
                        "task.sentencepiece_model_path: %s is for a shared vocabulary, but "
@@ -368,6 +396,15 @@ static int check_r_drop(const et_translation_model *model, et_error *error)
                        "task.model.r_drop: %g needs dropout, but all dropout rates are 0; set "
                        "task.model.dropout_rate, or set r_drop to 0",
                        model->r_drop);
+    return ET_OK;
+}
+
+static int check_output_bias(const et_translation_model *model, et_error *error)
+{
+    if (model->output_bias && (model->r_drop > 0 || model->sampled_vocabulary))
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.%s: cannot be combined with task.model.output_bias; set it to 0",
+                       model->r_drop > 0 ? "r_drop" : "sampled_vocabulary");
     return ET_OK;
 }
 
@@ -396,6 +433,8 @@ int et_translation_check(const void *settings, et_error *error)
     int status = check_r_drop(model, error);
     if (!status)
         status = check_sampled(model, error);
+    if (!status)
+        status = check_output_bias(model, error);
     if (!status)
         status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
@@ -483,15 +522,22 @@ et_transformer et_translation_transformer(const et_translation_options *options,
 {
     et_vocabularies v;
     et_vocabularies_init(&v, &options->vocabulary);
-    const char *table = et_vocabularies_role(&v, ET_SIDE_TARGET)->table;
+    const char *table = options->model.shared_embeddings
+                            ? ET_TRANSLATION_SHARED_TABLE
+                            : et_vocabularies_role(&v, ET_SIDE_TARGET)->table;
+    const char *of_source =
+        options->model.shared_embeddings ? table : et_vocabularies_role(&v, ET_SIDE_SOURCE)->table;
     return (et_transformer){
         .encoder = stack_of(&options->model.encoder),
         .decoder = stack_of(&options->model.decoder),
-        .source = { et_vocabularies_role(&v, ET_SIDE_SOURCE)->table, source },
+        .source = { of_source, source },
         .target = { table, target },
         .output = { options->model.tied_embeddings ? table : "output", target },
         .width = options->model.embedding_width,
         .max_positions = max_positions,
+        .open_positions = options->model.sinusoids == ET_SINUSOIDS_PAPER,
+        .plain_embeddings = !options->model.scale_embeddings,
+        .output_bias = options->model.output_bias,
         .dropout_rate = (float)options->model.dropout_rate,
     };
 }

@@ -29,21 +29,33 @@ typedef struct et_translation_stack {
     double norm_epsilon; /* added to the variance */
 } et_translation_stack;
 
+/* Wavelengths of positions: to 10000 times the shortest, or just below (et_sinusoid_open). */
+enum { ET_SINUSOIDS_TENSOR2TENSOR, ET_SINUSOIDS_PAPER };
+
+/* Scores of a search are divided by ((5 + length) / 6)^alpha, or by length^alpha (beam.h). */
+enum { ET_LENGTH_PENALTY_GNMT, ET_LENGTH_PENALTY_LENGTH };
+
 /* task.model */
 typedef struct et_translation_model {
     et_translation_stack encoder, decoder;
     int64_t embedding_width; /* of embeddings and all layers; even */
     bool tied_embeddings;    /* the target's are the output projection */
+    bool shared_embeddings;  /* two vocabularies, which number their tokens alike, have one table */
+    bool scale_embeddings;   /* by sqrt(width) */
+    int sinusoids;           /* ET_SINUSOIDS_* */
+    bool output_bias;        /* added to logits, not trained */
     double dropout_rate;
-    bool padded_decode;          /* decode_max_length must be given */
-    int64_t decode_max_length;   /* 0: from the source length */
-    int64_t extra_decode_length; /* tokens that a translation may be longer than its source */
-    int64_t beam_size;           /* hypotheses kept; 1: greedy */
-    double alpha;                /* of the length penalty */
-    double label_smoothing;      /* spread over the tokens that are not the label */
-    double r_drop;               /* weight of the difference between two draws of dropout; 0: one
-                                  * draw */
-    int64_t sampled_vocabulary;  /* tokens that an update's softmax is over; 0: all */
+    bool padded_decode;           /* decode_max_length must be given */
+    int64_t decode_max_length;    /* 0: from the source length */
+    int64_t extra_decode_length;  /* tokens that a translation may be longer than its source */
+    int64_t beam_size;            /* hypotheses kept; 1: greedy */
+    double alpha;                 /* of the length penalty */
+    int length_penalty;           /* ET_LENGTH_PENALTY_* */
+    et_strings suppressed_tokens; /* of the target, never generated */
+    double label_smoothing;       /* spread over the tokens that are not the label */
+    double r_drop;                /* weight of the difference between two draws of dropout; 0: one
+                                   * draw */
+    int64_t sampled_vocabulary;   /* tokens that an update's softmax is over; 0: all */
 } et_translation_model;
 
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */

@@ -152,6 +152,7 @@ void et_translation_task_close(et_task *task)
     et_vocabularies_close(&self->vocabularies);
     for (int i = 0; i < ET_SIDES; i++)
         et_free(self->vocabulary_paths[i]);
+    et_free(self->suppressed);
     et_free(self);
 }
 

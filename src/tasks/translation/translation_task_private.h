@@ -45,6 +45,7 @@ typedef struct et_translation_task {
     et_sides sides;                      /* vocabularies of source and target */
     et_vocabularies vocabularies;        /* the run's own; owned, as all below */
     char *vocabulary_paths[ET_SIDES];    /* of each, its file in model_dir */
+    int32_t *suppressed;                 /* numbers of task.model.suppressed_tokens */
     double vocabulary_seconds[ET_SIDES]; /* that training each took; 0: it was there */
     et_translation_input training;
     et_validation validation;

@@ -6,13 +6,14 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
+#include "data/text/vocabulary/vocabulary_check.h"
 
 static const et_vocabulary_role shared[] = {
     { "shared",
       "vocabulary",
       ET_TRANSLATION_VOCABULARY,
       "vocabulary",
-      "embedding",
+      ET_TRANSLATION_SHARED_TABLE,
       "task.sentencepiece_model_path",
       "task.vocabulary.size",
       { true, true } },
@@ -68,6 +69,71 @@ et_sides et_vocabularies_sides(const et_vocabularies *v)
                              v->models[number_of(v, ET_SIDE_TARGET)] };
     et_assert(sides.source && sides.target);
     return sides;
+}
+
+/* ---- and the model ---- */
+
+/* A token of each, in the order of numbers; false: either has no more. */
+static bool next_pair(const et_vocabularies *v, size_t at[ET_SIDES],
+                      et_vocabulary_piece pair[ET_SIDES])
+{
+    bool there = true;
+    for (int i = 0; i < ET_SIDES; i++) {
+        size_t length;
+        const char *bytes = et_vocabulary_bytes(v->models[i], &length);
+        there = et_vocabulary_next_piece(bytes, length, &at[i], &pair[i]) && there;
+    }
+    return there;
+}
+
+int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
+                                et_error *error)
+{
+    static const char title[] = "task.model.shared_embeddings: ";
+    et_vocabulary_piece pair[ET_SIDES];
+    size_t at[ET_SIDES] = { 0 };
+    if (!model->shared_embeddings || v->count < ET_SIDES)
+        return ET_OK;
+    const int32_t source = et_vocabulary_size(v->models[ET_SIDE_SOURCE]);
+    const int32_t target = et_vocabulary_size(v->models[ET_SIDE_TARGET]);
+    if (source != target)
+        return et_fail(error, ET_ECONFIG,
+                       "%sthe source vocabulary has %d tokens and the target vocabulary %d; one "
+                       "table is for vocabularies that number their tokens alike",
+                       title, (int)source, (int)target);
+    for (int32_t i = 0; i < source && next_pair(v, at, pair); i++)
+        if (pair[0].length != pair[1].length ||
+            memcmp(pair[0].text, pair[1].text, pair[0].length) != 0)
+            return et_fail(error, ET_ECONFIG,
+                           "%stoken %d is \"%.*s\" in the source vocabulary and \"%.*s\" in the "
+                           "target vocabulary; set it to false",
+                           title, (int)i, (int)pair[0].length, pair[0].text, (int)pair[1].length,
+                           pair[1].text);
+    return ET_OK;
+}
+
+int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *setting,
+                               const char *token, int32_t *id, et_error *error)
+{
+    const size_t wanted = strlen(token);
+    et_vocabulary_piece piece;
+    size_t length, at = 0;
+    const char *bytes = et_vocabulary_bytes(vocabulary, &length);
+    for (*id = 0; *id < et_vocabulary_size(vocabulary); ++*id)
+        if (et_vocabulary_next_piece(bytes, length, &at, &piece) && piece.length == wanted &&
+            !memcmp(piece.text, token, wanted))
+            return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", setting, token);
+}
+
+int et_vocabularies_find_suppressed(const et_vocabulary *target, const et_strings *tokens,
+                                    int32_t *ids, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < tokens->count && !status; i++)
+        status = et_vocabularies_find_token(target, "task.model.suppressed_tokens",
+                                            tokens->items[i], &ids[i], error);
+    return status;
 }
 
 /* ---- of a trained model ---- */

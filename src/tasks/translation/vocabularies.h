@@ -23,6 +23,9 @@
 #define ET_TRANSLATION_VOCABULARY_SOURCE "source_vocabulary.model"
 #define ET_TRANSLATION_VOCABULARY_TARGET "target_vocabulary.model"
 
+/* Scope of the embeddings that both sides use. */
+#define ET_TRANSLATION_SHARED_TABLE "embedding"
+
 enum { ET_SIDE_SOURCE, ET_SIDE_TARGET, ET_SIDES };
 
 typedef struct et_vocabulary_role {
@@ -50,6 +53,20 @@ const et_vocabulary_role *et_vocabularies_role(const et_vocabularies *v, int sid
 
 /* Until close; all are open. */
 et_sides et_vocabularies_sides(const et_vocabularies *v);
+
+/* Checks that open vocabularies go with the model: those with one table (shared_embeddings) give a
+ * number the same token. ET_ECONFIG names the first difference. */
+int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
+                                et_error *error);
+
+/* The number of a token as the vocabulary writes it. ET_ECONFIG, with the setting: there is none.
+ */
+int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *setting,
+                               const char *token, int32_t *id, et_error *error);
+
+/* The same for all of task.model.suppressed_tokens: ids [their count]. */
+int et_vocabularies_find_suppressed(const et_vocabulary *target, const et_strings *tokens,
+                                    int32_t *ids, et_error *error);
 
 /* Opens the vocabularies of a trained model, and has SentencePiece load them. path names are for
  * messages and live in arena. */

@@ -36,9 +36,9 @@ typedef struct candidate {
 
 /* A sentence of one token has 1; with alpha 0 all have, and scores are plain log p. Example:
  * length 13 and alpha 0.6 give 3^0.6 = 1.93. */
-double et_beam_length_norm(int length, double alpha)
+double et_beam_length_norm(int length, const et_beam_options *options)
 {
-    return pow((5.0 + length) / 6.0, alpha);
+    return pow(options->by_length ? length : (5.0 + length) / 6.0, options->alpha);
 }
 
 int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error)
@@ -136,7 +136,7 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
 static void finish(et_beam *beam, const candidate *item)
 {
     int size = beam->options.size, length = beam->length + 1;
-    float score = (float)(item->log_p / et_beam_length_norm(length, beam->options.alpha));
+    float score = (float)(item->log_p / et_beam_length_norm(length, &beam->options));
     int at = beam->finished_count;
     while (at > 0 && beam->finished[at - 1] < score)
         at--;
@@ -177,10 +177,24 @@ static bool is_settled(const et_beam *beam)
 {
     if (beam->alive[0] <= NEVER)
         return true;
-    if (beam->finished_count < wanted(beam))
+    const et_beam_options *o = &beam->options;
+    if (beam->finished_count < (o->by_length ? o->size : wanted(beam)))
         return false;
-    double reach = beam->alive[0] / et_beam_length_norm(beam->max_length, beam->options.alpha);
+    if (o->by_length)
+        return beam->finished[beam->finished_count - 1] >=
+               (float)(beam->alive[0] / et_beam_length_norm(beam->length, o));
+    double reach = beam->alive[0] / et_beam_length_norm(beam->max_length, &beam->options);
     return beam->finished[beam->finished_count - 1] > reach;
+}
+
+/* Whether candidate number c is finished. By length, those after the best `size` are there only so
+ * that enough live on, and at the greatest length all others are finished as they are. */
+static bool finishes(const et_beam *beam, const candidate *item, int c)
+{
+    const bool ends = is_end(beam, item->token);
+    if (!beam->options.by_length)
+        return ends;
+    return c < beam->options.size && (ends || beam->length + 1 >= beam->max_length);
 }
 
 /* Candidates come best first, so both lists are sorted. Those after the `size` living ones may
@@ -193,10 +207,9 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
     int size = beam->options.size, count = best_candidates(beam, log_p, token, list), lives = 0;
     et_assert(!beam->over && count > 0);
     for (int c = 0; c < count; c++) {
-        if (is_end(beam, list[c].token)) {
-            if (list[c].log_p > NEVER)
-                finish(beam, &list[c]);
-        } else if (lives < size) {
+        if (list[c].log_p > NEVER && finishes(beam, &list[c], c))
+            finish(beam, &list[c]);
+        if (!is_end(beam, list[c].token) && lives < size) {
             live_on(beam, &list[c], lives);
             alive[lives] = list[c].log_p;
             parent[lives] = list[c].parent;

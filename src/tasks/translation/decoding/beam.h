@@ -6,9 +6,15 @@
  * finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS counted in
  * length). The best `size` others live on. The search ends at the greatest length, or when the
  * worst finished score is better than any score that the best living one can still reach. If
- * nothing has finished, the living hypotheses are the results, with log p as score. Equal scores
- * are ordered by hypothesis, then by token, so results do not depend on batches. size 1 is greedy
- * search.
+ * nothing has finished, the living hypotheses are the results, with log p as score.
+ *
+ * by_length is the search of Marian and of transformers: scores are log p / length^alpha; of the
+ * continuations that end, those among the best `size` finish; the search ends when `size` have
+ * finished and the worst of them has at least the score that the best living one would have at its
+ * present length. At the greatest length the living hypotheses finish, too.
+ *
+ * Equal scores are ordered by hypothesis, then by token, so results do not depend on batches. size
+ * 1 is greedy search.
  *
  * If several results are requested, the search continues until as many have finished; the first
  * result stays the same. For samples (et_beam_extend), each hypothesis continues alone, and all are
@@ -33,6 +39,7 @@ typedef struct et_beam_options {
     const int32_t *ends;
     int end_count;
     int results;
+    bool by_length;
 } et_beam_options;
 
 /* A result: its tokens without the final one, and their number with it. */
@@ -89,7 +96,7 @@ void et_beam_abandon(et_beam *beam);
 int et_beam_results(const et_beam *beam);
 et_beam_hypothesis et_beam_result(const et_beam *beam, int rank);
 
-/* ((5 + length) / 6)^alpha */
-double et_beam_length_norm(int length, double alpha);
+/* ((5 + length) / 6)^alpha; by_length: length^alpha */
+double et_beam_length_norm(int length, const et_beam_options *options);
 
 #endif

@@ -17,7 +17,7 @@
 
 bool et_choice_reads_logits(const et_choice_options *options)
 {
-    return options->sampling || options->noise > 0 || options->first;
+    return options->sampling || options->noise > 0 || options->first || options->never_count;
 }
 
 static int allow_first(et_choice *choice, et_error *error)
@@ -106,6 +106,8 @@ bool et_choice_read(et_choice *choice, const float *logits, et_choice_position w
     memcpy(choice->log_p, logits, (size_t)choice->vocabulary * sizeof *logits);
     if (choice->options.noise > 0)
         add_noise(choice, which);
+    for (int i = 0; i < choice->options.never_count; i++)
+        choice->log_p[choice->options.never[i]] = -INFINITY;
     bool finite = log_softmax(choice->log_p, choice->vocabulary);
     if (which.position || !choice->allowed)
         return finite;

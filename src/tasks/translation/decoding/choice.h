@@ -15,7 +15,7 @@
 
 #include <etude/error.h>
 
-/* { 0 }: the likeliest tokens, without noise. first is borrowed. */
+/* { 0 }: the likeliest tokens, without noise. first and never are borrowed. */
 typedef struct et_choice_options {
     bool sampling;
     int64_t top_k;      /* 0: all */
@@ -25,6 +25,8 @@ typedef struct et_choice_options {
     uint64_t seed;
     const int32_t *first; /* tokens that a target may begin with; NULL: any */
     int first_count;
+    const int32_t *never; /* tokens that are not generated */
+    int never_count;
 } et_choice_options;
 
 /* Which hypothesis: its sentence's number, the position of the token that comes, and the
@@ -51,8 +53,9 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
                    et_error *error);
 void et_choice_release(et_choice *choice);
 
-/* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). At position 0, a
- * token that may not come first has minus infinity; the others keep their values among all. False:
+/* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). A token
+ * that is never generated has minus infinity and no part in the softmax. At position 0, so has a
+ * token that may not come first; the others keep their values among all. False:
  * logits are not finite, and no token is likelier than another. */
 bool et_choice_read(et_choice *choice, const float *logits, et_choice_position which);
 

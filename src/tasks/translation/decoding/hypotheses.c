@@ -216,8 +216,10 @@ static int force(et_translator *t, et_decoder_sentence *sentences, size_t count,
     et_decoder *decoder;
     scoring s = { t, count };
     et_decoder_options options = et_translator_decoder_options(t);
-    options.beam =
-        (et_beam_options){ .size = 1, .alpha = options.beam.alpha, .eos = options.beam.eos };
+    options.beam = (et_beam_options){ .size = 1,
+                                      .alpha = options.beam.alpha,
+                                      .eos = options.beam.eos,
+                                      .by_length = options.beam.by_length };
     options.choice = (et_choice_options){ 0 };
     options.forced = true;
     options.max_length = longest;

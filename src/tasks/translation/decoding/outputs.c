@@ -41,7 +41,9 @@ static int make_decoder(et_translation_task *task, et_error *error)
     et_decoder_options options = {
         .beam = { .size = (int)model->beam_size,
                   .alpha = model->alpha,
+                  .by_length = model->length_penalty == ET_LENGTH_PENALTY_LENGTH,
                   .eos = et_vocabulary_eos(task->sides.target) },
+        .choice = { .never = task->suppressed, .never_count = (int)model->suppressed_tokens.count },
         .start = et_vocabulary_start(task->sides.target),
         .max_length = model->decode_max_length,
         .extra_length = model->extra_decode_length,

@@ -225,7 +225,8 @@ static void bind_decoder(et_search *search)
 /* Whether a step gives all logits, not only the likeliest tokens. */
 static bool reads_logits(const et_search *search)
 {
-    return search->options.forced || et_choice_reads_logits(&search->options.choice);
+    return search->options.forced || search->model.output_bias ||
+           et_choice_reads_logits(&search->options.choice);
 }
 
 static int make_choice(et_search *search, et_error *error)

@@ -53,16 +53,6 @@ static double length_penalty(const et_translator *t)
     return o->alpha > 0 ? o->alpha : settings_of(t)->model.alpha;
 }
 
-/* The id of a token as the vocabulary writes it. */
-static int find_token(const et_translator *t, const char *option, const char *token, int32_t *id,
-                      et_error *error)
-{
-    for (*id = 0; *id < et_vocabulary_size(t->sides.target); ++*id)
-        if (!strcmp(et_vocabulary_token(t->sides.target, *id), token))
-            return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, token);
-}
-
 /* Finds the ids of tokens, in the translator's arena; *ids is NULL if no tokens are given. */
 static int find_tokens(et_translator *t, const char *option, const char *const *tokens,
                        const int32_t **ids, int *count, et_error *error)
@@ -77,10 +67,21 @@ static int find_tokens(et_translator *t, const char *option, const char *const *
         return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
     int status = ET_OK;
     for (size_t i = 0; i < given && !status; i++)
-        status = find_token(t, option, tokens[i], &found[i], error);
+        status = et_vocabularies_find_token(t->sides.target, option, tokens[i], &found[i], error);
     *ids = found;
     *count = (int)given;
     return status;
+}
+
+static int find_suppressed(et_translator *t, et_error *error)
+{
+    const et_strings *tokens = &settings_of(t)->model.suppressed_tokens;
+    int32_t *ids = et_arena_array(&t->arena, tokens->count + 1, sizeof *ids);
+    if (!ids)
+        return et_alloc_failed(error, tokens->count * sizeof *ids, "a list of tokens");
+    t->choice.never = ids;
+    t->choice.never_count = (int)tokens->count;
+    return et_vocabularies_find_suppressed(t->sides.target, tokens, ids, error);
 }
 
 /* What of decoding is the vocabulary's. */
@@ -94,6 +95,8 @@ static int resolve_decoding(et_translator *t, et_error *error)
                                      .noise = o->noise,
                                      .seed = o->seed };
     int status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
+    if (!status)
+        status = find_suppressed(t, error);
     return status
                ? status
                : find_tokens(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
@@ -108,6 +111,7 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
     return (et_decoder_options){
         .beam = { .size = t->decoding.sampling ? results : beam,
                   .alpha = length_penalty(t),
+                  .by_length = settings->length_penalty == ET_LENGTH_PENALTY_LENGTH,
                   .eos = et_vocabulary_eos(t->sides.target),
                   .ends = t->ends,
                   .end_count = t->end_count,

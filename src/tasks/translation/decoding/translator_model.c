@@ -51,6 +51,8 @@ static int open_vocabularies(et_translator *t, const et_artifact *artifact, et_e
     int status = et_vocabularies_read(&t->own, artifact, &t->arena, error);
     if (!status)
         t->sides = et_vocabularies_sides(&t->own);
+    if (!status)
+        status = et_vocabularies_check_model(&t->own, &options->model, error);
     t->vocabularies = &t->own;
     return status;
 }
@@ -75,6 +77,7 @@ static int declare_params(et_translator *t, et_error *error)
         return status;
     et_transformer_train(et_graph_scope(graph), &model, 64, 64, 1);
     et_transformer_table(et_graph_scope(graph), &model);
+    et_transformer_output_bias(et_graph_scope(graph), &model);
     status = et_graph_finish(graph, error);
     et_graph_free(graph);
     return status ? status : et_params_materialize(t->params, t->act == ET_BF16, error);

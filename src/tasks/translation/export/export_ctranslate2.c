@@ -191,7 +191,7 @@ static void put_stack(output *o, const char *name, const et_transformer_stack *s
     put_option(o, name, "activation", activation_of(stack->activation), TYPE_INT8);
     put_option(o, name, "num_heads", stack->num_attention_heads, TYPE_INT16);
     put_option(o, name, "pre_norm", stack->norm_first, TYPE_INT8);
-    put_option(o, name, "scale_embeddings", 1, TYPE_INT8);
+    put_option(o, name, "scale_embeddings", !o->model.plain_embeddings, TYPE_INT8);
     if (!decoder) {
         put_option(o, name, "embeddings_merge", 0, TYPE_INT8);
         put_option(o, name, "multi_query_attention", 0, TYPE_INT8);
@@ -246,13 +246,31 @@ static void put_tables(output *o)
     }
 }
 
+/* The bias of logits, with the tokens that are never generated far below all others. */
+static void put_output_bias(output *o)
+{
+    et_params *params = o->t->params;
+    const int64_t count = o->model.output.count;
+    char name[192];
+    snprintf(name, sizeof name, "%s/bias", o->model.output.scope);
+    const int i = et_params_find(params, name);
+    if (i < 0 && !o->t->choice.never_count)
+        return;
+    for (int64_t k = 0; k < count && !o->counting; k++)
+        o->room[k] = i < 0 ? 0 : et_params_values(o->t->params)[et_params_offset(params, i) + k];
+    for (int k = 0; k < o->t->choice.never_count && !o->counting; k++)
+        o->room[o->t->choice.never[k]] = -1e9f;
+    put_floats(o, "decoder/projection/bias", o->room, et_shape_1(count));
+}
+
 static void put_variables(output *o)
 {
     const int64_t width = o->model.width;
     put_stack(o, "decoder", &o->model.decoder);
     put_tables(o);
+    put_output_bias(o);
     if (!o->counting)
-        et_positions_fill(o->room, POSITIONS, width);
+        et_positions_fill(o->room, POSITIONS, width, o->model.open_positions);
     put_floats(o, "decoder/position_encodings/encodings", o->room, et_shape_2(POSITIONS, width));
     put_stack(o, "encoder", &o->model.encoder);
 }

@@ -268,7 +268,8 @@ static et_node *build_decoder(const decoder *d, et_graph *graph)
         h = et_transformer_decode_whole(root, d->model, et_input(root, "encoded", ET_F32, states),
                                         ET_ONNX_PRIME_A, ET_ONNX_PRIME_B);
     }
-    return et_matmul(h, et_transformer_table(root, d->model), NULL,
+    return et_matmul(h, et_transformer_table(root, d->model),
+                     et_transformer_output_bias(root, d->model),
                      &(et_matmul_options){ .transpose_b = true, .f32 = true });
 }
 
@@ -394,8 +395,9 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
     set_stack(dict, "decoder", &model.decoder, arena);
     et_value_set_string(dict, "activation_function", activation_name(model.encoder.activation));
     et_value_set_int(dict, "max_position_embeddings", POSITIONS);
-    et_value_set_bool(dict, "scale_embedding", true);
-    et_value_set_bool(dict, "share_encoder_decoder_embeddings", t->vocabularies->count == 1);
+    et_value_set_bool(dict, "scale_embedding", !model.plain_embeddings);
+    et_value_set_bool(dict, "share_encoder_decoder_embeddings",
+                      !strcmp(model.source.scope, model.target.scope));
     et_value_set_bool(dict, "tie_word_embeddings", !strcmp(model.output.scope, model.target.scope));
     et_value_set_bool(dict, "static_position_embeddings", true);
     set_symbols(dict, t);
@@ -408,6 +410,12 @@ static void set_generation(et_value *dict, const et_translator *t)
     const bool own = options.max_length > 0 && options.max_length < POSITIONS;
     et_value_set_int(dict, "max_length", own ? options.max_length : POSITIONS);
     et_value_set_int(dict, "num_beams", options.beam.size);
+    et_value *never = t->choice.never_count ? et_value_set_list(dict, "bad_words_ids") : NULL;
+    for (int i = 0; never && i < t->choice.never_count; i++) {
+        et_value *word = et_value_add_list(never);
+        if (word)
+            et_value_add_int(word, t->choice.never[i]);
+    }
     et_value_set_bool(dict, "use_cache", true);
 }
 
