@@ -239,10 +239,10 @@ static bool take_piece(span token, et_vocabulary_piece *piece)
 static bool read_token(const reader *in, span token)
 {
     et_vocabulary_piece piece;
-    if (!take_piece(token, &piece) || in->facts->tokens == INT32_MAX)
+    if (!take_piece(token, &piece) || in->facts->pieces == INT32_MAX)
         return false;
     span text = { (const unsigned char *)piece.text, piece.length };
-    note_token(in, text, piece.type, in->facts->tokens++);
+    note_token(in, text, piece.type, in->facts->pieces++);
     return true;
 }
 
@@ -282,9 +282,20 @@ static bool read_trainer(reader *in, span trainer)
     return true;
 }
 
+/* What Etude adds to a model. */
+static void note_own(const reader *in, const field *part)
+{
+    if (part->number == ET_VOCABULARY_FIELD_TOKENS)
+        in->facts->tokens = part->value <= INT32_MAX ? (int32_t)part->value : INT32_MAX;
+    if (part->number == ET_VOCABULARY_FIELD_TAGS)
+        in->facts->tags = part->value != 0;
+}
+
 /* In the first pass all but tokens, in the second the tokens. */
 static bool read_part(reader *in, const field *part, bool tokens)
 {
+    if (part->wire == WIRE_VARINT && !tokens)
+        note_own(in, part);
     if (part->wire != WIRE_BYTES || tokens != (part->number == MODEL_PIECE))
         return true;
     switch (part->number) {
@@ -309,12 +320,16 @@ int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t le
     span model = { bytes, length };
     field part;
     bool sound = true;
-    *facts = (et_vocabulary_facts){ 1, 0, -1, -1, -1, -1 };
+    *facts = (et_vocabulary_facts){ 1, 0, 0, false, -1, -1, -1, -1 };
     for (int tokens = 0; tokens < 2 && sound; tokens++) {
         model = (span){ bytes, length };
         while (sound && model.left)
             sound = take_field(&model, &part) && read_part(&in, &part, tokens);
     }
+    if (!facts->tokens)
+        facts->tokens = facts->pieces;
+    sound = sound && facts->tokens <= facts->pieces && facts->eos < facts->tokens &&
+            facts->unk < facts->tokens && facts->bos < facts->tokens && facts->pad < facts->tokens;
     if (sound && facts->tokens > 0)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,
@@ -333,4 +348,22 @@ bool et_vocabulary_next_piece(const void *bytes, size_t length, size_t *at,
             return take_piece(part.bytes, piece);
         }
     return false;
+}
+
+bool et_vocabulary_next_part(const void *bytes, size_t length, size_t *at, et_vocabulary_part *part)
+{
+    span model = { (const unsigned char *)bytes + *at, length - *at };
+    const unsigned char *begin = model.at;
+    field one;
+    if (!model.left || !take_field(&model, &one))
+        return false;
+    *part = (et_vocabulary_part){ .number = one.number,
+                                  .whole = begin,
+                                  .whole_length = (size_t)(model.at - begin) };
+    if (one.wire == WIRE_BYTES) {
+        part->bytes = one.bytes.at;
+        part->length = one.bytes.left;
+    }
+    *at = length - model.left;
+    return true;
 }

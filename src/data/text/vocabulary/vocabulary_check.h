@@ -16,13 +16,31 @@
 
 typedef struct et_vocabulary_facts {
     int model_type;             /* of SentencePiece: 1 unigram, 2 bpe, 3 word, 4 char */
-    int32_t tokens;             /* how many; ids are below it */
+    int32_t pieces;             /* how many the model has */
+    int32_t tokens;             /* how many have a number; ids are below it */
+    bool tags;                  /* a line may begin with a token of the form >>name<< */
     int32_t eos, unk, bos, pad; /* ids, -1: none */
 } et_vocabulary_facts;
+
+/* Fields of the model's message that SentencePiece leaves to others (200 and above). A model may
+ * say how many of its pieces, from the first, have a number; text that becomes another piece is
+ * unknown. So pieces can be known to the segmentation without being tokens. */
+enum { ET_VOCABULARY_FIELD_TOKENS = 1000, ET_VOCABULARY_FIELD_TAGS = 1001 };
 
 /* ET_EFORMAT: not a model, or damaged; name is for the message. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error);
+
+/* A field of the model's message, as it stands in the bytes. */
+typedef struct et_vocabulary_part {
+    uint32_t number;
+    const void *whole, *bytes; /* with its tag; what it holds, of a field of bytes */
+    size_t whole_length, length;
+} et_vocabulary_part;
+
+/* Of a model that was checked, in order: *at is 0 at first. false: no more. */
+bool et_vocabulary_next_part(const void *bytes, size_t length, size_t *at,
+                             et_vocabulary_part *part);
 
 /* A token as the model has it. */
 typedef struct et_vocabulary_piece {

@@ -35,6 +35,7 @@ extern "C" {
 /* Encoding and decoding change nothing in it: threads may share one. */
 struct et_sentencepiece {
     sentencepiece::SentencePieceProcessor processor;
+    et_vocabulary_facts facts;
 };
 
 namespace
@@ -84,7 +85,7 @@ std::string reason(const sentencepiece::util::Status &status)
 bool agrees(const sentencepiece::SentencePieceProcessor &processor,
             const et_vocabulary_facts *facts)
 {
-    return processor.GetPieceSize() == facts->tokens && processor.eos_id() == facts->eos &&
+    return processor.GetPieceSize() == facts->pieces && processor.eos_id() == facts->eos &&
            processor.unk_id() == facts->unk && processor.bos_id() == facts->bos &&
            processor.pad_id() == facts->pad;
 }
@@ -95,6 +96,7 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
          size_t length, const char *name, et_error *error)
 {
     sentencepiece::SentencePieceProcessor &processor = model->processor;
+    model->facts = *facts;
     auto loaded = processor.LoadFromSerializedProto({ static_cast<const char *>(bytes), length });
     if (!loaded.ok())
         return et_fail(error, ET_EFORMAT, "%s: SentencePiece refuses it (%s): copy it again", name,
@@ -111,9 +113,27 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
     return ET_OK;
 }
 
-/* Grows to half as much again as needed, so that lines of growing length seldom allocate. */
-int copy_ids(et_tokens *tokens, const std::vector<int> &ids, et_error *error)
+/* A line of a model with tags may begin with one: its token, and how many bytes it takes; 0: the
+ * line has none that the model knows. ">>fra<< I see" -> the token ">>fra<<". */
+size_t take_tag(const et_sentencepiece *model, const char *text, size_t length, int *id)
 {
+    const std::string line(text, model->facts.tags ? length : 0);
+    const size_t end = line.compare(0, 2, ">>") == 0 ? line.find("<<") : std::string::npos;
+    if (end == std::string::npos)
+        return 0;
+    const std::string tag = line.substr(0, end + 2);
+    *id = model->processor.PieceToId(tag);
+    const bool known = *id < model->facts.tokens && model->processor.IdToPiece(*id) == tag;
+    return known ? tag.size() : 0;
+}
+
+/* Pieces without a number are unknown. Grows to half as much again as needed, so that lines of
+ * growing length seldom allocate. */
+int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabulary_facts &facts,
+             et_error *error)
+{
+    for (int &id : ids)
+        id = id < facts.tokens ? id : facts.unk;
     if (ids.size() > tokens->capacity) {
         size_t capacity = ids.size() + ids.size() / 2;
         void *grown = et_realloc(tokens->ids, capacity, sizeof *tokens->ids);
@@ -381,11 +401,15 @@ int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, siz
 {
     return guarded(error, "encoding a line", [&] {
         std::vector<int> ids;
-        auto encoded = model->processor.Encode({ text, length }, &ids);
+        int tag = 0;
+        const size_t begin = take_tag(model, text, length, &tag);
+        auto encoded = model->processor.Encode({ text + begin, length - begin }, &ids);
         if (!encoded.ok())
             return et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
                            reason(encoded).c_str());
-        return copy_ids(tokens, ids, error);
+        if (begin)
+            ids.insert(ids.begin(), tag);
+        return copy_ids(tokens, ids, model->facts, error);
     });
 }
 
