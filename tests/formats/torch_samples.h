@@ -9,7 +9,7 @@
 
 /* Bytes that grow. */
 typedef struct bytes {
-    char data[1 << 16];
+    char data[1 << 18];
     size_t length;
 } bytes;
 

@@ -7,14 +7,20 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
+#include "formats/torch/transformers_files.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
+static bool has_file(const char *directory, const char *name, et_arena *arena)
+{
+    const char *path = et_arena_printf(arena, "%s/%s", directory, name);
+    return path && et_file_exists(path);
+}
+
 static bool has_settings(const char *directory, et_arena *arena)
 {
-    const char *path = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, directory);
-    return path && et_file_exists(path);
+    return has_file(directory, ET_RUN_SETTINGS, arena);
 }
 
 /* The directory above path, or the one above that, that has settings; NULL: neither has. */
@@ -94,9 +100,14 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
         initial->run = initial->checkpoint = initial->from;
     } else if (et_directory_exists(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
-        status = et_fail(error, ET_ENOTFOUND,
-                         "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
-                         initial->from);
+        status = has_file(initial->from, ET_TRANSFORMERS_CONFIG, arena)
+                     ? et_fail(error, ET_ECONFIG,
+                               "%s is a model of another program (it has %s); make a run of it "
+                               "first (import %s --output RUN) and name this run",
+                               initial->from, ET_TRANSFORMERS_CONFIG, initial->from)
+                     : et_fail(error, ET_ENOTFOUND,
+                               "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
+                               initial->from);
     } else {
         initial->run = run_above(initial->from, arena);
         initial->checkpoint = initial->from;

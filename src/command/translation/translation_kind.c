@@ -112,7 +112,7 @@ static void describe(et_task *self)
                  et_format_count(et_params_elements(task->context.params)).text,
                  (long long)model->encoder.num_layers, (long long)model->embedding_width,
                  (long long)model->decoder.num_layers, (long long)model->embedding_width,
-                 task->vocabularies.count == 1 ? "shared" : "separate",
+                 task->vocabularies.count == 1 || model->shared_embeddings ? "shared" : "separate",
                  model->tied_embeddings ? "" : ", a separate output");
 }
 
@@ -149,6 +149,8 @@ static const et_command commands[] = {
     ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input",
                &et_usage_translate),
     ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
+    ET_COMMAND("import", et_cmd_import, "make a run of a model of transformers (OPUS-MT)",
+               &et_usage_import),
     ET_COMMAND("score", et_cmd_score, "print BLEU and chrF of lines from standard input",
                &et_usage_score),
     ET_COMMAND_END,

@@ -340,6 +340,7 @@ static int make_short_tuple(machine *m, size_t count, et_error *error)
 static int add_items(machine *m, size_t begin, size_t target, enum kind kind, et_error *error)
 {
     const size_t step = kind == KIND_DICT ? 2 : 1, items = m->stack.count - begin;
+    et_assert(target < begin && begin <= m->stack.count);
     value *to = m->stack.items[target];
     int status = ET_OK;
     if (to->kind != kind || items % step)

@@ -1,5 +1,5 @@
-/* Both layouts give the same: a dict of tensors and the place of each storage. In an archive a
- * storage is found by its name when it is read; in the old layout all places are known after
+/* Both layouts give the same: a dict of tensors and the position of each storage. In an archive a
+ * storage is found by its name when it is read; in the old layout all positions are known after
  * opening, because storages follow one another. */
 #include "formats/torch/torch_file.h"
 
@@ -23,7 +23,7 @@ struct et_torch_file {
     const char *prefix; /* "archive", the folder of its files */
     /* The old layout: */
     et_mapping mapping;
-    et_map places; /* of storages, by key: where their bytes begin in the mapping */
+    et_map positions; /* of storages, by key: where their bytes begin in the mapping */
 };
 
 static int damaged(const et_torch_file *file, const char *what, et_error *error)
@@ -140,7 +140,7 @@ static uint64_t count_at(const char *bytes)
 }
 
 /* Every storage of the list belongs to a tensor, because its type is written there alone. */
-static int place_storages(et_torch_file *file, et_pickle *pickle, et_error *error)
+static int find_positions(et_torch_file *file, et_pickle *pickle, et_error *error)
 {
     const char **keys;
     size_t count = 0;
@@ -157,7 +157,7 @@ static int place_storages(et_torch_file *file, et_pickle *pickle, et_error *erro
         } else if (left < 8 || count_at(pickle->bytes + pickle->at) != storage->count ||
                    storage->count > (left - 8) / storage->width) {
             status = damaged(file, "it ends early, or a storage has another length", error);
-        } else if (!et_map_put(&file->places, keys[i], (int64_t)pickle->at + 8)) {
+        } else if (!et_map_put(&file->positions, keys[i], (int64_t)pickle->at + 8)) {
             status = et_alloc_failed(error, 0, "names of storages");
         }
         if (!status)
@@ -179,7 +179,7 @@ static int open_old(et_torch_file *file, et_error *error)
         status = damaged(file, "the order of its bytes is not little-endian", error);
     if (!status)
         status = read_dict(file, &pickle, error);
-    return status ? status : place_storages(file, &pickle, error);
+    return status ? status : find_positions(file, &pickle, error);
 }
 
 /* ---- both ---- */
@@ -227,7 +227,7 @@ void et_torch_file_close(et_torch_file *file)
     et_zip_close(file->zip);
     et_mapping_close(&file->mapping);
     et_map_release(&file->names);
-    et_map_release(&file->places);
+    et_map_release(&file->positions);
     et_arena_release(&file->arena);
     et_free(file);
 }
@@ -272,7 +272,7 @@ static int read_member(const et_torch_file *file, const et_pickle_tensor *tensor
 int et_torch_file_read(const et_torch_file *file, const et_pickle_tensor *tensor, void *bytes,
                        et_error *error)
 {
-    int64_t place;
+    int64_t position;
     const uint64_t width = tensor->storage->width;
     const uint64_t length = (uint64_t)et_shape_count(tensor->shape) * width;
     int status = ET_OK;
@@ -280,9 +280,9 @@ int et_torch_file_read(const et_torch_file *file, const et_pickle_tensor *tensor
         return ET_OK;
     if (file->zip)
         status = read_member(file, tensor, bytes, length, error);
-    else if (!et_map_get(&file->places, tensor->storage->key, &place))
+    else if (!et_map_get(&file->positions, tensor->storage->key, &position))
         status = damaged(file, "a storage is not in the file", error);
     else
-        memcpy(bytes, (const char *)file->mapping.data + place + tensor->offset * width, length);
+        memcpy(bytes, (const char *)file->mapping.data + position + tensor->offset * width, length);
     return status ? et_fail_while(error, status, "%s", tensor->name) : ET_OK;
 }

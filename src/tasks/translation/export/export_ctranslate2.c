@@ -9,6 +9,7 @@
  *
  * A dense layer is [inputs, units] here and [units, inputs] there; queries, keys and values are
  * side by side in both. A stack has a norm at its end if, and only if, it is pre-norm. */
+#include "formats/torch/transformers_files.h"
 #include "tasks/translation/export/export_formats.h"
 
 #include <stdio.h>
@@ -430,7 +431,7 @@ int et_translator_export_ctranslate2(const et_translator *t, const char *directo
         snprintf(vocabularies[i], sizeof vocabularies[i], "%s_vocabulary.json", v->roles[i].side);
         names[i] = vocabularies[i];
     }
-    names[v->count] = "config.json";
+    names[v->count] = ET_TRANSFORMERS_CONFIG;
     names[v->count + 1] = "model.bin";
     int status = check_model(t, error);
     if (!status)

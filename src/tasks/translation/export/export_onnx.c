@@ -30,21 +30,18 @@
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
 #include "engine/onnx/onnx_graph.h"
+#include "formats/torch/transformers_files.h"
 #include "tasks/translation/translation_options.h"
 
 /* Rows of the table of positions: the longest source, and target, that a model takes. */
 #define POSITIONS ET_TRANSLATION_SOURCE_MAX
 
-static const char *const names[] = { "target_vocab.json",
-                                     "config.json",
-                                     "generation_config.json",
-                                     "source.spm",
-                                     "target.spm",
-                                     "vocab.json",
-                                     "tokenizer_config.json",
-                                     "encoder_model.onnx",
-                                     "decoder_model.onnx",
-                                     "decoder_with_past_model.onnx" };
+static const char *const names[] = {
+    ET_TRANSFORMERS_TARGET_VOCABULARY, ET_TRANSFORMERS_CONFIG,       ET_TRANSFORMERS_GENERATION,
+    ET_TRANSFORMERS_SOURCE_MODEL,      ET_TRANSFORMERS_TARGET_MODEL, ET_TRANSFORMERS_VOCABULARY,
+    ET_TRANSFORMERS_TOKENIZER,         "encoder_model.onnx",         "decoder_model.onnx",
+    "decoder_with_past_model.onnx"
+};
 enum {
     TARGET_VOCABULARY,
     CONFIG,

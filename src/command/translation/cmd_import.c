@@ -1,0 +1,50 @@
+/* etude import: makes an export of a model of another program, which commands take as a run. */
+#include <stdio.h>
+
+#include "command/command.h"
+#include "command/options/options.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/translation/translation_commands.h"
+#include "formats/safetensors/safetensors.h"
+#include "tasks/translation/import/import.h"
+
+typedef struct import_args {
+    const char *output, *folder;
+} import_args;
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(import_args, output, "output", "PATH",
+                   "directory to make, or file to write, NAME" ET_SAFETENSORS_SUFFIX,
+                   .missing = "the directory or file to write"),
+    ET_OPTION_WORD(import_args, folder, "FOLDER", "folder"), ET_OPTION_END
+};
+
+const et_usage et_usage_import = {
+    options, sizeof(import_args),
+    "Makes a run of a MarianMT model of transformers, such as one of OPUS-MT: a folder with\n"
+    "config.json, vocab.json, source.spm, target.spm, and model.safetensors or\npytorch_model.bin.",
+    "opus-mt-en-de/ --output runs/en-de"
+};
+
+int et_cmd_import(const et_call *call, et_error *error)
+{
+    const import_args *args = call->options;
+    et_import *from;
+    et_outputs outputs = { .program = call->program };
+    int status = ET_OK;
+    if (et_safetensors_is_name(args->output)) {
+        et_outputs_read(&outputs, args->folder);
+        status = et_outputs_check(&outputs, "--output", args->output, error);
+    }
+    et_outputs_release(&outputs);
+    if (!status)
+        status = et_import_open(&from, args->folder, error);
+    if (status)
+        return status;
+    status = et_import_write(from, args->output, error);
+    et_import_close(from);
+    if (!status)
+        et_print(stderr, "imported %s: %s\n", args->folder, args->output);
+    return status;
+}

@@ -1,0 +1,240 @@
+/* config -> vocabularies -> a model with these settings -> weights -> an export. */
+#include "tasks/translation/import/import.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "engine/graph/graph.h"
+#include "formats/torch/transformers_files.h"
+#include "systems/modelgarden/experiment.h"
+#include "tasks/translation/import/import_private.h"
+#include "tasks/translation/translation_kind.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include "train/run/run_names.h"
+
+/* JSON files of a folder: a vocabulary of a million tokens is far below. */
+#define JSON_MAX ((size_t)256 << 20)
+
+static const char pointer[] = "version https://git-lfs.github.com/spec/";
+
+/* The experiment whose settings stay where the folder says nothing, and how such a model is trained
+ * on: a trained model needs a small rate, and few steps until it has its full value. */
+static const char experiment_name[] = "translation/base";
+static const char recipe[] =
+    "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
+    "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}, trainer: "
+    "{optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.98, epsilon: 1e-9}}, "
+    "learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.0001, alpha: 0.1}}, warmup: "
+    "{type: linear, linear: {warmup_steps: 50}}}, train_steps: 3ep, steps_per_loop: 100, "
+    "summary_interval: 100, checkpoint_interval: 500, validation_interval: 500}}";
+
+/* ---- files ---- */
+
+bool et_import_is_folder(const char *path)
+{
+    char *config = et_path_join(path, ET_TRANSFORMERS_CONFIG);
+    const bool is = config && et_file_exists(config);
+    et_free(config);
+    return is;
+}
+
+const char *et_import_path(et_import *from, const char *name)
+{
+    return et_arena_printf(&from->arena, "%s/%s", from->folder, name);
+}
+
+bool et_import_has(et_import *from, const char *name)
+{
+    const char *path = et_import_path(from, name);
+    return path && et_file_exists(path);
+}
+
+int et_import_check_file(et_import *from, const char *name, et_error *error)
+{
+    const char *path = et_import_path(from, name);
+    et_mapping mapping;
+    if (!path)
+        return et_alloc_failed(error, strlen(name), "a path");
+    int status = et_mapping_open(&mapping, path, error);
+    if (status)
+        return status;
+    const size_t length = mapping.length;
+    const bool points =
+        length >= sizeof pointer - 1 && !memcmp(mapping.data, pointer, sizeof pointer - 1);
+    et_mapping_close(&mapping);
+    return points ? et_fail(error, ET_EFORMAT,
+                            "%s: this is a pointer of %zu bytes in place of the file: run git lfs "
+                            "pull, or download the file",
+                            path, length)
+                  : ET_OK;
+}
+
+int et_import_read_json(et_import *from, const char *name, et_value **out, et_error *error)
+{
+    const char *path = et_import_path(from, name);
+    int status = et_import_check_file(from, name, error);
+    if (!status)
+        status = et_json_read(out, &from->arena, path, JSON_MAX, error);
+    if (!status && (*out)->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "%s: not a JSON object, but %s", path,
+                         et_json_kind_name((*out)->kind));
+    return status;
+}
+
+/* ---- opening ---- */
+
+static int read_folder(et_import *from, const char *folder, et_error *error)
+{
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
+    if (!from->folder)
+        return et_alloc_failed(error, length, "a path");
+    int status = et_import_read_config(from, error);
+    return status ? status : et_import_read_vocabularies(from, error);
+}
+
+int et_import_open(et_import **out, const char *folder, et_error *error)
+{
+    *out = NULL;
+    et_import *from = et_alloc_zero(1, sizeof *from);
+    if (!from)
+        return et_alloc_failed(error, sizeof *from, "an import");
+    int status = read_folder(from, folder, error);
+    if (!status && et_value_failed(from->settings))
+        status = et_alloc_failed(error, 0, "settings");
+    if (status)
+        et_import_close(from);
+    else
+        *out = from;
+    return status;
+}
+
+void et_import_close(et_import *from)
+{
+    if (!from)
+        return;
+    for (int i = 0; i < ET_SIDES; i++)
+        et_free(from->vocabulary[i]);
+    et_arena_release(&from->arena);
+    et_free(from);
+}
+
+const et_value *et_import_settings(const et_import *from)
+{
+    return from->settings;
+}
+
+const char *et_import_vocabulary(const et_import *from, int side, size_t *length)
+{
+    *length = from->vocabulary_length[side];
+    return from->vocabulary[side];
+}
+
+/* ---- writing ---- */
+
+/* What an export holds, on its way. */
+typedef struct made {
+    et_arena arena;
+    et_experiment experiment;
+    et_vocabularies vocabularies;
+    et_params *params;
+    et_strbuf settings;
+} made;
+
+static int set_settings(made *m, const et_import *from, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "{\"task\": ");
+    et_json_print(&text, from->settings, 0);
+    et_strbuf_append_char(&text, '}');
+    int status = et_experiment_begin(&m->experiment, &et_translation_program, experiment_name,
+                                     &m->arena, error);
+    if (!status && text.failed)
+        status = et_alloc_failed(error, text.length, "settings");
+    if (!status)
+        status = et_experiment_set(&m->experiment, recipe, &m->arena, error);
+    if (!status)
+        status = et_experiment_set(&m->experiment, et_strbuf_text(&text), &m->arena, error);
+    et_strbuf_release(&text);
+    return status ? status : et_experiment_print(&m->experiment, &m->settings, error);
+}
+
+static int open_vocabularies(made *m, const et_import *from, et_error *error)
+{
+    const et_translation_options *options = m->experiment.task;
+    int status = ET_OK;
+    et_vocabularies_init(&m->vocabularies, &options->vocabulary);
+    et_assert(m->vocabularies.count == ET_SIDES);
+    for (int i = 0; i < ET_SIDES && !status; i++)
+        status = et_vocabulary_parse(&m->vocabularies.models[i], from->vocabulary[i],
+                                     from->vocabulary_length[i], from->folder, error);
+    return status ? status : et_vocabularies_check_model(&m->vocabularies, &options->model, error);
+}
+
+/* Of the smallest batch: only the names of its parameters are needed. */
+static int declare(made *m, const et_transformer *model, et_error *error)
+{
+    et_graph *graph;
+    int status = et_params_new(&m->params, error);
+    if (!status)
+        status = et_graph_new(&graph, m->params, NULL, error);
+    if (status)
+        return status;
+    et_scope *root = et_graph_scope(graph);
+    et_transformer_train(root, model, 64, 64, 1);
+    et_transformer_table(root, model);
+    et_transformer_output_bias(root, model);
+    status = et_graph_finish(graph, error);
+    et_graph_free(graph);
+    return status ? status : et_params_materialize(m->params, false, error);
+}
+
+static int make(made *m, et_import *from, et_error *error)
+{
+    int status = set_settings(m, from, error);
+    if (!status)
+        status = open_vocabularies(m, from, error);
+    if (status)
+        return status;
+    const et_transformer model =
+        et_translation_transformer(m->experiment.task, from->facts.tokens[ET_SIDE_SOURCE],
+                                   from->facts.tokens[ET_SIDE_TARGET], 64);
+    status = declare(m, &model, error);
+    return status ? status : et_import_read_tensors(from, m->params, &model, error);
+}
+
+static int write_made(made *m, const et_import *from, const char *output, et_error *error)
+{
+    et_artifact_text texts[1 + ET_SIDES] = {
+        { ET_RUN_SETTINGS, et_strbuf_text(&m->settings), m->settings.length },
+    };
+    for (int i = 0; i < ET_SIDES; i++)
+        texts[1 + i] = (et_artifact_text){ m->vocabularies.roles[i].file, from->vocabulary[i],
+                                           from->vocabulary_length[i] };
+    et_value *identity = et_value_dict(&m->arena);
+    et_vocabularies_identify(&m->vocabularies, identity);
+    const et_artifact_content content = {
+        .texts = texts, .count = 1 + ET_SIDES, .params = m->params, .identity = identity
+    };
+    return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export")
+                                     : et_artifact_write(&content, output, error);
+}
+
+int et_import_write(et_import *from, const char *output, et_error *error)
+{
+    made m = { .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT };
+    int status = make(&m, from, error);
+    if (!status)
+        status = write_made(&m, from, output, error);
+    et_vocabularies_close(&m.vocabularies);
+    et_params_free(m.params);
+    et_strbuf_release(&m.settings);
+    et_arena_release(&m.arena);
+    return status;
+}

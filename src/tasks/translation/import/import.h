@@ -1,0 +1,44 @@
+/* A folder with a MarianMT model of transformers, as most OPUS-MT models are published:
+ *
+ *   config.json, generation_config.json       the model's sizes, and how it is searched
+ *   tokenizer_config.json                     names of the special symbols; may be missing
+ *   source.spm, target.spm                    SentencePiece models, which split text
+ *   vocab.json (target_vocab.json)            numbers of tokens (of the target, if they differ)
+ *   model.safetensors, or pytorch_model.bin   the weights
+ *
+ *     et_import *from;
+ *     if (et_import_open(&from, "opus-mt-en-de", &error) ||
+ *         et_import_write(from, "runs/en-de", &error)) ...
+ *     et_import_close(from);
+ *
+ * All of it is read and checked before anything is written; no code of a file is run. Whatever is
+ * not taken is refused by the name of the field and its value. */
+#ifndef ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_H
+#define ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_H
+
+#include <stdbool.h>
+
+#include <etude/value.h>
+
+#include "tasks/translation/translation_options.h"
+
+typedef struct et_import et_import;
+
+/* Whether a path is a folder that describes a model of transformers. */
+bool et_import_is_folder(const char *path);
+
+/* Reads settings and vocabularies; weights are read later. folder: copied. */
+int et_import_open(et_import **out, const char *folder, et_error *error);
+void et_import_close(et_import *from); /* NULL allowed */
+
+/* The model's settings, a tree for `task` (YAML's words). Borrowed until close. */
+const et_value *et_import_settings(const et_import *from);
+
+/* A side's vocabulary, as the bytes of a SentencePiece model. Borrowed until close. */
+const char *et_import_vocabulary(const et_import *from, int side, size_t *length);
+
+/* Writes an export (train/checkpoint/artifact/artifact.h) with step 0: a directory, or a file whose
+ * name ends in ".safetensors". */
+int et_import_write(et_import *from, const char *output, et_error *error);
+
+#endif

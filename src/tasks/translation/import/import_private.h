@@ -1,0 +1,48 @@
+/* A folder that is being imported, for its own files. */
+#ifndef ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
+#define ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
+
+#include "base/arena.h"
+#include "engine/tensor/params.h"
+#include "tasks/translation/import/import.h"
+#include "tasks/translation/vocabularies.h"
+
+/* What config.json says beside the settings. */
+typedef struct et_import_facts {
+    int64_t tokens[ET_SIDES]; /* rows of the two tables */
+    int64_t eos, pad;         /* numbers of the symbols */
+    bool shared, tied;        /* source and target have one table; the target's is the output's */
+} et_import_facts;
+
+struct et_import {
+    const char *folder; /* all lives in arena but the vocabularies */
+    et_arena arena;
+    et_import_facts facts;
+    et_value *settings;
+    char *vocabulary[ET_SIDES]; /* owned */
+    size_t vocabulary_length[ET_SIDES];
+};
+
+/* A path in the folder; NULL: no memory. */
+const char *et_import_path(et_import *from, const char *name);
+bool et_import_has(et_import *from, const char *name);
+
+/* ET_EFORMAT: the file is a Git LFS pointer, which stands for a file that was not downloaded.
+ * ET_ENOTFOUND: there is no such file. */
+int et_import_check_file(et_import *from, const char *name, et_error *error);
+
+/* A JSON file as a dict. */
+int et_import_read_json(et_import *from, const char *name, et_value **out, et_error *error);
+
+/* import_config.c: facts and settings. */
+int et_import_read_config(et_import *from, et_error *error);
+
+/* import_vocabulary.c */
+int et_import_read_vocabularies(et_import *from, et_error *error);
+
+/* import_tensors.c: fills params, which are declared and have memory. ET_EFORMAT: a tensor is
+ * missing, is not known, or has another shape. */
+int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
+                           et_error *error);
+
+#endif

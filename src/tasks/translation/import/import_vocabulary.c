@@ -1,0 +1,172 @@
+/* vocab.json gives numbers to tokens, and SentencePiece models split text: each side's vocabulary
+ * is its SentencePiece model with the numbers of vocab.json (data/text/vocabulary/renumber.h). */
+#include "formats/torch/transformers_files.h"
+#include "tasks/translation/import/import_private.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/values/value.h"
+#include "data/text/vocabulary/renumber.h"
+
+static const char *const models[ET_SIDES] = { ET_TRANSFORMERS_SOURCE_MODEL,
+                                              ET_TRANSFORMERS_TARGET_MODEL };
+
+/* Names of the special symbols. */
+typedef struct symbols {
+    const char *eos, *unk, *pad;
+} symbols;
+
+/* A text, or an object whose "content" is the text. */
+static void read_symbol(const et_value *config, const char *key, const char **symbol)
+{
+    const et_value *v = et_value_get(config, key);
+    const et_value *content = et_value_get(v, "content");
+    v = content ? content : v;
+    if (v && v->kind == ET_VALUE_STRING && *v->string)
+        *symbol = v->string;
+}
+
+/* *separate: the target has a list of its own. */
+static int read_tokenizer(et_import *from, symbols *s, bool *separate, et_error *error)
+{
+    et_value *config = NULL;
+    *s = (symbols){ "</s>", "<unk>", "<pad>" };
+    *separate = et_import_has(from, ET_TRANSFORMERS_TARGET_VOCABULARY);
+    if (!et_import_has(from, ET_TRANSFORMERS_TOKENIZER))
+        return ET_OK;
+    int status = et_import_read_json(from, ET_TRANSFORMERS_TOKENIZER, &config, error);
+    const et_value *own = et_value_get(config, "separate_vocabs");
+    if (own && own->kind == ET_VALUE_BOOL)
+        *separate = own->boolean;
+    read_symbol(config, "eos_token", &s->eos);
+    read_symbol(config, "unk_token", &s->unk);
+    read_symbol(config, "pad_token", &s->pad);
+    return status;
+}
+
+/* Every number from 0 on has one token. */
+static int list_tokens(const et_value *json, const char **tokens, const char *path, et_error *error)
+{
+    const int64_t count = (int64_t)json->count;
+    for (const et_value *v = json->first; v; v = v->next) {
+        if (v->kind != ET_VALUE_INT || v->integer < 0 || v->integer >= count)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: \"%.100s\" has no number from 0 to %lld, so another token has no "
+                           "number, or two have one; download the file again",
+                           path, v->key, (long long)count - 1);
+        if (tokens[v->integer])
+            return et_fail(error, ET_EFORMAT, "%s: \"%.100s\" and \"%.100s\" have one number, %lld",
+                           path, tokens[v->integer], v->key, (long long)v->integer);
+        if (!*v->key)
+            return et_fail(error, ET_EFORMAT, "%s: the token with number %lld is empty", path,
+                           (long long)v->integer);
+        tokens[v->integer] = v->key;
+    }
+    return ET_OK;
+}
+
+static int find_symbol(const et_value *json, const char *symbol, int64_t expected, int32_t *number,
+                       const char *path, et_error *error)
+{
+    const et_value *v = et_value_get(json, symbol);
+    if (!v)
+        return et_fail(error, ET_EFORMAT, "%s has no token \"%s\"", path, symbol);
+    *number = (int32_t)v->integer;
+    if (expected >= 0 && *number != expected)
+        return et_fail(error, ET_EFORMAT, "%s: \"%s\" has the number %d, but config.json says %lld",
+                       path, symbol, (int)*number, (long long)expected);
+    return ET_OK;
+}
+
+static int read_list(et_import *from, int side, const char *name, const symbols *s,
+                     et_vocabulary_list *list, et_error *error)
+{
+    et_value *json = NULL;
+    const et_import_facts *facts = &from->facts;
+    const char *path = et_import_path(from, name);
+    int status = et_import_read_json(from, name, &json, error);
+    if (!status && (int64_t)json->count != facts->tokens[side])
+        status = et_fail(error, ET_EFORMAT, "%s has %zu tokens, but config.json says %lld (%s)",
+                         path, json->count, (long long)facts->tokens[side],
+                         side == ET_SIDE_SOURCE ? "vocab_size" : "decoder_vocab_size");
+    const char **tokens =
+        status ? NULL : et_arena_array(&from->arena, json->count + 1, sizeof *tokens);
+    if (!status && !tokens)
+        status = et_alloc_failed(error, json->count, "a vocabulary");
+    if (!status)
+        status = list_tokens(json, tokens, path, error);
+    if (status)
+        return status;
+    *list = (et_vocabulary_list){ .tokens = tokens, .count = (int32_t)json->count };
+    status = find_symbol(json, s->eos, facts->eos, &list->eos, path, error);
+    if (!status)
+        status = find_symbol(json, s->unk, -1, &list->unk, path, error);
+    if (!status)
+        status = find_symbol(json, s->pad, side == ET_SIDE_TARGET ? facts->pad : -1, &list->pad,
+                             path, error);
+    return status;
+}
+
+static int make_vocabulary(et_import *from, int side, const et_vocabulary_list *list,
+                           et_error *error)
+{
+    char *bytes = NULL;
+    size_t length;
+    et_vocabulary *vocabulary;
+    const char *path = et_import_path(from, models[side]);
+    int status = et_import_check_file(from, models[side], error);
+    if (!status)
+        status = et_file_read(&bytes, &length, path, ET_VOCABULARY_BYTES_MAX, error);
+    if (!status)
+        status = et_vocabulary_renumber(&from->vocabulary[side], &from->vocabulary_length[side],
+                                        list, bytes, length, path, error);
+    et_free(bytes);
+    if (!status)
+        status = et_vocabulary_parse(&vocabulary, from->vocabulary[side],
+                                     from->vocabulary_length[side], path, error);
+    if (!status)
+        et_vocabulary_close(vocabulary);
+    return status;
+}
+
+/* Numbers of the search's forbidden tokens become tokens. */
+static int name_suppressed(et_import *from, const et_vocabulary_list *target, et_error *error)
+{
+    et_value *model = et_value_get(from->settings, "model");
+    const et_value *numbers = et_value_get(model, "suppressed_tokens");
+    et_value *names = et_value_list(&from->arena);
+    for (const et_value *v = numbers->first; v; v = v->next) {
+        if (v->integer < 0 || v->integer >= target->count)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: bad_words_ids has %lld, which is no token of the vocabulary",
+                           from->folder, (long long)v->integer);
+        et_value_add_string(names, target->tokens[v->integer]);
+    }
+    et_value *to = et_value_set_list(model, "suppressed_tokens");
+    for (const et_value *v = names ? names->first : NULL; v; v = v->next)
+        et_value_add_string(to, v->string);
+    return ET_OK;
+}
+
+int et_import_read_vocabularies(et_import *from, et_error *error)
+{
+    et_vocabulary_list lists[ET_SIDES];
+    symbols s;
+    bool separate = false;
+    int status = read_tokenizer(from, &s, &separate, error);
+    for (int side = 0; side < ET_SIDES && !status; side++) {
+        const bool own = side == ET_SIDE_TARGET && separate;
+        status = read_list(from, side,
+                           own ? ET_TRANSFORMERS_TARGET_VOCABULARY : ET_TRANSFORMERS_VOCABULARY, &s,
+                           &lists[side], error);
+        if (!status)
+            status = make_vocabulary(from, side, &lists[side], error);
+    }
+    if (!status)
+        status = name_suppressed(from, &lists[ET_SIDE_TARGET], error);
+    et_value *vocabulary = et_value_set_dict(from->settings, "vocabulary");
+    et_value_set_bool(vocabulary, "shared", false);
+    return status;
+}
