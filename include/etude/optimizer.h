@@ -11,6 +11,8 @@
  *            et_optimizer_learning_rate(optimizer));
  *     et_optimizer_set_learning_rate(optimizer, 0.01, &error);         instead of the schedule
  *
+ *     et_pass_set_dropout(pass, et_optimizer_regularization(optimizer));
+ *
  *     et_optimizer_shard(optimizer, comm, &error);                 each rank keeps a part
  *
  * Borrows device and store. Use from one thread. */
@@ -96,6 +98,10 @@ ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update
 /* Number of updates so far; learning rate of the next update. */
 ET_API int64_t et_optimizer_iterations(const et_optimizer *optimizer);
 ET_API double et_optimizer_learning_rate(const et_optimizer *optimizer);
+
+/* The factor on weight decay in the next update, by the settings' group `regularization`; 1 without
+ * it. A program's own loop passes this factor to et_pass_set_dropout before each run. */
+ET_API double et_optimizer_regularization(const et_optimizer *optimizer);
 
 /* Sets the rate from the next update on, instead of the schedule; NaN: the schedule again. The
  * state does not contain it: set it again in a resumed run. ET_ECONFIG: negative or infinite. */

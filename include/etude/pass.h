@@ -23,6 +23,7 @@
  *         if (et_pass_run(pass, batch, 1, n++, &error)) ...
  *     const char *first = et_pass_find_not_finite(pass);
  *     et_pass_set_scale(pass, 1024);               for a scaled pass
+ *     et_pass_set_dropout(pass, 0.5);              half of all rates of dropout
  *
  * The loss of a batch is a sum over rows or tokens, and its gradient is that of the sum. An update
  * divides by the divisor of all its batches (et_pass_divisor), so several batches give the result
@@ -119,6 +120,10 @@ ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint
 
 /* The factor of all gradients from the next run on; 1 if the pass is not scaled. */
 ET_API void et_pass_set_scale(et_pass *pass, float scale);
+
+/* The factor on all rates of dropout from the next run on, 0 to 1; 1 at first. The state does not
+ * contain it: an optimizer's settings give it (et_optimizer_regularization). */
+ET_API void et_pass_set_dropout(et_pass *pass, double factor);
 
 /* Results of the last run. Before the first: NaN, 0, and outputs with shape but without values. */
 ET_API double et_pass_loss(const et_pass *pass);    /* weighted sum of the losses */

@@ -24,6 +24,7 @@ struct et_pass {
     int count, used;
     int *reached; /* [reached_count]: parameters that have gradients; owned */
     int reached_count;
+    float dropout;    /* a factor on all its rates */
     et_random random; /* of the last run */
     bool moved;       /* its moving means have moved */
 };
@@ -126,6 +127,7 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
                                       .payload = payload,
                                       .options = options ? *options : defaults,
                                       .scale = 1 };
+    pass->dropout = 1;
     if (!pass->parts.options.name)
         pass->parts.options.name = defaults.name;
     int status = take_group(pass, error);
@@ -207,6 +209,7 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
     pass->random = (et_random){ seed, number, 0 };
     pass->moved = false;
     bind(&pass->variants[which], batch);
+    et_plan_set_dropout(pass->variants[which].plan, pass->dropout);
     et_plan_run(pass->variants[which].plan, pass->random);
     pass->variants[which].ran = true;
 }
@@ -240,6 +243,12 @@ void et_pass_set_scale(et_pass *pass, float scale)
 {
     et_assert(pass->parts.options.scaled || scale == 1);
     pass->parts.scale = scale;
+}
+
+void et_pass_set_dropout(et_pass *pass, double factor)
+{
+    et_assert(factor >= 0 && factor <= 1);
+    pass->dropout = (float)factor;
 }
 
 /* ---- results of a run ---- */

@@ -180,6 +180,7 @@ int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *cons
         return et_alloc_failed(error, sizeof *plan, "a plan");
     plan->graph = graph;
     plan->device = device;
+    plan->dropout = 1;
     plan->options = options ? *options : defaults;
     bool *reached = et_alloc_zero((size_t)graph->count, sizeof *reached);
     plan->first_value = et_alloc((size_t)graph->count, sizeof *plan->first_value);
@@ -297,6 +298,12 @@ static void copy_gradients(const et_plan *plan)
         float *to = et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
         memcpy(to, tensor->data, et_tensor_bytes(*tensor));
     }
+}
+
+void et_plan_set_dropout(et_plan *plan, float factor)
+{
+    et_assert(factor >= 0 && factor <= 1);
+    plan->dropout = factor;
 }
 
 /* Refreshing is inside the span, so that the time of packing is visible. A run is a loop over

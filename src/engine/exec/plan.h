@@ -77,6 +77,9 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);
 /* Packs changed weights of the store again, as each run does at its beginning. */
 void et_plan_refresh(et_plan *plan);
 
+/* From the next run on all rates of dropout are those of the graph times factor, 0 to 1. */
+void et_plan_set_dropout(et_plan *plan, float factor);
+
 /* Runs. random gives seed and step for dropout. All inputs must be bound. */
 void et_plan_run(et_plan *plan, et_random random);
 

@@ -117,6 +117,7 @@ struct et_plan {
     uint64_t version;     /* of the store when it was last packed */
     const float *weights; /* its values when last refreshed */
     et_random random;
+    float dropout; /* a factor on all its rates */
     void (*run_call)(const et_plan *plan, int i);
     const et_activity *activities; /* [call_count], owned by the trace; NULL without a trace */
     const et_activity *activity;   /* of the whole run */

@@ -278,6 +278,7 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
         return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
     optimizer->rule = rule;
     optimizer->options = options->optimizer;
+    optimizer->regularization = options->regularization;
     optimizer->kernels = kernels;
     optimizer->params = params;
     optimizer->weights = et_params_values(params);
@@ -394,6 +395,11 @@ double et_optimizer_learning_rate(const et_optimizer *optimizer)
     return isnan(optimizer->rate_override)
                ? et_schedule_rate(&optimizer->schedule, optimizer->iterations)
                : optimizer->rate_override;
+}
+
+double et_optimizer_regularization(const et_optimizer *optimizer)
+{
+    return et_regularization_factor(&optimizer->regularization, optimizer->iterations);
 }
 
 double et_optimizer_rate_override(const et_optimizer *optimizer)

@@ -21,6 +21,7 @@ struct et_optimizer {
     const et_rule_class *rule;    /* a row of `rules`, or a program's own rule */
     et_optimizer_options options; /* its lists are not used after new */
     et_schedule schedule;
+    et_regularization_options regularization;
     double rate_override;      /* replaces the rate; NaN: none */
     const et_kernels *kernels; /* borrowed, static */
     et_params *params;         /* borrowed */

@@ -29,6 +29,9 @@
 #include "engine/optim/rules/shared_rows.h"
 #include "engine/optim/schedule.h"
 
+/* C17 has no name for it. */
+#define PI 3.14159265358979323846
+
 /* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
  * default. Steps are whole numbers that a double holds exactly, since schedules compute with
  * doubles. */
@@ -176,6 +179,17 @@ static const et_field inverse_sqrt_fields[] = {
 };
 static const et_fields inverse_sqrt_table = { "inverse_sqrt", inverse_sqrt_fields };
 
+/* Not in Model Garden: Holzmueller, Grinsztajn and Steinwart 2024. */
+static const et_field cosine_log_fields[] = {
+    ET_FIELD_FLOAT(et_rate_cosine_log, initial_learning_rate, 0, 0, RATE_MAX,
+                   "highest learning rate of each cosine; must be set", .nullable = true),
+    TO_THE_END(et_rate_cosine_log, decay_steps, "steps of all cosines"),
+    ET_FIELD_INT(et_rate_cosine_log, cycles, 4, 1, 30,
+                 "whole cosines from 0 to 0; each lasts about twice as long as the previous one"),
+    OFFSET(et_rate_cosine_log), ET_FIELD_END
+};
+static const et_fields cosine_log_table = { "cosine_log", cosine_log_fields };
+
 /* ORDER learning_rate.type, by designator: a name in the wrong place cannot be written. */
 static const char *const rate_types[] = {
     [ET_RATE_NONE] = "none",
@@ -190,6 +204,7 @@ static const char *const rate_types[] = {
     [ET_RATE_POWER_WITH_OFFSET] = "power_with_offset",
     [ET_RATE_STEP_COSINE_WITH_OFFSET] = "step_cosine_with_offset",
     [ET_RATE_INVERSE_SQRT] = "inverse_sqrt",
+    [ET_RATE_COSINE_LOG] = "cosine_log",
     [ET_RATE_COUNT] = NULL,
 };
 
@@ -219,6 +234,8 @@ static const et_field rate_fields[] = {
                     "half cosines from value to value"),
     ET_FIELD_STRUCT(et_rate_options, inverse_sqrt, &inverse_sqrt_table,
                     "warm-up to a peak, then the inverse square root"),
+    ET_FIELD_STRUCT(et_rate_options, cosine_log, &cosine_log_table,
+                    "whole cosines, each about twice as long"),
     ET_FIELD_END
 };
 /* The names of the choices and of the structs agree, so `type` reads as a path. */
@@ -296,6 +313,21 @@ static const et_field parameter_group_fields[] = {
 };
 static const et_fields parameter_group_table = { "parameter_groups", parameter_group_fields };
 
+/* ORDER of the enum. */
+static const char *const regularization_types[] = { "constant", "flat_cosine", NULL };
+
+static const et_field regularization_fields[] = {
+    ET_FIELD_CHOICE(et_regularization_options, type, ET_REGULARIZATION_CONSTANT,
+                    regularization_types,
+                    "factor on weight decay and dropout rates; flat_cosine: 1 in the first half, "
+                    "then half a cosine to 0"),
+    DECAY_STEPS(et_regularization_options, decay_steps,
+                "steps until the factor is 0; 0 or auto: until the end of the run", .zero = "auto",
+                .with = "type=flat_cosine"),
+    ET_FIELD_END
+};
+static const et_fields regularization_table = { "regularization", regularization_fields };
+
 /* The table that the trainer nests. */
 static const et_field optimization_fields[] = {
     ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "update rule"),
@@ -306,9 +338,19 @@ static const et_field optimization_fields[] = {
     ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "learning rate schedule",
                     .number = "peak"),
     ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "warm-up", .nullable = true),
+    ET_FIELD_STRUCT(et_optimization_options, regularization, &regularization_table,
+                    "change of weight decay and dropout over the run"),
     ET_FIELD_END
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
+
+double et_regularization_factor(const et_regularization_options *options, int64_t step)
+{
+    if (options->type == ET_REGULARIZATION_CONSTANT || options->decay_steps <= 0)
+        return 1;
+    const double done = fmin(1, (double)step / (double)options->decay_steps);
+    return done <= 0.5 ? 1 : 0.5 * (1 + cos(PI * (2 * done - 1)));
+}
 
 /* at: "trainer.optimizer_config.parameter_groups[0]" */
 static int check_group(const et_parameter_group_options *g, int type, const char *at,
@@ -379,6 +421,7 @@ static const rate_length lengths[ET_RATE_COUNT] = {
     [ET_RATE_EXPONENTIAL] = { AT(exponential.decay_steps), .offset = AT(exponential.offset) },
     [ET_RATE_POLYNOMIAL] = { AT(polynomial.decay_steps), .offset = AT(polynomial.offset) },
     [ET_RATE_COSINE] = { AT(cosine.decay_steps), .offset = AT(cosine.offset) },
+    [ET_RATE_COSINE_LOG] = { AT(cosine_log.decay_steps), .offset = AT(cosine_log.offset) },
     [ET_RATE_COSINE_RESTARTS] = { AT(cosine_restarts.first_decay_steps), .period = true },
     [ET_RATE_POWER_LINEAR] = { AT(power_linear.total_decay_steps),
                                .offset = AT(power_linear.offset) },
@@ -422,6 +465,8 @@ int et_optimization_end_with_run(et_optimization_options *options, int64_t train
 {
     et_rate_options *rate = &options->learning_rate;
     const rate_length *length = &lengths[rate->type];
+    if (options->regularization.type && !options->regularization.decay_steps)
+        options->regularization.decay_steps = train_steps;
     int64_t *steps = member(rate, length->steps), *offset = member(rate, length->offset);
     et_strings *boundaries = member(rate, length->boundaries);
     const et_strings *values = member(rate, length->values);
@@ -450,7 +495,7 @@ bool et_optimization_counts_epochs(const et_optimization_options *options)
     et_rate_options rate = options->learning_rate;
     const int64_t *steps = member(&rate, lengths[rate.type].steps);
     const et_strings *boundaries = member(&rate, lengths[rate.type].boundaries);
-    bool counts = steps && *steps < 0;
+    bool counts = (steps && *steps < 0) || options->regularization.decay_steps < 0;
     bool open = boundaries && rate.run.epoch_steps <= 0;
     for (size_t i = 0; open && !counts && i < boundaries->count; i++) {
         double number;
@@ -467,6 +512,9 @@ void et_optimization_resolve(et_optimization_options *options, int64_t batches, 
     et_assert(batches > 0 && update > 0 && rate->run.gradients >= 0);
     double taken = (double)update * fmax(1, (double)rate->run.gradients);
     rate->run.epoch_steps = (double)batches / taken;
-    if (steps && *steps < 0)
-        *steps = (int64_t)fmax(1, round((double)et_field_steps(*steps, batches) / taken));
+    int64_t *lengths_of[] = { steps, &options->regularization.decay_steps };
+    for (int i = 0; i < 2; i++)
+        if (lengths_of[i] && *lengths_of[i] < 0)
+            *lengths_of[i] =
+                (int64_t)fmax(1, round((double)et_field_steps(*lengths_of[i], batches) / taken));
 }

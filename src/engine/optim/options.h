@@ -30,6 +30,7 @@ enum {
     ET_RATE_POWER_WITH_OFFSET,
     ET_RATE_STEP_COSINE_WITH_OFFSET,
     ET_RATE_INVERSE_SQRT,
+    ET_RATE_COSINE_LOG,
     ET_RATE_COUNT,
 };
 
@@ -110,6 +111,13 @@ typedef struct et_rate_inverse_sqrt {
     int64_t warmup_steps;
 } et_rate_inverse_sqrt;
 
+/* cycles whole cosines from 0 up and down, in the logarithm of the step: each lasts about twice as
+ * long as the one before (RealMLP's coslog4). */
+typedef struct et_rate_cosine_log {
+    double initial_learning_rate; /* the highest rate of each cosine */
+    int64_t cycles, decay_steps, offset;
+} et_rate_cosine_log;
+
 /* The run's lengths for schedules: not settings; set once they are known. */
 typedef struct et_rate_run {
     double epoch_steps; /* updates of an epoch; 0: not known */
@@ -131,6 +139,7 @@ typedef struct et_rate_options {
     et_rate_power_with_offset power_with_offset;
     et_rate_step_cosine_with_offset step_cosine_with_offset;
     et_rate_inverse_sqrt inverse_sqrt;
+    et_rate_cosine_log cosine_log;
 } et_rate_options;
 
 /* Linear from warmup_learning_rate to the schedule's rate at step warmup_steps. */
@@ -177,12 +186,26 @@ typedef struct et_parameter_group_options {
     double weight_decay_rate;        /* instead of the rule's; ET_DECAY_OF_RULE: that */
 } et_parameter_group_options;
 
+/* regularization.type */
+enum { ET_REGULARIZATION_CONSTANT, ET_REGULARIZATION_FLAT_COSINE };
+
+/* A factor on weight decay and on rates of dropout, from 1 on. flat_cosine: 1 for the first half of
+ * decay_steps, then half a cosine to 0. */
+typedef struct et_regularization_options {
+    int type;
+    int64_t decay_steps;
+} et_regularization_options;
+
+/* The factor before update number step, from 0; decay_steps are the run's by now. */
+double et_regularization_factor(const et_regularization_options *options, int64_t step);
+
 typedef struct et_optimization_options {
     et_optimizer_options optimizer;
     et_structs parameter_groups; /* et_parameter_group_options; a parameter is in at most one */
     et_ema_options ema;
     et_rate_options learning_rate;
     et_warmup_options warmup;
+    et_regularization_options regularization;
 } et_optimization_options;
 
 /* For nesting into the trainer's own table. */

@@ -326,6 +326,23 @@ static double inverse_sqrt_rate(const et_schedule *self, double step)
     return o->peak_learning_rate * sqrt(warmup / step);
 }
 
+static int cosine_log_init(et_schedule *self, et_error *error)
+{
+    const et_rate_cosine_log *o = &self->options.cosine_log;
+    return require("learning_rate.cosine_log", o->initial_learning_rate, o->decay_steps,
+                   "decay_steps", error);
+}
+
+/* initial (1 - cos(2 pi log2(1 + (2^cycles - 1) s / T))) / 2, held at T: 0 at both ends and between
+ * the cosines, whose ends are at (2^i - 1) / (2^cycles - 1) of T. */
+static double cosine_log_rate(const et_schedule *self, double step)
+{
+    const et_rate_cosine_log *o = &self->options.cosine_log;
+    const double done = fmin(step, (double)o->decay_steps) / (double)o->decay_steps;
+    const double turns = log2(1 + (exp2((double)o->cycles) - 1) * done);
+    return o->initial_learning_rate * 0.5 * (1 - cos(2 * PI * turns));
+}
+
 #define OFFSET(type) offsetof(et_rate_options, type.offset)
 
 /* ORDER learning_rate.type, by designator. A row: the name, the check (NULL: the tables of
@@ -348,6 +365,7 @@ static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_STEP_COSINE_WITH_OFFSET] = { "step_cosine_with_offset", step_cosine_init,
                                           step_cosine_rate, OFFSET(step_cosine_with_offset) },
     [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate, 0 },
+    [ET_RATE_COSINE_LOG] = { "cosine_log", cosine_log_init, cosine_log_rate, OFFSET(cosine_log) },
 };
 
 /* Steps of the warm-up, 0 without one. NONE needs no special case: no step is below 0. */

@@ -27,8 +27,9 @@
 typedef struct update {
     et_optimizer *optimizer;
     float *gradients;
-    double scale; /* of gradients, clipping of all included */
-    double rate;  /* of the schedule */
+    double scale;          /* of gradients, clipping of all included */
+    double rate;           /* of the schedule */
+    double regularization; /* et_optimizer_regularization */
     et_rule_step step;
     et_bf16 *shadow; /* NULL: the store keeps none */
     et_range own;    /* elements that this rank updates, of arrays over the group */
@@ -137,7 +138,7 @@ static void fill_chunk(const update *u, const et_optim_section *part, et_rule_ch
     chunk->count = part->count;
     chunk->rate = u->rate * tensor->rate_multiplier;
     chunk->gradient_scale = (float)(u->scale * factor);
-    chunk->decay = tensor->decay;
+    chunk->decay = tensor->decay * u->regularization;
     chunk->adapts = tensor->adapts;
     chunk->scratch = u->scratch;
     chunk->shape = &tensor->shape;
@@ -379,6 +380,7 @@ et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, dou
         .gradients = gradients,
         .scale = gradient_scale,
         .rate = et_optimizer_learning_rate(optimizer),
+        .regularization = et_optimizer_regularization(optimizer),
         .step = { .iterations = optimizer->iterations,
                   .slot_updates = optimizer->iterations - optimizer->slots_from,
                   .average_decay =

@@ -218,6 +218,7 @@ static int update(et_loop_trainer *t, et_error *error)
         return o->step(o->payload, t->loop, error);
     if (t->shards)
         return et_shards_update(t->shards, o->optimizer, batch, o->seed, number, NULL, error);
+    et_pass_set_dropout(o->pass, et_optimizer_regularization(o->optimizer));
     int status = et_pass_run(o->pass, batch, o->seed, number, error);
     return status ? status : et_optimizer_update(o->optimizer, o->pass, NULL, error);
 }

@@ -177,6 +177,7 @@ int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batc
     int status = check_optimizer(s, optimizer, error);
     if (!status)
         status = check_batch(s, batch, error);
+    et_pass_set_dropout(s->pass, et_optimizer_regularization(optimizer));
     status = et_reducer_sum(s->reducer, status, run_shard, &shared, &s->sum, error);
     bool diverged = status == ET_EDIVERGED;
     int bad = diverged ? s->reducer->bad : s->reducer->shards - 1;

@@ -244,6 +244,7 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     step->taken = false;
     et_assert(step->parts.overflow->scale > 0);
     et_pass_set_scale(step->parts.pass, (float)step->parts.overflow->scale);
+    et_pass_set_dropout(step->parts.pass, et_optimizer_regularization(step->parts.optimizer));
     step->reducer->seed = step->parts.seed;
     step->reducer->step = step->count;
     status = et_reducer_sum(step->reducer, ET_OK, run_shard, step, &step->sum, error);

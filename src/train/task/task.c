@@ -295,6 +295,7 @@ static int train_alone(et_task *self, const et_task_step *now, et_value *logs, e
     if (!now->optimizer)
         return et_fail(error, ET_EUSAGE, "task %s: a training step needs an optimizer",
                        et_task_name(self));
+    et_pass_set_dropout(now->model, et_optimizer_regularization(now->optimizer));
     int status = et_pass_run(now->model, now->inputs, now->seed, now->number, error);
     if (!status)
         status = et_optimizer_update(now->optimizer, now->model, &update, error);

@@ -650,6 +650,45 @@ static void test_pass__before_materialize(void **state)
     close_model(&m);
 }
 
+static float dropout_rate;
+
+static void build_dropped(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_dropout(s, hidden(s), dropout_rate);
+    et_loss(s, "loss", square_loss(s, h), 1);
+    et_output(s, "dropped", h);
+}
+
+/* Half of a rate of 0.5 is a rate of 0.25, bit for bit; factor 0 drops nothing. */
+static void test_pass__dropout_by_a_factor(void **state)
+{
+    (void)state;
+    static const float rates[] = { 0.25f, 0 };
+    static const double factors[] = { 0.5, 0 };
+    et_error error = ET_ERROR_INIT;
+    for (int i = 0; i < 2; i++) {
+        model by_factor, by_rate;
+        int64_t count;
+        dropout_rate = 0.5f;
+        open_model(&by_factor, build_dropped, &training, ROWS, ROWS);
+        dropout_rate = rates[i];
+        open_model(&by_rate, build_dropped, &training, ROWS, ROWS);
+        const float *a = gradient(&by_factor, "hidden/weight", &count);
+        const float *b = gradient(&by_rate, "hidden/weight", &count);
+        assert_memory_not_equal(a, b, (size_t)count * sizeof *a);
+        et_pass_set_dropout(by_factor.pass, factors[i]);
+        assert_int_equal(et_pass_run(by_factor.pass, by_factor.batch, 1, 0, &error), ET_OK);
+        assert_int_equal(et_pass_run(by_rate.pass, by_rate.batch, 1, 0, &error), ET_OK);
+        assert_memory_equal(a, b, (size_t)count * sizeof *a);
+        et_tensor left = et_pass_output(by_factor.pass, "dropped");
+        assert_memory_equal(left.data, et_pass_output(by_rate.pass, "dropped").data,
+                            et_tensor_bytes(left));
+        close_model(&by_factor);
+        close_model(&by_rate);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -665,6 +704,7 @@ int main(void)
         cmocka_unit_test(test_pass__mistakes),
         cmocka_unit_test(test_pass__of_another_graph),
         cmocka_unit_test(test_pass__before_materialize),
+        cmocka_unit_test(test_pass__dropout_by_a_factor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -480,6 +480,50 @@ static void test_optimizer__wrong_options(void **state)
     et_params_free(params);
 }
 
+/* One for half of the steps, then the cosine; and a step that has no length. */
+static void test_optimizer__regularization(void **state)
+{
+    (void)state;
+    et_regularization_options r = { ET_REGULARIZATION_FLAT_COSINE, 100 };
+    assert_true(et_regularization_factor(&r, 0) == 1 && et_regularization_factor(&r, 50) == 1);
+    for (int step = 50; step <= 100; step++) {
+        const double wanted = (1 + cos(acos(-1) * (step - 50) / 50)) / 2;
+        assert_true(fabs(et_regularization_factor(&r, step) - wanted) < 1e-12);
+    }
+    assert_true(et_regularization_factor(&r, 100) < 1e-12 &&
+                et_regularization_factor(&r, 1000) < 1e-12);
+    r.type = ET_REGULARIZATION_CONSTANT;
+    assert_true(et_regularization_factor(&r, 1000) == 1);
+    r = (et_regularization_options){ ET_REGULARIZATION_FLAT_COSINE, 0 };
+    assert_true(et_regularization_factor(&r, 1000) == 1);
+}
+
+/* Weight decay follows the factor of each step, in every rule that decays. */
+static void test_optimizer__decay_by_regularization(void **state)
+{
+    (void)state;
+    et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
+    o.optimizer.adamw = (et_adamw_options){
+        .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9, .weight_decay_rate = 0.5
+    };
+    o.regularization = (et_regularization_options){ ET_REGULARIZATION_FLAT_COSINE, STEPS };
+    et_params *params = make_params(false);
+    et_optimizer *optimizer = make_optimizer(params, &o);
+    naive n = naive_new(params);
+    for (int step = 0; step < STEPS; step++) {
+        const double factor =
+            2 * step <= STEPS ? 1 : (1 + cos(acos(-1) * (2.0 * step / STEPS - 1))) / 2;
+        make_gradients(params, step);
+        naive_adam(&n, params, step, 0.01, 1, 0.5 * factor, 0, COUNT);
+        assert_true(fabs(et_optimizer_regularization(optimizer) - factor) < 1e-12);
+        et_optimizer_apply(optimizer, et_params_gradients(params), 1);
+    }
+    assert_near(params, &n);
+    naive_free(&n);
+    et_optimizer_free(optimizer);
+    et_params_free(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +539,8 @@ int main(void)
         cmocka_unit_test(test_optimizer__follows_the_schedule),
         cmocka_unit_test(test_optimizer__restart),
         cmocka_unit_test(test_optimizer__wrong_options),
+        cmocka_unit_test(test_optimizer__regularization),
+        cmocka_unit_test(test_optimizer__decay_by_regularization),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,6 +320,27 @@ static void test_options__peak(void **state)
     }
 }
 
+/* A schedule of regularization ends with the run. */
+static void test_options__regularization(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_optimization_options o = default_options();
+    assert_ok(read_options(&o,
+                           "optimizer: {type: adam}\nlearning_rate: {type: constant}\n"
+                           "regularization: {type: flat_cosine}",
+                           &arena, error));
+    assert_ok(et_optimization_check(&o, error));
+    assert_false(et_optimization_counts_epochs(&o));
+    assert_ok(et_optimization_end_with_run(&o, -3000, &arena, error)); /* 3ep */
+    assert_true(et_optimization_counts_epochs(&o));
+    et_optimization_resolve(&o, 50, 1);
+    assert_int_equal(o.regularization.decay_steps, 150);
+    assert_ok(et_optimization_end_with_run(&o, 700, &arena, error));
+    assert_int_equal(o.regularization.decay_steps, 150);
+    et_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_options__model_garden),
         cmocka_unit_test(test_options__ema),
         cmocka_unit_test(test_options__peak),
+        cmocka_unit_test(test_options__regularization),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -509,6 +509,29 @@ static void test_schedule__wrong_settings(void **state)
 #undef FAILS
 }
 
+/* The formula of the paper, and its zeros: cosine i ends at (2^i - 1) / 15 of the run. */
+static void test_schedule__cosine_log(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_COSINE_LOG;
+    o.learning_rate.cosine_log =
+        (et_rate_cosine_log){ .initial_learning_rate = 2, .cycles = 4, .decay_steps = 150 };
+    CHECK(o, { 0, 0 }, { 10, 0 }, { 30, 0 }, { 70, 0 }, { 150, 0 }, { 1000, 0 });
+    for (int step = 0; step <= 150; step++) {
+        const double turns = log(1 + 15 * step / 150.0) / log(2);
+        CHECK(o, { step, 1 - cos(turns * 2 * acos(-1)) });
+    }
+    o.learning_rate.cosine_log.cycles = 1;
+    CHECK(o, { 150, 0 }, { 62, 1 - cos(2 * acos(-1) * log(1 + 62 / 150.0) / log(2)) });
+    o.learning_rate.cosine_log.offset = 50;
+    CHECK(o, { 112, 1 - cos(2 * acos(-1) * log(1 + 62 / 150.0) / log(2)) });
+    et_schedule schedule;
+    o.learning_rate.cosine_log.initial_learning_rate = 0;
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "learning_rate.cosine_log.initial_learning_rate");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_schedule__ends_with_epochs),
         cmocka_unit_test(test_schedule__no_room_for_a_decay),
         cmocka_unit_test(test_schedule__wrong_settings),
+        cmocka_unit_test(test_schedule__cosine_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,16 @@
 
 /* ---- element-wise ---- */
 
+/* The chain with its rates of dropout times the plan's factor. */
+static et_ew_program with_dropout(const et_ew_program *program, float factor)
+{
+    et_ew_program to = *program;
+    for (int i = 0; i < to.steps; i++)
+        if (to.step[i].op == ET_EW_DROPOUT)
+            to.step[i].x *= factor;
+    return to;
+}
+
 /* All outputs of a chain have the shape of the first. plan->random has seed and step; the program
  * has the site, which distinguishes dropouts. */
 static void run_elementwise(const et_plan *plan, const et_plan_call *call)
@@ -35,7 +45,13 @@ static void run_elementwise(const et_plan *plan, const et_plan_call *call)
     for (int i = 0; i < call->out_count; i++)
         outputs[i] = out(plan, call, i);
     const et_tensor *like = out_tensor(plan, call, 0);
-    kernels(plan)->elementwise(&call->program, outputs, inputs, rows_of(like), width_of(like),
+    const et_ew_program *program = &call->program;
+    et_ew_program faded;
+    if (plan->dropout != 1) {
+        faded = with_dropout(program, plan->dropout);
+        program = &faded;
+    }
+    kernels(plan)->elementwise(program, outputs, inputs, rows_of(like), width_of(like),
                                plan->random);
 }
 
@@ -319,7 +335,7 @@ static attention_views view_attention(const et_plan *plan, const et_plan_call *c
             .out_stride = width,
             .causal = attributes->attention.causal,
             .scale = 1 / sqrtf((float)head_dim),
-            .rate = attributes->attention.rate,
+            .rate = attributes->attention.rate * plan->dropout,
             .random = plan->random,
             .dtype = q->dtype,
             .scratch_per_thread = call->scratch / sizeof(float) / (size_t)plan->device->threads,
