@@ -41,6 +41,9 @@ typedef enum et_transform {
     ET_TRANSFORM_QUANTILE, /* to a standard normal distribution by the quantiles, clipped at +-5.2;
                               equal values get the middle of their quantiles; a constant column 0;
                               missing 0 */
+    ET_TRANSFORM_ROBUST,   /* z / sqrt(1 + (z / 3)^2), so within +-3, of z = (x - median) / (third
+                              quartile - first), or if both are equal 2 (x - median) / (max - min);
+                              a constant column 0; missing 0 */
     ET_TRANSFORM_EMBED,    /* an id: the position among the entries; unknown and missing have the
                               two ids after the entries */
     ET_TRANSFORM_HASH,     /* an id: xxHash of the text, or of the number as a double, modulo

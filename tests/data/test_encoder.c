@@ -684,6 +684,43 @@ static void test_encoder__memory(void **state)
     three_free(&t);
 }
 
+/* By quartiles between the quantiles, then within 3 of 0: the formula once more. */
+static void test_encoder__robust(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cell;
+        double x;
+    } cases[] = { { "0.9705", 0.9705 }, { "1", 1 },         { "-3", -3 },
+                  { "40", 40 },         { "1e300", 1e300 }, { "-1e300", -1e300 } };
+    const double middle = (1.6992 + 2.4294) / 2 - (0.4274 + 0.5738) / 2;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const double z = (cases[i].x - 0.9705) / middle;
+        const double wanted = fabs(z) > 1e100 ? copysign(3, z) : z / sqrt(1 + z * z / 9);
+        check_row(&(row_case){ .feature = "{name: F, type: robust, fields: x}",
+                               .cells = { [X] = cases[i].cell },
+                               .numbers = { (float)wanted },
+                               .width = 1 });
+    }
+    check_row(&(row_case){
+        .feature = "{name: F, type: robust, fields: x}", .cells = { NULL }, .width = 1 });
+    /* Equal quartiles: half of the range; a constant. */
+    static const char fields[] = "fields: [{name: a, type: real}, {name: b, type: real}]";
+    static const char numbers[] =
+        "{\"a\": {\"min\": -2, \"max\": 6, \"quantiles\": [-2, 1, 1, 1, 6]}, "
+        "\"b\": {\"min\": 7, \"max\": 7, \"quantiles\": [7, 7, 7]}}";
+    et_encoder *encoder;
+    float out[2];
+    assert_ok(encoder_parse(&encoder, fields, numbers,
+                            "features: [{name: F, type: robust, fields: 'a, b'}]", error));
+    et_cell cells[] = { cell_of("5"), cell_of("9") };
+    assert_ok(et_encoder_row(encoder, cells, (void *[]){ out }, "f.csv:1", error));
+    assert_true(fabs((double)out[0] - 1 / sqrt(1 + 1 / 9.0)) < 1e-6 && out[1] == 0);
+    et_encoder_free(encoder);
+    assert_fails(open_feature(&encoder, "{name: F, type: robust, fields: n}", error), ET_ECONFIG,
+                 "the metadata has no quantiles of n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -695,6 +732,7 @@ int main(void)
         cmocka_unit_test(test_encoder__bad_rows),  cmocka_unit_test(test_encoder__fingerprint),
         cmocka_unit_test(test_encoder__locale),    cmocka_unit_test(test_encoder__normal_quantile),
         cmocka_unit_test(test_encoder__mutated),   cmocka_unit_test(test_encoder__memory),
+        cmocka_unit_test(test_encoder__robust),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static bool is_running(const et_schema_field *field, const et_column_metadata *m
 static et_transform numeric_transform(const et_feature_choice *choice, const et_column_metadata *m)
 {
     et_transform type = choice->numeric;
-    if (type == ET_TRANSFORM_QUANTILE && m->quantile_count < 2)
+    if ((type == ET_TRANSFORM_QUANTILE || type == ET_TRANSFORM_ROBUST) && m->quantile_count < 2)
         type = ET_TRANSFORM_STANDARDIZE;
     if (type == ET_TRANSFORM_STANDARDIZE && !m->has_moments)
         type = ET_TRANSFORM_SCALE;
@@ -223,6 +223,7 @@ static const char *const words[ET_TRANSFORM_COUNT] = {
     [ET_TRANSFORM_ONE_HOT] = "one-hot",
     [ET_TRANSFORM_STANDARDIZE] = "number, standardized",
     [ET_TRANSFORM_QUANTILE] = "number, by its quantiles",
+    [ET_TRANSFORM_ROBUST] = "number, by its quartiles, within 3 of 0",
     [ET_TRANSFORM_EMBED] = "embedding",
     [ET_TRANSFORM_HASH] = "embedding by hash",
     [ET_TRANSFORM_CROSS] = "crossed with others",

@@ -187,10 +187,11 @@ static int check_choice(choosing *c)
     if (choice->discrete == ET_TRANSFORM_IDENTITY)
         choice->discrete = usual.discrete;
     if (choice->numeric != ET_TRANSFORM_STANDARDIZE && choice->numeric != ET_TRANSFORM_QUANTILE &&
-        choice->numeric != ET_TRANSFORM_SCALE)
-        return et_fail(c->error, ET_ECONFIG,
-                       "%s is not a transform for numbers: use standardize, quantile or scale",
-                       et_transform_name(choice->numeric));
+        choice->numeric != ET_TRANSFORM_SCALE && choice->numeric != ET_TRANSFORM_ROBUST)
+        return et_fail(
+            c->error, ET_ECONFIG,
+            "%s is not a transform for numbers: use standardize, quantile, scale or robust",
+            et_transform_name(choice->numeric));
     if (choice->discrete != ET_TRANSFORM_EMBED && choice->discrete != ET_TRANSFORM_ONE_HOT)
         return et_fail(c->error, ET_ECONFIG,
                        "%s is not a transform for texts: use embed or one-hot",

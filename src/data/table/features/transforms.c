@@ -22,6 +22,8 @@
 #define RANGE_CLASSES_MAX 65536
 /* As scikit-learn's QuantileTransformer: the normal's quantile at 1e-7. */
 #define NORMAL_END 5.199337582605575
+/* What no value of robust reaches, on either side of 0. */
+#define ROBUST_MOST 3
 
 /* ---- what fits share ---- */
 
@@ -278,6 +280,39 @@ static void fit_quantile(et_fitted *fitted, const et_fitting *with)
     }
     fitted->point = points;
     fitted->points = n;
+}
+
+/* The value at a portion p of the metadata's quantiles, between two of them by a line. */
+static double quantile_at(const et_column_metadata *m, double p)
+{
+    const double at = p * (m->quantile_count - 1), low = floor(at);
+    const double *q = m->quantiles + (int)low;
+    return at == low ? q[0] : q[0] + (at - low) * (q[1] - q[0]);
+}
+
+static void fit_robust(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    fit_line(fitted, with);
+    if (m->quantile_count < 2) {
+        lacks(with, "quantiles");
+        return;
+    }
+    const double middle = quantile_at(m, 0.75) - quantile_at(m, 0.25);
+    const double all = quantile_at(m, 1) - quantile_at(m, 0);
+    fitted->offset = quantile_at(m, 0.5);
+    fitted->divisor = middle > 0 ? middle : all > 0 ? all / 2 : 1;
+    fitted->span = middle > 0 || all > 0 ? 1 : 0;
+    if (!isfinite(fitted->divisor))
+        lacks(with, "finite range of values");
+}
+
+/* A typing error, however large, is at most 3. The root is of a number that may be infinite. */
+static int apply_robust(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    const double x = value->number;
+    const double z = value->missing ? 0 : (x - f->offset) / f->divisor * f->span;
+    return put_number(to, z / hypot(1, z / ROBUST_MOST), x, error);
 }
 
 /* How many points are below x, or not above it. */
