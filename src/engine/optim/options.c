@@ -181,7 +181,7 @@ static const et_fields inverse_sqrt_table = { "inverse_sqrt", inverse_sqrt_field
 
 /* Not in Model Garden: Holzmueller, Grinsztajn and Steinwart 2024. */
 static const et_field cosine_log_fields[] = {
-    ET_FIELD_FLOAT(et_rate_cosine_log, initial_learning_rate, 0, 0, RATE_MAX,
+    ET_FIELD_FLOAT(et_rate_cosine_log, peak_learning_rate, 0, 0, RATE_MAX,
                    "highest learning rate of each cosine; must be set", .nullable = true),
     TO_THE_END(et_rate_cosine_log, decay_steps, "steps of all cosines"),
     ET_FIELD_INT(et_rate_cosine_log, cycles, 4, 1, 30,

@@ -114,7 +114,7 @@ typedef struct et_rate_inverse_sqrt {
 /* cycles whole cosines from 0 up and down, in the logarithm of the step: each lasts about twice as
  * long as the one before (RealMLP's coslog4). */
 typedef struct et_rate_cosine_log {
-    double initial_learning_rate; /* the highest rate of each cosine */
+    double peak_learning_rate; /* of each cosine */
     int64_t cycles, decay_steps, offset;
 } et_rate_cosine_log;
 

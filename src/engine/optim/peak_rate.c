@@ -58,6 +58,8 @@ static const peak peaks[ET_RATE_COUNT] = {
                                .rate = AT(inverse_sqrt.peak_learning_rate),
                                .other = "inverse_sqrt.warmup_init_learning_rate",
                                .lowest = AT(inverse_sqrt.warmup_init_learning_rate) },
+    [ET_RATE_COSINE_LOG] = { .name = "cosine_log.peak_learning_rate",
+                             .rate = AT(cosine_log.peak_learning_rate) },
 };
 
 const char *et_optimization_peak_name(const et_optimization_options *options)

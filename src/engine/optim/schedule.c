@@ -329,18 +329,19 @@ static double inverse_sqrt_rate(const et_schedule *self, double step)
 static int cosine_log_init(et_schedule *self, et_error *error)
 {
     const et_rate_cosine_log *o = &self->options.cosine_log;
-    return require("learning_rate.cosine_log", o->initial_learning_rate, o->decay_steps,
-                   "decay_steps", error);
+    if (!(o->peak_learning_rate > 0))
+        return missing("learning_rate.cosine_log", "peak_learning_rate", error);
+    return o->decay_steps ? ET_OK : missing("learning_rate.cosine_log", "decay_steps", error);
 }
 
-/* initial (1 - cos(2 pi log2(1 + (2^cycles - 1) s / T))) / 2, held at T: 0 at both ends and between
+/* peak (1 - cos(2 pi log2(1 + (2^cycles - 1) s / T))) / 2, held at T: 0 at both ends and between
  * the cosines, whose ends are at (2^i - 1) / (2^cycles - 1) of T. */
 static double cosine_log_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine_log *o = &self->options.cosine_log;
     const double done = fmin(step, (double)o->decay_steps) / (double)o->decay_steps;
     const double turns = log2(1 + (exp2((double)o->cycles) - 1) * done);
-    return o->initial_learning_rate * 0.5 * (1 - cos(2 * PI * turns));
+    return o->peak_learning_rate * 0.5 * (1 - cos(2 * PI * turns));
 }
 
 #define OFFSET(type) offsetof(et_rate_options, type.offset)

@@ -277,6 +277,8 @@ static void test_options__peak(void **state)
         { "learning_rate: {type: cosine, peak: 0.5}", "cosine.initial_learning_rate: 0.5", ET_OK },
         { "learning_rate: {type: inverse_sqrt, peak: 0.5}", "inverse_sqrt.peak_learning_rate: 0.5",
           ET_OK },
+        { "learning_rate: {type: cosine_log, peak: 0.5}", "cosine_log.peak_learning_rate: 0.5",
+          ET_OK },
         { "{learning_rate: {type: power, peak: 0.5}, warmup: {type: linear, linear: {"
           "warmup_steps: 100}}}",
           "power.initial_learning_rate: 5.0", ET_OK },

@@ -516,7 +516,7 @@ static void test_schedule__cosine_log(void **state)
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_COSINE_LOG;
     o.learning_rate.cosine_log =
-        (et_rate_cosine_log){ .initial_learning_rate = 2, .cycles = 4, .decay_steps = 150 };
+        (et_rate_cosine_log){ .peak_learning_rate = 2, .cycles = 4, .decay_steps = 150 };
     CHECK(o, { 0, 0 }, { 10, 0 }, { 30, 0 }, { 70, 0 }, { 150, 0 }, { 1000, 0 });
     for (int step = 0; step <= 150; step++) {
         const double turns = log(1 + 15 * step / 150.0) / log(2);
@@ -527,9 +527,9 @@ static void test_schedule__cosine_log(void **state)
     o.learning_rate.cosine_log.offset = 50;
     CHECK(o, { 112, 1 - cos(2 * acos(-1) * log(1 + 62 / 150.0) / log(2)) });
     et_schedule schedule;
-    o.learning_rate.cosine_log.initial_learning_rate = 0;
+    o.learning_rate.cosine_log.peak_learning_rate = 0;
     assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
-                 "learning_rate.cosine_log.initial_learning_rate");
+                 "learning_rate.cosine_log.peak_learning_rate");
 }
 
 int main(void)
