@@ -66,7 +66,7 @@ typedef struct et_integer_list {
  * files. A setting with a value, "task.shared=false", takes no word. An option without settings is
  * refused with its help. Two kinds may have an option of the same name. */
 typedef struct et_option_sets {
-    const char *settings[3];
+    const char *settings[5];
     const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
     /* Of the option that names data; they choose the experiment if the line names none. */
     const char *experiment; /* for such data; NULL: the experiment must be named */

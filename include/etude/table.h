@@ -36,10 +36,10 @@ ET_API void et_table_close(et_table *table); /* NULL allowed; after the training
 /* The rows to train on, from their beginning, shuffled, without end; borrowed. */
 ET_API et_source *et_table_source(et_table *table);
 
-/* name: "linear", "feed_forward", "mlp", "mlp_small", "resnet" or "ft_transformer", with the
- * settings of `etude list tabular/NAME`; settings: changes to them, "task.model.mlp.width=64".
- * NULL: none. Its optimizer, seed and type of activations are settings. ET_ECONFIG: a setting of
- * what et_fit says, such as "trainer.train_steps". */
+/* name: "linear", "feed_forward", "mlp", "mlp_small", "resnet", "ft_transformer", "realmlp" or
+ * "tabm", with the settings of `etude list tabular/NAME`; settings: changes to them,
+ * "task.model.mlp.width=64". NULL: none. Its optimizer, seed and type of activations are settings.
+ * ET_ECONFIG: a setting of what et_fit says, such as "trainer.train_steps". */
 ET_API int et_model_for_table(et_model **out, et_table *table, const char *name,
                               const char *settings, et_error *error);
 

@@ -6,6 +6,9 @@
  *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
  *
+ * Of a model with members the loss is the mean of the members' losses, and the output is the mean
+ * of their outputs: of probabilities, or of values.
+ *
  * Means, deviations and weights of classes are variables, set from the training rows before the
  * first step (et_tabular_fit in fit.c), so a checkpoint contains them. */
 #include <etude/pass.h>
@@ -25,23 +28,51 @@ static bool binary(const et_tabular_options *options)
     return options->loss == ET_TABULAR_LOSS_BINARY;
 }
 
+/* The mean over members, [rows, members * width] to [rows, width]. */
+static et_node *mean_of(et_node *y, int64_t members, int64_t width)
+{
+    et_node *sum = NULL;
+    if (members == 1)
+        return y;
+    if (width == 1)
+        return et_row_mean(y);
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one = et_slice_columns(y, i * width, width);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    return et_scale(sum, 1 / (float)members);
+}
+
+/* Probabilities of classes for each member by its own logits. */
+static et_node *probabilities(et_node *z, int64_t members, int64_t width)
+{
+    const et_shape shape = et_node_shape(z);
+    const int64_t rows = shape.rank == 2 ? shape.size[0] : 0;
+    if (members == 1)
+        return et_softmax(z);
+    et_node *y = et_softmax(et_reshape(z, et_shape_2(rows * members, width)));
+    return mean_of(et_reshape(y, shape), members, width);
+}
+
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target)
 {
     const int64_t width = target->values ? target->values : binary(options) ? 1 : target->classes;
+    const int64_t members = et_tabular_members(&options->model);
     et_node *z = et_tabular_model_build(scope, &options->model, encoder, width);
     et_node *mean = target->values ? vector(scope, ET_TABULAR_MEAN, width) : NULL;
     et_node *deviation = target->values ? vector(scope, ET_TABULAR_DEVIATION, width) : NULL;
     if (et_scope_training(scope))
         return z;
     if (target->values) {
-        et_output(scope, ET_TABULAR_VALUES, et_add(et_mul(z, deviation), mean));
+        et_output(scope, ET_TABULAR_VALUES,
+                  et_add(et_mul(mean_of(z, members, width), deviation), mean));
     } else if (binary(options)) {
-        et_node *p = et_sigmoid(z);
+        et_node *p = mean_of(et_sigmoid(z), members, width);
         et_node *both[] = { et_offset(et_scale(p, -1), 1), p };
         et_output(scope, ET_TABULAR_SCORES, et_concatenate_columns(both, 2));
     } else {
-        et_output(scope, ET_TABULAR_SCORES, et_softmax(z));
+        et_output(scope, ET_TABULAR_SCORES, probabilities(z, members, width));
     }
     return z;
 }
@@ -58,30 +89,55 @@ static et_node *label_weights(et_scope *scope, const et_tabular_options *options
     return et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
 }
 
+/* The mean over members of each row's loss, and of the two measures. */
+static et_node *softmax_rows(const et_tabular_options *options, et_node *logits, et_node *labels,
+                             et_node **nll, et_node **correct)
+{
+    const int64_t members = et_tabular_members(&options->model);
+    const float smoothing = (float)et_tabular_label_smoothing(options);
+    const et_shape shape = et_node_shape(logits);
+    const int64_t width = shape.rank == 2 ? shape.size[1] / members : 0;
+    et_node *sum[3] = { NULL };
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one[3];
+        et_node *own = members == 1 ? logits : et_slice_columns(logits, i * width, width);
+        one[0] = et_cross_entropy(own, labels, smoothing, &one[1], &one[2]);
+        for (int k = 0; k < 3; k++)
+            sum[k] = sum[k] ? et_add(sum[k], one[k]) : one[k];
+    }
+    const float share = 1 / (float)members;
+    *nll = et_scale(sum[1], share);
+    *correct = et_scale(sum[2], share);
+    return et_scale(sum[0], share);
+}
+
 static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
                          et_node *labels, et_node *weights)
 {
-    et_node *correct, *labelled;
-    const float smoothing = (float)options->label_smoothing;
-    if (!weights) {
+    et_node *nll, *correct, *labelled;
+    if (!weights && et_tabular_members(&options->model) == 1) {
+        const float smoothing = (float)et_tabular_label_smoothing(options);
         et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
         return;
     }
-    et_node *rows = et_cross_entropy(logits, labels, smoothing, NULL, &correct);
-    labelled = et_labelled(labels);
-    et_loss(scope, "loss", et_mul(rows, weights), 1);
-    et_measure(scope, "accuracy", et_sum(correct), et_sum(labelled));
+    et_node *rows = softmax_rows(options, logits, labels, &nll, &correct);
+    labelled = et_sum(et_labelled(labels));
+    et_loss(scope, "loss", weights ? et_mul(rows, weights) : rows, 1);
+    if (!weights)
+        et_measure(scope, "nll", et_sum(nll), labelled);
+    et_measure(scope, "accuracy", et_sum(correct), labelled);
 }
 
 /* Label smoothing e as of two classes: t is 1 - e or e. */
 static void binary_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
                         et_node *labels, et_node *weights)
 {
-    const float smoothing = (float)options->label_smoothing;
+    const float smoothing = (float)et_tabular_label_smoothing(options);
     et_node *labelled = et_labelled(labels);
     et_node *t = et_slice_columns(et_one_hot(labels, 2), 1, 1);
     t = et_copy(t, ET_F32, et_node_shape(t));
     t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
+    t = et_tabular_repeat(t, et_tabular_members(&options->model));
     et_node *rows = et_mul(et_binary_cross_entropy(logits, t), labelled);
     et_loss(scope, "loss", weights ? et_mul(rows, weights) : rows, 1);
 }
@@ -103,6 +159,7 @@ static void values_loss(et_scope *scope, const et_tabular_options *options,
     et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
     et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
     t = et_div(et_sub(t, mean), deviation);
+    t = et_tabular_repeat(t, et_tabular_members(&options->model));
     et_loss(scope, "loss", value_loss(z, t, options), 1);
 }
 

@@ -112,6 +112,18 @@ static et_node *resnet(et_scope *scope, const et_tabular_model *model,
     return et_tabular_dense(et_in(scope, "logits"), x, outputs);
 }
 
+static et_node *realmlp(et_scope *scope, const et_tabular_model *model,
+                        const et_tabular_inputs *inputs, int64_t outputs)
+{
+    return et_tabular_realmlp_build(scope, &model->realmlp, inputs, outputs);
+}
+
+static et_node *tabm(et_scope *scope, const et_tabular_model *model,
+                     const et_tabular_inputs *inputs, int64_t outputs)
+{
+    return et_tabular_tabm_build(scope, &model->tabm, inputs, outputs);
+}
+
 static et_node *ft_transformer(et_scope *scope, const et_tabular_model *model,
                                const et_tabular_inputs *inputs, int64_t outputs)
 {
@@ -129,7 +141,14 @@ static const struct {
     [ET_TABULAR_MLP] = { mlp },
     [ET_TABULAR_RESNET] = { resnet },
     [ET_TABULAR_FT_TRANSFORMER] = { ft_transformer },
+    [ET_TABULAR_REALMLP] = { realmlp },
+    [ET_TABULAR_TABM] = { tabm },
 };
+
+int64_t et_tabular_members(const et_tabular_model *model)
+{
+    return model->type == ET_TABULAR_TABM ? model->tabm.members : 1;
+}
 
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs)
@@ -142,12 +161,27 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 
+/* NULL: the model has none. */
+static const et_tabular_columns *columns_of(const et_tabular_model *model)
+{
+    switch (model->type) {
+    case ET_TABULAR_MLP:
+        return &model->mlp.columns;
+    case ET_TABULAR_RESNET:
+        return &model->resnet.columns;
+    case ET_TABULAR_REALMLP:
+        return &model->realmlp.columns;
+    case ET_TABULAR_TABM:
+        return &model->tabm.columns;
+    default:
+        return NULL;
+    }
+}
+
 int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error)
 {
-    const et_tabular_columns *columns = model->type == ET_TABULAR_MLP      ? &model->mlp.columns
-                                        : model->type == ET_TABULAR_RESNET ? &model->resnet.columns
-                                                                           : NULL;
+    const et_tabular_columns *columns = columns_of(model);
     return columns ? et_tabular_fit_columns(params, "columns/", columns, encoder, samples, error)
                    : ET_OK;
 }

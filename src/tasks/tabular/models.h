@@ -5,8 +5,12 @@
 
 #include "tasks/tabular/tabular_inputs.h"
 
+/* Members of a model, each with outputs of its own: those of a row lie side by side. */
+int64_t et_tabular_members(const et_tabular_model *model);
+
 /* Adds the model of the settings for the graph's batches, which have the encoder's fields: [rows,
- * outputs] float32, logits or standardised values. A poison node if the model is impossible. */
+ * members * outputs] float32, logits or standardised values. A poison node if the model is
+ * impossible. */
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs);
 
@@ -21,5 +25,14 @@ et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units);
 /* ft_transformer.c */
 et_node *et_tabular_ft_transformer_build(et_scope *scope, const et_tabular_ft_transformer *model,
                                          const et_tabular_inputs *inputs, int64_t outputs);
+
+/* realmlp.c */
+et_node *et_tabular_realmlp_build(et_scope *scope, const et_tabular_realmlp *model,
+                                  const et_tabular_inputs *inputs, int64_t outputs);
+
+/* tabm.c: [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
+et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
+                               const et_tabular_inputs *inputs, int64_t outputs);
+et_node *et_tabular_repeat(et_node *x, int64_t count);
 
 #endif

@@ -1,12 +1,17 @@
-/* Columns side by side, and the piecewise-linear encoding of numbers (Gorishniy, Rubachev and
- * Babenko 2022, "On Embeddings for Numerical Features in Tabular Deep Learning"): with boundaries
- * b_0 < ... < b_n of a column
+/* Columns side by side, and two encodings of numbers. The piecewise-linear encoding of numbers
+ * (Gorishniy, Rubachev and Babenko 2022, "On Embeddings for Numerical Features in Tabular Deep
+ * Learning"): with boundaries b_0 < ... < b_n of a column
  *
  *   e_i(x) = (x - b_i) / (b_(i+1) - b_i), clipped to [0, 1], i = 0 .. n - 1
  *
  * in addition to x itself, which also covers values outside the boundaries. The factors and offsets
  * of all columns are two variables, set from quantiles of the training rows before the first step.
- * Bins without boundaries have factor and offset 0, and are 0. */
+ * Bins without boundaries have factor and offset 0, and are 0.
+ *
+ * The periodic one (PBLD of Holzmueller, Grinsztajn and Steinwart 2024) is, for each column with
+ * its own learned f, p, w and b, beside x itself
+ *
+ *   e_k(x) = sum_j w_kj cos(2 pi f_j x + p_j) + b_k */
 #include "tasks/tabular/tabular_inputs.h"
 
 #include <math.h>
@@ -20,6 +25,9 @@
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/samples.h"
+
+/* C17 has no name for it. */
+#define PI 3.14159265358979323846
 
 /* Encoded columns of all numbers, where the settings do not say how many bins; what they are least
  * of one column to be of use; and the usual. */
@@ -84,6 +92,8 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     const size_t fields = (size_t)et_encoder_fields(encoder);
     et_graph *graph = et_scope_graph(scope);
     *inputs = (et_tabular_inputs){ .rows = et_scope_layout(scope)->capacity[0] };
+    const int target = et_encoder_target(encoder);
+    inputs->values = target >= 0 && et_encoder_field(encoder, target)->kind == ET_ENCODED_VALUES;
     inputs->number_count = number_count(encoder);
     inputs->id_count = count_ids(encoder);
     inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
@@ -132,6 +142,37 @@ static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t
     return et_clamp(et_add(et_mul(x, factor), offset), 0, 1);
 }
 
+/* Cosines of a value that is farther off say nothing, and of one far enough are NaN. */
+#define PERIODIC_MOST 64
+
+/* [rows, numbers * (periodic_width - 1)] */
+static et_node *encode_periodic(et_scope *scope, const et_tabular_inputs *inputs,
+                                const et_tabular_columns *columns)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows;
+    const int64_t each = columns->frequencies, width = columns->periodic_width - 1;
+    const et_init drawn = { ET_INIT_NORMAL, (float)columns->frequency_scale };
+    const et_init turn = { ET_INIT_UNIFORM, (float)PI };
+    const et_init fitting = { ET_INIT_UNIFORM, 1 / sqrtf((float)each) };
+    const et_shape all = et_shape_1(numbers * each);
+    et_node *parts[1024];
+    et_assert(width >= 1 && width <= 1024);
+    et_node *x = et_clamp(inputs->numbers, -PERIODIC_MOST, PERIODIC_MOST);
+    x = et_reshape(x, et_shape_2(rows * numbers, 1));
+    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, each));
+    x = et_scale(et_reshape(x, et_shape_2(rows, numbers * each)), (float)(2 * PI));
+    x = et_mul(x, et_param(scope, "frequency", all, drawn));
+    x = et_cos(et_add(x, et_param(scope, "phase", all, turn)));
+    for (int64_t k = 0; k < width; k++) {
+        et_node *y = et_mul(x, et_param(et_at(scope, "output", (int)k), "weight", all, fitting));
+        parts[k] = et_row_sum(et_reshape(y, et_shape_2(rows * numbers, each)));
+    }
+    et_node *y =
+        et_reshape(et_concatenate_columns(parts, (int)width), et_shape_2(rows, numbers * width));
+    y = et_bias(y, et_param(scope, "bias", et_shape_1(numbers * width), fitting));
+    return et_copy(y, et_node_dtype(inputs->numbers), et_node_shape(y));
+}
+
 /* Grows with the root of the number of ids, nearly (as fast.ai's). */
 static int64_t width_of(const et_tabular_columns *columns, int64_t ids)
 {
@@ -139,14 +180,48 @@ static int64_t width_of(const et_tabular_columns *columns, int64_t ids)
                                     : (int64_t)fmin(64, round(1.6 * pow((double)ids, 0.56)));
 }
 
-static et_node *embed(et_scope *scope, const et_tabular_inputs *inputs,
-                      const et_tabular_columns *columns)
+static et_node *embed(et_scope *scope, et_node *ids, et_column *columns, int count,
+                      const et_tabular_columns *how)
 {
-    for (int c = 0; c < inputs->id_count; c++)
-        inputs->columns[c].width = width_of(columns, inputs->columns[c].rows);
-    et_shape size = et_shape_1(et_columns_size(inputs->columns, inputs->id_count));
+    for (int c = 0; c < count; c++)
+        columns[c].width = width_of(how, columns[c].rows);
+    et_shape size = et_shape_1(et_columns_size(columns, count));
     et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.5f });
-    return et_embed_columns(inputs->ids, table, inputs->columns, inputs->id_count);
+    return et_embed_columns(ids, table, columns, count);
+}
+
+/* Beside its values a column has an id for unknown and one for missing. */
+#define OTHER_IDS 2
+
+/* Columns of few values one-hot, in order, then the others' embeddings. */
+static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
+                           const et_tabular_columns *how)
+{
+    const int count = inputs->id_count;
+    const int64_t most = how->one_hot_levels + OTHER_IDS;
+    if (!how->one_hot_levels)
+        return embed(et_in(scope, "embedding"), inputs->ids, inputs->columns, count, how);
+    et_node **parts = et_alloc(2 * (size_t)count + 1, sizeof *parts);
+    int hot = 0, others = 0;
+    if (!parts)
+        return et_graph_out_of_memory(et_scope_graph(scope));
+    et_node **rest = parts + count;
+    for (int c = 0; c < count; c++) {
+        const et_column column = inputs->columns[c];
+        et_node *one = et_slice_columns(inputs->ids, c, 1);
+        if (column.rows <= most) {
+            parts[hot++] = et_one_hot(et_reshape(one, et_shape_1(inputs->rows)), column.rows);
+        } else {
+            inputs->columns[others] = column;
+            rest[others++] = one;
+        }
+    }
+    if (others)
+        parts[hot++] = embed(et_in(scope, "embedding"), et_concatenate_columns(rest, others),
+                             inputs->columns, others, how);
+    et_node *y = et_concatenate_columns(parts, hot);
+    et_free(parts);
+    return y;
 }
 
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
@@ -159,8 +234,10 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
         parts[count++] = inputs->numbers;
     if (bins)
         parts[count++] = encode(et_in(scope, "bins"), inputs, bins);
+    if (inputs->numbers && columns->numbers == ET_TABULAR_NUMBERS_PERIODIC)
+        parts[count++] = encode_periodic(et_in(scope, "periodic"), inputs, columns);
     if (inputs->ids)
-        parts[count++] = embed(et_in(scope, "embedding"), inputs, columns);
+        parts[count++] = encode_ids(scope, inputs, columns);
     return et_concatenate_columns(parts, count);
 }
 

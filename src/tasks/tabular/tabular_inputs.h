@@ -15,6 +15,7 @@ typedef struct et_tabular_inputs {
     et_node *ids; /* int32 [rows, id_count]; NULL: none */
     int id_count;
     et_column *columns; /* [id_count] those of the ids, without widths; owned */
+    bool values;        /* the target is numbers, not a class */
 } et_tabular_inputs;
 
 /* The inputs of a model from the graph's batches, without targets and other fields. A poison node
@@ -22,8 +23,8 @@ typedef struct et_tabular_inputs {
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder);
 void et_tabular_inputs_release(et_tabular_inputs *inputs);
 
-/* All columns side by side, [rows, width] act: numbers, their piecewise-linear encodings,
- * embeddings of ids. */
+/* All columns side by side, [rows, width] act: numbers, their encodings, ids one-hot or
+ * embedded. */
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns);
 

@@ -18,17 +18,27 @@
 /* ---- task.model ---- */
 
 /* ORDER ET_TABULAR_NUMBERS_*, ET_TABULAR_NORM_*, ET_TABULAR_LINEAR, ... */
-static const char *const numbers[] = { "plain", "piecewise_linear", NULL };
+static const char *const numbers[] = { "plain", "piecewise_linear", "periodic", NULL };
 static const char *const norms[] = { "none", "batch", "layer", NULL };
-static const char *const models[] = { "linear", "feed_forward",   "mlp",
-                                      "resnet", "ft_transformer", NULL };
+static const char *const models[] = { "linear",         "feed_forward", "mlp",  "resnet",
+                                      "ft_transformer", "realmlp",      "tabm", NULL };
 
 static const et_field columns_fields[] = {
     ET_FIELD_CHOICE(et_tabular_columns, numbers, ET_TABULAR_NUMBERS_PIECEWISE, numbers,
-                    "encoding of numbers: plain, or also piecewise linear between quantiles"),
+                    "encoding of numbers: plain; also piecewise linear between quantiles; also by "
+                    "cosines with learned frequencies (periodic)"),
     ET_FIELD_INT(et_tabular_columns, bins, 0, 0, 1024,
                  "intervals per numeric column; 0: 48, fewer if there are many columns",
                  .with = "numbers=piecewise_linear"),
+    ET_FIELD_INT(et_tabular_columns, frequencies, 16, 1, 1024, "cosines per numeric column",
+                 .with = "numbers=periodic"),
+    ET_FIELD_FLOAT(et_tabular_columns, frequency_scale, 0.1, 1e-6, 100,
+                   "standard deviation of the initial frequencies", .with = "numbers=periodic"),
+    ET_FIELD_INT(et_tabular_columns, periodic_width, 4, 2, 1024,
+                 "width of a numeric column: the number, and combinations of its cosines",
+                 .with = "numbers=periodic"),
+    ET_FIELD_INT(et_tabular_columns, one_hot_levels, 0, 0, 1024,
+                 "text columns with at most this many values are one-hot, others are embedded"),
     ET_FIELD_INT(et_tabular_columns, embedding_width, 0, 0, 1024,
                  "width of a column's embeddings; 0: by the number of its values"),
     ET_FIELD_END
@@ -92,6 +102,41 @@ static const et_field ft_transformer_fields[] = {
 };
 static const et_fields ft_transformer_table = { "ft_transformer", ft_transformer_fields };
 
+/* ORDER: auto, then et_activation. */
+static const char *const realmlp_activations[] = { "auto",    "linear", "relu", "gelu", "tanh",
+                                                   "sigmoid", "swish",  "selu", "mish", NULL };
+
+static const et_field realmlp_fields[] = {
+    ET_FIELD_STRUCT(et_tabular_realmlp, columns, &columns_table,
+                    "how columns are joined to one row"),
+    ET_FIELD_INT(et_tabular_realmlp, num_layers, 3, 0, ET_TABULAR_LAYERS_MAX,
+                 "layers before the logits"),
+    ET_FIELD_INT(et_tabular_realmlp, width, 256, 1, WIDTH_MAX, "units of each layer"),
+    ET_FIELD_CHOICE(et_tabular_realmlp, activation, ET_TABULAR_ACTIVATION_AUTO, realmlp_activations,
+                    "activation of each layer; auto: selu for classes, mish for numbers"),
+    ET_FIELD_FLOAT(et_tabular_realmlp, dropout, 0.15, 0, 0.99, "dropout after each layer",
+                   .change = ET_CHANGE_ASK),
+    ET_FIELD_END
+};
+static const et_fields realmlp_table = { "realmlp", realmlp_fields };
+
+static const et_field tabm_fields[] = {
+    ET_FIELD_STRUCT(et_tabular_tabm, columns, &columns_table, "how columns are joined to one row"),
+    ET_FIELD_INT(et_tabular_tabm, members, 32, 1, 1024,
+                 "networks that share their matrices and whose predictions are averaged"),
+    ET_FIELD_INT(et_tabular_tabm, num_layers, 2, 0, ET_TABULAR_LAYERS_MAX,
+                 "layers before the logits"),
+    ET_FIELD_INT(et_tabular_tabm, width, 128, 1, WIDTH_MAX, "units of each layer"),
+    ET_FIELD_BOOL(et_tabular_tabm, mini, false,
+                  "members have own scales of the inputs and own logits, and share the rest"),
+    ET_FIELD_CHOICE(et_tabular_tabm, activation, ET_ACTIVATION_RELU, et_activation_names,
+                    "activation of each layer"),
+    ET_FIELD_FLOAT(et_tabular_tabm, dropout, 0.1, 0, 0.99, "dropout after each layer",
+                   .change = ET_CHANGE_ASK),
+    ET_FIELD_END
+};
+static const et_fields tabm_table = { "tabm", tabm_fields };
+
 static const et_field model_fields[] = {
     ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "type of model",
                     .selects = true),
@@ -102,6 +147,10 @@ static const et_field model_fields[] = {
     ET_FIELD_STRUCT(et_tabular_model, resnet, &resnet_table, "residual blocks"),
     ET_FIELD_STRUCT(et_tabular_model, ft_transformer, &ft_transformer_table,
                     "a Transformer with columns as tokens"),
+    ET_FIELD_STRUCT(et_tabular_model, realmlp, &realmlp_table,
+                    "layers with scaled inputs and width-independent learning rates"),
+    ET_FIELD_STRUCT(et_tabular_model, tabm, &tabm_table,
+                    "networks that share matrices and average their predictions"),
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };
@@ -149,9 +198,11 @@ static const et_field data_fields[] = {
 };
 const et_fields et_tabular_data_fields = { "data", data_fields };
 
-static const char *const numeric[] = { "standardize", "quantile", "scale", "identity", NULL };
+static const char *const numeric[] = { "standardize", "quantile", "scale",
+                                       "identity",    "robust",   NULL };
 static const et_transform numeric_transforms[] = { ET_TRANSFORM_STANDARDIZE, ET_TRANSFORM_QUANTILE,
-                                                   ET_TRANSFORM_SCALE, ET_TRANSFORM_IDENTITY };
+                                                   ET_TRANSFORM_SCALE, ET_TRANSFORM_IDENTITY,
+                                                   ET_TRANSFORM_ROBUST };
 static const char *const discrete[] = { "embed", "one-hot", NULL };
 static const et_transform discrete_transforms[] = { ET_TRANSFORM_EMBED, ET_TRANSFORM_ONE_HOT };
 
@@ -221,9 +272,10 @@ static const et_field task_fields[] = {
         et_tabular_options, huber_delta, 1, 1e-6, 1e6,
         "point where the Huber loss becomes linear, in standard deviations of the target",
         .change = ET_CHANGE_ASK, .with = "loss=huber"),
-    ET_FIELD_FLOAT(et_tabular_options, label_smoothing, 0, 0, 0.99,
-                   "probability spread over the classes that are not the label",
-                   .change = ET_CHANGE_ASK),
+    ET_FIELD_FLOAT(et_tabular_options, label_smoothing, -1, -1, 0.99,
+                   "probability spread over the classes that are not the label; -1: the model's, "
+                   "0.1 for realmlp and 0 for others",
+                   .change = ET_CHANGE_ASK, .nullable = true),
     ET_FIELD_STRINGS(et_tabular_options, class_weights,
                      "weights of classes in training: balanced, or numbers such as {yes: 3, no: "
                      "0.5} (other classes 1)",
@@ -243,6 +295,15 @@ static const et_field task_fields[] = {
     ET_FIELD_END
 };
 const et_fields et_tabular_fields = { "task", task_fields };
+
+#define REALMLP_SMOOTHING 0.1
+
+double et_tabular_label_smoothing(const et_tabular_options *options)
+{
+    return options->label_smoothing >= 0               ? options->label_smoothing
+           : options->model.type == ET_TABULAR_REALMLP ? REALMLP_SMOOTHING
+                                                       : 0;
+}
 
 et_transform et_tabular_numeric(const et_tabular_options *options)
 {
@@ -381,6 +442,10 @@ int et_tabular_check(const void *settings, et_error *error)
         status = check_paths("train_data.input_path", &o->train_data.input_path, error);
     if (!status)
         status = check_paths("validation_data.input_path", &o->validation_data.input_path, error);
+    if (!status && o->label_smoothing < 0 && o->label_smoothing != -1)
+        status =
+            et_fail(error, ET_ECONFIG, "task.label_smoothing: %g is neither -1 nor from 0 to 0.99",
+                    o->label_smoothing);
     if (!status)
         status = check_mix(o, error);
     if (!status)

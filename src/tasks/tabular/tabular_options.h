@@ -14,12 +14,19 @@
 enum { ET_TABULAR_NORM_NONE, ET_TABULAR_NORM_BATCH, ET_TABULAR_NORM_LAYER };
 
 /* How columns become one row of numbers, unless the model decides it (tabular_inputs.h). */
-enum { ET_TABULAR_NUMBERS_PLAIN, ET_TABULAR_NUMBERS_PIECEWISE };
+enum { ET_TABULAR_NUMBERS_PLAIN, ET_TABULAR_NUMBERS_PIECEWISE, ET_TABULAR_NUMBERS_PERIODIC };
 typedef struct et_tabular_columns {
     int numbers;  /* ET_TABULAR_NUMBERS_* */
     int64_t bins; /* of piecewise: of each column, at most; 0: by the number of columns */
-    int64_t embedding_width; /* of each column of ids; 0: by the number of ids */
+    int64_t frequencies, periodic_width; /* of periodic: of each column, the number itself is one of
+                                            the width */
+    double frequency_scale;              /* of periodic: deviation of the initial frequencies */
+    int64_t embedding_width;             /* of each column of ids; 0: by the number of ids */
+    int64_t one_hot_levels; /* a column of at most as many values is one-hot; 0: none is */
 } et_tabular_columns;
+
+/* An activation by the target, or one more than an et_activation. */
+#define ET_TABULAR_ACTIVATION_AUTO 0
 
 /* task.model.feed_forward: TensorFX's. */
 typedef struct et_tabular_feed_forward {
@@ -50,12 +57,31 @@ typedef struct et_tabular_ft_transformer {
     double attention_dropout, ffn_dropout, residual_dropout;
 } et_tabular_ft_transformer;
 
+/* task.model.realmlp: Holzmueller et al. 2024. */
+typedef struct et_tabular_realmlp {
+    et_tabular_columns columns;
+    int64_t num_layers, width;
+    int activation; /* ET_TABULAR_ACTIVATION_AUTO, ... */
+    double dropout;
+} et_tabular_realmlp;
+
+/* task.model.tabm: Gorishniy et al. 2025. */
+typedef struct et_tabular_tabm {
+    et_tabular_columns columns;
+    int64_t members, num_layers, width;
+    bool mini;      /* members have own scales of the inputs only */
+    int activation; /* an et_activation */
+    double dropout;
+} et_tabular_tabm;
+
 enum {
     ET_TABULAR_LINEAR,
     ET_TABULAR_FEED_FORWARD,
     ET_TABULAR_MLP,
     ET_TABULAR_RESNET,
     ET_TABULAR_FT_TRANSFORMER,
+    ET_TABULAR_REALMLP,
+    ET_TABULAR_TABM,
     ET_TABULAR_MODELS,
 };
 
@@ -66,6 +92,8 @@ typedef struct et_tabular_model {
     et_tabular_mlp mlp;
     et_tabular_resnet resnet;
     et_tabular_ft_transformer ft_transformer;
+    et_tabular_realmlp realmlp;
+    et_tabular_tabm tabm;
 } et_tabular_model;
 
 /* ET_TABULAR_LOSS_AUTO: softmax of classes, squared of numbers. */
@@ -138,9 +166,9 @@ typedef struct et_tabular_options {
     int64_t quantiles;     /* of a numeric column, the same */
     const char *schema_path, *metadata_path, *features_path; /* NULL: the run's own, or inferred */
     et_tabular_features features;
-    int loss;           /* ET_TABULAR_LOSS_* */
-    double huber_delta; /* in deviations of the target */
-    double label_smoothing;
+    int loss;                 /* ET_TABULAR_LOSS_* */
+    double huber_delta;       /* in deviations of the target */
+    double label_smoothing;   /* below 0: the model's, et_tabular_label_smoothing */
     et_strings class_weights; /* "balanced", or "label: weight" */
     int64_t calibration_bins;
     const char *init_checkpoint, *init_pattern; /* as in et_task */
@@ -157,6 +185,9 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
 /* The same if the target's type is known. */
 int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
                                et_error *error);
+
+/* The label smoothing of a target of classes. */
+double et_tabular_label_smoothing(const et_tabular_options *options);
 
 /* Transforms that settings choose between. */
 et_transform et_tabular_numeric(const et_tabular_options *options);

@@ -88,6 +88,10 @@ static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
                                               ET_LOGGED_OF_VALIDATION "rmse", NULL };
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD,
                                                 .main_metrics = main_of_classes };
+/* RealMLP's: its labels are smoothed, and it is trained past its best likelihood. */
+static const et_task_class class_of_smoothed = { METHODS,
+                                                 .best_metric = ET_LOGGED_OF_VALIDATION "accuracy",
+                                                 .main_metrics = main_of_classes };
 static const et_task_class class_of_values = { METHODS, .best_metric = ET_LOGGED_OF_VALIDATION "r2",
                                                .main_metrics = main_of_values };
 
@@ -128,7 +132,9 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
         et_tabular_task_close(&task->task);
         return status;
     }
-    task->task.class = task->target.values ? &class_of_values : &class_of_classes;
+    task->task.class = task->target.values                         ? &class_of_values
+                       : options->model.type == ET_TABULAR_REALMLP ? &class_of_smoothed
+                                                                   : &class_of_classes;
     task->task.logging_dir = context->model_dir;
     task->task.task_config = &task->options;
     task->task.init_checkpoint = options->init_checkpoint;

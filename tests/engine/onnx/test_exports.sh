@@ -34,7 +34,7 @@ awk 'BEGIN {
     }
 }' >train.csv
 tail -n +2 train.csv | head -40 >rows.csv
-for model in linear feed_forward mlp resnet ft_transformer; do
+for model in linear feed_forward mlp resnet ft_transformer realmlp tabm; do
     run "$etude" train $model --experiment tabular/$model --data train.csv --target kind --steps 20
     run "$etude" export $model --format onnx --output $model.onnx
     "$etude" predict $model <rows.csv >$model.jsonl

@@ -613,6 +613,219 @@ static void test_models__targets(void **state)
     et_encoder_free(values);
 }
 
+/* ---- RealMLP ---- */
+
+enum { FREQUENCIES = 5, PERIODIC = 3 };
+
+/* Numbers, combinations of their cosines, s one-hot, t embedded; how many. */
+static int flatten_periodic(const fixture *f, int row, double *x)
+{
+    const int all = NUMBERS * FREQUENCIES, each = PERIODIC - 1;
+    const float *frequency = weights(f, "columns/periodic/frequency", all);
+    const float *phase = weights(f, "columns/periodic/phase", all);
+    const float *bias = weights(f, "columns/periodic/bias", NUMBERS * each);
+    int count = NUMBERS;
+    numbers_of(&f->rows, row, x);
+    for (int n = 0; n < NUMBERS; n++)
+        for (int k = 0; k < each; k++) {
+            char name[60];
+            snprintf(name, sizeof name, "columns/periodic/output_%d/weight", k);
+            double sum = (double)bias[n * each + k];
+            for (int j = 0; j < FREQUENCIES; j++) {
+                int i = n * FREQUENCIES + j;
+                double angle = 2 * acos(-1) * (double)frequency[i] * x[n] + (double)phase[i];
+                sum += (double)weights(f, name, all)[i] * cos(angle);
+            }
+            x[count++] = sum;
+        }
+    for (int id = 0; id < ids_of[0]; id++)
+        x[count++] = id == f->rows.s[row][0];
+    for (int i = 0; i < 6; i++)
+        x[count++] =
+            (double)weights(f, "columns/embedding/table", ids_of[1] * 6)[f->rows.t[row][0] * 6 + i];
+    return count;
+}
+
+/* x W / sqrt(in) + b */
+static void tangent_dense(const fixture *f, const char *scope, const double *x, int in, double *y,
+                          int out)
+{
+    const float *b = part(f, scope, "bias", out);
+    dense(f, scope, x, in, y, out);
+    for (int o = 0; o < out; o++)
+        y[o] = (y[o] - (double)b[o]) / sqrt(in) + (double)b[o];
+}
+
+static void selu(double *x, int count)
+{
+    for (int i = 0; i < count; i++)
+        x[i] = 1.0507009873554805 * (x[i] > 0 ? x[i] : 1.6732632423543772 * expm1(x[i]));
+}
+
+static void test_models__realmlp(void **state)
+{
+    (void)state;
+    fixture f = { .encoder = NULL };
+    open_model(&f, ET_TABULAR_REALMLP);
+    et_tabular_realmlp *m = &f.options.model.realmlp;
+    m->num_layers = 2;
+    m->width = WIDTH;
+    m->columns.numbers = ET_TABULAR_NUMBERS_PERIODIC;
+    m->columns.frequencies = FREQUENCIES;
+    m->columns.periodic_width = PERIODIC;
+    m->columns.one_hot_levels = 2;
+    m->columns.embedding_width = 6;
+    run_model(&f);
+    for (int row = 0; row < ROWS; row++) {
+        double x[WIDTH_MAX], h[WIDTH], g[WIDTH], y[OUTPUTS];
+        int count = flatten_periodic(&f, row, x);
+        const float *scale = weights(&f, "input/scale", count);
+        for (int i = 0; i < count; i++)
+            x[i] *= (double)scale[i];
+        tangent_dense(&f, "layer_0/", x, count, h, WIDTH);
+        selu(h, WIDTH);
+        tangent_dense(&f, "layer_1/", h, WIDTH, g, WIDTH);
+        selu(g, WIDTH);
+        tangent_dense(&f, "logits/", g, WIDTH, y, OUTPUTS);
+        compare(&f, row, y);
+    }
+    close_model(&f);
+}
+
+/* Only classes of realmlp are smoothed without being asked. */
+static void test_models__label_smoothing(void **state)
+{
+    (void)state;
+    et_tabular_options o;
+    et_fields_defaults(&et_tabular_fields, &o);
+    assert_true(et_tabular_label_smoothing(&o) == 0);
+    o.model.type = ET_TABULAR_REALMLP;
+    assert_true(et_tabular_label_smoothing(&o) == 0.1);
+    o.label_smoothing = 0;
+    assert_true(et_tabular_label_smoothing(&o) == 0);
+}
+
+/* ---- TabM ---- */
+
+enum { MEMBERS = 3, BINS_OF_TABM = 4 };
+
+/* Logits of a member, from the row's columns. */
+static void tabm_member(const fixture *f, int member, const double *columns, int count, double *y)
+{
+    const et_tabular_tabm *m = &f->options.model.tabm;
+    const float *scale = weights(f, "input/scale", MEMBERS * count) + member * count;
+    double x[WIDTH_MAX];
+    for (int i = 0; i < count; i++)
+        x[i] = columns[i] * (double)scale[i];
+    for (int l = 0; l < m->num_layers; l++, count = WIDTH) {
+        char scope[20];
+        double h[WIDTH];
+        snprintf(scope, sizeof scope, "layer_%d/", l);
+        if (!m->mini && l > 0)
+            for (int i = 0; i < count; i++)
+                x[i] *= (double)part(f, scope, "input_scale", MEMBERS * count)[member * count + i];
+        const float *w = part(f, scope, "weight", count * WIDTH);
+        for (int o = 0; o < WIDTH; o++) {
+            double sum = 0;
+            for (int i = 0; i < count; i++)
+                sum += x[i] * (double)w[i * WIDTH + o];
+            if (!m->mini)
+                sum *= (double)part(f, scope, "output_scale", MEMBERS * WIDTH)[member * WIDTH + o];
+            sum += m->mini ? (double)part(f, scope, "bias", WIDTH)[o]
+                           : (double)part(f, scope, "bias", MEMBERS * WIDTH)[member * WIDTH + o];
+            h[o] = fmax(sum, 0);
+        }
+        memcpy(x, h, sizeof h);
+    }
+    for (int c = 0; c < OUTPUTS; c++) {
+        char name[40];
+        snprintf(name, sizeof name, "logits/output_%d/weight", c);
+        y[c] = (double)weights(f, "logits/bias", MEMBERS * OUTPUTS)[member * OUTPUTS + c];
+        for (int i = 0; i < WIDTH; i++)
+            y[c] += x[i] * (double)weights(f, name, MEMBERS * WIDTH)[member * WIDTH + i];
+    }
+}
+
+/* Probabilities, and the cross entropy of the label. */
+static double softmax_of(const double *y, int label, double *p)
+{
+    double sum = 0;
+    for (int c = 0; c < OUTPUTS; c++)
+        sum += exp(y[c]);
+    for (int c = 0; c < OUTPUTS; c++)
+        p[c] = exp(y[c]) / sum;
+    return -log(p[label]);
+}
+
+static void build_with_loss(et_scope *scope, void *payload)
+{
+    fixture *f = payload;
+    et_tabular_target target;
+    assert_ok(et_tabular_target_of(&target, &f->options, f->encoder, error));
+    et_node *z = et_tabular_build_outputs(scope, &f->options, f->encoder, &target);
+    et_tabular_build_loss(scope, &f->options, &target, et_batch_input(scope, "Y"), z);
+}
+
+static double measured(const et_pass *pass, const char *name)
+{
+    for (int i = 0; i < et_pass_measures(pass); i++)
+        if (!strcmp(et_pass_measured(pass, i).name, name))
+            return et_pass_measured(pass, i).total / et_pass_measured(pass, i).weight;
+    fail_msg("no measure %s", name);
+    return 0;
+}
+
+/* Scores are the mean of the members' probabilities, the loss is the mean of their losses. */
+static void test_models__tabm(void **state)
+{
+    (void)state;
+    for (int mini = 0; mini < 2; mini++) {
+        fixture f = { .encoder = NULL };
+        double loss = 0, right = 0;
+        open_model(&f, ET_TABULAR_TABM);
+        et_tabular_tabm *m = &f.options.model.tabm;
+        *m = (et_tabular_tabm){ .columns = m->columns,
+                                .members = MEMBERS,
+                                .num_layers = 2,
+                                .width = WIDTH,
+                                .mini = mini,
+                                .activation = ET_ACTIVATION_RELU,
+                                .dropout = 0.1 };
+        m->columns.bins = BINS_OF_TABM;
+        assert_ok(et_device_open(&f.device, error));
+        assert_ok(et_params_new(&f.params, error));
+        assert_ok(et_pass_open(&f.pass, f.device, f.params, &f.source->layout, build_with_loss, &f,
+                               NULL, error));
+        assert_ok(et_params_materialize(f.params, false, error));
+        draw(f.params);
+        assert_ok(et_tabular_model_fit(f.params, &f.options.model, f.encoder, f.samples, error));
+        assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
+        const float *scores = et_pass_output(f.pass, ET_TABULAR_SCORES).data;
+        for (int row = 0; row < ROWS; row++) {
+            double x[WIDTH_MAX], y[OUTPUTS], p[OUTPUTS], mean[OUTPUTS] = { 0 };
+            int count = flatten(&f, row, BINS_OF_TABM, usual, x);
+            for (int i = 0; i < MEMBERS; i++) {
+                int best = 0;
+                tabm_member(&f, i, x, count, y);
+                loss += softmax_of(y, f.rows.y[row], p) / MEMBERS;
+                for (int c = 0; c < OUTPUTS; c++) {
+                    mean[c] += p[c] / MEMBERS;
+                    best = y[c] > y[best] ? c : best;
+                }
+                right += best == f.rows.y[row];
+            }
+            for (int c = 0; c < OUTPUTS; c++)
+                if (!(fabs((double)scores[row * OUTPUTS + c] - mean[c]) < 1e-5))
+                    fail_msg("row %d, class %d: %g is not %g", row, c,
+                             (double)scores[row * OUTPUTS + c], mean[c]);
+        }
+        assert_true(fabs(et_pass_loss(f.pass) - loss) < 1e-4);
+        assert_true(fabs(measured(f.pass, "nll") - loss / ROWS) < 1e-5);
+        assert_true(fabs(measured(f.pass, "accuracy") - right / (ROWS * MEMBERS)) < 1e-5);
+        close_model(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -624,6 +837,9 @@ int main(void)
         cmocka_unit_test(test_models__bins_are_quantiles),
         cmocka_unit_test(test_models__refused),
         cmocka_unit_test(test_models__targets),
+        cmocka_unit_test(test_models__realmlp),
+        cmocka_unit_test(test_models__label_smoothing),
+        cmocka_unit_test(test_models__tabm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

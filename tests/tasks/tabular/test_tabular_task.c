@@ -177,6 +177,8 @@ static void test_tabular_task__experiments(void **state)
         { "feed_forward", "task.model.feed_forward.hidden_layers=[16]," },
         { "mlp_small", "task.model.mlp.width=16," },
         { "resnet", "task.model.resnet.width=16," },
+        { "realmlp", "task.model.realmlp.width=16," },
+        { "tabm", "task.model.tabm.width=16,task.model.tabm.members=4," },
         { "ft_transformer",
           "task.model.ft_transformer.width=16,task.model.ft_transformer.num_blocks=2," },
     };
