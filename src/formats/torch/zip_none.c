@@ -1,6 +1,8 @@
 /* Replaces zip_archive.c in a build without libzip: no archive can be opened. */
 #include "formats/torch/zip_archive.h"
 
+#include <stddef.h>
+
 #include "base/assert.h"
 
 int et_zip_open(et_zip **out, const char *path, et_error *error)
