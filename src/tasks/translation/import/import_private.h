@@ -23,7 +23,7 @@ struct et_import {
     size_t vocabulary_length[ET_SIDES];
 };
 
-/* A path in the folder; NULL: no memory. */
+/* import_files.c. A path in the folder; NULL: no memory. */
 const char *et_import_path(et_import *from, const char *name);
 bool et_import_has(et_import *from, const char *name);
 
