@@ -260,8 +260,8 @@ static void test_feature_set__names(void **state)
 {
     (void)state;
     static const char *const names[ET_TRANSFORM_COUNT] = {
-        "identity", "target", "concat", "log",   "scale", "bucketize", "one-hot", "standardize",
-        "quantile", "embed",  "hash",   "cross", "date",  "missing",   "key",
+        "identity", "target", "concat", "log",  "scale", "bucketize", "one-hot", "standardize",
+        "quantile", "robust", "embed",  "hash", "cross", "date",      "missing", "key",
     };
     for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
         assert_string_equal(et_transform_name((et_transform)i), names[i]);
@@ -441,7 +441,7 @@ static void test_feature_set__infer_errors(void **state)
         { { .target = "name" }, ET_ECONFIG, "the target name has 99 different values in 100 rows" },
         { { .numeric = ET_TRANSFORM_EMBED },
           ET_ECONFIG,
-          "embed is not a transform for numbers: use standardize, quantile or scale" },
+          "embed is not a transform for numbers: use standardize, quantile, scale or robust" },
         { { .discrete = ET_TRANSFORM_LOG },
           ET_ECONFIG,
           "log is not a transform for texts: use embed or one-hot" },

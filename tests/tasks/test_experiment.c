@@ -471,9 +471,10 @@ static void test_experiment__branches(void **state)
     char *text = get_file(in(state, ET_RUN_SETTINGS), &length);
     assert_non_null(strstr(text, "    optimizer:\n      type: adam\n      adam:\n"));
     assert_non_null(strstr(text, "    learning_rate:\n      type: inverse_sqrt\n      inverse_sq"));
-    assert_non_null(strstr(text, "    warmup:\n      type: none\n  train_steps: 6000\n"));
+    assert_non_null(
+        strstr(text, "    warmup:\n      type: none\n    regularization:\n      type: constant\n"));
     assert_null(strstr(text, "sgd"));
-    assert_null(strstr(text, "tpu"));
+    assert_null(strstr(text, " tpu"));
     free(text);
     assert_ok(et_experiment_open_run(&again, &et_translation_program, *state, &arena, error));
     assert_ok(et_experiment_check_same(&again, &e, NULL, "run", false, error));

@@ -117,7 +117,9 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
  * line has none that the model knows. ">>fra<< I see" -> the token ">>fra<<". */
 size_t take_tag(const et_sentencepiece *model, const char *text, size_t length, int *id)
 {
-    const std::string line(text, model->facts.tags ? length : 0);
+    if (!model->facts.tags)
+        return 0;
+    const std::string line(text, length);
     const size_t end = line.compare(0, 2, ">>") == 0 ? line.find("<<") : std::string::npos;
     if (end == std::string::npos)
         return 0;
@@ -132,8 +134,9 @@ size_t take_tag(const et_sentencepiece *model, const char *text, size_t length, 
 int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabulary_facts &facts,
              et_error *error)
 {
-    for (int &id : ids)
-        id = id < facts.tokens ? id : facts.unk;
+    if (facts.pieces > facts.tokens)
+        for (int &id : ids)
+            id = id < facts.tokens ? id : facts.unk;
     if (ids.size() > tokens->capacity) {
         size_t capacity = ids.size() + ids.size() / 2;
         void *grown = et_realloc(tokens->ids, capacity, sizeof *tokens->ids);

@@ -47,7 +47,7 @@ static const fixed model_fields[] = {
     { "decoder_layerdrop", 0, "but no layers are dropped in training; set it to 0" },
 };
 static const fixed search_fields[] = {
-    { "do_sample", 0, "but translations are searched for; use translate --sample instead" },
+    { "do_sample", 0, "but translations are searched for; use translate --sampling instead" },
     { "no_repeat_ngram_size", 0, "which is not taken; remove it" },
     { "encoder_no_repeat_ngram_size", 0, "which is not taken; remove it" },
     { "repetition_penalty", 1, "which is not taken; remove it" },
