@@ -27,7 +27,10 @@ void et_offers_add(et_offers *offers, const char *before, const char *typed, con
     for (const char *at = whole; *at; at++)
         if (iscntrl((unsigned char)*at))
             return;
-    if (et_map_get(&offers->known, whole, &known) || !et_map_put(&offers->known, whole, 1))
+    if (et_map_get(&offers->known, whole, &known))
+        return;
+    const char *key = et_arena_strdup(&offers->arena, whole);
+    if (!key || !et_map_put(&offers->known, key, 1))
         return;
     et_strbuf_append(&offers->text, whole);
     const size_t shown = help ? strcspn(help, ";\n") : 0;
@@ -41,6 +44,7 @@ void et_offers_release(et_offers *offers)
 {
     et_strbuf_release(&offers->text);
     et_map_release(&offers->known);
+    et_arena_release(&offers->arena);
 }
 
 void et_offers_add_commands(et_offers *offers, const char *typed)

@@ -8,6 +8,7 @@
 
 #include <etude/command.h>
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
 
@@ -15,7 +16,8 @@ typedef struct et_offers {
     const et_program *program;
     const et_task_kind *kind; /* whose settings are offered; NULL: all kinds */
     et_strbuf text;           /* one line each: word, tab, description */
-    et_map known;             /* words that are in text */
+    et_map known;             /* words that are in text, in arena */
+    et_arena arena;
 } et_offers;
 
 /* Adds before and word, if word begins with typed. help: description of the word; NULL: none. */

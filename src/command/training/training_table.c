@@ -136,7 +136,7 @@ static void append_explanation(et_strbuf *line, const et_training_table_options 
 
 static void sane(const table *t)
 {
-    et_assert(t->options.progress && t->options.now);
+    et_assert(!t->options.progress || t->options.now);
     et_assert(t->count >= 0 && t->count <= t->options.most);
     et_assert(t->count <= t->options.metrics.count);
     et_assert(!t->headed || t->step_width >= 4);

@@ -776,9 +776,9 @@ static void test_controller__asserts(void **state)
     et_loop_position *position = &c->loop.position;
     const int next = position->next;
     position->next = -1;
-    assert_asserts(train, c, "place->next >= 0 && place->next <= loop->count");
+    assert_asserts(train, c, "position->next >= 0 && position->next <= loop->count");
     position->next = 0;
-    assert_asserts(train, c, "place->next == loop->count || place->at_boundary");
+    assert_asserts(train, c, "position->next == loop->count || position->at_boundary");
     position->next = next;
     c->own[ET_OWN_SAVE].controller = NULL;
     assert_asserts(train, c, "c->own[i].controller == c");
