@@ -248,6 +248,8 @@ static int walk_attribute(et_module *root, const attribute *a, et_error *error)
 static int wait_for(et_module *root, size_t first, et_error *error)
 {
     const size_t found = root->module_count - first;
+    if (!found)
+        return ET_OK;
     et_module **grown = et_vector_grow(root->waiting, &root->waiting_capacity,
                                        root->waiting_count + found, sizeof(et_module *), 8);
     if (!grown)
