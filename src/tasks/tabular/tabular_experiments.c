@@ -59,7 +59,7 @@ const et_experiment_row et_tabular_experiments[] = {
       EXPERIMENT("model: {type: ft_transformer}",
                  ADAMW("1e-4", "1e-5", "bias, norm, tokenizer") ", " PASSES("100", "16")) },
     { "tabular/realmlp",
-      "3 layers of 256, periodic numbers, robust inputs (Holzmueller et al. 2024)",
+      "3 layers of 256, periodic numbers (Holzmueller et al. 2024, without biases from data)",
       EXPERIMENT(
           "model: {type: realmlp, realmlp: {columns: {numbers: periodic, frequency_scale: 1, "
           "one_hot_levels: 8, embedding_width: 8}}}, features: {numeric: robust}",
