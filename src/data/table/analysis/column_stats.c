@@ -229,23 +229,23 @@ static bool has_blanks(const char *text, size_t length)
     return length && (is_blank(*text) || is_blank(text[length - 1]));
 }
 
-/* Notes the first value of each class that is not a number, and the forms of texts. */
+/* Notes the first value of each class that is not a number, and the forms of texts. orders: by
+ * which the text is a date. */
 static void look_at(et_column_stats *stats, const et_column_part *part, int i, const char *text,
-                    size_t length, unsigned char class)
+                    size_t length, unsigned char class, unsigned orders)
 {
     note(&stats->first[class - ET_CELL_TEXT], part, i, text, length);
     if (class != ET_CELL_TEXT)
         return;
     sample(stats, text, length);
-    for (unsigned order = 0, orders = et_date_orders(text, length); order <= ET_DATE_DAY_FIRST;
-         order++)
+    for (unsigned order = 0; order <= ET_DATE_DAY_FIRST; order++)
         if (!(orders >> order & 1))
             note(&stats->first_undated[order], part, i, text, length);
 }
 
-static void add_dates(et_column_stats *stats, const char *text, size_t length, int64_t count)
+static void add_dates(et_column_stats *stats, unsigned orders, int64_t count)
 {
-    for (unsigned order = 0, orders = et_date_orders(text, length); orders >> order; order++)
+    for (unsigned order = 0; orders >> order; order++)
         stats->dated[order] += orders >> order & 1 ? count : 0;
 }
 
@@ -259,7 +259,7 @@ static void count_classes(et_column_stats *stats)
         const char *text = et_entries_text(&stats->entries, entry);
         stats->count[entry->class] += entry->count;
         stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
-        add_dates(stats, text, entry->length, entry->count);
+        add_dates(stats, et_date_orders(text, entry->length), entry->count);
     }
 }
 
@@ -327,12 +327,13 @@ static void add_entry(et_column_stats *stats, const char *text, size_t length)
 static void add_read(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                      size_t length, unsigned char class, const double *number)
 {
+    const unsigned orders = et_date_orders(text, length);
     stats->count[class]++;
     if (is_both(class))
         add_numbers(stats, number, 1);
     stats->blanks += has_blanks(text, length);
-    add_dates(stats, text, length, 1);
-    look_at(stats, part, i, text, length, class);
+    add_dates(stats, orders, 1);
+    look_at(stats, part, i, text, length, class, orders);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));
     if (stats->stage != ET_STATS_KEY)
         add_entry(stats, text, length);
@@ -383,7 +384,7 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
     double number;
     entry->class = (unsigned char)et_cell_classify(text, length, &number);
     if (!is_number(entry->class))
-        look_at(stats, part, i, text, length, entry->class);
+        look_at(stats, part, i, text, length, entry->class, et_date_orders(text, length));
     else if (++stats->number_entries > numbers_limit(stats) &&
              stats->number_entries == stats->entries.count)
         end_exact(stats, ET_STATS_NUMBERS);

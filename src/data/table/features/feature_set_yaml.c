@@ -142,12 +142,9 @@ static int read_boundaries(const reading *r, const et_value *value, et_feature_s
 
 static int read_order(const reading *r, const et_value *value, et_date_order *order)
 {
-    for (int i = ET_DATE_MONTH_FIRST; i <= ET_DATE_DAY_FIRST; i++)
-        if (value->kind == ET_VALUE_STRING && !strcmp(value->string, et_date_order_name(i))) {
-            *order = (et_date_order)i;
-            return ET_OK;
-        }
-    return fail_line(r, value, "expected month-first or day-first");
+    return value->kind == ET_VALUE_STRING && et_date_order_parse(order, value->string)
+               ? ET_OK
+               : fail_line(r, value, "expected month-first or day-first");
 }
 
 /* ---- transform ---- */

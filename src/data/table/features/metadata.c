@@ -408,12 +408,9 @@ static int read_counts(const reading *r, const et_value *dict, et_column_metadat
 static int read_order(const reading *r, const et_value *dict, et_date_order *order)
 {
     const et_value *value = find_value(dict, "date_order");
-    for (int i = ET_DATE_MONTH_FIRST; value && i <= ET_DATE_DAY_FIRST; i++)
-        if (value->kind == ET_VALUE_STRING && !strcmp(value->string, et_date_order_name(i)))
-            *order = (et_date_order)i;
-    return !value || *order
-               ? ET_OK
-               : fail_kind(r, dict->key, "date_order", "month-first or day-first", value);
+    if (!value || (value->kind == ET_VALUE_STRING && et_date_order_parse(order, value->string)))
+        return ET_OK;
+    return fail_kind(r, dict->key, "date_order", "month-first or day-first", value);
 }
 
 static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)

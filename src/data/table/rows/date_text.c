@@ -82,6 +82,16 @@ const char *et_date_order_name(et_date_order order)
     return names[order];
 }
 
+bool et_date_order_parse(et_date_order *out, const char *name)
+{
+    for (int i = ET_DATE_MONTH_FIRST; i <= ET_DATE_DAY_FIRST; i++)
+        if (!strcmp(name, et_date_order_name((et_date_order)i))) {
+            *out = (et_date_order)i;
+            return true;
+        }
+    return false;
+}
+
 /* ---- characters ---- */
 
 typedef struct scan {

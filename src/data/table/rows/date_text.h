@@ -28,6 +28,8 @@ bool et_date_read(et_date *out, const char *text, size_t length, et_date_order o
 unsigned et_date_orders(const char *text, size_t length);
 /* "month-first" and "day-first" in files. */
 const char *et_date_order_name(et_date_order order);
+/* False: another name. */
+bool et_date_order_parse(et_date_order *out, const char *name);
 /* seconds since 1970; false: before the year 0 or after 9999. */
 bool et_date_of_seconds(et_date *out, double seconds);
 
