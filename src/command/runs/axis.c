@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/numbers/decimal.h"
@@ -125,21 +126,40 @@ double et_axis_position(const et_axis *a, double value)
     return position >= -1e-9 && position <= 1 + 1e-9 ? fmin(1, fmax(0, position)) : (double)NAN;
 }
 
-/* Prints as many decimals as the step has. `most` is the axis's largest value, so all labels of an
- * axis get the same format. */
+/* Whether et_format_rate prints multiples of step up to most exactly: it prints three digits. */
+static bool suits_suffix(double step, double most)
+{
+    const double unit = most < 99.95e6 ? 1e5 : most < 999.5e6 ? 1e6 : most < 99.95e9 ? 1e8 : 1e9;
+    return most >= 1e6 && step >= unit;
+}
+
+/* Prints as many digits as the step needs, so no two labels of an axis are equal. `most` is the
+ * axis's largest value, so all labels of an axis get the same format. */
 static void print_step(char *text, size_t size, double value, double step, double most)
 {
-    int decimals = (int)-floor(log10(step) + 1e-9);
-    if (fabs(value) < step * 1e-6)
+    const int decimals = (int)-floor(log10(step) + 1e-9);
+    if (fabs(value) < step * 1e-6) {
         snprintf(text, size, "0");
-    else if (decimals > 5 || most >= 1e12)
-        et_decimal_print(text, size, 6, false, value);
-    else if (decimals > 0)
+    } else if (decimals > 5 || most >= 1e12) {
+        const int digits = (int)floor(log10(most) + 1e-9) + 1 + decimals;
+        et_decimal_print(text, size, digits < 6 ? 6 : digits > 17 ? 17 : digits, false, value);
+    } else if (decimals > 0) {
         et_decimal_print(text, size, decimals, true, value);
-    else if (most >= 1e6 && step >= 1e4)
+    } else if (suits_suffix(step, most)) {
         snprintf(text, size, "%s", et_format_rate(value).text);
-    else
+    } else {
         snprintf(text, size, "%s", et_format_count((int64_t)llround(value)).text);
+    }
+}
+
+/* A duration of a day or more has no seconds; they are added if the step is below a minute. */
+static et_format label_time(double value, double step)
+{
+    et_format label = et_format_duration(value);
+    const size_t length = strlen(label.text);
+    if (value >= 86400 && step < 60)
+        snprintf(label.text + length, sizeof label.text - length, ":%02d", (int)fmod(value, 60));
+    return label;
 }
 
 et_format et_axis_label(const et_axis *a, int tick)
@@ -147,8 +167,9 @@ et_format et_axis_label(const et_axis *a, int tick)
     et_format label = { "" };
     et_assert(tick >= 0 && tick < a->count);
     double value = a->ticks[tick];
-    if (a->time && a->step >= 1)
-        return et_format_duration(value);
+    /* et_format_duration prints the same text for all times below 0 and above 1e12. */
+    if (a->time && a->step >= 1 && a->low >= 0 && a->high <= 1e12)
+        return label_time(value, a->step);
     if (!a->step)
         et_decimal_print(label.text, sizeof label.text, 6, false, value);
     else

@@ -25,6 +25,7 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
 /* NaN: value has no place, or none within the axis. */
 double et_axis_position(const et_axis *axis, double value);
 
+/* No two ticks of an axis have equal labels. */
 et_format et_axis_label(const et_axis *axis, int tick);
 
 /* Both axes of a chart. ET_EDATA: no point of it can be drawn. */

@@ -53,6 +53,15 @@ static void test_axis__ticks(void **state)
         { 7, 7, false, false, 5, "6.4 6.6 6.8 7.0 7.2 7.4 7.6" },
         { 0, 0, false, false, 5, "-1.0 -0.5 0 0.5 1.0" },
         { 3, 3, true, false, 5, "2 3 4 5 6" },
+        { 1e6, 1.1e6, false, false, 5,
+          "1,000,000 1,020,000 1,040,000 1,060,000 1,080,000 1,100,000" },
+        { 1.2e9, 1.2016e9, false, false, 4,
+          "1,200,000,000 1,200,500,000 1,201,000,000 1,201,500,000" },
+        { 1, 1.0000019, false, false, 4, "1 1.0000005 1.000001 1.0000015" },
+        { 1e12, 1e12 + 3500, false, false, 4,
+          "1e+12 1.000000001e+12 1.000000002e+12 1.000000003e+12" },
+        { 90000, 90090, false, true, 3, "1d 01:00:00 1d 01:00:30 1d 01:01:00 1d 01:01:30" },
+        { 0, 0, false, true, 2, "-1 0 1" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         et_axis axis =
@@ -62,24 +71,35 @@ static void test_axis__ticks(void **state)
     }
 }
 
-/* For any arguments, ticks ascend, are within the axis, and have a position; so do both ends. */
+static void assert_ticks(const et_axis *a)
+{
+    assert_true(a->count >= 0 && a->count <= ET_AXIS_TICKS_MAX);
+    for (int t = 0; t < a->count; t++) {
+        const et_format label = et_axis_label(a, t);
+        assert_true(!t || a->ticks[t] > a->ticks[t - 1]);
+        assert_false(isnan(et_axis_position(a, a->ticks[t])));
+        assert_true(strlen(label.text) < sizeof label.text - 1);
+        if (t && strcmp(label.text, et_axis_label(a, t - 1).text) == 0)
+            fail_msg("%.17g to %.17g: two ticks have the label %s", a->low, a->high, label.text);
+    }
+}
+
+/* For any arguments, ticks ascend, are within the axis, and have a position and a label of their
+ * own; both ends have a position. */
 static void test_axis__any(void **state)
 {
     (void)state;
-    static const double ends[] = { -DBL_MAX, -1e300, -1e9,  -1.5,   -1e-300, 0,
-                                   DBL_MIN,  1e-300, 1e-9,  0.1,    1,       1.0000000000000002,
-                                   7,        1e9,    1e300, DBL_MAX };
+    static const double ends[] = { -DBL_MAX, -1e300, -1e9,    -1.5,   -1e-300, 0,
+                                   DBL_MIN,  1e-300, 1e-9,    0.1,    1,       1.0000000000000002,
+                                   1.000001, 7,      86399.5, 86400,  86410,   1e6,
+                                   1.03e6,   99.9e6, 1e9,     1.01e9, 1e12,    1.000000000003e12,
+                                   1e300,    DBL_MAX };
     for (size_t i = 0; i < COUNT(ends); i++)
         for (size_t k = i; k < COUNT(ends); k++)
-            for (int log = 0; log <= (ends[i] > 0); log++)
-                for (int most = 0; most < 40; most += 13) {
-                    et_axis a = et_axis_make(ends[i], ends[k], log, false, most);
-                    assert_true(a.count >= 0 && a.count <= ET_AXIS_TICKS_MAX);
-                    for (int t = 0; t < a.count; t++) {
-                        assert_true(!t || a.ticks[t] > a.ticks[t - 1]);
-                        assert_false(isnan(et_axis_position(&a, a.ticks[t])));
-                        assert_true(strlen(et_axis_label(&a, t).text) < 40);
-                    }
+            for (int most = 0; most < 40; most += 13)
+                for (int kind = 0; kind < (ends[i] > 0 ? 3 : 2); kind++) {
+                    et_axis a = et_axis_make(ends[i], ends[k], kind == 2, kind == 1, most);
+                    assert_ticks(&a);
                     double place = et_axis_position(&a, ends[i]);
                     assert_true(isnan(place) || (place >= 0 && place <= 1));
                 }

@@ -4,17 +4,25 @@
  * the kind of axis that the browser shows, also after the server has ended. Pictures have those of
  * command/runs/axis.c. */
 
-function format(value) {
+function format(value, digits = 4) {
     if (value === null || value === undefined || Number.isNaN(value))
         return "nan";
     if (value === 0)
         return "0";
     const size = Math.abs(value);
     if (size >= 1e6 || size < 1e-4)
-        return value.toExponential(size >= 1e6 ? 2 : 3).replace(/\.?0+e/, "e");
+        return value.toExponential(size >= 1e6 ? digits - 2 : digits - 1).replace(/\.?0+e/, "e");
     if (Number.isInteger(value))
         return value.toLocaleString("en");
-    return String(Number(value.toPrecision(size >= 1000 ? 5 : 4)));
+    return String(Number(value.toPrecision(size >= 1000 ? digits + 1 : digits)));
+}
+
+/* The labels of ticks in the first of several forms that gives no label twice, otherwise as numbers
+ * with enough digits. */
+function labelsOf(ticks, forms) {
+    const numbers = Array.from({ length: 12 }, (_, more) => t => format(t, 4 + more));
+    const all = [...forms, ...numbers].map(form => ticks.map(form));
+    return all.find(labels => new Set(labels).size === ticks.length) || all[all.length - 1];
 }
 
 function formatTime(seconds) {
@@ -157,7 +165,8 @@ class Chart {
         this.yTicks = this.shared.log ? logTicks(v.low, v.high, rows)
                                       : enoughTicks(v.low, v.high, 4, rows);
         this.ink.font = "11.5px system-ui, sans-serif";
-        this.left = 8 + Math.max(...this.yTicks.map(t => this.ink.measureText(format(t)).width), 10);
+        this.yLabels = labelsOf(this.yTicks, []);
+        this.left = 8 + Math.max(...this.yLabels.map(text => this.ink.measureText(text).width), 10);
         this.bottom = this.height - 32;
     }
 
@@ -182,12 +191,17 @@ class Chart {
 
     /* ---- drawing ---- */
 
-    labelX(x) {
-        if (this.shared.axis === "clock") {
-            const at = new Date(1000 * x), day = this.view.right - this.view.left > 100000;
-            return day ? at.toLocaleDateString() : at.toLocaleTimeString();
-        }
-        return this.shared.axis === "time" ? formatTime(x) || "0" : format(x);
+    /* The forms of a label on the x axis; the tip uses the first. */
+    formsX() {
+        const days = this.view.right - this.view.left > 100000;
+        const clock = print => x => print(new Date(1000 * x));
+        return {
+            step: [x => format(x)],
+            time: [x => formatTime(x) || "0"],
+            clock: [clock(at => days ? at.toLocaleDateString() : at.toLocaleTimeString()),
+                    clock(at => at.toLocaleString()),
+                    clock(at => at.toISOString().slice(11, 23) + " UTC")],
+        }[this.shared.axis];
     }
 
     grid() {
@@ -198,19 +212,20 @@ class Chart {
         ink.fillStyle = color("--soft");
         ink.textAlign = "right";
         ink.textBaseline = "middle";
-        for (const t of this.yTicks) {
+        for (const [i, t] of this.yTicks.entries()) {
             const y = Math.round(this.py(t)) + 0.5;
             ink.beginPath();
             ink.moveTo(this.left, y);
             ink.lineTo(this.width - 8, y);
             ink.stroke();
-            ink.fillText(format(t), this.left - 5, y);
+            ink.fillText(this.yLabels[i], this.left - 5, y);
         }
         ink.textBaseline = "alphabetic";
         ink.textAlign = "center";
         let end = -Infinity;
-        for (const t of this.xTicks(many)) {
-            const text = this.labelX(t), half = ink.measureText(text).width / 2;
+        const xTicks = this.xTicks(many), xLabels = labelsOf(xTicks, this.formsX());
+        for (const [i, t] of xTicks.entries()) {
+            const text = xLabels[i], half = ink.measureText(text).width / 2;
             const x = Math.min(Math.max(this.px(t), this.left + half), this.width - half - 1);
             if (x - half < end + 6)
                 continue;
@@ -386,8 +401,8 @@ class Chart {
         this.tip.hidden = !this.at;
         if (!this.at)
             return;
-        const title = document.createElement("b");
-        title.textContent = (this.shared.axis === "step" ? "step " : "") + this.labelX(this.at.hits[0].x);
+        const title = document.createElement("b"), [form] = this.formsX();
+        title.textContent = (this.shared.axis === "step" ? "step " : "") + form(this.at.hits[0].x);
         this.tip.replaceChildren(title, ...this.at.hits.map(hit => {
             const row = document.createElement("div"), [mark, name, last] =
                 ["i", "span", "span"].map(tag => row.appendChild(document.createElement(tag)));
