@@ -350,6 +350,30 @@ static void test_yaml__prints(void **state)
     assert_string_equal(as_yaml(bad), "[\"a\xef\xbf\xbd\", .nan, -.inf]\n");
 }
 
+/* A text has quotes if some reader would take it for another kind, and only then. */
+static void test_yaml__quotes(void **state)
+{
+    (void)state;
+    static const char *const quoted[] = {
+        "",      "~",     "null", "Null", "NULL",       "true",  "True", "FALSE", "on",  "On",
+        "OFF",   "yes",   "No",   "y",    "N",          "1",     "-1",   "+1",    "007", "0o17",
+        "0O17",  "0x1f",  "0X1F", "0b1",  "0B1",        "1_000", "1e3",  "1E+3",  ".5",  "5.",
+        "1e999", "12:30", ".inf", ".NaN", "2026-01-01", "a: b",  "a #b", " a",    "a ",  "*",
+    };
+    static const char *const plain[] = {
+        "a", "a b", "one", "onward", "e3", "nan", "nULL", "runs/a.b", "../a", "12 rows", "a=1e3",
+    };
+    char wanted[64];
+    for (size_t i = 0; i < COUNT(quoted) + COUNT(plain); i++) {
+        const bool quotes = i < COUNT(quoted);
+        const char *text = quotes ? quoted[i] : plain[i - COUNT(quoted)];
+        snprintf(wanted, sizeof wanted, quotes ? "%s: \"%s\"\n" : "%s: %s\n", "a", text);
+        et_value *root = et_value_dict(&arena);
+        et_value_set_string(root, "a", text);
+        assert_string_equal(as_yaml(root), wanted);
+    }
+}
+
 /* Words of a command line: what YAML would take for structure is text there. */
 static void test_yaml__command_line(void **state)
 {
@@ -461,19 +485,13 @@ static void test_yaml__out_of_memory_in_libyaml(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_yaml__reads),
-        CASE(test_yaml__scalars),
-        CASE(test_yaml__lines),
-        CASE(test_yaml__hostile),
-        CASE(test_yaml__alias_bomb),
-        CASE(test_yaml__depth),
-        CASE(test_yaml__size),
-        CASE(test_yaml__round_trip),
-        CASE(test_yaml__prints),
-        CASE(test_yaml__command_line),
-        CASE(test_yaml__any_bytes),
-        CASE(test_yaml__out_of_memory),
-        CASE(test_yaml__out_of_memory_in_libyaml),
+        CASE(test_yaml__reads),         CASE(test_yaml__scalars),
+        CASE(test_yaml__lines),         CASE(test_yaml__hostile),
+        CASE(test_yaml__alias_bomb),    CASE(test_yaml__depth),
+        CASE(test_yaml__size),          CASE(test_yaml__round_trip),
+        CASE(test_yaml__prints),        CASE(test_yaml__quotes),
+        CASE(test_yaml__command_line),  CASE(test_yaml__any_bytes),
+        CASE(test_yaml__out_of_memory), CASE(test_yaml__out_of_memory_in_libyaml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

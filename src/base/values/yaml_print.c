@@ -36,11 +36,11 @@ static bool is_alphanumeric(unsigned char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Readers of YAML 1.1 have more numbers, and dates: 1_000, 0b101, 2024-06-01T12:00:00Z. */
+/* Other readers have more numbers, and dates: 1_000, 0b101, 0X1F, 2024-06-01T12:00:00Z. */
 static bool may_be_number(const char *text)
 {
     return *text >= '0' && *text <= '9' &&
-           strspn(text, "0123456789abcdefABCDEFxoTZtz_:.+- ") == strlen(text);
+           strspn(text, "0123456789abcdefABCDEFxXoOTZtz_:.+- ") == strlen(text);
 }
 
 /* Whether a string may be printed without quotes: its characters have no meaning in YAML, and it
