@@ -109,8 +109,8 @@ static void test_encoder_disagreements__all_disagreements(void **state)
                                     "name: t, type: log},\n {name: l, type: quantile}]}\n"
                                     "- {name: b, type: hash, transform: {buckets: 3}}\n";
     static const char *const parts[] = {
-        "features.yaml: schema, metadata and features do not match, in 4 places: (1) line 2: "
-        "feature a",
+        "features.yaml: schema, metadata and features do not match, in 4 places: (1) line 2: feat",
+        ": (1) line 2: feature a",
         "(2) line 3: feature t: log does not work on discrete",
         "(3) line 4: feature l: the metadata has no quantiles",
         "(4) line 5: feature b: the schema has no field b",
