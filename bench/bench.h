@@ -1,6 +1,6 @@
 /* Shared code of this folder's programs: medians, figures as lines of JSON, the machine's name.
  *
- * A program prints for people. If the environment has a file name in BENCH_JSON, each figure is
+ * A program prints its figures. If the environment has a file name in BENCH_JSON, each figure is
  * also appended there as one line {"name", "value", "unit", "roof", "peer"}: name is a dotted path
  * such as step.tiny.bf16.ms; roof is the best possible value on this machine, in the same unit;
  * peer is another system's value, filled in by bench/run. For programs with one thread that stop at

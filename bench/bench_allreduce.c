@@ -1,12 +1,12 @@
 /* Adds up gradients of ranks as training does (src/train/ranks/exchange.h), compared with MPI's own
- * all-reduce of as many floats, alternately in one run; built once for each MPI.
+ * all-reduce of as many floats, in turn. The program is built once for each MPI.
  *
  *     ETUDE_MPI=build/etude_mpi_openmpi.so mpirun -n 2 build/bench/bench_allreduce_openmpi [MB ...]
  *
- * All gradients are there at once, so nothing overlaps: this measures the exchange alone. For each
- * size, prints the median of several rounds; ratio: the fraction of MPI's rate. Etude adds in the
- * order of shards, so that bits do not depend on the number of ranks, and each round checks that
- * all ranks have the sum. */
+ * All gradients are ready at the start, so the program measures the exchange alone. For each size,
+ * it prints the median of several rounds, and the ratio to MPI's rate. Etude adds in the order of
+ * shards, so bits do not depend on the number of ranks. Each round checks that all ranks have the
+ * sum. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>

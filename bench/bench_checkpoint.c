@@ -3,10 +3,11 @@
  *
  *     bench_checkpoint tiny|base [ROUNDS]
  *
- * Works in a new folder below the current one, whose disk is measured. Roofs are the same bytes
- * from and to the same arrays, alternating with the measurement: for a save a plain write and
- * fsync, for restoring, which also compares checksums, a plain read (of a file in memory). The
- * delay is the additional time of the longest step if a save begins before it, in steps. */
+ * Works in a new folder below the current one, and measures the disk of this folder. The roof of a
+ * save is a plain write and fsync of the same bytes from the same arrays. The roof of restoring,
+ * which also compares checksums, is a plain read of a file in memory. Roofs and measurements
+ * alternate. The delay is the additional time of the longest step after the beginning of a save, in
+ * steps. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <math.h>

@@ -1,14 +1,15 @@
-/* How fast tables are read and analysed.
+/* Measures how fast tables are read and analysed.
  *
- *     bench_csv                       tables made here, of 64 MB each
- *     bench_csv FILE                  another one
- *     bench_csv write KIND MB FILE    makes one and measures nothing: floats, digits, integers,
- * words
+ *     bench_csv                       generated tables of 64 MB each
+ *     bench_csv FILE                  another table
+ *     bench_csv write KIND MB FILE    writes a table and measures nothing; KIND is floats, digits,
+ *                                     integers or words
  *
- * MB/s of file: rows (et_csv_next), rows and their numbers, and the whole analysis, each on one
- * thread by processor time; and the analysis with all threads by the time that passes. floats: 10
- * columns with 6 decimals, as most tables have; digits: all 17 digits of doubles, as other programs
- * print them; integers of two digits; words: texts between quotes, numbers, missing values. */
+ * Prints MB of file per second of three kinds of work: rows (et_csv_next), rows with their numbers,
+ * and the whole analysis. All use one thread and processor time. The analysis is also timed with
+ * all threads, by elapsed time. A table of floats has 10 columns with 6 decimals, as most tables
+ * have. digits: all 17 digits of doubles, as other programs print them. integers: two digits.
+ * words: quoted texts, numbers and missing values. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

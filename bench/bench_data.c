@@ -1,10 +1,10 @@
-/* How fast text becomes batches.
+/* Measures how fast text becomes batches.
  *
  *     bench_data [SOURCE TARGET [VOCABULARY_SIZE]]
  *
- * Without files made words are the text. Prints the time of each stage from text to packed
- * batches, once without and once with the cache, and the median rate of the iterator over several
- * epochs; with each kind of vocabulary. */
+ * Without files, the text is generated. For each kind of vocabulary, the program prints the time of
+ * each stage from text to packed batches, without and with the cache, and the median rate of the
+ * iterator over several epochs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
-/* How many sentences a second are translated.
+/* Measures how many sentences per second are translated.
  *
  *     bench_decode tiny|base float32|bfloat16|int8 BEAM [SENTENCES [TOGETHER]]
  *
- * Sentences of 14 tokens, 16 tokens produced for each; a beam of 1 is greedy search. The
- * weights are untrained: their values change nothing about the work, and no end-of-sentence is
- * recognised, so that every sentence takes the same steps. Figures are
- * decode.SIZE.BEAM.sentences_s, in float32, and decode.SIZE.PRECISION.BEAM.sentences_s, where BEAM
- * is greedy or beam4. */
+ * Sentences have 14 tokens, and 16 tokens are produced for each; a beam of 1 is greedy search. The
+ * weights are untrained, because their values do not change the work. No token ends a sentence, so
+ * every sentence takes the same number of steps. Figures are decode.SIZE.BEAM.sentences_s, in
+ * float32, and decode.SIZE.PRECISION.BEAM.sentences_s, where BEAM is greedy or beam4. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,14 +8,14 @@
  * redirects its calls of some library functions to this file (--wrap): each run of a pass that
  * trains is timed, and so are batches and updates. A step is the time from one run of the first
  * such pass to the next, so it includes all of the program's work: data, losses, updates, logs,
- * measures. The median counts, so rare work (an epoch's validation, a save) does not.
+ * measures. The program prints the median, which rare work (an epoch's validation, a save) does not
+ * change.
  *
  * Steps and peak (peak.h) are timed alternately, in three rounds, and the median of the rounds'
  * shares counts, as in bench_step (roof=no: one round): the peak of a step is the sum over its
  * passes. Operations are those of the plans' matrix products, 2 m n k each, forward and backward;
- * of causal attention's only the visible half. Updates, element-wise functions, norms, losses and
- * random numbers do not count. Convolutions have no peak here, so a program with convolutions has
- * none. */
+ * for causal attention only the visible half. Updates, element-wise functions, norms, losses and
+ * random numbers do not count. Programs with convolutions have no peak. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

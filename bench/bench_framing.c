@@ -1,12 +1,12 @@
 /* Messages of a cluster (src/roles/wire/wire.h) compared with plain ZeroMQ: PUSH to PULL over TCP
- * on this machine, with as many bytes, with CURVE's encryption, as Etude uses, and without;
- * alternately in one run.
+ * on this machine with as many bytes, encrypted by CURVE as in Etude, and not encrypted. They run
+ * in turn.
  *
  *     bench_framing [MB] [MESSAGES]
  *
- * Each message is requested by the receiver of the last one, so none waits or is dropped: the time
- * is that of MESSAGES messages one way and empty ones back. Ratio: the fraction of CURVE's rate;
- * encryption is ZeroMQ's own cost. */
+ * The receiver requests each message after the last one, so no message waits or is dropped. The
+ * time is that of MESSAGES messages one way and empty ones back. The ratio is the fraction of
+ * CURVE's rate, because ZeroMQ has the cost of encryption too. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

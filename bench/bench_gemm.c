@@ -1,35 +1,36 @@
-/* The matrix products of a step of the translation models, and of decoding, beside every other way
- * that could be taken in their place.
+/* Compares the rate of each matrix product of a translation model, in training and in decoding,
+ * with all other ways to compute the product.
  *
  *     bench_gemm [FILTER] [SECONDS [ROUNDS]]
  *
- * FILTER is part of a name, such as "base" or "dW"; SECONDS (0.03) is given to each way in each of
- * ROUNDS (7). In a round the ways are run in turn, every other round from the last to the first,
- * each for its best time. Beside each other way ours has a ratio of rates in each round; the median
- * of the rounds counts, and the share is that beside the best way: the least one. (The best way of
- * each round by itself would be the one that had luck, and the share too small.) '<' marks a
- * product below 0.9; the last lines name these. Rates are medians too, GFLOP/s. With one thread
- * (OMP_NUM_THREADS) processor time is measured, else the time that passes; small products are run
- * several times between two looks at the clock. Some products are one thread's in a step, and are
- * measured on one whatever the number of threads: those of the vocabulary's loss, since other
- * threads do others; those of decoding many rows, since other threads decode others; and the
- * smallest. Repeated here, these would be done sooner by two threads, each of which found its half
- * in its cache; but in the steps of `bench_mlp adult` two took 1.2 times as long.
+ * FILTER is part of a name, such as "base" or "dW". Each way runs for SECONDS (0.03) in each of
+ * ROUNDS (7). A round runs the ways in turn, every other round in reverse order, and keeps the best
+ * time of each way. For each other way, a round gives the ratio of Etude's rate to the other rate;
+ * the median of the rounds counts. The share is the smallest of these medians: the ratio to the
+ * best other way. (The best way of each round would be the luckiest one, so the share would be too
+ * small.) '<' marks a product with a share below 0.9; the last lines list these products. Rates are
+ * medians, in GFLOP/s.
  *
- * Operands lie as in a step, and a way pays for whatever brings them to where it reads them, as
- * often as a step does: for each product of a layer; once in 16 for the vocabulary's, whose table
- * serves that many blocks of rows; never in decoding, where weights stay as they are.
+ * With one thread (OMP_NUM_THREADS) the program measures processor time, otherwise elapsed time. It
+ * runs small products several times between two readings of the clock. In a step, one thread
+ * computes some products alone, so they are measured on one thread: those of the vocabulary's loss
+ * and of decoding many rows, because other threads compute other blocks, and the smallest products.
+ * Repeated here, the smallest products would be faster on two threads, each with its half in cache;
+ * but in the steps of `bench_mlp adult` two threads took 1.2 times as long.
  *
- *     ours     what a step does, packing included
- *     other    the same by our other way, if there is one: our kernel in place of oneDNN's blocks,
- *              or blocks in place of our kernel or of a B that is read as stored; packing included
- *     stored   one oneDNN primitive for operands as they are stored; what it copies is inside
- *     packed   one oneDNN primitive for operands in the layouts that it likes best, and its own
- *              reorders to these
- *              (both with the bias, or the sum that they add to, that ours has)
- *     share    ours / best of these four
- *     peak     one oneDNN primitive, all operands and the result in its own layouts, nothing that
- *              brings them there: no way that a step could take, and not in the share
+ * Operands have the layout that they have in a step. The time of a way includes bringing them into
+ * another layout as often as in a step: for each product of a layer; for one in 16 products of the
+ * vocabulary, whose table serves 16 blocks of rows; never in decoding, where weights do not change.
+ *
+ *     ours     what a step does, with packing
+ *     other    the same by Etude's other way, if there is one: Etude's kernel instead of oneDNN's
+ *              blocks, or blocks instead of Etude's kernel or of a B that is read as stored
+ *     stored   one oneDNN primitive for operands as stored, with the copies that it makes
+ *     packed   one oneDNN primitive for operands in the layouts that it chooses, with its reorders
+ *              (stored and packed add the same bias or sum as ours)
+ *     share    ours / the best of these four
+ *     peak     one oneDNN primitive, all operands and the result in its own layouts, no reorders: a
+ *              step cannot compute the product in this way, so the share does not count it
  *
  * dX and dW are the gradients of a layer's input and of its weight. */
 #include <math.h>

@@ -1,14 +1,14 @@
-/* How memory and planning grow with a model. Models are planned, not run, so a busy machine only
- * changes the times.
+/* Measures how memory and the time of planning grow with a model. Models are planned and not run,
+ * so other programs only change the times.
  *
  *     bench_growth [length] [vocabulary] [depth]        without words: all three
  *
  * length: a training step of the tiny model with one sentence of N tokens on each side. Memory per
- * token stays constant; with N x N scores, which attention never writes, it would not.
- * vocabulary: the loss over 4,096 rows of width 128. Its memory besides the table and its gradient
- * is bounded (engine/exec/cpu/op_vocabulary_loss.c); logits of all rows would not be.
- * depth: N layers in each stack, tiny otherwise. Graph, derivatives and plan, the median of RUNS
- * with a new device each, so that products are searched again as at a program's start. */
+ * token is constant, because attention never writes its N x N scores. vocabulary: the loss over
+ * 4,096 rows of width 128. Its memory besides the table and its gradient is bounded, because the
+ * logits of all rows are never stored (engine/exec/cpu/op_vocabulary_loss.c). depth: N layers in
+ * each stack, otherwise tiny. The time of graph, derivatives and plan is the median of RUNS, each
+ * with a new device, which chooses kernels again as at a program's start. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,25 +1,25 @@
-/* How costs grow with the corpus: nothing that a step or a start pays should.
+/* Measures how costs grow with the corpus. The cost of a start and of a step should not grow.
  *
  *     bench_growth_corpus ETUDE [PAIRS [FOLDER]]
  *
- * ETUDE is the command. Corpora of 10,000 pairs, of ten times as many and so on up to PAIRS
- * (1,000,000 if not said; each ten times takes ten times as long to encode, 10,000,000 some
- * minutes and 2 GB of disk) are written below the current folder: 10,000 made pairs repeated,
- * each time with one word of every line changed. With FOLDER they stay there, and those that are
- * there from before are used: so they are made at leisure and measured when the machine is quiet.
- * A tiny model is trained on each for a step, so that text is encoded; all have the vocabulary of
- * the first. Then, in rounds, each corpus in its turn:
+ * ETUDE is the command. The program writes corpora of 10,000 pairs, of ten times as many and so on
+ * up to PAIRS (default 1,000,000) below the current folder. Encoding takes ten times as long for
+ * each further corpus; 10,000,000 pairs take some minutes and 2 GB of disk. A corpus repeats 10,000
+ * generated pairs, each time with one word of every line changed. With FOLDER the corpora stay
+ * there, and existing ones are used, so you can make them first and measure when the machine is
+ * quiet. The program trains a tiny model on each corpus for one step, which encodes the text; all
+ * models have the vocabulary of the first. Then it measures the corpora in turn, in several rounds:
  *
- *   start      from exec to the line that says training goes on
- *   step       a target token of a command that trains STEPS steps, start and save counted
- *   touch      a token of making batches alone, from the cache just mapped: the first million
- *   batch      the same of the next million, when most pages have been touched
- *   memory     peak of the training command; of that, as the system tells at each line that the
- *              command writes: what is its own, and what are pages of mapped files, which the
- *              system can take back at any time
+ *   start      from exec to the line that reports the start of training
+ *   step       time per target token of a command that trains STEPS steps, with start and save
+ *   touch      time per token of making batches from the cache just mapped: the first million
+ *   batch      the same for the next million, when most pages have been read
+ *   memory     peak of the training command, and of that, as the system reports at each line that
+ *              the command writes: its own memory, and pages of mapped files, which the system can
+ *              reclaim at any time
  *
- * Times are the processor's, which other load hardly changes. Printed are medians, and medians
- * of the ratios to the smallest corpus in the same round. */
+ * Times are processor times, which other programs hardly change. The program prints medians, and
+ * medians of the ratios to the smallest corpus in the same round. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

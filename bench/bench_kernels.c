@@ -1,14 +1,14 @@
-/* Times of every kernel on the shapes of a step: best table beside another one.
+/* Times every kernel on the shapes of a step, in the best table and in another one.
  *
  *     bench_kernels [TABLE [SEGMENT_LENGTH]]
  *
  * TABLE is what et_kernels_named() knows (default: what et_kernels_best() chooses). For each
- * kernel: shape, type, milliseconds (the fastest and the median run), and by the fastest: ns per
- * element, GB/s of memory touched or GFLOP/s where products count, and how many times faster
- * than the reference, which runs on one thread and on 1/64 of the rows. Kernels of decoding take
- * few rows; each row sees SEGMENT_LENGTH positions. Kernels that always use float32 are listed only
- * under float32. The peak of a figure is the rate of a large float32 product, or of memory alone,
- * on this machine. Kernels whose operands fit in cache can exceed the peak. */
+ * kernel, prints shape, type and milliseconds (the fastest and the median run). From the fastest
+ * run follow ns per element, GB/s of memory or GFLOP/s of products, and the ratio to the reference,
+ * which runs on one thread and on 1/64 of the rows. Kernels of decoding get few rows; each row
+ * attends to SEGMENT_LENGTH positions. Kernels that always use float32 are listed only under
+ * float32. The peak is the rate of a large float32 product, or of memory, on this machine. Kernels
+ * whose operands fit in cache can exceed the peak. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>

@@ -1,12 +1,13 @@
-/* The trainer's own cost: a run whose steps compute almost nothing.
+/* Measures the trainer's own cost, with a run whose steps compute almost nothing.
  *
  *     bench_loop [STEPS]
  *
  * Times et_controller_train over a task with the defaults of a real run (actions are checked every
  * 1,000 steps, metrics logged as often, progress is reported at every step). Only the model is
- * empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing. Measures
- * processor time with one thread, because other threads would have nothing to do. The result is the
- * median of rounds of 1,000 steps, each with one log. Checkpoints and set-up are outside. */
+ * almost empty: the loss is the softmax of two weights, the optimizer is plain SGD, and batches
+ * need no work. Measures processor time with one thread, because other threads would have nothing
+ * to do. The result is the median of rounds of 1,000 steps, each with one log. Checkpoints and
+ * set-up are not measured. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

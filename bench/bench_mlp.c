@@ -4,12 +4,12 @@
  *
  * adult: 105-64-32-2, as for a table of people; mnist: 784-512-512-10, as for images. Dense layers
  * with bias and relu, softmax cross-entropy, Adam, float32, batches of 128 gathered in a new random
- * order each epoch from 32,768 made examples; the whole step of the trainer, metrics included. The
- * result is the median of short runs over SECONDS, because a busy machine seldom interrupts a short
- * run. With one thread, processor time is measured. The peak is the time of the matrix products
- * alone, each at its best rate (peak.h). Steps and peak are timed alternately, so that both have
- * the same clock rate. Then the same steps by et_model_fit are timed, and the time is printed by
- * kind of op. */
+ * order each epoch from 32,768 generated examples. A step is the whole step of the trainer, with
+ * metrics. The result is the median of short runs over SECONDS, because a busy machine seldom
+ * interrupts a short run. With one thread, processor time is measured. The peak is the time of the
+ * matrix products alone, each at its best rate (peak.h). Steps and peak are timed alternately, so
+ * that both have the same clock rate. Then the same steps by et_model_fit are timed, and the time
+ * is printed by kind of op. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,23 +1,25 @@
-/* Ranks on this machine, and what is to be expected of many.
+/* Compares ranks with threads on this machine, and estimates the speed of many machines.
  *
  *     bench_scale [tiny|base] [STEPS] [NAME=VALUE ...]
  *
- * Starts itself as ranks, joined by sockets, and prints two tables for doc/reference/scale.md:
+ * The program starts itself as ranks, connected by sockets, and prints two tables for
+ * doc/reference/scale.md:
  *
- *   1 x 2 and 2 x 1    tokens a second of one process with two threads and of two ranks with one
- *                      thread each, in turn, two shards an update
- *   the model          (scale_model.h) its parts as measured here, by one process of one thread;
- *                      what it says of 1, 2 and 4 ranks of four shards, and what they took; and of
- *                      1 to 1,024 machines with a shard each, over the network that NAME=VALUE says
+ *   1 x 2 and 2 x 1    tokens per second of one process with two threads and of two ranks with one
+ *                      thread each, in turn, with two shards per update
+ *   the model          of scale_model.h: its parts, measured here by one process with one thread;
+ *                      its step time for 1, 2 and 4 ranks with four shards, and the measured step
+ *                      time; its step time for 1 to 1,024 machines with one shard each, for the
+ *                      network that NAME=VALUE describes
  *
- *     latency=20e-6 bandwidth=1.25e9    of the network: seconds, bytes a second each way
- *     years=3                           that a machine works between two failures
- *     restart=90                        seconds until steps go on after one
- *     rounds=3 vocabulary=10000         of threads and ranks in turn; pieces
+ *     latency=20e-6 bandwidth=1.25e9    of the network: seconds, bytes per second each way
+ *     years=3                           mean time between two failures of a machine
+ *     restart=90                        seconds from a failure to the next step
+ *     rounds=3 vocabulary=10000         rounds of threads and ranks in turn; tokens
  *     a.b.c=value                       any setting of an experiment
  *
- * A checkpoint's cost is the time that its bytes take to a file here and to the disk: as much as a
- * save could delay steps, were nothing done beside it. */
+ * The cost of a checkpoint is the time to write its bytes to a file and to the disk. A save delays
+ * steps by that time if nothing else runs during the save. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

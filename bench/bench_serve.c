@@ -1,6 +1,6 @@
-/* `etude serve` under load compared with `etude translate` of the same lines: lines per second of
- * each, alternately, and the ratio. Connections send a few lines each and send again once they have
- * an answer; the command gets all lines at once. The start of either is not counted.
+/* Compares `etude serve` under load with `etude translate` on the same lines: lines per second of
+ * each, measured in turn, and the ratio. Connections send a few lines each and send again once they
+ * have an answer; the command gets all lines at once. The start of both is not counted.
  *
  *     bench_serve build/etude RUN TEXT [CONNECTIONS [LINES [ROUNDS]]] */
 #include <arpa/inet.h>

@@ -1,11 +1,11 @@
-/* From exec to the start of the first training step.
+/* Measures the time from exec to the start of the first training step.
  *
  *     bench_start ETUDE
  *
- * ETUDE is the command. A corpus of made words is written into a new folder below the current
- * one and trained on once, so that vocabulary and encoded corpus are there. Then `etude train`
- * is started again and again, and ended when it prints its line about steps, which it does
- * when all is ready and the first step is next. The clock runs from before fork, outside. */
+ * ETUDE is the command. The program writes a generated corpus into a new folder below the current
+ * one and trains on it once, which makes the vocabulary and the encoded corpus. Then it starts
+ * `etude train` several times, and ends each when it prints its line about steps, just before the
+ * first step. The time begins before fork. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

@@ -1,23 +1,23 @@
-/* One training step of a translation model, as the trainer does it, and where its time goes.
+/* Times one training step of a translation model, and shows where the time goes.
  *
  *     bench_step tiny|base float32|bfloat16 [STEPS] [NAME=VALUE ...]
  *
- * Batches of 4,096 tokens a side of made pairs, 10,000 pieces, dropout and Adam as the
- * experiment has them. NAME=VALUE changes that:
+ * Batches have 4,096 tokens per side of generated pairs and a vocabulary of 10,000 tokens. Dropout
+ * and Adam are those of the experiment. NAME=VALUE changes the model or the output:
  *
- *     vocabulary=32000         pieces
+ *     vocabulary=32000         number of tokens
  *     length=200               tokens of every sentence
- *     recompute=feed_forward   none, cheap, feed_forward or auto (as the trainer has it)
- *     layers=3                 of encoder and of decoder; likewise width, feed_forward, heads
- *     roof=no                  steps are timed, nothing else
- *     plan=yes                 nothing is timed: the plan is printed, a line a step, and what it
- * needs a.b.c=value              any other setting of an experiment
+ *     recompute=feed_forward   none, cheap, feed_forward or auto (as in the trainer)
+ *     layers=3                 of encoder and of decoder; also width, feed_forward, heads
+ *     roof=no                  only times steps
+ *     plan=yes                 times nothing, prints the plan with one call a line, and its memory
+ *     a.b.c=value              any other setting of the experiment
  *
  * The peak is the time of the model's matrix products alone, each at the best rate measured in this
- * process (peak.h). Two are printed: of products with weights, the stricter, and of all products,
- * attention's own included. Steps and peak are timed in turn, in three rounds, and the median of
- * the rounds' shares counts: a processor's clock is now higher, now lower, by a tenth and more, and
- * a step is to be compared with what the products took at about the same time. */
+ * process (peak.h). The program prints two peaks: one for products with weights, which is stricter,
+ * and one for all products, with those of attention. It times steps and peak in turn, in three
+ * rounds, and prints the median of the rounds' shares, because a processor's clock rate varies by a
+ * tenth and more. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The time of a plan by kind of op; matrix products by purpose, each kind with its roof. Reads the
- * plan's internals (engine/exec/plan_private.h) and runs its calls one by one.
+/* The time of a plan by kind of op, and of matrix products by purpose, each kind with its roof.
+ * Reads the plan's internals (engine/exec/plan_private.h) and runs its calls one by one.
  */
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H

@@ -1,5 +1,5 @@
-/* A model as the trainer has it, without files: the settings of an experiment, parameters,
- * pass, optimizer, and batches of made sentence pairs. */
+/* A model like the trainer's, without files: the settings of an experiment, parameters, pass,
+ * optimizer, and batches of generated sentence pairs. */
 #ifndef ETUDE_BENCH_MODEL_H
 #define ETUDE_BENCH_MODEL_H
 

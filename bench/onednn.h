@@ -1,5 +1,5 @@
-/* A product of oneDNN's own, for comparison: one primitive in given layouts, all threads working
- * in it. Operands are zeros: time does not depend on values, as long as none is subnormal. */
+/* A matrix product of oneDNN, for comparison: one primitive in given layouts, with all threads.
+ * Operands are zeros, because time does not depend on values unless some are subnormal. */
 #ifndef ETUDE_BENCH_ONEDNN_H
 #define ETUDE_BENCH_ONEDNN_H
 

@@ -1,23 +1,23 @@
-/* How long a step of several ranks takes, and how much of the time of many machines is work: a
- * model whose numbers are measured (bench_scale.c). All times in seconds.
+/* A model of the time of a step with several ranks, and of the useful share of the time of many
+ * machines. bench_scale.c measures its parameters. All times are in seconds.
  *
- * A step: each rank computes ceil(S / P) of S shards; the slowest counts. Gradients go bucket by
- * bucket from where the last pass has made each (src/train/ranks/exchange.h):
+ * A step: each of P ranks computes at most ceil(S / P) of S shards, and the slowest rank counts.
+ * Each bucket of gradients can be sent once the last pass has made it (src/train/ranks/exchange.h):
  *
  *   slowest    E[max of P normals] ~ quantile((P - 0.375) / (P + 0.25)): Blom, Statistical
  *              Estimates and Transformed Beta-Variables, 1958
- *   bucket b   m l + (s + 1) (P - 1) / P b / w + (n - 1) b / P / a; l latency, w bandwidth, a bytes
- *              added a second, s sums of a rank, n of all, m messages
- * (src/train/ranks/bucket_sum.c): 2 log2 P where ranks pair up, else 2 (P - 1) buckets    each
- * begins when it is ready and the one before it has gone
+ *   bucket b   m l + (s + 1) (P - 1) / P b / w + (n - 1) b / P / a, with l latency, w bandwidth,
+ *              a bytes added per second, s sums of a rank, n sums of all, m messages
+ *              (src/train/ranks/bucket_sum.c): 2 log2 P if ranks pair up, else 2 (P - 1)
+ *   buckets    each begins when it is ready and the bucket before it has been sent
  *
- * A machine works M seconds between two failures, so P of them M / P. A checkpoint that costs d is
- * made every t seconds:
+ * A machine works M seconds between two failures, so P machines work M / P. A checkpoint that costs
+ * d is made every t seconds:
  *
  *   t          Daly, A higher order estimate of the optimum checkpoint interval for restart dumps,
- *              Future Generation Computer Systems 22 (2006): M where d >= 2 M, else
+ *              Future Generation Computer Systems 22 (2006): M if d >= 2 M, else
  *              sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 2M / 9) - d; Young (1974) has sqrt(2 d M)
- *   useful     t / (M e^(R / M) (e^((t + d) / M) - 1)), there too; R what a restart takes */
+ *   useful     t / (M e^(R / M) (e^((t + d) / M) - 1)), by Daly too; R is the time of a restart */
 #ifndef ETUDE_BENCH_SCALE_MODEL_H
 #define ETUDE_BENCH_SCALE_MODEL_H
 

@@ -1,4 +1,4 @@
-/* Made text: words that no language has, few of them frequent, as text has them. */
+/* Generated text: invented words, few of which are frequent, as in real text. */
 #ifndef ETUDE_BENCH_WORDS_H
 #define ETUDE_BENCH_WORDS_H
 
