@@ -1,7 +1,7 @@
-# Plain targets in front of CMake; `make help` lists them. Each builds in a folder of its own.
-# PREFIX and DESTDIR are for install, J is the number of jobs, BEGAN the second in which make did.
-# WERROR=ON makes warnings errors, as `make check`, `make lint` and the sanitizers do: for those who
-# change Etude, not for a compiler that nobody here has tried.
+# Targets that call CMake; `make help` lists them. Each builds in its own folder. PREFIX and DESTDIR
+# are for install, J is the number of jobs, BEGAN the time when make began. WERROR=ON makes warnings
+# errors, as in `make check`, `make lint` and the sanitizers. It is for people who change Etude;
+# other compilers may give other warnings.
 PREFIX ?= /usr/local
 WERROR ?= OFF
 J ?= $(shell nproc 2>/dev/null || echo 2)
@@ -47,7 +47,8 @@ test: setup       ## build everything and run the tests
 	@cmake --build build -j $(J)
 	@tools/run-tests build $(TESTS)
 
-# The same tests in other builds: addresses and leaks, undefined behaviour, data races.
+# The same tests in other builds, which find invalid addresses and leaks, undefined behaviour and
+# data races.
 asan: setup       ## the tests with AddressSanitizer and UBSan, assertions on
 ubsan: setup      ## the tests with UBSan alone, optimised
 tsan: setup-dev   ## the tests with ThreadSanitizer (clang, LLVM's OpenMP)
@@ -56,7 +57,7 @@ asan ubsan tsan:
 	@cmake --build build-$@ -j $(J)
 	@tools/run-tests build-$@ $(TESTS)
 
-# memcheck runs each program some 30 times slower; what starts programs is not its matter.
+# memcheck makes programs about 30 times slower, so tests that start other programs are left out.
 valgrind: setup-dev ## the quick tests under memcheck
 	@cmake --preset valgrind -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build-valgrind -j $(J)
