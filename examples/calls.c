@@ -1,11 +1,11 @@
-/* Training by calls, as with Orbit's Controller: the program says when to train, evaluate, save and
- * restore. The weights of each new best are exported, and beside them the average of all weights.
- * Then every checkpoint is evaluated again, as another process would do it.
+/* Training by calls, as with Orbit's Controller: the program decides when to train, evaluate, save
+ * and restore. It exports the weights of each new best evaluation, and the average of all weights.
+ * Then it evaluates every checkpoint again, as another process could do.
  *
  *     cc calls.c -o calls $(pkg-config --cflags --libs etude)
  *     ./calls RUN STEPS
  *
- * prints losses, exports and the best loss. Started again, the program resumes the run in the
+ * prints losses, exports and the best loss. If started again, the program resumes the run in the
  * directory RUN. */
 #include <etude/etude.h>
 

@@ -6,9 +6,9 @@
  *     ./finetune general.en general.de own.en own.de 20000 2000
  *
  * trains the runs `general` (20,000 updates) and `tuned` (2,000 more), and prints the first lines
- * of own.en as both translate them. Started again, it resumes: a run that is over is not trained
- * again. More words are settings of the first training, as after --set:
- * task.vocabulary.size=4000. The second one has its settings from the first. */
+ * of own.en as both translate them. If started again, the program resumes, and does not train a
+ * finished run again. Further arguments are settings of the first training, as after --set:
+ * task.vocabulary.size=4000. The second training has the settings of the first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Data flows: samples that are chosen and mixed, sources that are changed, and a source that the
- * program makes.
+/* Data flows: the program chooses and mixes samples, changes the batches of sources, and makes a
+ * source of its own.
  *
  *     cc flows.c -o flows $(pkg-config --cflags --libs etude)
  *     ./flows

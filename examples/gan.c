@@ -1,6 +1,6 @@
 /* Two networks against each other: a generator learns to place points on a circle, a discriminator
  * to tell them from real ones (least squares; Mao et al. 2017). Shows one store of parameters, two
- * passes that each train their half of it, two optimizers, and the program's own step.
+ * passes that each train half of the parameters, two optimizers, and the program's own step.
  *
  *     cc gan.c -o gan $(pkg-config --cflags --libs etude)
  *     ./gan RUN STEPS

@@ -1,5 +1,5 @@
-/* gan.c as with Orbit: a StandardTrainer whose step updates two networks, each with its optimizer.
- * A StandardEvaluator measures how far from the middle the points lie.
+/* The networks of gan.c with Orbit's classes: a StandardTrainer whose step updates two networks,
+ * each with its optimizer. A StandardEvaluator measures the distance of the points from the centre.
  *
  *     cc gan_orbit.c -o gan_orbit $(pkg-config --cflags --libs etude)
  *     ./gan_orbit RUN STEPS

@@ -1,10 +1,11 @@
-/* A column of a CSV file, learned from the others: trained, judged, saved, and used on other rows.
+/* Trains a model that predicts a column of a CSV file from the other columns, evaluates it, saves
+ * it, and predicts other rows.
  *
  *     cc income.c -o income $(pkg-config --cflags --libs etude)
  *     ./income people.csv income new.csv
  *
- * writes income.safetensors, which `etude predict income.safetensors new.csv` reads as well, and
- * prints a line of JSON for each row of new.csv. */
+ * writes income.safetensors, and prints a line of JSON for each row of new.csv. `etude predict
+ * income.safetensors new.csv` reads the model, too. */
 #include <stdio.h>
 
 #include <etude/etude.h>

@@ -1,14 +1,13 @@
 /* Handwritten digits by a convolutional network: 3 x 3 filters and pooling twice, 128 units,
- * dropout. Images are moved by up to two pixels as they come. Shows the model object with images, a
- * source of the program's own, a schedule, and a run that resumes.
+ * dropout. Images are shifted by up to two pixels. Shows the model object with images, a source of
+ * the program's own, a schedule, and a run that resumes.
  *
  *     cc mnist_cnn.c -o mnist_cnn $(pkg-config --cflags --libs etude)
  *     ./mnist_cnn RUN DATA [EPOCHS]
  *
  * DATA has the four files of MNIST, as they are (*-ubyte.gz; gzip reads them). 5,000 images of the
- * training set are kept out to watch the network learn. Prints a line for each epoch, then the
- * accuracy on the test set: at least 99.25 % after 12 epochs. Killed and started again, it
- * resumes. */
+ * training set are held out for validation. Prints a line for each epoch, then the accuracy on the
+ * test set: at least 99.25 % after 12 epochs. Killed and started again, it resumes. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

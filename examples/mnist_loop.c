@@ -5,7 +5,7 @@
  *     ./mnist_loop RUN DATA [EPOCHS]
  *
  * DATA has the four files of MNIST, as they are (*-ubyte.gz; gzip reads them). "-": noise with a
- * brighter part for each digit, to try the program. 5,000 images of the training set are kept out
+ * brighter part for each digit, to try the program. 5,000 images of the training set are held out
  * to choose the best epoch. Prints a line for each epoch, then the accuracy on the test set: more
  * than 98.4 % after 20 epochs. Killed and started again, the program resumes. */
 #define _POSIX_C_SOURCE 200809L

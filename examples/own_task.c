@@ -1,12 +1,12 @@
-/* A task of the program's own, with its own data, settings and metric, and the whole `etude`
- * command for it: which of two noisy rings does a point of the plane lie on?
+/* A new kind of task with its own data, settings and metric, and the whole `etude` command for it.
+ * The model learns on which of two noisy rings a point of the plane lies.
  *
  *     cc own_task.c -o own_task $(pkg-config --cflags --libs etude)
  *     ./own_task train --experiment rings/small --model-dir runs/rings \
  *             --set task.noise=0.2,trainer.train_steps=500
  *     ./own_task evaluate --model-dir runs/rings
  *
- * prints what `etude` prints. Killed, the same command resumes. */
+ * prints what `etude` prints. After a kill, the same command resumes. */
 #include <etude/etude.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What a model object has beside hello.c: a table of layers, validation and early stopping, a run
- * that resumes, an evaluation, weights that stay, and the parts of the model.
+/* More features of the model object of hello.c: a table of layers, validation and early stopping, a
+ * run that resumes, evaluation, frozen weights, and the objects that the model consists of.
  *
  *     cc points.c -o points $(pkg-config --cflags --libs etude)
  *     ./points RUN

@@ -1,5 +1,5 @@
-/* Scores of translations: BLEU and chrF2 of all lines, and the line that is worst by itself. Two
- * metrics take turns, as two threads would; their counts are merged.
+/* Scores of translations: BLEU and chrF2 of all lines, and the line with the lowest score. Two
+ * metrics score lines in turn, as two threads could; then their counts are merged.
  *
  *     cc scores.c -o scores $(pkg-config --cflags --libs etude)
  *     ./scores HYPOTHESES REFERENCES

@@ -1,14 +1,14 @@
-/* A model that serves inside a program: rows come in on standard input, one a line, and each is
- * answered at once. A row that is wrong gets a message instead and does not end the service. The
- * model is read from memory, as by a program that has its model built in.
+/* A program that answers rows: it reads rows from standard input, one per line, and answers each at
+ * once. The answer to a wrong row is a message; the program then continues. It reads the model from
+ * memory, as a program with a built-in model would.
  *
  *     cc serving.c -o serving $(pkg-config --cflags --libs etude)
  *     ./serving income.safetensors <rows.csv          rows of CSV: 39,clerk
  *     echo 'job=clerk,age=39' | ./serving runs/income     cells by name, in any order
  *
- * It takes a run of `etude train` on a table, an export, or what et_model_save wrote (income.c),
- * and prints the label of each row with its scores, or the value. What the model is goes to
- * standard error. */
+ * The model is a run of `etude train` on a table, an export, or a file of et_model_save (income.c).
+ * The program prints the label of each row with its scores, or the value, and describes the model
+ * on standard error. */
 #include <etude/etude.h>
 
 #include <stdio.h>

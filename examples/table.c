@@ -1,5 +1,5 @@
-/* A table that a program has in memory: schema, metadata and features, batches of encoded rows, and
- * an instance that is encoded in the same way.
+/* A table in the program's memory: schema, metadata and features, batches of encoded rows, and a
+ * single row that is encoded in the same way.
  *
  *     cc table.c -o table $(pkg-config --cflags --libs etude)
  *     ./table FOLDER

@@ -1,15 +1,15 @@
-/* Predictions from several threads with one model, and what is safe.
+/* Predictions from several threads with one model, and the rules for threads.
  *
  *     cc threads.c -o threads -pthread $(pkg-config --cflags --libs etude)
  *     ./threads income.safetensors 4 <rows.csv
  *
- * prints the label or the value of each row, in the order of the rows, whatever the number of
- * threads (4).
+ * prints the label or the value of each row, in the order of the rows, with any number of threads
+ * (here 4).
  *
- * A predictor is for one thread at a time. Each thread opens its own with `.shares`. All share the
- * weights of the first predictor, and are closed before it. et_translator has the same option. An
- * et_model is for one thread, too: for several threads, open a model in each and call et_model_load
- * in each. An et_error belongs to one thread.
+ * A predictor is for one thread at a time. Each thread opens its own predictor with `.shares`. All
+ * share the weights of the first predictor; close them before it. et_translator has the same
+ * option. An et_model is for one thread, too: for several threads, open a model in each and call
+ * et_model_load in each. An et_error belongs to one thread.
  *
  * Each call also computes with OpenMP's threads. If you start many threads, set OMP_NUM_THREADS=1.
  * A prediction has the same bits with any number of either kind of threads. */

@@ -1,4 +1,4 @@
-/* A trained translation model, used by a program: the whole of it.
+/* A complete program that uses a trained translation model.
  *
  *     cc translate.c -o translate $(pkg-config --cflags --libs etude)
  *     ./translate runs/help "Click the chart." "Save the file."

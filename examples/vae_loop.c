@@ -1,12 +1,12 @@
-/* A variational auto-encoder of handwritten digits (Kingma and Welling 2014) under a trainer of the
- * loop: 784-500-500 to 40 normal numbers and back. Pixels are drawn anew, 0 or 1, in each epoch.
+/* A variational auto-encoder of handwritten digits (Kingma and Welling 2014) with a loop's trainer:
+ * 784-500-500 to 40 normal numbers and back. Each epoch draws each pixel anew as 0 or 1.
  *
  *     cc vae_loop.c -o vae_loop $(pkg-config --cflags --libs etude)
  *     ./vae_loop RUN DATA [EPOCHS [SAMPLES]]
  *
  * DATA as for mnist_loop.c. Prints a line for each epoch, then the negative log-likelihood of the
- * test set in nats, by SAMPLES (500) samples an image (Burda et al. 2016); TFSnippet's, of
- * normalised layers: 86.76. Killed and started again, the program resumes. */
+ * test set in nats, with SAMPLES (500) samples per image (Burda et al. 2016). TFSnippet reaches
+ * 86.76 with normalized layers. Killed and started again, the program resumes. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The weights of a model: names and values, changed by the program; parts of a model as groups and
- * as modules.
+/* The weights of a model: the program prints their names, changes values, and handles parts of the
+ * model as groups and modules.
  *
  *     cc weights.c -o weights $(pkg-config --cflags --libs etude)
  *     ./weights [FILE]

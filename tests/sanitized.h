@@ -1,4 +1,5 @@
-/* Whether the program is built with a sanitizer: memory, addresses and signals are its own then. */
+/* Tells whether the program is built with a sanitizer, which then controls memory, addresses and
+ * signals. */
 #ifndef ETUDE_TESTS_SANITIZED_H
 #define ETUDE_TESTS_SANITIZED_H
 

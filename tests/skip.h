@@ -1,5 +1,5 @@
-/* Skipping a case so that everyone sees it: the reason is printed on a line of its own, which
- * `make test` lists at its end. Include after cmocka.h.
+/* Skips a case and prints the reason on a separate line, which `make test` lists at its end.
+ * Include after cmocka.h.
  *
  *     if (access(path, R_OK))
  *         test_skip("no ../shared/data/multi30k");

@@ -1,7 +1,7 @@
-/* Which pairs of lines are worth learning from.
+/* Decides which pairs of lines are useful for training.
  *
- * A rule looks at one pair and has no memory; duplicates are for the caller, who sees all pairs.
- * Lengths are in words, which are what blanks separate, and in bytes of UTF-8. */
+ * A rule looks at one pair and has no memory; the caller, who sees all pairs, finds duplicates.
+ * Lengths are in words, separated by blanks, and in bytes of UTF-8. */
 #ifndef ETUDE_DEMO_CLEAN_H
 #define ETUDE_DEMO_CLEAN_H
 

@@ -1,10 +1,10 @@
 /* Paragraphs of an HTML page, by id.
  *
- * Every paragraph and heading that has an id becomes one line of text: tags away, entities
- * decoded, white space of all kinds folded into single blanks. Listings of code, scripts and
- * styles are left out. Where a page holds one text for several systems (an element of class
- * "switch..."), its default is taken. Damaged HTML is read as browsers read it, as far as it
- * goes. Which pages belong together is for others to say.
+ * Every paragraph and heading with an id becomes one line of text. Tags are removed, entities
+ * decoded, and all white space is folded into single blanks. Listings of code, scripts and styles
+ * are left out. If a page holds texts for several systems (an element of class "switch..."), the
+ * default text counts. Damaged HTML is read as far as browsers would read it. The caller decides
+ * which pages belong together.
  *
  *     help_page page = PAGE_INIT;
  *     if (page_read(&page, "help/en-US/text/a.html")) ...

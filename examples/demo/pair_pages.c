@@ -1,13 +1,14 @@
-/* pair-pages SOURCE_PAGES TARGET_PAGES SOURCE_NAME TARGET_NAME OUT: parallel text from two trees
- * of help pages, one a translation of the other.
+/* pair-pages SOURCE_PAGES TARGET_PAGES SOURCE_NAME TARGET_NAME OUT: makes parallel text from two
+ * trees of help pages, one a translation of the other.
  *
- * A paragraph of a source page and the paragraph of the same id on the target page of the same
- * path are a pair. Pairs that teach nothing are left out (clean.h), and duplicates. Pages, not
- * pairs, are held out for test and validation, chosen by a hash of the path: the same pages in
- * any order on any machine. What is held out shares no line with what is trained on.
+ * A paragraph of a source page and the paragraph of the same id on the target page of the same path
+ * are a pair. Useless pairs (clean.h) and duplicates are left out. Whole pages are held out for
+ * test and validation, chosen by a hash of the path, so they are the same on every machine.
+ * Held-out pairs share no line with training pairs.
  *
- * Writes OUT/{train,valid,test}.{SOURCE_NAME,TARGET_NAME}, line by line each other's translation:
- * all six or none. Prints counts. Exits 0; 1: a file failed; 2: usage; 3: no pairs. */
+ * Writes OUT/{train,valid,test}.{SOURCE_NAME,TARGET_NAME}, in which line N of one language
+ * translates line N of the other. Writes all six files or none. Prints counts. Exits 0; 1: a file
+ * failed; 2: usage; 3: no pairs. */
 #include <errno.h>
 #include <fts.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* Lets one malloc of the process fail, those of libraries too, by standing in front of the C
- * library's functions; scarce.h does so for Etude's own memory alone. Link malloc_fails.c. Without
- * effect under a sanitizer, which has its own functions.
+/* Makes one malloc of the process fail, also of libraries, by replacing the C library's functions;
+ * scarce.h makes only Etude's own allocations fail. Link malloc_fails.c. Has no effect with a
+ * sanitizer, which has its own functions.
  *
  *     bool failed = true;
  *     for (long n = 1; failed; n++) {

@@ -1,11 +1,10 @@
-/* Memory that runs out: an allocator whose n-th call fails, and all calls after it, and that counts
- * memory that is not freed.
+/* An allocator whose n-th call and all later calls fail. It counts memory that is not freed.
  *
  *     scarce_begin(n);
  *     status = thing(...);
  *     scarce_end();          fails the case on a leak
  *
- * scarce_failed tells whether call n was reached: a loop over n ends when it was not. */
+ * scarce_failed tells whether call n was reached; a loop over n ends if it was not. */
 #ifndef ETUDE_TESTS_BASE_SCARCE_H
 #define ETUDE_TESTS_BASE_SCARCE_H
 

@@ -1,4 +1,5 @@
-/* The model of many ranks: against sums made by hand, and against a simulation of failures. */
+/* The model of many ranks, compared with sums computed by hand and with a simulation of
+ * failures. */
 #include "scale_model.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-/* Cases of bad input for the command: what is typed, and what must come of it. Each case runs
- * `etude` in a fresh directory of text files and settings; besides the exit code and the words of
- * the one line on standard error it is checked that no file came, went or was left half made.
- * Include after cmocka.h.
+/* Cases of bad input for the command: the command line and the expected result. Each case runs
+ * `etude` in a fresh directory of text files and settings. It checks the exit code, the words of
+ * the one line on standard error, and that no file was made, deleted or left incomplete. Include
+ * after cmocka.h.
  *
  *     static const bad_case cases[] = {
  *         { "score none.de", .input = "a.de", .code = 3, .words = { "none.de" } },

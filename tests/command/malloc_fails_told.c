@@ -1,5 +1,5 @@
 /* Loaded into a program by LD_PRELOAD, together with base/malloc_fails.c: the file MALLOC_TOLD
- * holds an atomic_long, by which tests let calls of all threads fail. */
+ * holds an atomic_long with which tests make calls of all threads fail. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

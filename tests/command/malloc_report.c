@@ -1,5 +1,5 @@
-/* Put in front of a program by LD_PRELOAD, together with engine/kernel/malloc_count.c: how often
- * the whole process asked malloc is written into the file that MALLOC_REPORT names, when it ends.
+/* Loaded into a program by LD_PRELOAD, together with engine/kernel/malloc_count.c. At its end, the
+ * process writes its number of calls of malloc into the file MALLOC_REPORT.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Disks that are full or read-only, and standard streams that are full or closed. The disks are
- * small tmpfs in a mount namespace of this process's own, which goes with it. */
+ * small tmpfs in a private mount namespace of this process, which ends with the process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The largest batch that fits, by needs that grow in several ways. */
+/* The largest batch that fits, for memory that grows with the batch in several ways. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
-/* A small real run of the command for the tests of resuming: a corpus of a made-up language, a
- * tiny model with everything on that has a position to lose (dropout, shuffling, buckets,
- * prefetch, accumulation, average, validation, best), processes to interrupt, and a comparison
- * of what two runs left, the clock aside. Include after cmocka.h. */
+/* A small real run of the command for the tests of resuming: a corpus of an invented language; a
+ * tiny model with every feature that has a position (dropout, shuffling, buckets, prefetch,
+ * accumulation, average, validation, best); processes to interrupt; and a comparison of the files
+ * of two runs, except times. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_CLI_TEST_RESUME_RUN_H
 #define ETUDE_TESTS_CLI_TEST_RESUME_RUN_H
 

@@ -1,5 +1,5 @@
-/* Signals to `etude train`: several at once are one request, a hang-up is one, and no request waits
- * for a long update. The run's results do not depend on any of it. */
+/* Signals to `etude train`: several at once count as one request, a hang-up is a request, and no
+ * request waits for a long update. Signals do not change the results of the run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

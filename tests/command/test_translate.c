@@ -1,6 +1,6 @@
-/* `etude translate` as a filter for another program: an answer for each line as it comes, the
- * answers before a bad line, line numbers in the whole input, and the same words whatever lines
- * come together. */
+/* `etude translate` as a filter for another program: an answer for each line at once, answers to
+ * the lines before a bad line, line numbers counted in the whole input, and the same words for any
+ * grouping of lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Servers of the command, and clients that use plain sockets, so that they can send what no library
- * would. Include after cmocka.h. */
+/* Servers of the command, and clients that use plain sockets, so they can send requests that no
+ * library would send. Include after cmocka.h. */
 #ifndef ETUDE_TESTS_CLI_WEB_CLIENT_H
 #define ETUDE_TESTS_CLI_WEB_CLIENT_H
 

@@ -1,6 +1,6 @@
-/* Writes and reads files for comparison with public readers; public_readers.py knows what is
- * in them. `samples write DIRECTORY` writes weights.safetensors and events in two directories,
- * the second half after a resume; `samples read FILE` checks a file of the public writer. */
+/* Writes and reads files for comparison with public readers; public_readers.py has the expected
+ * contents. `samples write DIRECTORY` writes weights.safetensors and events in two directories, the
+ * second half after a resume; `samples read FILE` checks a file of the public writer. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* How a growing file reaches the disk. The library's calls of fsync come here, are counted by
- * purpose, and passed on. */
+/* How a growing file reaches the disk. This test receives the library's calls of fsync, counts them
+ * by purpose, and passes them on. */
 #include "formats/events/append.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* Every allocation of formats/ fails once, and then for ever: the call reports it, nothing leaks
- * (the sanitizers check this), and the same call succeeds when there is memory again. */
+/* Every allocation of formats/ fails, alone and with all later ones: the call reports the failure,
+ * nothing leaks (the sanitizers check this), and the same call succeeds when there is memory
+ * again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* Small fixed workloads whose cost is counted, not timed: one thread, made data, always the
- * same. main (guard.c) prepares one, runs it once unmeasured unless it is cold, then runs it
- * once more between callgrind's marks and prints what was counted:
+/* Small fixed workloads whose cost is counted: one thread, generated data, always the same. main
+ * (guard.c) prepares a workload, runs it once without counting unless it is cold, then runs it
+ * between callgrind's marks and prints the counts:
  *
  *     guard step          counts of one workload, "step.allocations 0" and so on
  *     guard               the names of all

@@ -1,5 +1,5 @@
-/* Pairs to score and the lines that tests/metric/score_lines.py prints for them, from our own
- * scores. Include after cmocka.h; calls fail the test that makes them. */
+/* Pairs to score, and Etude's scores of them in the lines that tests/metric/score_lines.py prints.
+ * Include after cmocka.h; calls fail the test that makes them. */
 #ifndef ETUDE_TESTS_METRIC_SCORE_LINES_H
 #define ETUDE_TESTS_METRIC_SCORE_LINES_H
 

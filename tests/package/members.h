@@ -1,7 +1,7 @@
-/* Every function that doc/reference/members.md names, called as a program would: on public headers
- * alone, with the shared library. What each of them does in every case is tested where it lives;
- * here the documented call is there, and does what is documented. Cases stand in members_*.c, by
- * whose members they call; test_members.c runs them. */
+/* Every function that doc/reference/members.md names, called like in a program: with public headers
+ * only and the shared library. These cases check that the documented call exists and does what the
+ * document says; other tests check all details. members_*.c have the cases of each system;
+ * test_members.c runs them. */
 #ifndef ETUDE_TESTS_PACKAGE_MEMBERS_H
 #define ETUDE_TESTS_PACKAGE_MEMBERS_H
 

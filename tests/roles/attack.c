@@ -1,20 +1,21 @@
-/* Connections that nobody should make, so many a second, to tasks of a cluster on this machine:
+/* Makes bad connections to tasks of a cluster on this machine, a given number per second:
  *
- *     attack SECONDS RATE KEYS PORT...       ports of the loopback; KEYS: as `etude keys` made them
- *     ETUDE_ATTACK_STRANGERS=1 attack ...    none of the last kind below
+ *     attack SECONDS RATE KEYS PORT...       ports of the loopback; KEYS: folder of `etude keys`
+ *     ETUDE_ATTACK_STRANGERS=1 attack ...    without the last kind below
  *
- * In turn, of six kinds: bytes that are no ZeroMQ; a greeting and nothing more; a greeting, a byte
- * at a time; a HELLO that is sealed for nobody; a client that knows the server's key and has none
- * of the cluster's; and one that has a worker's key and sends what no worker sends: noise, headers
- * with wrong sizes and checksums, questions of other runs, who it is not, messages that are begun
- * and never ended, of several frames, too large. At the end, or at SIGTERM, a line says how many
- * there were of each and how many were still open. One thread, a connection is held for six seconds
- * at most.
+ * There are six kinds, in turn: bytes that are not ZeroMQ; a greeting and nothing more; a greeting,
+ * sent byte by byte; a HELLO encrypted with a wrong key; a client that knows the server's key but
+ * has no key of the cluster; and a client with a worker's key that sends messages that no worker
+ * sends: noise, headers with wrong sizes and checksums, requests of other runs, false identities,
+ * messages that never end, have several frames or are too large. At the end, or at SIGTERM, the
+ * program prints the number of connections of each kind, and how many were still open. It has one
+ * thread and keeps a connection for at most six seconds.
  *
- * ZeroMQ 4.3.4 ends the process (session_base.cpp, clean_pipes; libzmq's issue 3442) where a
- * connection breaks in the middle of a message of several frames whose socket is being closed: here
- * that is one of hundreds whenever a task of the cluster ends. So a child attacks, and another one
- * takes its place where ZeroMQ has ended it; the line says how often. */
+ * ZeroMQ 4.3.4 ends the process (session_base.cpp, clean_pipes; libzmq's issue 3442) if a
+ * connection breaks in the middle of a message of several frames while its socket is being closed.
+ * Among hundreds of connections this happens whenever a task of the cluster ends. So a child
+ * process attacks, and the parent starts another child if ZeroMQ ends it; the last line says how
+ * often. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

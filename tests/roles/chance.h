@@ -1,4 +1,4 @@
-/* Numbers that look drawn and follow from a seed (splitmix64). */
+/* Pseudo-random numbers from a seed (splitmix64). */
 #ifndef ETUDE_TESTS_CLUSTER_CHANCE_H
 #define ETUDE_TESTS_CLUSTER_CHANCE_H
 

@@ -1,5 +1,5 @@
-/* A gate between both tasks of a pair (wire_pair.h). When the test says so, bytes stop, connections
- * are cut off, or a bit is changed. For cmocka tests, which include its headers first. */
+/* A gate between the two tasks of a pair (wire_pair.h). On request of the test, it stops bytes,
+ * cuts connections or changes a bit. For cmocka tests, which include cmocka's headers first. */
 #ifndef ETUDE_TESTS_CLUSTER_GATE_H
 #define ETUDE_TESTS_CLUSTER_GATE_H
 

@@ -1,5 +1,5 @@
-/* What programs that trouble a network of this machine share: ports of the loopback, a clock, an
- * end at SIGTERM. */
+/* Shared code of programs that disturb the network of this machine: ports of the loopback, a clock,
+ * an end at SIGTERM. */
 #ifndef ETUDE_TESTS_CLUSTER_NETWORK_H
 #define ETUDE_TESTS_CLUSTER_NETWORK_H
 

@@ -2,10 +2,11 @@
  *
  *     proxy SEED PER-MILLE LISTEN:TARGET...          ports of the loopback; until SIGTERM
  *
- * PER-MILLE in a thousand pieces meet a fault: they are lost, changed by a bit, sent twice, delayed
+ * PER-MILLE of a thousand pieces have a fault: they are lost, changed by a bit, sent twice, delayed
  * for a second or two, or their connection is cut. Half of the connections are recorded at their
  * beginning, and the recording is sent again over a new connection. At the end, the proxy prints
- * the number of each fault, a word and a number a line. One thread; waiting bytes are bounded. */
+ * the number of each fault, one word and number per line. It has one thread; waiting bytes are
+ * limited. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>

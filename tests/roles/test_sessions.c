@@ -1,6 +1,6 @@
-/* Connections of others, over a loopback and with a clock of the test. Connections that hold too
- * much, that are too many, that together hold too much, or that send wrong data are shut, and so
- * are heartbeats after days. All others stay. */
+/* Connections of others, over a loopback and with a clock of the test. Connections are closed if
+ * one uses too much memory, if there are too many, if all together use too much memory, or if one
+ * sends wrong data; also after days of heartbeats only. All others remain open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* An attacker with a worker's key sends endless frames of a message, which ZeroMQ keeps until it is
  * complete: the process's memory stays bounded, the honest worker continues, and the log names the
- * key once. The attacker speaks ZMTP and CURVE (RFC 23 and 26) by libsodium, since ZeroMQ would
- * keep the message as well. */
+ * key once. The attacker speaks ZMTP and CURVE (RFC 23 and 26) by libsodium, because ZeroMQ on its
+ * side would also keep the message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

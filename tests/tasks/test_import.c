@@ -1,6 +1,6 @@
-/* Folders of transformers' MarianMT: a small model whose weights are formulas, beside what
- * transformers computes (tools/golden-marian made the values), in every form of its files; and
- * folders that must be refused. The SentencePiece models are made here, of single letters. */
+/* Folders of transformers' MarianMT: a small model whose weights are formulas, in every form of its
+ * files, compared with values that transformers computes (made by tools/golden-marian); and folders
+ * that must be refused. The SentencePiece models are made here, of single letters. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* What translation/auto chooses, from so many pairs and steps; and that a person's settings stay.
+/* The settings that translation/auto chooses by the number of pairs and steps; and that it keeps
+ * given settings.
  */
 #include "tasks/translation/recipe.h"
 

@@ -1,5 +1,5 @@
-/* A translator in a directory, or in one file: as the run translates, so does the file, and the
- * bytes of it; in int8 as the run does in int8, bit for bit. */
+/* A translator in a directory, in one file, or in memory translates as the run does; an int8 file
+ * translates as the run does in int8, bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Does on purpose what each sanitizer is there to find: proof that a silent run means something.
- * fault race | leak | bound | shift */
+/* Makes a fault of each kind that a sanitizer must find, to prove that the sanitizer works. fault
+ * race | leak | bound | shift */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* A small task with known values, plain or with every method overridden, under its trainer. Like
- * Model Garden's own mock task, it logs a loss of its own and counts. Include after cmocka.h. */
+/* A small task with known values, with default methods or with every method overridden, and its
+ * trainer. Like Model Garden's own mock task, it logs a loss of its own and counts. Include after
+ * cmocka.h. */
 #ifndef ETUDE_TESTS_TRAIN_MOCK_TASK_H
 #define ETUDE_TESTS_TRAIN_MOCK_TASK_H
 

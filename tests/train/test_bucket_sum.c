@@ -1,4 +1,5 @@
-/* A bucket of all ranks' sums: bit for bit the tree of one process, whichever way it goes. */
+/* The sum of a bucket over all ranks equals the tree of one process, bit for bit, in both ways of
+ * exchange. */
 #include "train/ranks/bucket_sum.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* An evaluation shared among ranks: every sample evaluated by one of them, and on all the values of
- * one process, to the bit, whatever the numbers of batches and ranks. */
+/* An evaluation shared among ranks: one rank evaluates each sample, and all ranks have the values
+ * of one process, bit for bit, for any number of batches and ranks. */
 #include "train/ranks/eval_shard.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Invalid values from outside, at public functions: the status reports them, in every build, and
- * they change nothing. (Options and numbers that one module's own test covers are there.) */
+ * they change nothing. (Tests of single modules cover other options and numbers.) */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

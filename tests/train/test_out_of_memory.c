@@ -1,5 +1,5 @@
 /* The n-th allocation fails, for every n until nothing fails: an error each time, no crash, and
- * afterwards all works. Leaks are AddressSanitizer's to find. */
+ * afterwards everything works. AddressSanitizer finds leaks. */
 #include "train/checkpoint/checkpoint.h"
 
 #include <setjmp.h>

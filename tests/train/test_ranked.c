@@ -1,5 +1,5 @@
-/* The tree over ranks: the bits of one process, whatever the numbers of shards and ranks; and one
- * failure for all. */
+/* The tree over ranks: the bits of one process for any numbers of shards and ranks; and one failure
+ * for all ranks. */
 #include "train/ranks/ranked.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A run whose loss blows up goes back to its newest checkpoint and continues with other data. The
- * attempts survive a kill, and the run after going back does not depend on one. */
+/* A run whose loss is not finite returns to its newest checkpoint and continues with other data.
+ * The number of attempts survives a kill, and a kill does not change the run. */
 #include "train/run/recovery.h"
 
 #include <math.h>

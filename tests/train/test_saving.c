@@ -1,5 +1,6 @@
 /* Saves that fail during a run: reported at the next step, tried once more, and then handled as the
- * setting says. The library's calls of fsync come here, and some of those for checkpoints fail.
+ * setting says. This test receives the library's calls of fsync, and makes some of those for
+ * checkpoints fail.
  */
 #include <errno.h>
 #include <setjmp.h>

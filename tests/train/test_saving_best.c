@@ -1,6 +1,6 @@
 /* The best checkpoint of a run if saving it fails: tried once more with the values of the best, and
- * reported at the end if there is none. The library's calls of fsync and rename come here, and some
- * of those below best/ fail. */
+ * reported at the end if there is none. This test receives the library's calls of fsync and rename,
+ * and makes some of those below best/ fail. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

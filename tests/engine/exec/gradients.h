@@ -1,4 +1,4 @@
-/* A derivative against finite differences of its value. A case builds sum(op(parameters) *
+/* Compares a derivative with finite differences of the value. A case builds sum(op(parameters) *
  * weights), so that every element of the result has another weight. */
 #ifndef ETUDE_TESTS_EXEC_GRADIENTS_H
 #define ETUDE_TESTS_EXEC_GRADIENTS_H

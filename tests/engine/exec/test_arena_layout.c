@@ -1,5 +1,5 @@
-/* Places in an address space: tenants do not overlap, reserved rooms are kept, gaps are used; and
- * the cost of finding places. */
+/* The layout of values in an arena: values do not overlap, reserved ranges stay free, gaps are
+ * used; and the cost of finding places. */
 #include "engine/exec/arena_layout.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* Every row of the op table: its derivative against finite differences of its value.
+/* The derivative of every row of the op table, compared with finite differences of its value.
  *
  * A case builds sum(op(parameters) * weights), so that every element of the result has another
  * weight. The table is made from ops.def: an op without a case does not compile. */

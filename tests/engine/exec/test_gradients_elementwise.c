@@ -1,5 +1,5 @@
-/* Every row of elementwise.def with a derivative, against finite differences of its value; rows
- * with two operands, and copies, with each operand repeated in each possible way. */
+/* Every derivative of elementwise.def, compared with finite differences of the value. Rows with two
+ * operands, and copies, repeat each operand in each possible way. */
 #include "engine/exec/gradients.h"
 
 #include "engine/graph/build.h"

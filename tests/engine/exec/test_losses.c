@@ -1,5 +1,5 @@
-/* Losses by rows: their values as their formulas say them, in double; their derivatives against
- * finite differences; rows that are empty or weigh nothing; and what of them is one pass. */
+/* Losses of rows: their values by the formulas in double, their derivatives compared with finite
+ * differences, rows that are empty or have weight 0, and the nodes that are fused into one pass. */
 #include "engine/exec/gradients.h"
 
 #include "base/dtype.h"

@@ -1,6 +1,6 @@
-/* The loss of logits that exist: the same numbers as the vocabulary loss of the matrices whose
- * product they are, and nothing changed where other nodes read the logits too. Derivatives by
- * finite differences: test_gradients. */
+/* The loss of stored logits: it equals the vocabulary loss of the two matrices whose product the
+ * logits are, and other nodes that read the logits do not change it. Derivatives by finite
+ * differences: test_gradients. */
 #include "engine/exec/model.h"
 
 #include <math.h>

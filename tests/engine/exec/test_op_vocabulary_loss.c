@@ -1,6 +1,6 @@
-/* The vocabulary loss over vocabularies so large that its blocks get smaller: the same numbers,
- * and memory that does not grow. Against the loss of whole logits: test_op_softmax_loss;
- * derivatives by finite differences: test_gradients. */
+/* The vocabulary loss over vocabularies so large that its blocks get smaller: the numbers are
+ * equal, and memory does not grow. test_op_softmax_loss compares it with the loss of whole logits;
+ * test_gradients compares derivatives with finite differences. */
 #include "engine/exec/model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Rows without a label count nowhere: a batch whose second half has no labels gives the loss, the
- * divisor and the gradients of its first half, however a program makes its loss. */
+ * divisor and the gradients of its first half, for every way to build the loss. */
 #include "engine/exec/pass_model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Plans of rows that do not know of each other: batches that are not full, weights that another
- * plan has packed, weights as bytes, and the likeliest pieces. */
+/* Plans whose rows do not depend on each other: batches that are not full, weights that another
+ * plan has packed, weights as bytes, and the likeliest tokens. */
 #include "engine/exec/model.h"
 
 #include <math.h>

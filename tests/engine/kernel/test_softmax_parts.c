@@ -1,5 +1,5 @@
-/* Cross-entropy in parts: each kernel against its reference, and all of them against the whole
- * row's kernel. */
+/* Cross-entropy in parts: each kernel is compared with its reference, and all together with the
+ * kernel for whole rows. */
 #include "engine/kernel/softmax_parts.h"
 
 #include <math.h>

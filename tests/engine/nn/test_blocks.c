@@ -1,5 +1,5 @@
 /* Tables of embeddings, and blocks of attention: declared parameters, refused inputs, and which
- * rows see each other. */
+ * rows attend to each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Modules: names, scopes, and the order in which things come. */
+/* Modules: names, scopes, and the order of variables and submodules. */
 #include <etude/module.h>
 
 #include <setjmp.h>

@@ -1,7 +1,8 @@
-/* Model functions as ONNX. Every op that has a form there stands in one of them. What is written is
- * read back and looked through: names are known before they are used, sizes are those of the data.
- * With the argument `runtime` ONNX Runtime, a Python package, computes the same (run_onnx.py),
- * where there is one (ET_PEERS, or build/peers/venv: bench/peers/setup build/peers/venv onnx). */
+/* Model functions as ONNX. Every op that ONNX can express is in one of them. The test reads each
+ * written file and checks that names are defined before they are used, and that sizes are those of
+ * the data. With the argument `runtime`, ONNX Runtime, a Python package, computes the same models
+ * (run_onnx.py), if it is installed (ET_PEERS, or build/peers/venv: bench/peers/setup
+ * build/peers/venv onnx). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Rules and schedules against what Keras's and Model Garden's own classes compute, in double:
- * golden/, by tools/golden-optimizers. What differs on purpose has no file there. */
+/* Rules and schedules, compared with values that the classes of Keras and Model Garden compute in
+ * double: golden/, made by tools/golden-optimizers. Rules that differ on purpose have no file
+ * there. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

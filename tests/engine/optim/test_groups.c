@@ -1,4 +1,4 @@
-/* Optimizers over part of a store, and what rules may ask for beyond elements. */
+/* Optimizers over part of a store, and rules that need more than single elements. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

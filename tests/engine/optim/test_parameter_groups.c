@@ -1,4 +1,4 @@
-/* Parameter groups: each of them as an optimizer of its own would update it, whatever the rule. */
+/* Parameter groups: with every rule, each group is updated as by a separate optimizer. */
 #include "engine/optim/optimizer.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Groups: what names choose, and the ranges that it covers. */
+/* Groups: which parameters the names choose, and the ranges that these cover. */
 #include <etude/group.h>
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* Points of the plane, and whether they are inside a disc: a small network learns this in a second.
+/* Points of the plane with labels that say whether they are inside a disc. A small network learns
+ * the labels in a second.
  */
 #ifndef ETUDE_TESTS_SYSTEMS_MODEL_DISC_H
 #define ETUDE_TESTS_SYSTEMS_MODEL_DISC_H

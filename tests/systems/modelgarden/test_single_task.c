@@ -1,7 +1,7 @@
 /* Orbit's example of one task, whole: a classifier of three kinds of flowers, trained by a
- * StandardTrainer and judged by a StandardEvaluator under one controller, on public headers alone.
- * What Orbit's own test asks: the loss after 500 steps is below that after the first; and that the
- * evaluator's metric is what the trainer has learnt. */
+ * StandardTrainer and evaluated by a StandardEvaluator under one controller, with public headers
+ * only. It checks what Orbit's own test checks, that the loss after 500 steps is below that after
+ * the first step, and that the evaluator measures the trained weights. */
 #include <etude/etude.h>
 
 #include <math.h>

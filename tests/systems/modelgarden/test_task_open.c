@@ -1,5 +1,5 @@
-/* A task of a kind, opened by a program with settings: what settings come to, a run that goes on,
- * and what is refused. That the bytes are those of `etude train`: tests/examples/test_faces.sh. */
+/* A task of a kind, opened by a program with settings: the effect of settings, a run that resumes,
+ * and refusals. tests/examples/test_faces.sh compares the bytes with those of `etude train`. */
 #include <etude/etude.h>
 
 #include <setjmp.h>

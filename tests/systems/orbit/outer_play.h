@@ -1,4 +1,4 @@
-/* A trainer with an evaluator under an outer loop, both by hooks. What happens is written as words:
+/* A trainer with an evaluator under an outer loop, both with hooks. Events are recorded as words:
  *
  *     L4     an inner loop ended after step 4     t4   the train action
  *     V5     an evaluation                        e5   the evaluation action

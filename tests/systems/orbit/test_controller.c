@@ -1,5 +1,5 @@
-/* The loop around a trainer's steps: which action acts when, with what, and what becomes of it when
- * a run is interrupted, fails or is ended. What happens is written down as words:
+/* The loop around a trainer's steps: when each action acts, with which values, and what happens if
+ * a run is interrupted, fails or ends. Events are recorded as words:
  *
  *     L4     a log after step 4       V5   an evaluation         a3   action a
  *     a3!    at the end of the run    b5v  with an evaluation's values at hand */

@@ -1,4 +1,4 @@
-/* The outer loop call by call: what Orbit's own tests expect of its Controller. */
+/* The outer loop call by call: the behaviour that Orbit's own tests expect of its Controller. */
 #include <etude/outer_loop.h>
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* TFSnippet's mnist example on digits that are made here: settings from flags, a learning rate that
- * is annealed, a trainer with an evaluator and logs hung on it, results in files; and the same in
- * two processes' worth of loops, which ends with the same bits. */
+/* TFSnippet's mnist example on digits that are made here: settings from flags, an annealed learning
+ * rate, a trainer with an evaluator and logs, results in files; and the same run split into two
+ * loops, which ends with the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

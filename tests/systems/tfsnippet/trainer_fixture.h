@@ -1,4 +1,4 @@
-/* A small model with a variable that is fed, its data, and a loop around it. Include after
+/* A small model with a variable that the loop sets, its data, and a loop. Include after
  * cmocka.h. */
 #ifndef ETUDE_TESTS_LOOP_TRAINER_FIXTURE_H
 #define ETUDE_TESTS_LOOP_TRAINER_FIXTURE_H

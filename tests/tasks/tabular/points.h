@@ -1,4 +1,4 @@
-/* A table that is learnt in no time: points of the plane, above or below a line. */
+/* A table that a model learns very fast: points of the plane, above or below a line. */
 #ifndef ETUDE_TESTS_TASKS_TABULAR_POINTS_H
 #define ETUDE_TESTS_TASKS_TABULAR_POINTS_H
 

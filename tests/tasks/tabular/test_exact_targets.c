@@ -1,5 +1,5 @@
 /* Targets that a float32 cannot tell apart: dates, ids, money. They are learned, scored and printed
- * as doubles, and the scores are those of what the file says. */
+ * as doubles, and scores are computed with the numbers of the file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

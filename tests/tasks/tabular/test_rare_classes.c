@@ -1,5 +1,6 @@
-/* Classes with few rows: they are learned where there is a row, and what cannot be measured is said
- * before the first step, does not end a run, and is not the best. */
+/* Classes with few rows: a class with a row is learned. A message before the first step names
+ * classes that cannot be measured; they do not end a run, and a score that cannot be measured is
+ * never the best. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Models of tables: each against a plain computation of its own from the weights by name, in
- * double precision; what is taken from the training rows; losses of all kinds; what cannot be. */
+/* Models of tables: each is compared with a plain computation in double from the weights by name;
+ * statistics of the training rows; losses of all kinds; refusals. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

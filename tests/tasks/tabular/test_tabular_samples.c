@@ -1,4 +1,4 @@
-/* Rows that are held out, and rows that are read by all who need them once. */
+/* Held-out rows, and rows that are read once for several users. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The task by its command: a table in, a run out, which goes on to the same bytes, knows its own
- * files and rows, and says what is wrong with others. */
+/* The task with its command: it makes a run from a table. The run resumes to the same bytes,
+ * accepts only its own files and rows, and reports what is wrong with others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Matrix products against the reference, and their promises: equal bits for any number of
- * threads and for any number of rows of equal row tiles, no memory asked in a run. */
+/* Matrix products, compared with the reference; equal bits for any number of threads and for any
+ * number of rows with equal row tiles; no allocation during a run. */
 #include "engine/kernel/gemm/gemm.h"
 
 #include <math.h>

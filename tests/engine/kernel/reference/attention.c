@@ -1,6 +1,5 @@
-/* Attention as its formula says, in double, element by element and with no thought of speed:
- * what the fast kernels are held against. For a segment and a head, with scores s_ij = scale q_i
- * . k_j over the keys j that query i sees:
+/* Attention by its formula, in double, element by element: the slow reference of the fast kernels.
+ * For a segment and a head, with scores s_ij = scale q_i . k_j over the keys j that query i sees:
  *
  *   P_ij = exp(s_ij - lse_i),  lse_i = log sum_j exp(s_ij)
  *   out_i = sum_j P_ij kept_ij v_j
@@ -11,9 +10,9 @@
  *   ds_ij = P_ij (kept_ij dP_ij - D_i)
  *   dq_i = scale sum_j ds_ij k_j,  dk_j = scale sum_i ds_ij q_i,  dv_j = sum_i P_ij kept_ij dout_i
  *
- * The backward pass computes P again from scores and the lse that the forward pass kept. Scores
- * are computed several times over instead of being stored: the scratch is one row of weights,
- * and for derivatives [keys, head_dim] twice. */
+ * The backward pass computes P again from scores and the lse of the forward pass. Scores are
+ * computed several times instead of stored. The scratch is one row of weights; derivatives also
+ * need [keys, head_dim] twice. */
 #include "engine/kernel/reference/reference.h"
 
 #include <math.h>

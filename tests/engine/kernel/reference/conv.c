@@ -1,4 +1,4 @@
-/* The formulas of conv.h, one sum an element. */
+/* The formulas of conv.h, with one sum for each element. */
 #include "engine/kernel/reference/reference.h"
 
 /* Element (row, column, channel) of a sample of x, or of y; of w. */

@@ -1,7 +1,7 @@
-/* Element-wise programs, one element at a time: registers are doubles, inputs first, then a
- * register for each step. The formulas stand in elementwise.def; here are the functions that they
- * are written with. gelu is the exact one, x Phi(x) with the normal distribution function
- * (Hendrycks and Gimpel 2016, "Gaussian error linear units"), its slope Phi(x) + x phi(x). */
+/* Element-wise programs, one element at a time: registers are doubles: the inputs first, then one
+ * register for each step. elementwise.def has the formulas; this file has the functions that they
+ * call. gelu is exact, x Phi(x) with the normal distribution function (Hendrycks and Gimpel 2016,
+ * "Gaussian error linear units"), its slope Phi(x) + x phi(x). */
 #include "base/assert.h"
 #include "engine/kernel/reference/reference.h"
 

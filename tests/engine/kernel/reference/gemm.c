@@ -1,8 +1,8 @@
-/* A matrix product by its definition, with all that et_gemm_shape allows: types, transposed
- * operands, strides, bias, activation, adding to what is there.
+/* A matrix product by its definition, with all options of et_gemm_shape: types, transposed
+ * operands, strides, bias, activation, adding to the values in C.
  *
- * m * n * k steps through memory in the order of the formula: for small sizes. A packed B is not
- * read, since its layout is the engine's own. */
+ * It takes m * n * k steps in the order of the formula, so it is for small sizes. It does not read
+ * a packed B, because the layout of a packed B belongs to the engine. */
 #include "engine/kernel/reference/reference.h"
 
 #include "base/assert.h"

@@ -5,12 +5,12 @@
  * normalization")
  *
  * The derivative, with g = dy gamma the derivative by n. Both mean and rstd depend on x, which
- * takes off what g has in common with a constant and with n itself:
+ * subtracts the components of g along a constant and along n:
  *
  *   dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum over rows of dy n,  dbeta = sum of dy
  *
- * mean and rstd are those that the forward pass kept, in float32. Scratch is for partial sums,
- * which nothing here needs. */
+ * mean and rstd are those of the forward pass, in float32. The reference needs no scratch, which is
+ * for partial sums. */
 #include "engine/kernel/reference/reference.h"
 
 #include <math.h>

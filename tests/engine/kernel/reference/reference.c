@@ -1,10 +1,10 @@
-/* The reference's table, and those of its functions that are short enough to need no file of their
- * own: embedding, conversions, the optimizer's loops, initial values. Each is its formula in
- * kernels.h, one element after another on one thread; tests hold every other table against it.
+/* The table of the reference, and its short functions: embedding, conversions, the optimizer's
+ * loops, initial values. Each function is the formula in kernels.h, computed element by element on
+ * one thread. Tests compare every other table with it.
  *
- * Sums are in double. The optimizer is not: m, v and w are float32 from step to step, so its
- * operations are those of the fast kernels in their order, and may differ from them only where
- * these fuse a product and a sum into one rounding. */
+ * Sums are in double. The optimizer is not: m, v and w are float32 from step to step, so the
+ * reference has the operations of the fast kernels in the same order. Results may differ only where
+ * fast kernels round a product and a sum once. */
 #include "engine/kernel/reference/reference.h"
 
 #include <float.h>

@@ -1,11 +1,12 @@
-/* Products of rows and the likeliest tokens by their definitions, in double: what
- * row_product.inc.c and best_tokens.inc.c are held against.
+/* Products of rows and the likeliest tokens by their definitions, in double: the reference of
+ * row_product.inc.c and best_tokens.inc.c.
  *
  *   y[r, j] = relu(sum_i x[r, i] w[i, j] + bias[j])
  *
- * The weight is read from its packed form (row_product.h draws it), so the layout is checked as
- * well. As bytes, x is taken as the fast kernels take it (units of a 127th of its largest,
- * factor of least squares); the sum of products of whole numbers is exact in both. */
+ * The weight is read in its packed form (a drawing is in row_product.h), so tests check the layout
+ * too. For weights as bytes, x is rounded as in the fast kernels (in units of a 127th of its
+ * largest element, with a factor of least squares). The sum of products of whole numbers is exact
+ * in both. */
 #include "base/assert.h"
 #include "engine/kernel/reference/reference.h"
 

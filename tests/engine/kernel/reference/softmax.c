@@ -8,8 +8,8 @@
  *   nll = -log p_y
  *   dloss / dz_i = p_i - t_i
  *
- * H(t) does not depend on the logits: without it the least loss would not be 0. Rows with a
- * label below 0 are no part of the batch: losses and derivatives 0. */
+ * H(t) does not depend on the logits; it makes the minimal loss 0. Rows with a label below 0 do not
+ * count: their losses and derivatives are 0. */
 #include "base/assert.h"
 #include "engine/kernel/reference/reference.h"
 

@@ -1,7 +1,7 @@
 /* Cross-entropy over a vocabulary in parts of columns, by the formulas of softmax_parts.h, in
- * double from float32 to float32. What is kept between the steps (m, s, the sum of x - m) is
- * rounded to float32, as the arrays of et_softmax_rows are, so the result is that of
- * reference/softmax.c but for these roundings. */
+ * double from float32 to float32. Values between the steps (m, s, the sum of x - m) are rounded to
+ * float32, as in the arrays of et_softmax_rows. The result differs from that of reference/softmax.c
+ * only by these roundings. */
 #include <float.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* Staging by its definitions: every element is read by its place in the source, 0 beyond it, and
- * stored by the layout's formula (staging.h). Conversions use double, which holds both types
- * exactly. */
+/* Staging by its definitions: every element is read from its place in the source, or is 0 beyond
+ * the source, and is stored by the layout's formula (staging.h). Conversions use double, which
+ * holds both types exactly. */
 #include <string.h>
 
 #include "engine/kernel/reference/reference.h"
