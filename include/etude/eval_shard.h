@@ -17,10 +17,11 @@
  *     status = et_eval_shard_join(shard, status, &error);
  *     et_eval_shard_close(shard);
  *
- * An et_evaluator with a comm declares that all ranks call it. In hooks, call begin in eval_begin,
- * take in eval_step, and join in eval_end if it has logs; for batches of other ranks, eval_reduce
- * gets outputs NULL. Evaluators of loops are shared automatically. With one process everything is
- * its own and costs nothing. Use from one thread. */
+ * An et_evaluator with a comm declares that all ranks call it. In hooks, call et_eval_shard_begin
+ * in eval_begin, et_eval_shard_next in eval_step, and et_eval_shard_join in eval_end if it has
+ * logs. For batches of other ranks, eval_reduce gets outputs NULL. Evaluators of loops are shared
+ * automatically. With one process, all batches are this process's, at no cost. Use from one
+ * thread. */
 #ifndef ETUDE_EVAL_SHARD_H
 #define ETUDE_EVAL_SHARD_H
 

@@ -61,58 +61,58 @@ enum { ET_LOOP_BETTER_BY_NAME, ET_LOOP_BETTER_SMALLER, ET_LOOP_BETTER_LARGER };
 /* One line or several, without the last line's end. */
 typedef void et_loop_print_fn(void *payload, const char *text);
 
-/* A metric's summary is written when it is first collected and every n-th time from there. */
+/* The summary of a metric is written when it is collected first, and then every n-th time. */
 typedef struct et_loop_frequency {
     const char *name;
     int64_t every;
 } et_loop_frequency;
 
 typedef struct et_loop_options {
-    const et_group *group;         /* what early stopping takes back and the training summary
-                                      shows; copied. NULL: all, variables too */
-    const char *const *var_groups; /* [var_group_count]: scopes with a table of their own in the
+    const et_group *group; /* parameters that early stopping restores and the training summary
+                              shows; copied. NULL: all, also variables */
+    const char *const *var_groups; /* [var_group_count]: scopes that have separate tables in the
                                       training summary */
     int var_group_count;
     bool no_eta;             /* no ETA in tags */
     et_loop_print_fn *print; /* NULL: to standard output */
     void *print_payload;
-    int64_t max_epoch, max_step;          /* in all; 0: no limit */
+    int64_t max_epoch, max_step;          /* over all runs of the loop; 0: no limit */
     const et_metric_formatter *formatter; /* NULL: et_metric_formatter_default */
-    const et_device *device;              /* borrowed, told in the training summary; NULL: not */
+    const et_device *device; /* borrowed; named in the training summary. NULL: not named */
 
     const char *checkpoint_dir;     /* a run's directory; NULL: no checkpoints */
     int64_t checkpoint_epoch_freq;  /* saves after every n-th epoch; 0: never */
     int64_t checkpoint_max_to_keep; /* the newest n; 0: all */
-    const char *restore_checkpoint; /* NULL: the newest of checkpoint_dir, if there is one; "":
-                                       none; else this file, whatever the directory. The first save
-                                       moves what is not resumed to checkpoints/earlier-N */
+    const char *restore_checkpoint; /* NULL: the newest of checkpoint_dir, if any; "": none; else
+                                       this file, from any directory. The first save moves
+                                       checkpoints that are not resumed to checkpoints/earlier-N */
 
-    const char *summary_dir;            /* for a writer of the loop's own; NULL: none */
-    et_sink *summary_writer;            /* borrowed; wins over summary_dir */
-    const char *summary_graph;          /* a text "graph", when the loop's own writer begins anew */
-    const struct et_pass *summary_pass; /* its graph, when summary_graph is written; borrowed */
+    const char *summary_dir;   /* folder of the loop's own writer; NULL: none */
+    et_sink *summary_writer;   /* borrowed; used instead of summary_dir */
+    const char *summary_graph; /* the text "graph" in a new file of the loop's own writer */
+    const struct et_pass *summary_pass; /* pass whose graph is written then, too; borrowed */
     const char *summary_metric_prefix;  /* NULL: "metrics/" */
-    const char *summary_skip_pattern;   /* metrics whose names it matches from their start are not
-                                           written; NULL: ".*(time|timer)$", "": all are */
+    const char *summary_skip_pattern;   /* metrics whose names begin with a match are not written;
+                                           NULL: ".*(time|timer)$"; "": write all */
     const et_loop_frequency *summary_commit_freqs; /* [summary_commit_freq_count]; others: 1 */
     int summary_commit_freq_count;
 
     const char *valid_metric_name; /* NULL: "valid_loss"; "": none */
     int valid_metric_better;       /* ET_LOOP_BETTER_* */
-    bool early_stopping;           /* keeps the best step; a clean end takes its parameters back.
-                                      Nothing ends sooner for it */
-    const volatile sig_atomic_t *stop; /* not 0: ends as interrupted, saved; NULL: never */
-    et_comm *comm; /* ranks that run the same loop together, with shards.h; borrowed. Rank 0 alone
-                      writes and prints, and all take what it restores. NULL: this process alone */
+    bool early_stopping; /* at an end without failure, restore the parameters of the best step. The
+                            loop still runs all epochs */
+    const volatile sig_atomic_t *stop; /* not 0: save, end as interrupted; NULL: never */
+    et_comm *comm; /* ranks that run the loop together, with shards.h; borrowed. Rank 0 writes,
+                      prints and restores for all. NULL: this process alone */
 } et_loop_options;
 
-/* What an event of a loop tells; lives as long as the call. */
+/* The value of a loop's event; valid during the call. */
 typedef struct et_loop_event {
     et_loop *loop;
-    const struct et_loop_metric *metrics; /* [count] collected */
-    const struct et_loop_stats *stats;    /* [count] printed */
+    const struct et_loop_metric *metrics; /* [count]: collected metrics */
+    const struct et_loop_stats *stats;    /* [count]: printed statistics */
     int count;
-    const et_value *summary; /* added; NULL: bytes, [length] of a serialised one */
+    const et_value *summary; /* the added summary; NULL: bytes [length] of a serialized summary */
     const void *bytes;
     size_t length;
 } et_loop_event;
@@ -121,11 +121,11 @@ typedef struct et_loop_event {
  * options contradict each other. */
 ET_API int et_loop_open(et_loop **out, et_params *params, const et_loop_options *options,
                         et_error *error);
-/* Without et_loop_end before: the loop counts as ended by an error. NULL allowed. */
+/* If et_loop_end was not called before, the loop counts as ended by an error. NULL allowed. */
 ET_API void et_loop_close(et_loop *loop);
 
-/* ---- between open and begin (else ET_EUSAGE): what resumes. The store, counters, metrics, the
- * best value and positions in data always resume. ---- */
+/* ---- between open and begin (else ET_EUSAGE): state that resumes. The store, counters, metrics,
+ * the best value and positions in data always resume. ---- */
 
 /* The state tree: add optimizers and parts that every checkpoint must have. */
 ET_API et_state *et_loop_state(et_loop *loop);
@@ -133,68 +133,68 @@ ET_API et_state *et_loop_state(et_loop *loop);
  * object in the checkpoint is dropped; both give a warning. ET_ECONFIG: the name is in use. */
 ET_API int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind,
                               void *self, et_error *error);
-/* A name for a source, where there are several to take steps from in a loop with checkpoints. One
- * may go without. Until et_loop_close all that steps were taken from stay. ET_ECONFIG: the name is
- * taken, or no UTF-8. */
+/* Names a source. If a loop with checkpoints takes steps from several sources, all but one need a
+ * name. Keep sources of steps open until et_loop_close. ET_ECONFIG: the name is in use, or not
+ * UTF-8. */
 ET_API int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error);
-ET_API et_event_hub *et_loop_events(et_loop *loop); /* also later */
+ET_API et_event_hub *et_loop_events(et_loop *loop); /* may also be called later */
 
 /* ---- running ---- */
 
-/* Once. Opens the writer, restores and says so, begins ETA, fires ENTER_LOOP. */
+/* Call once. Opens the writer, restores a checkpoint and prints a line about it, starts the clock
+ * of the ETA, fires ENTER_LOOP. */
 ET_API int et_loop_begin(et_loop *loop, et_error *error);
 
-/* Ends the epoch before (AFTER_EPOCH in reverse, epoch_time, checkpoint if due), then begins one
- * (BEFORE_EPOCH). false: max_epoch or max_step is reached, or something failed; metrics are
- * cleared. What is logged before the end of an epoch is of all epochs since the last log. ET_EUSAGE
- * is kept in a handler of an event: another epoch is open. */
+/* Ends the open epoch (AFTER_EPOCH in reverse, epoch_time, a checkpoint if due), then begins the
+ * next one (BEFORE_EPOCH). false: max_epoch or max_step is reached, or the loop has failed; metrics
+ * are cleared. Logs of metrics cover all epochs since the last log. In a handler of an event, the
+ * loop fails with ET_EUSAGE. */
 ET_API bool et_loop_next_epoch(et_loop *loop);
 
-/* Ends the step before (AFTER_STEP in reverse, step_time), then begins one (BEFORE_STEP). false:
- * the source's pass is over, or max_step is reached, or something failed. source NULL: steps
- * without data, up to max_step. One that repeats is over where its epoch changes; one that ends is
- * set back to where it was first seen, with the same order: let it repeat for another, and seek one
- * that was read before to its beginning, or each pass begins where it was. ET_EUSAGE is kept:
- * outside of an epoch, in a handler, a trainer's hook too, or without source and max_step, which
- * would never end. */
+/* Ends the open step (AFTER_STEP in reverse, step_time), then begins the next one (BEFORE_STEP).
+ * false: the source's pass is over, max_step is reached, or the loop has failed. source NULL: steps
+ * without data, up to max_step. The pass of a source that repeats is over when its epoch changes. A
+ * source that ends is set back to the position where the loop first read it, so each pass has the
+ * same order; for another order, let the source repeat. If you read a source before the loop, seek
+ * its beginning. The loop fails with ET_EUSAGE outside of an epoch, in a handler or a trainer's
+ * hook, and without both source and max_step, because it would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
-/* Leaves what is open: the step, and the epoch goes on; or both. ET_EUSAGE in an event's handler.
- */
+/* leave_steps: leaves the open step; the epoch continues. leave: leaves step and epoch. ET_EUSAGE:
+ * in a handler of an event. */
 ET_API int et_loop_leave_steps(et_loop *loop);
 ET_API int et_loop_leave(et_loop *loop);
 
-/* Keeps a failure of the program's own, of which error tells; status 0 there: nothing. */
+/* Makes the loop fail with a failure of the program, described by error; a status of 0: nothing. */
 ET_API int et_loop_fail(et_loop *loop, const et_error *error);
 
-/* Saves, and returns when the checkpoint is on the disk, or with the error. An open step, or else
- * epoch, is saved once more at its end, when its AFTER event was fired. A loop that was killed
- * before that resumes in the step: its AFTER event is fired first, without step data. ET_ECONFIG:
- * there is no checkpoint_dir. */
+/* Saves, and returns when the checkpoint is on the disk or the save has failed. If a step (or else
+ * an epoch) is open, the loop saves once more at its end, after its AFTER event. A loop that was
+ * killed before that resumes in the step, and first fires its AFTER event, without step data.
+ * ET_ECONFIG: there is no checkpoint_dir. */
 ET_API int et_loop_make_checkpoint(et_loop *loop);
 
-/* Once. Finishes saves; if nothing failed early stopping takes the best parameters back: after an
- * error or an interruption it does not, nor where there never was a best one; a warning says so.
- * Then fires EXIT_LOOP, whose handlers may print and write, and closes the writer. Checkpoints stay
- * what they were: a run that resumes does so from the last step. Returns the first failure;
- * ET_EUSAGE in a handler of an event. */
+/* Call once. Finishes saves. If nothing failed, early stopping restores the best parameters; after
+ * an error or an interruption, or without a best value, it does not and logs a warning. Then fires
+ * EXIT_LOOP, whose handlers may print and write, and closes the writer. Checkpoints do not change:
+ * a run resumes from the last step. Returns the first failure. ET_EUSAGE: in a handler. */
 ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 /* ---- getters ---- */
 
-ET_API int64_t et_loop_epoch(const et_loop *loop);     /* 0 before the first, then from 1 */
-ET_API int64_t et_loop_step(const et_loop *loop);      /* over all epochs; the same */
+ET_API int64_t et_loop_epoch(const et_loop *loop);     /* 0 before the first epoch, then from 1 */
+ET_API int64_t et_loop_step(const et_loop *loop);      /* over all epochs; 0 before the first */
 ET_API bool et_loop_within_epoch(const et_loop *loop); /* from the BEFORE to the AFTER event */
 ET_API bool et_loop_within_step(const et_loop *loop);
-ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* of this step; NULL: none */
-/* 0: no limit. Set, they count from the next next_epoch or next_step on; ET_ECONFIG: negative. */
+ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* batch of this step; NULL: none */
+/* 0: no limit. A new limit holds from the next next_epoch or next_step on. ET_ECONFIG: negative. */
 ET_API int64_t et_loop_max_epoch(const et_loop *loop);
 ET_API int64_t et_loop_max_step(const et_loop *loop);
 ET_API int et_loop_set_max_epoch(et_loop *loop, int64_t max_epoch);
 ET_API int et_loop_set_max_step(et_loop *loop, int64_t max_step);
-/* Of all there is to do, 0 to 1; NaN: there is no limit. By epochs an estimate, which may be 1
- * before the end. */
+/* Finished fraction of the loop, 0 to 1; NaN: there is no limit. With a limit of epochs it is an
+ * estimate, which may be 1 before the end. */
 ET_API double et_loop_progress(const et_loop *loop);
-/* What is trained of the parameters that options.group has, or of all. Borrowed. */
+/* The trained parameters of options.group, or of all. Borrowed. */
 ET_API const et_group *et_loop_param_vars(const et_loop *loop);
 
 #endif

@@ -13,8 +13,8 @@
  *         puts(et_metadata_at(metadata, i)->name);
  *     et_metadata_free(metadata);
  *
- * Files may have "entries" or "vocab": {"entries": ...} with the same meaning. Saving writes both,
- * so TensorFX can read the file too. Metadata does not change after it is made; any number of
+ * A file may have "entries" or, with the same meaning, "vocab": {"entries": ...}. Saving writes
+ * both, so TensorFX can read the file too. Metadata does not change after it is made; any number of
  * threads may read it. */
 #ifndef ETUDE_METADATA_H
 #define ETUDE_METADATA_H

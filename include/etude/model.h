@@ -76,7 +76,7 @@ typedef int et_fit_fn(void *payload, int64_t epoch, const et_value *logs, bool *
 
 enum { ET_FIT_QUIET, ET_FIT_BAR, ET_FIT_LINES };
 
-/* How long and on what a model trains. */
+/* Options of a training: its length, data and outputs. */
 typedef struct et_fit {
     int64_t epochs, steps;  /* passes over the data, or updates; give one. Neither: 1 epoch. With
                                run_dir they count from the start of the run, so the same call
@@ -86,9 +86,9 @@ typedef struct et_fit {
     double validation_part; /* of arrays: the last part of the samples, 0 to 1, is not trained on */
     et_source *validation;  /* batches of one pass, of the training batches' size; borrowed. NULL:
                                none, or a table's held-out rows */
-    int64_t patience;       /* stop after so many validations without a better value; 0: never */
-    const char *monitor;    /* that value; "loss" in its name: lower is better. NULL:
-                               "validation_loss", or what a table's kind of target has */
+    int64_t patience;       /* stop after this many validations without a better value; 0: never */
+    const char *monitor;    /* the value to monitor; with "loss" in its name, lower is better. NULL:
+                               "validation_loss", or for a table the metric of its kind of target */
     const char *run_dir;    /* checkpoints and metrics go there, and training resumes from there.
                                NULL: nothing is written */
     bool take_best;         /* at the end, load the weights of the best validation; needs run_dir */
@@ -133,8 +133,8 @@ ET_API int64_t et_model_width(const et_model *model); /* numbers per sample */
 /* Writes the weights (averages, if the optimizer keeps them) to a file "NAME.safetensors", or a
  * directory. A file is replaced as a whole. `etude predict` reads what a table's model saves. */
 ET_API int et_model_save(const et_model *model, const char *path, et_error *error);
-/* Reads them: a file, an export, or a run (its best checkpoint, else its newest). ET_ECONFIG: names
- * or shapes differ from this model. */
+/* Reads weights from a file, an export, or a run (its best checkpoint, else its newest).
+ * ET_ECONFIG: names or shapes differ from this model. */
 ET_API int et_model_load(et_model *model, const char *path, et_error *error);
 
 /* From the next training on, parameters whose names match pattern do not change; they need no

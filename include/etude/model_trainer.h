@@ -14,8 +14,9 @@
  *   summaries/train, validation  event files for TensorBoard
  *   model/                       for et_predictor_open; replaced when a job ends
  *
- * The model is that of the best evaluation. Of equal evaluations the one with the lower loss is
- * best, then the first. Without a source "eval" the model is that of the last step.
+ * The model is that of the best evaluation. If evaluations are equal, the one with the lower loss
+ * is best; if the losses are equal too, the first one. Without a source "eval" the model is that of
+ * the last step.
  *
  * Use from one thread. */
 #ifndef ETUDE_MODEL_TRAINER_H

@@ -45,12 +45,12 @@ typedef struct et_optimizer_setup {
     /* Parameters with their own rate and decay; the others have the rule's. NULL and 0: none. */
     const et_parameter_group *parameter_groups;
     int parameter_group_count;
-    /* A schedule in place of learning_rate; at most one. */
+    /* A schedule instead of learning_rate; at most one. */
     const et_schedule_cosine *cosine;
     const et_schedule_polynomial *polynomial;
     const et_schedule_exponential *exponential;
     const et_schedule_inverse_sqrt *inverse_sqrt;
-    int64_t warmup_steps; /* the rate grows from 0 in a line for so many updates; 0: none */
+    int64_t warmup_steps; /* number of updates in which the rate grows linearly from 0; 0: none */
     double average_decay; /* of a moving average of the weights, 0.999; 0: no average */
     /* YAML that overrides all this, with the names of the command's
      * trainer.optimizer_config: "{ema: {enabled: true}, learning_rate: {type: cosine, cosine:

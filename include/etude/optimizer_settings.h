@@ -84,14 +84,15 @@ typedef struct et_lars {
 typedef struct et_muon {
     double momentum; /* 0.95 */
     double weight_decay_rate;
-    double beta_1, beta_2, epsilon; /* of Adam, for what is no matrix: 0.9, 0.95, 1e-10 */
-    double adam_rate;               /* factor on the learning rate of Adam: 1 */
+    double beta_1, beta_2,
+        epsilon;      /* of Adam, for parameters that are not matrices: 0.9, 0.95, 1e-10 */
+    double adam_rate; /* factor on the learning rate of Adam: 1 */
     const char *const *exclude_from_weight_decay;
     const char *const *exclude_from_orthogonalization;
     double clipvalue, clipnorm, global_clipnorm;
 } et_muon;
 
-/* ---- groups of parameters, of any rule ---- */
+/* ---- groups of parameters, for any rule ---- */
 
 /* Parameters whose names match pattern. The rate of a group is the learning rate times the
  * multiplier, so a schedule changes all groups' rates. exclude_from_weight_decay also holds in a

@@ -68,9 +68,10 @@ typedef struct et_integer_list {
 typedef struct et_option_sets {
     const char *settings[5];
     const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
-    /* Of the option that names data; they choose the experiment if the line names none. */
+    /* For the option that names data: they choose the experiment if the command line names none. */
     const char *experiment; /* for such data; NULL: the experiment must be named */
-    const char *endings;    /* of such files, ".csv .csv.gz"; NULL: all that no other kind has */
+    const char
+        *endings; /* suffixes of such files, ".csv .csv.gz"; NULL: all that no other kind has */
 } et_option_sets;
 
 /* A row. Programs name the members that they set. */

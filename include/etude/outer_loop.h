@@ -64,28 +64,29 @@ ET_API int et_controller_train_and_evaluate(et_controller *controller, int64_t t
                                             int64_t eval_steps, int64_t eval_interval,
                                             et_value *logs, et_error *error);
 
-/* Without a trainer: evaluates each checkpoint of model_dir, from the oldest that is there, in
- * order, as another process saves them. Ends right after that of step train_steps (of the options;
- * 0: none is the last), or when an evaluation action says stop, or when done says so, which is
- * asked after each evaluation and each time that nothing has come for timeout seconds (negative:
- * waits for ever); done NULL: such a wait ends it. logs: of the last evaluation. Of several ranks
- * (et_run_options.comm) rank 0 looks for checkpoints, and its done alone is asked. */
+/* For a controller without a trainer: evaluates each checkpoint of model_dir in order, from the
+ * oldest existing one, while another process saves them. Ends after the checkpoint of step
+ * train_steps of the options (0: no last step), if an evaluation action asks to stop, or if done
+ * returns true. done is called after each evaluation, and if no checkpoint came for timeout seconds
+ * (negative: waits for ever). done NULL: ends after the first such timeout. logs: values of the
+ * last evaluation. With several ranks (et_run_options.comm), rank 0 looks for checkpoints and calls
+ * its done. */
 typedef bool et_done_fn(void *payload, int64_t step);
 ET_API int et_controller_evaluate_continuously(et_controller *controller, int64_t eval_steps,
                                                double timeout, et_done_fn *done, void *payload,
                                                et_value *logs, et_error *error);
 
-/* Saves the step it is at, and waits until that is durable. */
+/* Saves the current step, and waits until the checkpoint is durable. */
 ET_API int et_controller_save(et_controller *controller, et_error *error);
 
-/* The state of a file, or path NULL the newest checkpoint; *step becomes its step. Where there is
- * none it is -1 and a trainer starts anew, as when it was opened. Logs go on where they are. */
+/* Restores the state of a file, or with path NULL of the newest checkpoint; *step becomes its step.
+ * If there is none, *step becomes -1 and the trainer starts anew. Logs continue where they are. */
 ET_API int et_controller_restore(et_controller *controller, const char *path, int64_t *step,
                                  et_error *error);
 
 ET_API int64_t et_controller_step(const et_controller *controller); /* the global step */
 
-/* How many steps an inner loop that begins now has. */
+/* Number of steps of an inner loop that begins now. */
 ET_API int64_t et_controller_steps_per_loop(const et_controller *controller);
 
 #endif

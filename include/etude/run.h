@@ -1,5 +1,5 @@
-/* What a run keeps around its steps, as options of a driver (controller.h): a directory with
- * checkpoints and logs, the best step so far, rates, and requests to stop or save.
+/* Options of a run, for a driver (controller.h): the directory of checkpoints and logs, the metric
+ * of the best checkpoint, and requests to stop or save.
  *
  *     et_run_options run = { .model_dir = "runs/a", .max_to_keep = 3, .best_metric = "accuracy" };
  *     et_controller_options options = { .trainer = trainer, .train_steps = 1000, .run = run };
@@ -18,21 +18,21 @@
 
 typedef struct et_run et_run;
 
-/* What there is to see after a step. */
+/* Facts about a step, for display. */
 typedef struct et_showing {
-    int64_t step, steps;        /* done, and in all */
+    int64_t step, steps;        /* steps done; steps of the whole run */
     double loss, learning_rate; /* NaN: unknown */
-    double rate;                /* units a second, NaN: unknown */
+    double rate;                /* units per second; NaN: unknown */
     const char *unit;           /* "token"; lives as long as the run */
     int64_t epoch;              /* from 1; 0: unknown */
-    double time; /* when it was done, in seconds since some moment; never goes back */
-    /* Of this step, or of all since the last showing, where a trainer has an inner loop of its own:
-     * what lies between steps, as evaluations and saves do, takes none of the seconds. */
+    double time;                /* end of the step, in seconds of a monotonic clock */
+    /* Units and duration of this step, or of all steps since the last call of show if the trainer
+     * has its own inner loop. The seconds do not include evaluations and saves. */
     int64_t units;
     double seconds;
 } et_showing;
 
-/* Who looks. Both may be called between any two steps. */
+/* Receives facts and lines of a run. Both functions may be called between any two steps. */
 typedef struct et_observer {
     void *self;
     void (*show)(void *self, const et_showing *showing); /* after every step */
@@ -41,37 +41,38 @@ typedef struct et_observer {
 
 enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 
-/* What happens when a checkpoint could not be saved twice in a row. */
+/* What the run does if saving a checkpoint fails twice in a row. */
 enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 typedef struct et_run_options {
-    const char *model_dir; /* copied. NULL: nothing is saved, the best is only noted; logs go to
-                              summary_dir and console alone */
-    et_state *state;       /* borrowed; all but the run's own parts is attached */
-    et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
+    const char *model_dir; /* copied. NULL: nothing is saved, and the best step only recorded; logs
+                              go only to summary_dir and console */
+    et_state *state;       /* borrowed; all parts except the run's own are attached */
+    et_comm *comm; /* ranks that make this run together; borrowed. Only rank 0 reads and writes
                       model_dir and summary_dir. NULL: this process alone */
-    int64_t max_to_keep;       /* checkpoints; 0: 5; negative: all */
+    int64_t max_to_keep;       /* number of checkpoints to keep; 0: 5; negative: all */
     double keep_every_n_hours; /* et_checkpoint_options */
     int on_failed_save;        /* ET_FAILED_SAVE_* */
-    const char *best_metric;   /* of validation, "a|b" for b in dict a; NULL: keep no best */
-    int best_comparison;       /* ET_COMPARE_* */
-    const char *best_tie; /* of equal values of best_metric the one with the lower value of this is
-                             the best; where these are equal too, the later. An equal value is no
-                             improvement for early stopping. NULL: the earlier */
-    uint64_t best_data;   /* fingerprint of the data that best_metric is of; 0: not known */
-    bool best_unsaved;    /* the best is noted, its step not saved */
-    et_observer observer; /* members NULL: nobody */
+    const char *best_metric; /* a value of the validation, "a|b" for b in dict a; NULL: keep no best
+                                checkpoint */
+    int best_comparison;     /* ET_COMPARE_* */
+    const char *best_tie; /* if values of best_metric are equal, the lower value of best_tie is the
+                             best; if these are equal too, the later step. An equal value is no
+                             improvement for early stopping. NULL: the earlier step is the best */
+    uint64_t best_data;   /* fingerprint of the data of best_metric; 0: unknown */
+    bool best_unsaved;    /* record the best step, but do not save it */
+    et_observer observer; /* members NULL: not called */
     bool verbose;         /* print a line for every save */
-    const char *summary_dir; /* copied: event files alone, there; NULL: logs are in
-                                model_dir, if there is one */
-    bool no_logs;            /* none in model_dir */
-    et_sink *console;        /* one more sink, adopted also by what fails to open; NULL: none */
-    bool other_optimizer;    /* what is restored may be of another one: et_checkpoint_options */
+    const char *summary_dir; /* copied: write only event files, to this folder; NULL: logs go to
+                                model_dir, if set */
+    bool no_logs;            /* write no logs to model_dir */
+    et_sink *console;        /* one more sink; the run owns it, also if opening fails. NULL: none */
+    bool other_optimizer;    /* restore also from another optimizer: et_checkpoint_options */
     const et_value
-        *identity; /* what checkpoints belong to, which the command says; NULL: nothing */
+        *identity; /* identity of the run's checkpoints, which the command sets; NULL: none */
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
-    volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
-    const struct et_inside *inside;    /* the library's own; NULL */
+    volatile sig_atomic_t *save;       /* not 0: asked to save; then reset to 0. NULL: never */
+    const struct et_inside *inside;    /* internal; NULL */
 } et_run_options;
 
 #endif

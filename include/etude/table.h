@@ -39,12 +39,12 @@ ET_API et_source *et_table_source(et_table *table);
 /* name: "linear", "feed_forward", "mlp", "mlp_small", "resnet", "ft_transformer", "realmlp" or
  * "tabm", with the settings of `etude list tabular/NAME`; settings: changes to them,
  * "task.model.mlp.width=64". NULL: none. Its optimizer, seed and type of activations are settings.
- * ET_ECONFIG: a setting of what et_fit says, such as "trainer.train_steps". */
+ * ET_ECONFIG: a setting that et_fit has, such as "trainer.train_steps". */
 ET_API int et_model_for_table(et_model **out, et_table *table, const char *name,
                               const char *settings, et_error *error);
 
-/* A trained model of tables, for prediction: what et_model_save wrote, an export, or a run. It does
- * not train: ET_EUSAGE. */
+/* Opens a trained model of tables for prediction: a file of et_model_save, an export, or a run.
+ * Training it fails with ET_EUSAGE. */
 ET_API int et_model_open_saved(et_model **out, const char *path, et_error *error);
 
 /* Prints a line of JSON for each row of a CSV file, as `etude predict`: the label and the scores of

@@ -30,21 +30,21 @@
  * settings: changes to them, as after --set of the command: "task.train_data.limit=1000", or YAML
  * as in a file; NULL: none. context: model_dir (made if missing; gets params.yaml), params (empty)
  * and device are required; members that settings have are ignored: seed, bfloat16, prefetch,
- * data_shards, validation_interval, best_metric, identity. Copied; what it points to outlives the
- * task. With context->comm all ranks make the call. ET_ECONFIG: a wrong setting; an experiment that
- * chooses settings by the data (translation/auto), which only `etude train` begins; a directory
- * with another run. */
+ * data_shards, validation_interval, best_metric, identity. The struct is copied; the objects that
+ * it points to must outlive the task. With context->comm all ranks make the call. ET_ECONFIG: a
+ * wrong setting; an experiment that chooses settings by the data (translation/auto), which only
+ * `etude train` begins; a directory with another run. */
 ET_API int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
                         const char *settings, const et_task_context *context, et_error *error);
 /* Closes a task of et_task_open, after its trainer; nothing else. NULL allowed. */
 ET_API void et_task_close(et_task *task);
 
-/* What `trainer` and `runtime` of the settings say of a trainer. Borrowed. NULL: the task is not
- * of et_task_open. */
+/* The options of a trainer from `trainer` and `runtime` of the settings. Borrowed. NULL: the task
+ * is not of et_task_open. */
 ET_API const et_task_trainer_options *et_task_trainer_config(const et_task *task);
 
-/* Fills options with what they say of a controller: steps, intervals, best metric, what
- * checkpoints belong to. You may change options before et_controller_open. ET_EUSAGE: the trainer
+/* Fills options for a controller from these settings: steps, intervals, best metric, identity of
+ * checkpoints. You may change options before et_controller_open. ET_EUSAGE: the trainer
  * is not the task's, or the task is not of et_task_open. */
 ET_API int et_task_controller_config(const et_task *task, et_task_trainer *trainer,
                                      et_controller_options *options, et_error *error);
