@@ -387,7 +387,7 @@ cp -r run several/a
 for command in predict evaluate; do
     says 3 'several: a folder of runs; name one of them, such as several/a$' "$etude" $command several
 done
-says 3 'the model is named first, then files' "$etude" predict rows.csv
+says 3 'name the model first, then files' "$etude" predict rows.csv
 says 3 'are the same file' "$etude" predict --model-dir run --input rows.csv --output rows.csv
 cp -r run damaged
 sed -i 's/"lily"/"tulip"/' damaged/metadata.json

@@ -491,7 +491,7 @@ static void test_import__files(void **state)
     write_folder(state);
     put_text(state, "tf_model.h5", "x");
     remove(folder(state, "model.safetensors"));
-    assert_fails(import(state, error), ET_ENOTFOUND, "but tf_model.h5, which is not taken");
+    assert_fails(import(state, error), ET_ENOTFOUND, "but tf_model.h5, which is not supported");
     remove(folder(state, "tf_model.h5"));
     write_folder(state);
     make_model(&model, 'q', 2);

@@ -74,7 +74,7 @@ static const et_option options[] = {
 
 const et_usage et_usage_plot = {
     options, sizeof(plot),
-    "Draws curves of the values that runs logged. A directory stands for all runs in\nit.",
+    "Draws curves of the values that runs logged. For a directory, draws all runs\nin it.",
     "runs/a runs/b --metric loss --output loss.svg"
 };
 

@@ -480,7 +480,7 @@ static int call(machine *m, et_error *error)
     const value *arguments = pop(m), *function = arguments ? pop(m) : NULL;
     value *v;
     if (!function || function->kind != KIND_GLOBAL || arguments->kind != KIND_TUPLE)
-        return damaged(m, "a call of what is no function", error);
+        return damaged(m, "a call of a value that is not a function", error);
     switch (function->is.global->call) {
     case CALL_DICT:
         if (arguments->is.items.count)
@@ -502,7 +502,7 @@ static int ignore_attributes(machine *m, et_error *error)
 {
     const value *state = pop(m);
     if (!state || state->kind != KIND_DICT || !top(m) || top(m)->kind != KIND_DICT)
-        return damaged(m, "attributes of what is no dict", error);
+        return damaged(m, "attributes of a value that is not a dict", error);
     return ET_OK;
 }
 
@@ -686,7 +686,7 @@ int et_pickle_read_order(et_pickle *pickle, bool *little_endian, et_error *error
     bool found = false;
     int status = run(pickle, &dict, &arena, error);
     if (!status)
-        status = expect(pickle, dict, KIND_DICT, "what it says of its machine", error);
+        status = expect(pickle, dict, KIND_DICT, "the facts about its machine", error);
     const value *key = status ? NULL : dict->is.items.first;
     for (; key; key = key->next->next) {
         if (key->kind != KIND_TEXT || strcmp(key->is.text, "little_endian") != 0 ||

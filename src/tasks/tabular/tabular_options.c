@@ -127,8 +127,9 @@ static const et_field tabm_fields[] = {
     ET_FIELD_INT(et_tabular_tabm, num_layers, 2, 0, ET_TABULAR_LAYERS_MAX,
                  "layers before the logits"),
     ET_FIELD_INT(et_tabular_tabm, width, 128, 1, WIDTH_MAX, "units of each layer"),
-    ET_FIELD_BOOL(et_tabular_tabm, mini, false,
-                  "members have own scales of the inputs and own logits, and share the rest"),
+    ET_FIELD_BOOL(
+        et_tabular_tabm, mini, false,
+        "each network has its own scales of the inputs and its own logits; all else is shared"),
     ET_FIELD_CHOICE(et_tabular_tabm, activation, ET_ACTIVATION_RELU, et_activation_names,
                     "activation of each layer"),
     ET_FIELD_FLOAT(et_tabular_tabm, dropout, 0.1, 0, 0.99, "dropout after each layer",

@@ -179,7 +179,7 @@ static int write_model(renumbering *r, const void *model, size_t length, int kin
         return et_fail(
             error, ET_EFORMAT,
             "%s: its kind is not unigram, and %d tokens of the vocabulary are not in it; "
-            "only unigram models can be taken then",
+            "only a unigram model can have such tokens",
             name, (int)foreign);
     put_others(r);
     put_parts(r, model, length);

@@ -136,7 +136,7 @@ static int write_text(const et_table_network *n, int which, const char *run, et_
         status = et_file_read(&bytes, &length, path, ET_TABLE_BYTES_MAX, error);
     if (there && !status && (length != text->length || memcmp(bytes, text->bytes, length) != 0))
         status = et_fail(error, ET_ECONFIG,
-                         "%s is not what this model has: the run was made with other data or "
+                         "%s differs from that of this model: the run has other data or "
                          "settings; choose another run_dir",
                          path);
     if (!status && !there)

@@ -39,21 +39,21 @@ typedef struct fixed {
 
 static const fixed model_fields[] = {
     { "is_encoder_decoder", 1, "but a translator has an encoder and a decoder" },
-    { "static_position_embeddings", 1, "but only sinusoidal positions are taken" },
-    { "normalize_before", 0, "but only layers with the norm after them are taken" },
-    { "normalize_embedding", 0, "but a norm of embeddings is not taken" },
-    { "add_final_layer_norm", 0, "but a norm after the last layer is not taken" },
+    { "static_position_embeddings", 1, "but only sinusoidal positions are supported" },
+    { "normalize_before", 0, "but only layers with the norm after them are supported" },
+    { "normalize_embedding", 0, "but a norm of embeddings is not supported" },
+    { "add_final_layer_norm", 0, "but a norm after the last layer is not supported" },
     { "encoder_layerdrop", 0, "but no layers are dropped in training; set it to 0" },
     { "decoder_layerdrop", 0, "but no layers are dropped in training; set it to 0" },
 };
 static const fixed search_fields[] = {
     { "do_sample", 0, "but translations are searched for; use translate --sampling instead" },
-    { "no_repeat_ngram_size", 0, "which is not taken; remove it" },
-    { "encoder_no_repeat_ngram_size", 0, "which is not taken; remove it" },
-    { "repetition_penalty", 1, "which is not taken; remove it" },
-    { "min_length", 0, "which is not taken; remove it" },
-    { "early_stopping", 0, "which is not taken; set it to false" },
-    { "num_beam_groups", 1, "which is not taken; remove it" },
+    { "no_repeat_ngram_size", 0, "which is not supported; remove it" },
+    { "encoder_no_repeat_ngram_size", 0, "which is not supported; remove it" },
+    { "repetition_penalty", 1, "which is not supported; remove it" },
+    { "min_length", 0, "which is not supported; remove it" },
+    { "early_stopping", 0, "which is not supported; set it to false" },
+    { "num_beam_groups", 1, "which is not supported; remove it" },
 };
 
 static int check_fixed(const config *c, const fixed *rows, size_t count, et_error *error)
@@ -298,8 +298,8 @@ static int check_type(const config *c, et_error *error)
     if (!type || type->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EFORMAT, "%s has no model_type", c->name);
     if (strcmp(type->string, "marian") != 0)
-        return refuse(c, type, "but only models of type marian are taken", error);
-    return narrow ? refuse(c, narrow, "but only float32, float16 and bfloat16 are taken", error)
+        return refuse(c, type, "but only models of type marian are supported", error);
+    return narrow ? refuse(c, narrow, "but only float32, float16 and bfloat16 are supported", error)
                   : ET_OK;
 }
 

@@ -96,7 +96,7 @@ static int open_file(et_import *import, source *from, et_error *error)
         return et_fail(error, ET_ENOTFOUND,
                        "%s has neither model.safetensors nor pytorch_model.bin%s%s%s",
                        import->folder, other ? ", but " : "; download one of them",
-                       other ? other : "", other ? ", which is not taken" : "");
+                       other ? other : "", other ? ", which is not supported" : "");
     int status = et_import_check_file(import, name, error);
     if (status)
         return status;
@@ -114,7 +114,7 @@ static int check_type(const source *from, const tensor *t, et_error *error)
     if (t->type != ET_PICKLE_OTHER)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,
-                   "%s: %s has the type %s, but only float32, float16 and bfloat16 are taken",
+                   "%s: %s has the type %s, but only float32, float16 and bfloat16 are supported",
                    from->path, t->name, t->type_name);
 }
 
@@ -397,7 +397,8 @@ static int check_positions(reading *r, const char *stack, et_error *error)
     /* bfloat16 keeps 8 bits, so a sine differs by at most 2^-8. */
     for (int64_t i = 0; i < et_shape_count(t.shape) && !status; i++)
         if (fabsf(made[i] - r->room[i]) > 0.004f)
-            status = refuse(&r->from, &t, "is not the table of sinusoids, and is not taken", error);
+            status = refuse(&r->from, &t,
+                            "differs from the table of sinusoids, which is not supported", error);
     et_free(made);
     return status;
 }
@@ -412,7 +413,7 @@ static int make_room(reading *r, et_error *error)
         const int64_t elements = et_shape_count(tensor_at(&r->from, i).shape);
         r->most = elements > 0 && (size_t)elements > r->most ? (size_t)elements : r->most;
     }
-    /* A storage may claim to be of any size; the largest tensor that is taken is a parameter. */
+    /* A storage may claim any size; the largest tensor that is read is a parameter. */
     const size_t known = (size_t)et_params_elements(r->params) +
                          (size_t)(r->model->width * 2 * ET_TRANSLATION_LENGTH_MAX);
     if (r->most > known)
@@ -431,7 +432,7 @@ static int check_seen(const reading *r, et_error *error)
     for (size_t i = 0; i < count_of(&r->from); i++) {
         const tensor t = tensor_at(&r->from, i);
         if (!r->from.seen[i])
-            return refuse(&r->from, &t, "belongs to no part of a model that is taken", error);
+            return refuse(&r->from, &t, "does not belong to a supported part of a model", error);
     }
     return ET_OK;
 }

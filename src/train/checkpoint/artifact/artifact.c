@@ -58,7 +58,7 @@ int et_artifact_open(et_artifact *artifact, const char *path, et_error *error)
     if (status == ET_EFORMAT)
         status = et_fail_while(
             error, status,
-            "neither a run's directory nor a whole model (the model is named first, then files)");
+            "not a run's directory, nor a complete model (name the model first, then files)");
     return finish(artifact, status, error);
 }
 
