@@ -1,6 +1,6 @@
-/* An arena is a list of blocks, each filled from its start to its end. Only the newest is in use;
- * the rest of the others is lost. An object larger than a block gets its own block. An allocation
- * is a comparison and an addition; freeing everything is one free for each 64 KiB.
+/* An arena is a list of blocks, each filled from its start to its end. Only the newest block is
+ * filled; free space in older blocks is not used. An object larger than a block gets its own block.
+ * An allocation is a comparison and an addition; freeing everything is one free for each 64 KiB.
  *
  *   block -> data: | object | red zone | object | red zone | not given out ... |
  *            used:                                        ^           capacity ^

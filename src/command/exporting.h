@@ -1,5 +1,5 @@
-/* `export` of any kind of task: its options, where it may write, what it says; the kind opens its
- * model and writes it.
+/* The command `export` for any kind of task: its options, checks of the output, and messages. The
+ * kind opens its model and writes the export.
  *
  *     static const char *const formats[] = { "onnx", NULL };
  *     static const et_option options[] = { ET_EXPORTING_OPTIONS(formats, "a file") };

@@ -1,5 +1,5 @@
-/* A sum is its digits and its head. A value is added to the head if that is exact, else to the
- * digits.
+/* A sum consists of digits and a head. A value is added to the head if that is exact, otherwise to
+ * the digits.
  *
  * A double is m 2^(p - 1074) with 53 bits of m and p from 0 to 2045: its bits touch three digits,
  * to which they are added or from which they are subtracted. A digit then grows by less than 2^32

@@ -1,16 +1,16 @@
 /* Two hash tables with open addressing and linear probing, both for one pair of lines at a time.
  *
- * An n-gram is the pair (n-gram of n - 1 that it begins with, last code). Order by order: when
- * order n is counted, at[side][i] says in which slot the n-gram of n - 1 at position i stands,
- * so the key of the next order is that slot and one code, 64 bits. With order 1 the slot is 0
- * for all.
+ * An n-gram is the pair (n-gram of n - 1 that it begins with, last code). Orders are counted one
+ * after another. When order n is counted, at[side][i] is the slot of the n-gram of order n - 1 at
+ * position i, so the key of order n is this slot and one code, 64 bits. With order 1 the slot is
+ * always 0.
  *
  *   reference a b a b, order 2: (slot of a, b) twice, (slot of b, a) once
  *   hypothesis b a b:           b a matches, a b matches -> 2
  *
- * A slot's number only has meaning within its order: slots are given up between orders, but keys
- * of order n hold slot numbers of order n - 1, which are equal exactly for equal n-grams. A
- * hypothesis' n-gram that the reference has not is `none`, and nothing longer at its place can
+ * A slot's number has a meaning only within its order: slots are released between orders, but keys
+ * of order n hold slot numbers of order n - 1, which are equal exactly for equal n-grams. An n-gram
+ * of the hypothesis that the reference lacks is `none`; then no longer n-gram at its position can
  * be shared.
  *
  * Invariants:

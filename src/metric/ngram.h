@@ -1,10 +1,10 @@
-/* Counts the n-grams that two sequences share, exactly and in linear time. A sequence is an
- * array of codes: characters, or words numbered by et_words. An n-gram is known by the place
- * of its first n - 1 codes in the table of that order and by its last code, so that comparing
- * two of them is comparing two integers, however long they are.
+/* Counts the n-grams that two sequences share, exactly and in linear time. A sequence is an array
+ * of codes: characters, or words numbered by et_words. An n-gram is identified by the slot of its
+ * first n - 1 codes in the table of that order and by its last code, so two n-grams of any length
+ * are compared as two integers.
  *
- * Both tables keep their memory between pairs; a stamp tells this pair's entries from older
- * ones, so nothing is wiped. */
+ * Both tables keep their memory between pairs; a stamp distinguishes this pair's entries from older
+ * ones, so nothing is cleared. */
 #ifndef ETUDE_METRIC_NGRAM_H
 #define ETUDE_METRIC_NGRAM_H
 

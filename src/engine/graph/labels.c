@@ -1,10 +1,10 @@
-/* Labels are followed from the ops that read them to the loss, in the order of the nodes, through
- * ops that keep rows apart: element-wise ones, sums over columns, and the sum over all rows at the
- * end. A product or a norm ends the way: what it makes is a prediction, whatever of.
+/* This file follows labels from the ops that read them to the loss, in the order of the nodes. It
+ * follows ops that keep rows separate: element-wise ops, sums over columns, and the last sum over
+ * all rows. It stops at a product or a norm, whose result is a prediction for any input.
  *
- * A one-hot matrix may be a feature. It is a label only once it meets a prediction: in t log p and
- * in (p - t)^2, and neither in t w with weights of classes nor in t table, which looks a feature
- * up. */
+ * A one-hot matrix may be a feature. It is a label only if it is combined with a prediction, as in
+ * t log p and (p - t)^2. It is not a label in t w, with weights of classes, nor in t table, which
+ * looks up a feature. */
 #include "engine/graph/labels.h"
 
 #include "base/alloc.h"

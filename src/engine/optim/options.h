@@ -1,6 +1,6 @@
-/* Settings of optimization, `trainer.optimizer_config`: Model Garden's names and defaults as field
- * tables, ours beside them. A choice (`type`) selects which of the sibling structs counts; the
- * others keep their defaults and are not looked at.
+/* Settings of optimization, `trainer.optimizer_config`: field tables with Model Garden's names and
+ * defaults, and with Etude's own settings. A choice (`type`) selects one of the sibling structs;
+ * the others keep their defaults and are ignored.
  *
  *     et_optimization_options options;
  *     et_fields_defaults(&et_optimization_fields, &options);

@@ -2,7 +2,7 @@
  * (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
  * section 5.1). A part is consecutive elements of arrays over the group, about as long as the other
  * parts. If a rule uses whole tensors, a part ends with a tensor. Parts depend only on the group
- * and the number of ranks. A process alone has all of it. Private to this folder. */
+ * and the number of ranks. A single process has the whole group. Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_OWNERS_H
 #define ETUDE_ENGINE_OPTIM_OWNERS_H
 

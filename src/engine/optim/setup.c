@@ -1,5 +1,5 @@
-/* A program's setup as settings: defaults, the rule and the rate, structs as the dict that a text
- * of them would be, then the text. One reader checks all of it. */
+/* Turns a program's setup into settings: defaults, the rule and the rate, then structs, converted
+ * to the dict of an equivalent text, then the text. One reader checks all of them. */
 #include <math.h>
 #include <string.h>
 

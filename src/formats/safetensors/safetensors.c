@@ -15,13 +15,13 @@
  *   {"__metadata__":{"format":"etude-1","header_checksum":"4fbd...","checksum/w":"0c91..."},
  *    "w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
  *
- * Why a mapping and not reads: a restore copies each tensor once, from the page cache to where
- * it belongs, and a command that wants one tensor of a large file touches no other. The price is
- * that a file which is cut short while it is mapped kills the reader; files of ours are only
- * ever replaced by rename.
+ * The file is mapped, not read: a restore copies each tensor once, from the page cache to its
+ * destination, and a command that needs one tensor of a large file reads no other. The disadvantage
+ * is that a file that is truncated while it is mapped kills the reader; Etude replaces its files
+ * only by rename.
  *
- * The parsed header lives in an arena of the file: names and metadata that callers get point
- * into it and die with close. */
+ * The parsed header is in an arena of the file: names and metadata that callers get point into it,
+ * and are valid until close. */
 #include "formats/safetensors/safetensors.h"
 
 #include <stdlib.h>

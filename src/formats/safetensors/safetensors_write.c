@@ -4,8 +4,8 @@
  *
  *   order_items -> check_names -> append_header -> seal_head -> room on the disk? -> write_file
  *
- * Memory is needed for the header only. The order of the data is by element size, then as given:
- * with nothing between tensors, every one begins at a multiple of its element's size.
+ * Only the header needs memory. The order of the data is by element size, then as given: so without
+ * padding, every tensor begins at a multiple of its element's size.
  *
  * Equal input gives equal bytes: no time, no name of a machine, keys in a fixed order. */
 #include <stdlib.h>

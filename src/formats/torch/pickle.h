@@ -1,4 +1,4 @@
-/* Reads the pickle of a state dict: names of tensors, and where the values of each are. A pickle is
+/* Reads the pickle of a state dict: names of tensors, and the position of their values. A pickle is
  * a program for a stack machine that may call any Python function. This reader knows the
  * instructions and the few globals that a dict of tensors needs, and refuses every other by name.
  * It calls nothing.

@@ -5,8 +5,8 @@
  *     NAME/byteorder   "little"; older files lack it
  *
  * or, before PyTorch 1.6, four pickles (a magic number, the format's version, facts about the
- * machine, the dict), a pickle with the names of storages, and of each its count of elements
- * (8 bytes) and its bytes.
+ * machine, the dict), a pickle with the names of storages, and for each storage its number of
+ * elements (8 bytes) and its bytes.
  *
  *     et_torch_file *file;
  *     if (et_torch_file_open(&file, "pytorch_model.bin", &error)) ...
@@ -14,7 +14,7 @@
  *     if (et_torch_file_read(file, tensor, bytes, &error)) ...
  *     et_torch_file_close(file);
  *
- * One thread at a time. No code of a file is run. */
+ * One thread at a time. Code of a file is never run. */
 #ifndef ETUDE_FORMATS_TORCH_TORCH_FILE_H
 #define ETUDE_FORMATS_TORCH_TORCH_FILE_H
 

@@ -1,4 +1,4 @@
-/* Files of a folder that transformers reads and writes: what exports make, and imports take. */
+/* Names of files in a folder of transformers, which exports write and imports read. */
 #ifndef ETUDE_FORMATS_TORCH_TRANSFORMERS_FILES_H
 #define ETUDE_FORMATS_TORCH_TRANSFORMERS_FILES_H
 

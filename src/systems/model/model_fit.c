@@ -1,5 +1,5 @@
-/* Training: the model's trainer under a controller, for one call. With a run directory the call is
- * a run like any other, so the same call resumes it; without, nothing is saved. */
+/* Training: a controller runs the model's trainer for one call. With a run directory, the call is a
+ * run like any other, so the same call resumes it; without a run directory, nothing is saved. */
 #include <string.h>
 
 #include <etude/checkpoint.h>

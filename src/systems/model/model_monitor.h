@@ -1,6 +1,6 @@
-/* What a program and a person see of a training: an action at the end of each epoch that merges the
- * epoch's logs, prints a line and calls the program's function; a sink that hands it the logs of
- * training; an observer for the bar. */
+/* Reports of a training to the program and the user: an action at the end of each epoch that merges
+ * the epoch's logs, prints a line and calls the program's function; a sink that passes the logs of
+ * training to this action; an observer for the progress bar. */
 #ifndef ETUDE_SYSTEMS_MODEL_MODEL_MONITOR_H
 #define ETUDE_SYSTEMS_MODEL_MODEL_MONITOR_H
 

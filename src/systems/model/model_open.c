@@ -1,7 +1,8 @@
 /* Opening a model: device, store, the graph of training, the graph of prediction, initial values.
  *
- * The training graph comes first: parameters lie in the store in the order of the trainer's own
- * graph, as in every run. That graph is built again by the trainer, into the closed store. */
+ * The training graph comes first, so the store has the parameters in the order of the trainer's own
+ * graph, as in every run. The trainer builds this graph again, after the store is closed for new
+ * names. */
 #include <string.h>
 
 #include <etude/model.h>

@@ -1,5 +1,5 @@
-/* What the files of the model object share, and what a kind of model gives: a network of a
- * program's own here, a table's model in tasks/tabular/model. */
+/* Declarations that the files of the model object share, and the interface of a kind of model: a
+ * program's own network here, a table's model in tasks/tabular/model. */
 #ifndef ETUDE_SYSTEMS_MODEL_MODEL_PRIVATE_H
 #define ETUDE_SYSTEMS_MODEL_MODEL_PRIVATE_H
 

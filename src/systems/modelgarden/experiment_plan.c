@@ -1,5 +1,5 @@
-/* What an experiment's settings come to: the type of activations, options of a trainer and of a
- * controller. For the command and for programs alike. */
+/* Computes the final options from an experiment's settings: the type of activations, and the
+ * options of a trainer and of a controller. Used by the command and by programs. */
 #include "base/assert.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "systems/modelgarden/recipe.h"

@@ -6,7 +6,7 @@
  *   f      selu for classes, mish for values
  *
  * Rates of parameters, label smoothing and schedules are settings of the experiment. Biases begin
- * at 0, where the paper begins with numbers by the data. */
+ * at 0; the paper initializes them from the data. */
 #include "tasks/tabular/models.h"
 
 #include <etude/layers.h>

@@ -1,5 +1,5 @@
-/* The texts that say what a table is: schema, metadata, features. They have these names in a run,
- * in an export, in a job's output, and where `data` writes those that it has inferred.
+/* The texts that describe a table: schema, metadata, features. They have these names in a run, in
+ * an export, in a job's output, and in the output of the command `data`.
  *
  *     et_table_texts table = { .schema = NULL };
  *     if (et_table_text_parse(&table, ET_TABLE_TEXT_SCHEMA, text, length, path, &error) ||

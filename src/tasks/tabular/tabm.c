@@ -4,12 +4,12 @@
  *
  *   y_i = s_i (W (r_i x_i)) + b_i
  *
- * and its own matrix of logits. With `mini` only the first r_i and the logits are its own. The
+ * and its own matrix of logits. With `mini`, a member has only its own first r_i and logits. The
  * first r_i is standard normal, the others and s_i are ones: members differ from the first layer
  * on.
  *
- * Members of a row lie side by side, [rows, k width], for what is their own, and as rows below each
- * other, [rows k, width], for products: the same memory. */
+ * The same memory is read in two shapes: [rows, k width], members side by side, for scales, biases
+ * and logits; [rows k, width], members as rows, for products. */
 #include "tasks/tabular/models.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
  * of all columns are two variables, set from quantiles of the training rows before the first step.
  * Bins without boundaries have factor and offset 0, and are 0.
  *
- * The periodic one (PBLD of Holzmueller, Grinsztajn and Steinwart 2024) is, for each column with
- * its own learned f, p, w and b, beside x itself
+ * The periodic encoding (PBLD of Holzmueller, Grinsztajn and Steinwart 2024) has for each column x
+ * itself and, with learned f, p, w and b of the column,
  *
  *   e_k(x) = sum_j w_kj cos(2 pi f_j x + p_j) + b_k */
 #include "tasks/tabular/tabular_inputs.h"

@@ -1,8 +1,8 @@
 /* From statistics to types, schema, metadata and the report:
  *
  *   files, bytes, rows, delimiter, header, target
- *   missing_unmatched: markers of missing values that no value was
- *   columns     name, type, target (true of one), use (a sentence: what training makes of it)
+ *   missing_unmatched: markers of missing values that match no value
+ *   columns     name, type, target (true of one), use (a sentence: how training uses it)
  *               count, missing, distinct, exact
  *               of numbers min, max, mean, std, quantiles {"1 %", "25 %", "50 %", "75 %", "99 %"},
  *               histogram {low, high, shares}

@@ -1,8 +1,8 @@
-/* Values that a model has never seen, counted by column. They are encoded all the same, as ids and
- * columns that no row of training had, so a prediction of them means little.
- * - unknown: a level that the metadata does not have, of a field that is embedded, one-hot, or
- *   hashed or crossed with all of its levels in the metadata;
- * - missing: no value, where no row of training lacked one.
+/* Values that a model has never seen, counted by column. They are still encoded, as IDs and columns
+ * that no training row had, so a prediction for them is unreliable.
+ * - unknown: a value that is not among the field's values in the metadata. The field is embedded or
+ *   one-hot, or it is hashed or crossed and the metadata has all of its values;
+ * - missing: no value in a field that was never missing in training.
  *
  *     et_unseen_open(&unseen, encoder, metadata, &error);
  *     et_unseen_add(&unseen, cells, NULL, line);

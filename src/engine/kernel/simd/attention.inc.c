@@ -1,7 +1,7 @@
 /* Attention over segments. One item of work is a tile: a (segment, head). Its keys and values
  * become float32 in scratch once, padded to whole vectors. Queries come in blocks of
  * ET_ATTENTION_ROWS, so a block's scores for all keys stay in cache. All products are product() on
- * scratch; no two tiles write the same element, so threads cannot change a bit.
+ * scratch; no two tiles write the same element, so bits do not depend on threads.
  *
  *   forward    P = softmax(scale q k^T)       out = kept P v
  *   backward   dP = dout v^T                  ds = P (kept dP - D), D = rowsum(kept P dP)

@@ -7,17 +7,18 @@
  *   quantize_row, run_panel x as bytes, all logits from bytes
  *   floor_of                a number that k logits reach for certain, by lower bounds
  *   find_open               tokens whose upper bound is above it, and the rest's share of the sum
- *   measure_open            those in float32, exactly as every token would be
- *   top_row                 the k largest of them, with log p by the sum of both shares
+ *   measure_open            the logits of these in float32, exactly as for every token
+ *   top_row                 the k largest of these, with log p by the sum of both shares
  *
- * Example, if the largest alone were wanted: logits by bytes 3.0, 2.9, 1.0 with bounds of 0.2 ->
- * floor 2.8; open are 3.0 and 2.9 (2.9 + 0.2 > 2.8), 1.0 is out for certain.
+ * Example for k = 1: logits by bytes 3.0, 2.9, 1.0 with bounds of 0.2 -> floor 2.8; 3.0 and 2.9 are
+ * open (2.9 + 0.2 > 2.8), 1.0 is not.
  *
  * Memory: the bytes of the weight are read once for ET_BEST_ROWS rows; a row's logits are written
  * once and read twice; of the float32 table only the rows of open tokens are read.
  *
- * Every comparison that rules a token out is of bounds, which hold with rounding included; what is
- * not ruled out is compared in float32. So no token is lost to bytes, only time. */
+ * A token is excluded only by bounds, which hold with all rounding errors; all other tokens are
+ * compared in float32. So the result is that of float32 for all tokens; large bounds only cost
+ * time. */
 #ifndef ETUDE_KERNEL_BEST_TOKENS_INC_C
 #define ETUDE_KERNEL_BEST_TOKENS_INC_C
 

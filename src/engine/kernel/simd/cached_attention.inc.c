@@ -1,11 +1,11 @@
-/* Attention of one query row over a cache: the softmax runs along blocks of CACHED_BLOCK positions,
- * the running output is rescaled when a block brings a larger score (Milakov, Gimelshein 2018:
- * "Online normalizer calculation for softmax").
+/* Attention of one query row over a cache. The softmax is computed block by block, in blocks of
+ * CACHED_BLOCK positions; if a block has a larger score, the output so far is rescaled (Milakov,
+ * Gimelshein 2018: "Online normalizer calculation for softmax").
  *
- * One head of one row is a chain of short steps, each waiting for the last. So several heads go
- * through each step together: what one waits for, another computes.
+ * One head of one row is a chain of short steps, and each step waits for the previous one. So
+ * several heads take each step together, and the CPU works on one head while another waits.
  *
- *   h heads that go together, p positions of a block, d columns, s vectors of them
+ *   h heads that are computed together, p positions of a block, d columns, s vectors of them
  *
  *   for each block:  M' = max(M, its scores);  sum and out times e^(M - M')
  *                    sum += e^(score - M'),  out += e^(score - M') value

@@ -6,8 +6,8 @@
  * Element e takes word e % 4 of Philox block e / 4 (Salmon et al. 2011, "Parallel random numbers:
  * as easy as 1, 2, 3").
  *
- * Any part of an array can be drawn by itself: the number of an element depends on the seed and
- * its place only. */
+ * Any part of an array can be drawn separately, because the number of an element depends only on
+ * the seed and its position. */
 #ifndef ETUDE_KERNEL_DRAW_INC_C
 #define ETUDE_KERNEL_DRAW_INC_C
 

@@ -1,12 +1,12 @@
-/* Norms beside layer norm (norm.inc.c): over a row's mean square, and over the rows of a batch.
+/* Norms other than layer norm (norm.inc.c): RMS norm of each row, and batch norm over rows.
  *
  *   rms:    rstd = 1 / sqrt(sum x^2 / D + epsilon),  n = x rstd,  y = n gamma
  *           g = dy gamma:  dx = rstd (g - n mean(g n)),  dgamma = sum dy n
  *   batch:  n = (x - mean) rstd by columns,  y = n gamma + beta
  *           dx = gamma rstd (dy - sum dy / T - n sum(dy n) / T)
  *
- * The batch's kernels take a vector of columns down a block of rows, so that what belongs to the
- * columns is in registers; rows that do not count are stepped over. Sums over rows: partial sums of
+ * The kernels of batch norm process a vector of columns through a block of rows, so values of the
+ * columns stay in registers; rows that do not count are skipped. Sums over rows are partial sums of
  * blocks, added in order. */
 #ifndef ETUDE_KERNEL_LAYER_NORMS_INC_C
 #define ETUDE_KERNEL_LAYER_NORMS_INC_C

@@ -1,6 +1,6 @@
 /* exp, log, tanh, sin, cos, the logistic and the normal distribution function on the vectors of
- * simd.h. The errors said here are tested (tests/engine/kernel/simd/test_math.c). Polynomials
- * without a source are Chebyshev fits computed for this file. */
+ * simd.h. tests/engine/kernel/simd/test_math.c checks the errors stated here. Polynomials without a
+ * source are Chebyshev fits computed for this file. */
 #ifndef ETUDE_ENGINE_KERNEL_SIMD_MATH_H
 #define ETUDE_ENGINE_KERNEL_SIMD_MATH_H
 

@@ -1,24 +1,24 @@
 /* The optimizer's loops over flat slices, and conversions: element by element, in blocks of
- * FLAT_BLOCK that threads share out.
+ * FLAT_BLOCK that threads share.
  *
- * Update rules: formulas and sources stand in src/engine/optim/rules/adam.c, sgd.c and so on. Every
- * array is read and written once, vector by vector: weight, slots, gradient, and with `follow` the
- * bfloat16 copy and the moving average in the same pass.
+ * Formulas and sources of the update rules are in src/engine/optim/rules/adam.c, sgd.c and so on.
+ * Every array is read and written once, vector by vector: weight, slots, gradient, and with
+ * `follow` the bfloat16 copy and the moving average in the same pass.
  *
  *   adam   g = scale gradient,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
  *          w -= decay w,  w -= rate_t m / (sqrt v + epsilon)
  *   sgd    a = momentum a - rate g,  w += -decay w + a  (nesterov: momentum a - rate g)
  *   others kernels.def
  *
- * m and a are settled. Where a gradient stays 0 (of a unit that is never active, a piece that does
- * not come) they shrink by a factor with every update and would end among the subnormal numbers:
- * 0.9^800 is one, and rounding keeps them from ever reaching 0. The CPU takes hundreds of cycles
- * for each of those, in every update from then on, and they move no weight. v is not settled: it
- * divides.
+ * Tiny values of m and a are set to 0. If a gradient stays 0 (of a unit that is never active, a
+ * token that does not occur), they shrink by a factor with every update and become subnormal
+ * numbers, such as 0.9^800; rounding keeps them from ever reaching 0. The CPU takes hundreds of
+ * cycles for each subnormal number in every later update, and they change no weight. v stays as it
+ * is, because it is a divisor.
  *
  * Memory bound: adam moves 28 bytes for a parameter (w, m and v in and out, the gradient in), the
- * bfloat16 copy 2 more and the moving average 8. Elements are independent, so cuts change no bit;
- * of sums (sum_of_squares) the cut is fixed by the count. */
+ * bfloat16 copy 2 more and the moving average 8. Elements are independent, so the division into
+ * blocks changes no bit; for sums (sum_of_squares) the division depends only on the count. */
 #ifndef ETUDE_KERNEL_OPTIMIZER_INC_C
 #define ETUDE_KERNEL_OPTIMIZER_INC_C
 

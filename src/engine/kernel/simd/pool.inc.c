@@ -1,7 +1,7 @@
 /* Pooling over images [N, H, W, C], a vector of channels at a time.
  *
- *   largest:  y = max over the window;  dx = the sum of dy over the windows it was chosen in
- *   mean:     y = mean over what the window covers, n elements;  dx = sum of dy / n
+ *   largest:  y = max over the window;  dx = the sum of dy over the windows that chose x
+ *   mean:     y = mean over the n elements that the window covers;  dx = sum of dy / n
  *
  * The derivative finds the windows of each element of x, so one thread writes an element of dx
  * once, for any overlap of windows. */

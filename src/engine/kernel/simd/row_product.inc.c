@@ -1,14 +1,14 @@
 /* Products of rows with a packed weight. A block of V_PANEL_ROWS rows times one panel of columns
- * has its sums in registers from the first k to the last; a panel stays in cache while all rows
- * pass by (the micro-kernel and packing of Goto, van de Geijn 2008, "Anatomy of High-Performance
- * Matrix Multiplication", without its blocks of k: rows are few).
+ * has its sums in registers from the first k to the last; a panel stays in cache for all rows (the
+ * micro-kernel and packing of Goto, van de Geijn 2008, "Anatomy of High-Performance Matrix
+ * Multiplication", without its blocks of k: rows are few).
  *
  *   r rows of a block, s vectors of a panel, i along k, p panels
  *
- * Memory: the weight is read once for all rows, the rows once for each panel, from cache. Of few
- * rows reading the weight is most of the work, which is why bytes, a quarter of it, pay. An element
- * is k multiply-adds from 0 (bytes: from `offset`) in order of k, in blocks of any number of rows:
- * hence equal bits for a row in any company. */
+ * Memory: the weight is read once for all rows, the rows once for each panel, from cache. With few
+ * rows, most of the time is reading the weight, so weights as bytes, a quarter of the size, are
+ * faster. An element is k multiply-adds from 0 (bytes: from `offset`) in order of k, in blocks of
+ * any number of rows, so the bits of a row do not depend on the other rows. */
 #ifndef ETUDE_KERNEL_ROW_PRODUCT_INC_C
 #define ETUDE_KERNEL_ROW_PRODUCT_INC_C
 

@@ -1,21 +1,21 @@
 /* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the largest
- * k. Rows are independent; one row is one thread's.
+ * k. Rows are independent; one thread computes a row.
  *
  *   loss = -sum_i t_i log p_i - H(t)     formulas and sources:
  * tests/engine/kernel/reference/softmax.c
  *
- * Three passes over a row: the largest, the sum of exponentials (kept in place where the row is
- * float32 and becomes derivatives), the derivatives. A row of a usual vocabulary is tens of
+ * There are three passes over a row: the largest, the sum of exponentials (stored in the row if it
+ * is float32 and becomes derivatives), the derivatives. A row of a usual vocabulary is tens of
  * kilobytes, so the later passes read it from cache.
  *
  * Invariants:
- *   (1) the largest is taken off before every exponential: none exceeds 1, and their sum, in
- *       which the largest counts 1, is at least 1 and has a logarithm;
- *   (2) a row's sums are taken in one order, that of its vectors: the same bits on any thread;
- *   (3) the label's logit is read before its row is overwritten.
+ *   (1) the largest is subtracted before every exponential: none exceeds 1, and their sum is at
+ * least 1 (from the largest) and has a logarithm; (2) a row's sums are always added in the order of
+ * its vectors, so bits are the same on any thread; (3) the label's logit is read before its row is
+ * overwritten.
  *
- * With derivatives a float32 row is read three times and written twice, the exponentials being kept
- * in its place; a bfloat16 row would round them, so there they are computed twice. */
+ * With derivatives, a float32 row is read three times and written twice, because it stores the
+ * exponentials; a bfloat16 row would round them, so they are computed twice. */
 #ifndef ETUDE_KERNEL_SOFTMAX_INC_C
 #define ETUDE_KERNEL_SOFTMAX_INC_C
 

@@ -1,12 +1,12 @@
-/* Staging for matrix products (staging.h). Everything across goes through V_LANES x V_LANES squares
- * of 32-bit units in registers; a pair of bfloat16 is one unit.
+/* Staging for matrix products (staging.h). Everything that is transposed goes through V_LANES x
+ * V_LANES squares of 32-bit units in registers; a pair of bfloat16 is one unit.
  *
- * Transposing element by element would touch a line of the cache for each element, of which one in
- * sixteen is used. A square reads V_LANES runs of V_LANES units and writes as many, so with 16
- * lanes of float32 each line is used whole; between them the square is in registers.
+ * Transposing element by element would load a cache line for each element, and use a sixteenth of
+ * it. A square reads V_LANES runs of V_LANES units and writes as many, so with 16 lanes of float32
+ * each line is used whole; between them the square is in registers.
  *
  * Targets are dense, [to_rows, to_columns]. Whole vectors and squares take a path without masks;
- * only those at an edge look where the source ends. */
+ * only those at an edge check the end of the source. */
 #ifndef ETUDE_KERNEL_STAGING_INC_C
 #define ETUDE_KERNEL_STAGING_INC_C
 

@@ -1,6 +1,7 @@
-/* Lanes of two bfloat16, by way of memory: for instruction sets that have no masked loads and
- * stores of 16-bit numbers. Included by their headers, once vf, V_LANES and v_set are there.
- * Operands of bfloat16 products are staged once for many uses, so this is not where time goes. */
+/* Lanes of two bfloat16, loaded and stored through memory, for instruction sets without masked
+ * loads and stores of 16-bit numbers. Their headers include this file after vf, V_LANES and v_set
+ * are defined. Operands of bfloat16 products are staged once for many uses, so this costs little
+ * time. */
 #ifndef ETUDE_ENGINE_KERNEL_SIMD_UNITS_H
 #define ETUDE_ENGINE_KERNEL_SIMD_UNITS_H
 

@@ -1,9 +1,9 @@
-/* Adafactor (Shazeer and Stern 2018) as in Keras's class. Of a tensor [..., rows, columns] only
- * means of squares by row and by column are kept, of vectors those of elements. With t updates
- * counted from 1, b = 1 - t^beta_2_decay and q = g^2 + epsilon_1:
+/* Adafactor (Shazeer and Stern 2018) as in Keras's class. For a tensor [..., rows, columns] it
+ * keeps only means of squares by row and by column; for a vector, means for each element. With t
+ * updates counted from 1, b = 1 - t^beta_2_decay and q = g^2 + epsilon_1:
  *
  *   r = b r + (1 - b) mean of q over columns,  c = b c + (1 - b) mean of q over rows,
- *   v = r c / mean of r over rows;             of a vector v = b v + (1 - b) q
+ *   v = r c / mean of r over rows;             for a vector v = b v + (1 - b) q
  *   u = g / sqrt(v),  w -= a max(epsilon_2, rms(w)) u / max(1, rms(u) / clip_threshold)
  *
  * with a = min(rate, 1 / sqrt(t)); relative_step false: a = rate. (Keras takes the minimum even

@@ -1,4 +1,4 @@
-/* Adagrad (Duchi, Hazan and Singer 2011) as Keras has it: s, from initial_accumulator_value,
+/* Adagrad (Duchi, Hazan and Singer 2011) as in Keras. s begins with initial_accumulator_value:
  *   s += g^2,  w -= rate g / (sqrt(s) + epsilon) */
 #include "base/assert.h"
 #include "engine/optim/rules/rule.h"

@@ -1,10 +1,10 @@
-/* Adam (Kingma and Ba 2015) as Keras' legacy class has it: epsilon stands outside the bias
- * correction, which is folded into the rate. AdamW is the same after w -= rate *
- * weight_decay_rate * w. With t updates counted from 1:
+/* Adam (Kingma and Ba 2015) as in Keras's legacy class: epsilon is outside the bias correction,
+ * which is part of the rate. AdamW is the same after w -= rate * weight_decay_rate * w. With t
+ * updates counted from 1:
  *   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
  *   w -= rate sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon)
  * amsgrad (Reddi, Kale and Kumar 2018) has the largest v so far under the root. Keras's newer
- * classes, adam_experimental and adamw_experimental, compute the same; of the latter all weights
+ * classes, adam_experimental and adamw_experimental, compute the same; in the latter, all weights
  * decay. */
 #include "engine/optim/rules/adam.h"
 

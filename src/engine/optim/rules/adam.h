@@ -1,5 +1,5 @@
-/* Adam's update of a chunk, for every rule that has it or falls back on it. Private to this
- * folder. */
+/* Adam's update of a chunk, for all rules that use it, also for some parameters only. Private to
+ * this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_RULES_ADAM_H
 #define ETUDE_ENGINE_OPTIM_RULES_ADAM_H
 

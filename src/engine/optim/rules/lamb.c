@@ -1,8 +1,8 @@
-/* LAMB (You et al. 2020, "Large batch optimization for deep learning: training BERT in 76
- * minutes") as Model Garden has it. With Adam's m and v of t updates, and norms of each tensor:
+/* LAMB (You et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes")
+ * as in Model Garden. With Adam's m and v of t updates, and norms of each tensor:
  *   u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + epsilon) + weight_decay_rate w
- *   w -= rate |w| / |u| u;  where a norm is 0, or the tensor is excluded, rate u
- * u takes the gradient's place in the pass before, which adds up both norms. */
+ *   w -= rate |w| / |u| u;  if a norm is 0, or the tensor is excluded: w -= rate u
+ * u replaces the gradient in the previous pass, which adds up both norms. */
 #include <math.h>
 
 #include "base/assert.h"

@@ -1,4 +1,4 @@
-/* Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon). Of a matrix [rows, columns] with
+/* Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon). For a matrix [rows, columns] with
  * momentum u,
  *
  *   m = momentum m + (1 - momentum) g,  u = m, nesterov: momentum m + (1 - momentum) g

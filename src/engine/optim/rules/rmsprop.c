@@ -1,8 +1,8 @@
-/* RMSProp (Hinton 2012, lecture 6e; centered: Graves 2013) as Keras's legacy class has it, which
- * puts epsilon in another place where there is momentum:
+/* RMSProp (Hinton 2012, lecture 6e; centered: Graves 2013) as in Keras's legacy class, which has
+ * epsilon in another place with momentum:
  *   s = rho s + (1 - rho) g^2,  d = s, or centered s - c^2 with c = rho c + (1 - rho) g
  *   without momentum  w -= rate g / (sqrt(d) + epsilon)
- *   with it           a = momentum a + rate g / sqrt(d + epsilon),  w -= a */
+ *   with momentum     a = momentum a + rate g / sqrt(d + epsilon),  w -= a */
 #include "base/assert.h"
 #include "engine/optim/rules/rule.h"
 

@@ -1,10 +1,9 @@
-/* What an update rule is, as the optimizer's driver sees it: a class that works on one chunk of
- * the flat arrays at a time; chunks are updated in parallel, so it keeps no state but slots.
- * Private to this folder.
+/* An update rule: a class that updates one chunk of the flat arrays at a time. Chunks are updated
+ * in parallel, so a rule has no state except slots. Private to this folder.
  *
- * Most rules look at elements only. A rule that needs norms of tensors (LARS, LAMB) has its chunks
- * within one tensor, and a pass before that adds up sums of each; a rule with slots of another
- * shape (Adafactor's rows and columns) has whole tensors as chunks. */
+ * Most rules only need single elements. If a rule needs norms of tensors (LARS, LAMB), each chunk
+ * is within one tensor, and a previous pass adds up the sums of each tensor. If a rule has slots of
+ * another shape (Adafactor's rows and columns), chunks are whole tensors. */
 #ifndef ETUDE_ENGINE_OPTIM_RULES_RULE_H
 #define ETUDE_ENGINE_OPTIM_RULES_RULE_H
 

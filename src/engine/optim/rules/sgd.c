@@ -1,6 +1,6 @@
-/* Keras's SGD: a = momentum * a - rate * g; w += a, or Nesterov's look ahead, w +=
- * momentum * a - rate * g with the new a. The legacy `decay` divides the rate by 1 + decay *
- * iterations; the newer class, sgd_experimental, has none and is the same else. */
+/* Keras's SGD: a = momentum * a - rate * g; w += a, or Nesterov's look ahead, w += momentum * a -
+ * rate * g with the new a. The legacy `decay` divides the rate by 1 + decay * iterations; the newer
+ * class, sgd_experimental, has no decay and is otherwise the same. */
 #include "base/assert.h"
 #include "engine/optim/rules/rule.h"
 

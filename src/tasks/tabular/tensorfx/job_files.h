@@ -1,6 +1,7 @@
-/* A job is a run with other files beside its checkpoints: job.yaml (how it was run), builder.yaml
+/* A job is a run with other files next to its checkpoints: job.yaml (how it was run), builder.yaml
  * (the class of its builder, with the arguments of this class), schema, metadata and features of
- * the dataset. They are written and found again here; model_trainer.c makes model/, its export. */
+ * the dataset. This module writes and reads them; model_trainer.c makes model/, the export of the
+ * job. */
 #ifndef ETUDE_TASKS_TABULAR_TENSORFX_JOB_FILES_H
 #define ETUDE_TASKS_TABULAR_TENSORFX_JOB_FILES_H
 

@@ -11,8 +11,8 @@
  *         et_import_write(from, "runs/en-de", &error)) ...
  *     et_import_close(from);
  *
- * All of it is read and checked before anything is written; no code of a file is run. Whatever is
- * not taken is refused by the name of the field and its value. */
+ * Everything is read and checked before anything is written. Code of a file is never run. A field
+ * that is not supported is refused; the error has its name and value. */
 #ifndef ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_H
 #define ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_H
 

@@ -1,6 +1,6 @@
-/* config.json and generation_config.json. A field is one of four: a number or a word that becomes a
- * setting; a fact about the files; one that has to have a certain value; or one that changes
- * neither the model nor its use and is not looked at. */
+/* config.json and generation_config.json. There are four kinds of fields: a number or a word that
+ * becomes a setting; a fact about the files; a field that must have a certain value; a field that
+ * changes neither the model nor its use, and is ignored. */
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import_private.h"
 

@@ -1,4 +1,4 @@
-/* A folder that is being imported, for its own files. */
+/* The folder that is imported. Private to import*.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
 

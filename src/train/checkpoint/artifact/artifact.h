@@ -1,5 +1,4 @@
-/* A trained model, wherever it lies: opened, a text of it read, its weights loaded, a new one
- * written.
+/* A trained model in any form: opens it, reads its texts, loads its weights, and writes a new one.
  *
  *   RUN           directory of a run: params.yaml, checkpoints/, best/
  *   RUN/task_2    one of several models that a run trains together (member.yaml)
@@ -7,8 +6,8 @@
  *   DIR           an export: model.safetensors
  *   a.safetensors an export in one file, or its bytes in memory
  *
- * Files beside the weights (settings, the schema of a table) are texts here. A text has
- * the same name in each of these places.
+ * Files that belong to the weights (settings, the schema of a table) are called texts here. A text
+ * has the same name in all of these forms.
  *
  *     et_artifact artifact;
  *     if (et_artifact_open(&artifact, "models/a.safetensors", &error) ||

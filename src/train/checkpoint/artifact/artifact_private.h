@@ -1,4 +1,4 @@
-/* What artifact.c asks of a directory that holds one of several models of a run. artifact_member.c
+/* Functions of artifact_member.c for artifact.c: a directory with one of several models of a run.
  */
 #ifndef ETUDE_TRAIN_CHECKPOINT_ARTIFACT_ARTIFACT_PRIVATE_H
 #define ETUDE_TRAIN_CHECKPOINT_ARTIFACT_ARTIFACT_PRIVATE_H
