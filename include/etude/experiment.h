@@ -152,6 +152,10 @@ typedef struct et_task_kind {
      * Texts live in arena. */
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
+    /* Reads a model of another program that --init names, such as a folder of transformers, and
+     * prints the settings of a run that fine-tunes it, as params.yaml has them, in arena.
+     * *settings NULL: path is no such model. inherit and open get the same path. NULL: none. */
+    int (*foreign)(const char *path, et_arena *arena, const char **settings, et_error *error);
     const struct et_service_class *service; /* the service for `serve` (service.h); NULL: none */
     const char *batch; /* setting of the size of a training batch, for `train --memory`:
                           "task.train_data.batch_size"; NULL: --memory is refused */

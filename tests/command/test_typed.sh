@@ -105,8 +105,7 @@ says 0 'task.vocabulary.size: 40 is ignored: the vocabulary of t1/vocabulary.mod
 says 3 'belongs to another model' train --experiment translation/tiny ft4 --init t1 --data chat chat
 says 2 'is a file, which gives only weights' train ft4 --init average.safetensors --data chat chat
 mkdir foreign && echo '{}' >foreign/config.json
-says 3 'foreign is a model of another program (it has config.json); make a run of it first' \
-    train ft4 --init foreign --data chat chat
+says 3 '^etude: --init: foreign/config.json has no model_type' train ft4 --init foreign --data chat chat
 says 3 'foreign/config.json has no model_type' import foreign --output ft4
 says 3 'nowhere/config.json' import nowhere --output ft4
 says 2 'import: --output is missing' import foreign

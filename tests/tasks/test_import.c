@@ -16,240 +16,15 @@
 #include <etude/translator.h>
 
 #include "base/alloc.h"
-#include "formats/torch_samples.h"
+#include "tasks/marian_folder.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/vocabularies.h"
 
 #define GOLDEN ET_TEST_SOURCE "/tests/tasks/golden/marian.txt"
-enum { TOKENS = 30, TAG = 28, PAD = 29, WIDTH = 16, INNER = 24, LONGEST = 9, SENTENCES = 4 };
+enum { LONGEST = 9, SENTENCES = 4 };
 
-/* Letters: id 2 is "a", 27 "z". */
 static const char *const sources[SENTENCES] = { "d h", "k b p g v", "j", "f f s c l e r i" };
 static const char *const targets[SENTENCES] = { "c n", "u k", "b m h o t", "q a d d" };
-
-/* ---- SentencePiece models ---- */
-
-static void put_field(bytes *to, int number, const void *from, size_t length)
-{
-    add_number(to, (uint64_t)(number << 3 | 2), 1);
-    add_number(to, length, 1);
-    add(to, from, length);
-}
-
-static void put_piece(bytes *to, const char *text, float score, int type)
-{
-    static bytes piece;
-    piece.length = 0;
-    put_field(&piece, 1, text, strlen(text));
-    ADD(&piece, "\x15");
-    add(&piece, &score, sizeof score);
-    ADD(&piece, "\x18");
-    add_number(&piece, (uint64_t)type, 1);
-    put_field(to, 1, piece.data, piece.length);
-}
-
-/* All letters but one, and a word that no vocabulary has. */
-static void make_model(bytes *to, char without, int kind)
-{
-    char letter[] = "\xe2\x96\x81"
-                    "a";
-    to->length = 0;
-    put_piece(to, "<unk>", 0, 2);
-    put_piece(to, "<s>", 0, 3);
-    put_piece(to, "</s>", 0, 3);
-    put_piece(to, "\xe2\x96\x81", -9, 1);
-    put_piece(to, "\xe2\x96\x81hello", -1, 1);
-    for (letter[3] = 'a'; letter[3] <= 'z'; letter[3]++)
-        if (letter[3] != without)
-            put_piece(to, letter, -2, 1);
-    ADD(to, "\x12\2\x18");
-    add_number(to, (uint64_t)kind, 1);
-    ADD(to, "\x1a\x0a\x0a\x08identity");
-}
-
-/* ---- weights ---- */
-
-typedef struct weight {
-    char name[80];
-    int rows, columns; /* rows 0: one dimension */
-    size_t at;         /* of its first element in values */
-} weight;
-
-static weight weights[120];
-static int weight_count;
-static float values[40000];
-static size_t value_count;
-
-static float value_of(const char *name, int64_t i)
-{
-    uint32_t sum = 0;
-    const size_t length = strlen(name);
-    for (uint32_t k = 0; name[k]; k++)
-        sum += (k + 1) * (unsigned char)name[k];
-    uint32_t u = (uint32_t)(i + 1) * 2654435761u + sum * 40503u;
-    u = (u ^ u >> 15) * 2246822519u;
-    const float x = (float)((int)((u ^ u >> 13) >> 25) - 64) / 64;
-    if (!strcmp(name, "final_logits_bias"))
-        return i ? x : x + 1.5f;
-    if (!strcmp(name, "model.shared.weight"))
-        return x;
-    const bool norm = length > 11 && !strcmp(name + length - 11, "norm.weight");
-    return norm ? 1 + x / 2 : x / 2;
-}
-
-static void add_weight(const char *stem, const char *ending, int rows, int columns)
-{
-    weight *w = &weights[weight_count++];
-    snprintf(w->name, sizeof w->name, "%s%s", stem, ending);
-    w->rows = rows;
-    w->columns = columns;
-    w->at = value_count;
-    for (int64_t i = 0; i < (int64_t)columns * (rows ? rows : 1); i++)
-        values[value_count++] = value_of(w->name, i);
-}
-
-static void add_pair(const char *stem, const char *part, int rows, int columns)
-{
-    char whole[80];
-    snprintf(whole, sizeof whole, "%s%s", stem, part);
-    add_weight(whole, ".weight", rows, columns);
-    add_weight(whole, ".bias", 0, rows ? rows : columns);
-}
-
-static void add_attention(const char *layer, const char *name)
-{
-    static const char *const parts[] = { ".q_proj", ".k_proj", ".v_proj", ".out_proj" };
-    char stem[80];
-    snprintf(stem, sizeof stem, "%s%s", layer, name);
-    for (int i = 0; i < 4; i++)
-        add_pair(stem, parts[i], WIDTH, WIDTH);
-    add_pair(stem, "_layer_norm", 0, WIDTH);
-}
-
-static void add_layer(const char *stack, int number)
-{
-    char stem[80];
-    snprintf(stem, sizeof stem, "model.%s.layers.%d.", stack, number);
-    add_attention(stem, "self_attn");
-    if (!strcmp(stack, "decoder"))
-        add_attention(stem, "encoder_attn");
-    add_pair(stem, "fc1", INNER, WIDTH);
-    add_pair(stem, "fc2", WIDTH, INNER);
-    add_pair(stem, "final_layer_norm", 0, WIDTH);
-}
-
-static void make_weights(void)
-{
-    weight_count = 0;
-    value_count = 0;
-    add_weight("final_logits_bias", "", 1, TOKENS);
-    add_weight("model.shared.weight", "", TOKENS, WIDTH);
-    add_layer("encoder", 0);
-    add_layer("decoder", 0);
-    add_layer("decoder", 1);
-    assert_true(value_count <= sizeof values / sizeof *values);
-}
-
-/* The values are whole numbers of 1/128, below 2: exact in both. */
-static uint16_t narrow(float value, bool half)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (!half)
-        return (uint16_t)(bits >> 16);
-    if (!value)
-        return 0;
-    return (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 0xff) - 112) << 10 |
-                      (bits >> 13 & 0x3ff));
-}
-
-/* All values, of 4 or 2 bytes. */
-static const void *stored(const char *type)
-{
-    static uint16_t halves[sizeof values / sizeof *values];
-    if (!strcmp(type, "F32"))
-        return values;
-    for (size_t i = 0; i < value_count; i++)
-        halves[i] = narrow(values[i], !strcmp(type, "F16"));
-    return halves;
-}
-
-static void write_safetensors(const char *path, const char *type)
-{
-    static char file[1 << 18];
-    const size_t width = strcmp(type, "F32") ? 2 : 4;
-    size_t length = 8;
-    for (int i = 0; i < weight_count; i++) {
-        const weight *w = &weights[i];
-        const size_t count = (size_t)w->columns * (size_t)(w->rows ? w->rows : 1);
-        length += (size_t)snprintf(file + length, 512, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
-                                   i ? "," : "{", w->name, type);
-        length += (size_t)snprintf(file + length, 64, w->rows ? "%d,%d]" : "%.0d%d]", w->rows,
-                                   w->columns);
-        length += (size_t)snprintf(file + length, 128, ",\"data_offsets\":[%zu,%zu]}",
-                                   w->at * width, (w->at + count) * width);
-    }
-    file[length++] = '}';
-    const uint64_t header = length - 8;
-    memcpy(file, &header, sizeof header);
-    assert_true(length + value_count * width <= sizeof file);
-    memcpy(file + length, stored(type), value_count * width);
-    put_file(path, file, length + value_count * width);
-}
-
-/* ---- a folder ---- */
-
-static const char config[] =
-    "{\"model_type\": \"marian\", \"vocab_size\": 30, \"d_model\": 16, \"encoder_layers\": 1, "
-    "\"decoder_layers\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, "
-    "\"encoder_attention_heads\": 2, \"decoder_attention_heads\": 2, \"activation_function\": "
-    "\"swish\", \"scale_embedding\": true, \"dropout\": 0.1, \"eos_token_id\": 0, "
-    "\"pad_token_id\": 29, \"decoder_start_token_id\": 29, \"normalize_before\": false}";
-static const char generation[] =
-    "{\"num_beams\": 4, \"bad_words_ids\": [[29]], \"max_length\": 10}";
-
-static const char *vocabulary(void)
-{
-    static char text[1024];
-    int at = snprintf(text, sizeof text,
-                      "{\"</s>\": 0, \"<unk>\": 1, \">>fra<<\": %d, \"<pad>\": %d", TAG, PAD);
-    for (int i = 2; i < TAG; i++)
-        at += snprintf(text + at, sizeof text - (size_t)at, ", \"\xe2\x96\x81%c\": %d", 'a' + i - 2,
-                       i);
-    snprintf(text + at, sizeof text - (size_t)at, "}");
-    return text;
-}
-
-static const char *folder(void **state, const char *name)
-{
-    static char path[800];
-    snprintf(path, sizeof path, "%s/hf/%s", (const char *)*state, name);
-    return path;
-}
-
-static void put_text(void **state, const char *name, const char *text)
-{
-    put_file(folder(state, name), text, strlen(text));
-}
-
-/* As it is published, without weights of another form. */
-static void write_folder(void **state)
-{
-    static bytes model;
-    mkdir(in(state, "hf"), 0777);
-    make_weights();
-    put_text(state, "config.json", config);
-    put_text(state, "generation_config.json", generation);
-    put_text(state, "vocab.json", vocabulary());
-    make_model(&model, 'q', 1);
-    put_file(folder(state, "source.spm"), model.data, model.length);
-    make_model(&model, 's', 1);
-    put_file(folder(state, "target.spm"), model.data, model.length);
-    remove(folder(state, "pytorch_model.bin"));
-    remove(folder(state, "target_vocab.json"));
-    remove(folder(state, "tokenizer_config.json"));
-    write_safetensors(folder(state, "model.safetensors"), "F32");
-}
 
 static int import(void **state, et_error *error)
 {
@@ -419,6 +194,57 @@ static void test_import__tokens(void **state)
     et_import_close(from);
 }
 
+/* ---- a run's weights ---- */
+
+/* Two parameters of the model, with other values. */
+static et_params *make_params(int64_t rows)
+{
+    et_params *params;
+    int index;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_params_declare(params, "encoder/layer_0/self_attention/norm/scale",
+                                et_shape_1(WIDTH), (et_init){ 0 }, &index, error));
+    assert_ok(et_params_declare(params, "embedding/table", et_shape_2(rows, WIDTH),
+                                (et_init){ 0 }, &index, error));
+    assert_ok(et_params_materialize(params, true, error));
+    for (int64_t i = 0; i < et_params_elements(params); i++)
+        et_params_values(params)[i] = 7;
+    return params;
+}
+
+static const float *values_of(et_params *params, const char *name)
+{
+    return et_params_values(params) + et_params_offset(params, et_params_find(params, name));
+}
+
+/* The folder alone gives the weights, all or those of a pattern. */
+static void test_import__initializes(void **state)
+{
+    char path[800];
+    write_folder(state);
+    snprintf(path, sizeof path, "%s/hf", (const char *)*state);
+    for (int i = 0; i < 2; i++) {
+        et_params *params = make_params(TOKENS);
+        assert_ok(et_import_initialize(params, path, i ? "^encoder/" : NULL, error));
+        const float *gain = values_of(params, "encoder/layer_0/self_attention/norm/scale");
+        const float *table = values_of(params, "embedding/table");
+        for (int k = 0; k < WIDTH; k++) {
+            const char *norm = "model.encoder.layers.0.self_attn_layer_norm.weight";
+            assert_true(gain[k] == value_of(norm, k));
+            assert_true(table[k] == (i ? 7 : value_of("model.shared.weight", k)));
+        }
+        et_params_free(params);
+    }
+    et_params *params = make_params(TOKENS + 1);
+    assert_fails(et_import_initialize(params, path, NULL, error), ET_ECONFIG,
+                 "embedding/table is [30, 16] in the folder, but [31, 16] here");
+    assert_true(values_of(params, "encoder/layer_0/self_attention/norm/scale")[0] == 7);
+    assert_ok(et_import_initialize(params, path, "norm", error));
+    assert_fails(et_import_initialize(params, path, "none", error), ET_ECONFIG,
+                 "init_pattern matches no parameter");
+    et_params_free(params);
+}
+
 /* ---- what is refused ---- */
 
 static const struct {
@@ -536,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_import__halves),
         cmocka_unit_test(test_import__torch),
         cmocka_unit_test(test_import__tokens),
+        cmocka_unit_test(test_import__initializes),
         cmocka_unit_test(test_import__refuses_by_name),
         cmocka_unit_test(test_import__files),
         cmocka_unit_test(test_import__damage),

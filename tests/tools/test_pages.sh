@@ -34,7 +34,7 @@ FIRST=*  tables that have to be downloaded
 build/peers/*  tables that have to be downloaded
 etude import opus-mt-en-de/*  a model that has to be downloaded: test_import does
 etude translate runs/en-de *  the same
-etude train runs/legal --init runs/en-de *  the same
+etude train runs/legal --init opus-mt-en-de/*  the same
 etude tfx train *  compiles a project: tests of scaffold do
 etude train | *  all commands, not one
 etude launch -n 2 -- ./program*  a program of the reader's

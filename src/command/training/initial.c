@@ -81,7 +81,8 @@ static int find_in(et_initial *initial, et_arena *arena, et_error *error)
     return status || initial->checkpoint ? status : et_alloc_failed(error, 0, "a path");
 }
 
-int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
+int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
+                    et_error *error)
 {
     if (!initial->from)
         return ET_OK;
@@ -100,14 +101,14 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
         initial->run = initial->checkpoint = initial->from;
     } else if (et_directory_exists(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
-        status = has_file(initial->from, ET_TRANSFORMERS_CONFIG, arena)
-                     ? et_fail(error, ET_ECONFIG,
-                               "%s is a model of another program (it has %s); make a run of it "
-                               "first (import %s --output RUN) and name this run",
-                               initial->from, ET_TRANSFORMERS_CONFIG, initial->from)
-                     : et_fail(error, ET_ENOTFOUND,
-                               "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
-                               initial->from);
+        status =
+            et_experiment_find_foreign(&initial->foreign, program, initial->from, arena, error);
+        if (initial->foreign)
+            initial->run = initial->checkpoint = initial->from;
+        else if (!status)
+            status = et_fail(error, ET_ENOTFOUND,
+                             "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
+                             initial->from);
     } else {
         initial->run = run_above(initial->from, arena);
         initial->checkpoint = initial->from;
@@ -151,8 +152,7 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
     if (!initial->from)
         return ET_OK;
     /* Weights alone do not say what they are of. */
-    int status =
-        model ? et_experiment_open_run(&other, experiment->program, model, arena, error) : ET_OK;
+    int status = model ? open_model(initial, &other, experiment->program, arena, error) : ET_OK;
     if (!status && model && other.kind != experiment->kind)
         status = et_fail(error, ET_ECONFIG,
                          "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,

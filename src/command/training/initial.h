@@ -1,7 +1,7 @@
 /* --init: a new run begins with the weights of another one, and with the files that belong to them.
  *
  *     et_initial initial = { .from = "runs/a" };
- *     et_initial_find(&initial, &arena, &error);                     finds the file and its run
+ *     et_initial_find(&initial, program, &arena, &error);            finds the file and its run
  *     et_initial_begin(&initial, &experiment, program, &arena, &error);   without --experiment
  *     et_initial_apply(&initial, &experiment, &arena, &error);       before the user's settings
  *     et_initial_inherit(&initial, &experiment, &arena, &error);     after the user's settings
@@ -22,14 +22,17 @@ typedef struct et_initial {
     const char *from; /* as typed; NULL: not given, and the functions do nothing */
     const char
         *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
-    const char *run;   /* the run or export that it is of, a directory or one file; NULL: none */
+    const char *run;   /* the run or export that it is of, a directory or one file, or the model of
+                          another program; NULL: none */
     const char *taken; /* files of the run that are used, for people; NULL: none */
-    bool settings;     /* this run begins with the run's settings */
-    bool unset;        /* the kind has no setting for the checkpoint */
+    const char *foreign; /* settings, if run is a model of another program */
+    bool settings;       /* this run begins with the run's settings */
+    bool unset;          /* the kind has no setting for the checkpoint */
 } et_initial;
 
 /* ET_ENOTFOUND: no such file, or a run without a checkpoint. */
-int et_initial_find(et_initial *initial, et_arena *arena, et_error *error);
+int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
+                    et_error *error);
 
 /* Uses the run's settings. ET_EUSAGE: the weights belong to no run, so there are no settings. */
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,

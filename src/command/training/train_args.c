@@ -51,9 +51,10 @@ static const et_option options[] = {
                    "YAML or JSON file of settings; may be given again, later ones win",
                    .alias = "config-file"),
     ET_OPTION_TEXT(
-        et_train_args, init, "init", "RUN|FILE",
-        "start a new run from the weights of another run (its best checkpoint) or of a file, with "
-        "the files that belong to them; without --experiment also with its settings"),
+        et_train_args, init, "init", "RUN|FILE|FOLDER",
+        "start a new run from the weights of another run (its best checkpoint), of a file, or of a "
+        "folder of transformers, with the files that belong to them; without --experiment also "
+        "with its settings"),
     ET_OPTION_SET(et_train_args, set,
                   "settings that override all files: KEY=VALUE separated by commas, YAML, or a "
                   "file name; may be given again"),
@@ -196,7 +197,12 @@ static const char *experiment_of(const et_train_args *args, const et_call *call,
     if (name)
         return name;
     et_experiment from;
+    const char *foreign;
     if (args->init && !et_experiment_open_run(&from, call->program, args->init, arena, NULL))
+        return from.name;
+    if (args->init &&
+        !et_experiment_find_foreign(&foreign, call->program, args->init, arena, NULL) && foreign &&
+        !et_experiment_open_text(&from, call->program, foreign, args->init, arena, NULL))
         return from.name;
     return et_option_settings_experiment(&args->settings, call->program);
 }
@@ -301,7 +307,7 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
     /* Weights of a run that goes on are its own: what it began with may be gone. */
     bool gone = args->init && !et_file_exists(args->init) && et_train_finds_weights(args);
     *initial = (et_initial){ .from = gone ? NULL : args->init };
-    int status = et_initial_find(initial, arena, error);
+    int status = et_initial_find(initial, program, arena, error);
     if (!status)
         status = begin(experiment, initial, args, program, arena, error);
     if (!status)

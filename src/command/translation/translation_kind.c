@@ -4,12 +4,15 @@
 #include "command/translation/translation_commands.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "command/translation/attention.h"
 #include "command/translation/translation_service.h"
+#include "tasks/translation/import/import.h"
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_task_private.h"
 
@@ -34,10 +37,49 @@ static void adopt(void *options, const void *kept)
     vocabulary->max_size = was->max_size;
 }
 
+static bool is_named(const char *path)
+{
+    return path && *path;
+}
+
+/* The folder has a vocabulary for each side, which the task reads there. */
+static int inherit_folder(et_translation_options *options, const char *folder, et_arena *arena,
+                          const char **taken, et_error *error)
+{
+    et_translation_side *sides[ET_SIDES] = { &options->vocabulary.source,
+                                             &options->vocabulary.target };
+    const char *path = et_arena_strdup(arena, folder);
+    *taken = NULL;
+    if (!path)
+        return et_alloc_failed(error, strlen(folder), "a path");
+    if (is_named(options->sentencepiece_model_path))
+        return ET_OK;
+    if (options->vocabulary.shared)
+        return et_fail(error, ET_ECONFIG,
+                       "%s has a vocabulary for each language, but task.vocabulary.shared is true; "
+                       "leave this setting out",
+                       folder);
+    for (int i = 0; i < ET_SIDES; i++)
+        if (!is_named(sides[i]->path)) {
+            sides[i]->path = path;
+            *taken = "vocabularies";
+        }
+    return ET_OK;
+}
+
+static int foreign(const char *path, et_arena *arena, const char **settings, et_error *error)
+{
+    *settings = NULL;
+    return et_import_is_folder(path) ? et_import_print_settings(settings, path, arena, error)
+                                     : ET_OK;
+}
+
 static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error)
 {
     et_translation_options *options = settings;
+    if (et_import_is_folder(model_dir))
+        return inherit_folder(options, model_dir, arena, taken, error);
     return et_vocabularies_inherit(&options->vocabulary, &options->sentencepiece_model_path,
                                    model_dir, arena, taken, error);
 }
@@ -51,7 +93,7 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
     const char *models[] = { options->sentencepiece_model_path, options->vocabulary.source.path,
                              options->vocabulary.target.path };
     for (int i = 0; i < 3; i++)
-        if (models[i] && *models[i])
+        if (is_named(models[i]))
             file(payload, models[i]);
 }
 
@@ -199,6 +241,7 @@ const et_task_kind et_translation_kind = {
     .check_metric = et_translation_check_metric,
     .adopt = adopt,
     .inherit = inherit,
+    .foreign = foreign,
     .reads = reads,
     .describe = describe,
     .identify = et_translation_identify,

@@ -491,19 +491,13 @@ static int read_tree(et_value **dict, const et_artifact *artifact, const char *p
 }
 
 /* The name first, since the experiment's row is what the rest is put on top of. */
-int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
-                                const et_artifact *artifact, et_arena *arena, et_error *error)
+/* dict: of the file at path. */
+static int open_tree(et_experiment *experiment, const et_program *program, et_value *dict,
+                     const char *path, et_arena *arena, et_error *error)
 {
-    const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena);
-    et_value *dict;
     const char *name = NULL;
     int line = 0;
-    int status = path ? check_run(program, artifact, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
-    if (!status)
-        status = read_tree(&dict, artifact, path, arena, error);
-    if (!status)
-        status = find_name(&name, &line, dict, path, program, error);
+    int status = find_name(&name, &line, dict, path, program, error);
     if (!status && !name)
         status = et_fail(error, ET_EFORMAT,
                          "%s: it does not name its " NAME_KEY
@@ -517,6 +511,37 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
     status = read_settings(experiment, dict, path, arena, error);
     experiment->said = (et_fields_said){ .arena = arena }; /* nobody says it now */
     return status;
+}
+
+int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
+                                const et_artifact *artifact, et_arena *arena, et_error *error)
+{
+    const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena);
+    et_value *dict;
+    int status = path ? check_run(program, artifact, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+    if (!status)
+        status = read_tree(&dict, artifact, path, arena, error);
+    return status ? status : open_tree(experiment, program, dict, path, arena, error);
+}
+
+int et_experiment_find_foreign(const char **settings, const et_program *program, const char *path,
+                               et_arena *arena, et_error *error)
+{
+    int status = ET_OK;
+    *settings = NULL;
+    for (int i = 0; i < program->count && !status && !*settings; i++)
+        if (program->kinds[i]->foreign)
+            status = program->kinds[i]->foreign(path, arena, settings, error);
+    return status;
+}
+
+int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,
+                            const char *path, et_arena *arena, et_error *error)
+{
+    et_value *dict;
+    int status = et_yaml_parse(&dict, arena, text, strlen(text), path, error);
+    return status ? status : open_tree(experiment, program, dict, path, arena, error);
 }
 
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,

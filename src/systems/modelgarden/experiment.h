@@ -119,6 +119,15 @@ int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
 /* Adds the settings that a checkpoint's identity contains (train/checkpoint/identity.h): those that
+/* Settings of a run that fine-tunes a model of another program, as a text; one of the kinds reads
+ * the model. NULL: path is no such model. */
+int et_experiment_find_foreign(const char **settings, const et_program *program, const char *path,
+                               et_arena *arena, et_error *error);
+
+/* Reads settings from a text that write has written. path: for messages. */
+int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,
+                            const char *path, et_arena *arena, et_error *error);
+
  * may not change. identity: a dict with the kind's values. */
 int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
 

@@ -14,6 +14,7 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/artifact/artifact.h"
 
@@ -126,14 +127,26 @@ static int train(const opening *o, et_error *error)
 
 /* ---- given ---- */
 
-/* A model's file, or an export that has one for this role. */
+static int read_folder(const opening *o, char **bytes, size_t *length, et_error *error)
+{
+    if (o->role->of[ET_SIDE_SOURCE] && o->role->of[ET_SIDE_TARGET])
+        return et_fail(error, ET_ECONFIG,
+                       "%s: %s has a vocabulary for each language; set task.vocabulary.shared to "
+                       "false, and the paths of task.vocabulary.source and target",
+                       o->role->path, o->given);
+    return et_import_read_vocabulary(o->given, o->role->of[ET_SIDE_TARGET], bytes, length, error);
+}
+
+/* A model's file, an export that has one for this role, or a folder of another program. */
 static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_t *length,
                       et_error *error)
 {
     *out = NULL;
     *bytes = NULL;
-    int status = et_artifact_read_named(o->given, o->role->file, ET_VOCABULARY_BYTES_MAX, bytes,
-                                        length, error);
+    int status = et_import_is_folder(o->given)
+                     ? read_folder(o, bytes, length, error)
+                     : et_artifact_read_named(o->given, o->role->file, ET_VOCABULARY_BYTES_MAX,
+                                              bytes, length, error);
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 

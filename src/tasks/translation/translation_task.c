@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/stages.h"
 #include "formats/events/log_names.h"
+#include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_task_private.h"
 
 /* The et_task is the first member; only files that include translation_task_private.h see more. */
@@ -74,6 +75,13 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
     return false;
 }
 
+static int initialize(et_task *self, et_params *params, et_error *error)
+{
+    return self->init_checkpoint && et_import_is_folder(self->init_checkpoint)
+               ? et_import_initialize(params, self->init_checkpoint, self->init_pattern, error)
+               : et_task_defaults.initialize(self, params, error);
+}
+
 static const char *const main_metrics[] = { ET_TRANSLATION_BLEU, ET_LOGGED_VALIDATION_LOSS, NULL };
 
 static const et_task_class translation_class = {
@@ -82,6 +90,7 @@ static const et_task_class translation_class = {
     .build_inputs = et_translation_build_inputs,
     .build_model = build_model,
     .build_losses = build_losses,
+    .initialize = initialize,
     .inference_step = et_translation_inference_step,
     .validation_outputs = et_translation_validation_outputs,
     .aggregate_logs = et_translation_aggregate,

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/pattern.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "engine/graph/graph.h"
@@ -14,8 +15,8 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
 
-/* The experiment whose settings stay where the folder says nothing, and how such a model is trained
- * on: a trained model needs a small rate, and few steps until it has its full value. */
+/* The experiment whose settings stay where the folder says nothing, and those that a trained model
+ * needs besides the recipe's. */
 static const char experiment_name[] = "translation/base";
 static const char recipe[] =
     "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
@@ -84,6 +85,11 @@ typedef struct made {
     et_experiment experiment;
     et_vocabularies vocabularies;
     et_params *params;
+#define MADE_INIT                                                                                  \
+    {                                                                                              \
+        .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT                                         \
+    }
+
     et_strbuf settings;
 } made;
 
@@ -166,15 +172,134 @@ static int write_made(made *m, const et_import *from, const char *output, et_err
                                      : et_artifact_write(&content, output, error);
 }
 
+static void release(made *m)
+{
+    et_vocabularies_close(&m->vocabularies);
+    et_params_free(m->params);
+    et_strbuf_release(&m->settings);
+    et_arena_release(&m->arena);
+}
+
 int et_import_write(et_import *from, const char *output, et_error *error)
 {
-    made m = { .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT };
+    made m = MADE_INIT;
     int status = make(&m, from, error);
     if (!status)
         status = write_made(&m, from, output, error);
-    et_vocabularies_close(&m.vocabularies);
-    et_params_free(m.params);
-    et_strbuf_release(&m.settings);
-    et_arena_release(&m.arena);
+    release(&m);
     return status;
+}
+
+/* ---- parts of it ---- */
+
+int et_import_print_settings(const char **text, const char *folder, et_arena *arena,
+                             et_error *error)
+{
+    et_import *from;
+    made m = MADE_INIT;
+    *text = NULL;
+    int status = et_import_open(&from, folder, error);
+    if (status)
+        return status;
+    status = make(&m, from, error);
+    if (!status && !(*text = et_arena_strdup(arena, et_strbuf_text(&m.settings))))
+        status = et_alloc_failed(error, m.settings.length, "settings");
+    release(&m);
+    et_import_close(from);
+    return status;
+}
+
+int et_import_read_vocabulary(const char *folder, int side, char **bytes, size_t *length,
+                              et_error *error)
+{
+    et_import *from;
+    int status = et_import_open(&from, folder, error);
+    *bytes = NULL;
+    if (status)
+        return status;
+    *bytes = from->vocabulary[side];
+    *length = from->vocabulary_length[side];
+    from->vocabulary[side] = NULL;
+    et_import_close(from);
+    return ET_OK;
+}
+
+/* ---- weights of a run ---- */
+
+/* The place of parameter i of to in the model that was read. */
+static int find_same(const et_params *to, int i, const et_params *from, const char *folder,
+                     int *found, et_error *error)
+{
+    char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
+    const char *name = et_params_name(to, i);
+    *found = et_params_find(from, name);
+    if (*found < 0)
+        return et_fail(error, ET_ECONFIG, "%s: belongs to another model: it has no %s", folder,
+                       name);
+    const et_shape there = et_params_shape(from, *found), here = et_params_shape(to, i);
+    return et_shape_equal(there, here)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "%s: belongs to another model: %s is %s in the folder, but %s here",
+                         folder, name, et_shape_print(there, was), et_shape_print(here, is));
+}
+
+/* All are found before the first value changes. wanted NULL: all. */
+static int copy_values(et_params *to, const et_params *from, const et_patterns *wanted,
+                       const char *folder, et_error *error)
+{
+    const int count = et_params_count(to);
+    int *found = et_alloc((size_t)count + 1, sizeof *found);
+    int status = found ? ET_OK : et_alloc_failed(error, (size_t)count, "a list of weights");
+    bool any = false;
+    for (int i = 0; i < count && !status; i++) {
+        found[i] = -1;
+        if (!wanted || et_patterns_match(wanted, et_params_name(to, i)))
+            status = find_same(to, i, from, folder, &found[i], error);
+        any |= found[i] >= 0;
+    }
+    if (!status && !any)
+        status = et_fail(error, ET_ECONFIG, "init_pattern matches no parameter; the first is %s",
+                         et_params_name(to, 0));
+    if (!status)
+        et_params_begin_change(to);
+    for (int i = 0; i < count && !status; i++)
+        if (found[i] >= 0)
+            memcpy(et_params_values(to) + et_params_offset(to, i),
+                   et_params_values(from) + et_params_offset(from, found[i]),
+                   (size_t)et_shape_count(et_params_shape(to, i)) * sizeof(float));
+    if (!status)
+        et_params_changed(to, true);
+    et_free(found);
+    return status;
+}
+
+static int initialize(et_params *params, et_import *from, const et_patterns *wanted,
+                      et_error *error)
+{
+    made m = MADE_INIT;
+    int status = make(&m, from, error);
+    if (!status)
+        status = copy_values(params, m.params, wanted, from->folder, error);
+    release(&m);
+    return status;
+}
+
+int et_import_initialize(et_params *params, const char *folder, const char *pattern,
+                         et_error *error)
+{
+    et_patterns *wanted = NULL;
+    et_import *from;
+    int status = pattern && *pattern
+                     ? et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error)
+                     : ET_OK;
+    if (!status)
+        status = et_import_open(&from, folder, error);
+    if (!status) {
+        status = initialize(params, from, wanted, error);
+        et_import_close(from);
+    }
+    et_patterns_free(wanted);
+    return status ? et_fail_while(error, status, "initializing with the weights of %s", folder)
+                  : ET_OK;
 }

@@ -18,13 +18,15 @@
 
 #include <stdbool.h>
 
+#include <etude/params.h>
 #include <etude/value.h>
 
+#include "base/arena.h"
 #include "tasks/translation/translation_options.h"
 
 typedef struct et_import et_import;
 
-/* Whether a path is a folder that describes a model of transformers. */
+/* Whether a path is a folder that describes a model of transformers; a run is none. */
 bool et_import_is_folder(const char *path);
 
 /* Reads settings and vocabularies; weights are read later. folder: copied. */
@@ -40,5 +42,22 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
 /* Writes an export (train/checkpoint/artifact/artifact.h) with step 0: a directory, or a file whose
  * name ends in ".safetensors". */
 int et_import_write(et_import *from, const char *output, et_error *error);
+
+/* ---- in one call, by the folder ---- */
+
+/* Prints the settings of a run that fine-tunes the model, as params.yaml has them, in arena, after
+ * all of the folder was read and checked. */
+int et_import_print_settings(const char **text, const char *folder, et_arena *arena,
+                             et_error *error);
+
+/* A side's vocabulary; the bytes are the caller's (et_free). */
+int et_import_read_vocabulary(const char *folder, int side, char **bytes, size_t *length,
+                              et_error *error);
+
+/* Initializes parameters as et_checkpoint_initialize does: those whose names contain a match of
+ * pattern, a regular expression, or all (NULL). ET_ECONFIG: the model has no parameter of such a
+ * name and shape. */
+int et_import_initialize(et_params *params, const char *folder, const char *pattern,
+                         et_error *error);
 
 #endif

@@ -7,6 +7,7 @@
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/import/import_private.h"
+#include "train/run/run_names.h"
 
 /* JSON files of a folder: a vocabulary of a million tokens is far below. */
 #define JSON_MAX ((size_t)256 << 20)
@@ -15,10 +16,8 @@ static const char pointer[] = "version https://git-lfs.github.com/spec/";
 
 bool et_import_is_folder(const char *path)
 {
-    char *config = et_path_join(path, ET_TRANSFORMERS_CONFIG);
-    const bool is = config && et_file_exists(config);
-    et_free(config);
-    return is;
+    return et_file_exists_in(path, ET_TRANSFORMERS_CONFIG) &&
+           !et_file_exists_in(path, ET_RUN_SETTINGS);
 }
 
 const char *et_import_path(et_import *from, const char *name)

@@ -1,0 +1,86 @@
+#!/bin/sh
+# test_marian.sh ETUDE MAKE_MARIAN: runs that begin with a folder of transformers' MarianMT.
+set -u
+. "$(dirname "$0")/command.sh"
+make=$2
+data='--data s.en s.de'
+
+# letters LINES SEED: words of the folder's vocabularies.
+letters() {
+    awk -v lines="$1" -v seed="$2" 'BEGIN { srand(seed); for (i = 0; i < lines; i++) {
+        n = 2 + int(rand() * 5); line = ""
+        for (k = 0; k < n; k++) line = line (k ? " " : "") substr("abcdefgh", 1 + int(rand() * 8), 1)
+        print line } }'
+}
+letters 60 1 >s.en
+rev <s.en >s.de
+letters 8 3 >v.en
+rev <v.en >v.de
+"$make" . || fail "no folder"
+
+# The folder is a run, whether it was imported or is named itself.
+# shellcheck disable=SC2086 # words
+says 0 'initial      weights of hf/; settings, vocabularies of hf/' train direct --init hf/ $data \
+    --steps 6 --set trainer.summary_interval=2
+says 0 'imported hf' import hf --output made
+# shellcheck disable=SC2086
+says 0 'weights of made/model.safetensors' train twice --init made $data --steps 6 \
+    --set trainer.summary_interval=2
+for run in direct twice; do
+    sed 's/"time":{[^}]*}//g' $run/metrics.jsonl >$run.log
+    "$etude" translate $run <v.en >$run.out 2>err || fail "translate $run: $(cat err)"
+done
+cmp -s direct.log twice.log || fail "two ways, two results"
+cmp -s direct.out twice.out || fail "two ways, two translations"
+
+# A run does not need the folder any more.
+mv hf away
+# shellcheck disable=SC2086
+says 0 'resum' train direct --init hf/ $data --steps 8 --accept-changes
+mv away hf
+
+# Vocabularies by name; an experiment gives settings, and the folder the weights.
+# shellcheck disable=SC2086
+says 3 'task.vocabulary.shared is true' train a --init hf $data --set task.vocabulary.shared=true
+# shellcheck disable=SC2086
+says 3 'hf: belongs to another model: ' train a --init hf $data --experiment translation/tiny \
+    --set task.vocabulary.shared=false
+rm -rf a
+# shellcheck disable=SC2086
+says 0 'weights of hf' train a --init hf $data --steps 1 --set task.init_pattern=norm
+says 3 'a run of translation/base' train b --init hf --experiment tabular/mlp --data s.en
+
+# What is wrong with a folder is said in one line, before anything is written.
+broken() {
+    text=$1
+    # shellcheck disable=SC2086
+    once 3 "$text" train broken --init hf $data
+    [ "$(wc -l <out)" = 1 ] || fail "more than one line"
+    [ ! -e broken ] || fail "a run of a broken folder"
+    rm -rf hf
+    "$make" .
+}
+size=$(wc -c <hf/model.safetensors)
+head -c $((size / 2)) hf/model.safetensors >cut && mv cut hf/model.safetensors
+broken 'hf/model.safetensors: '
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >hf/model.safetensors
+broken 'this is a pointer of 63 bytes in place of the file: run git lfs pull'
+rm hf/source.spm
+broken 'hf/source.spm'
+rm hf/model.safetensors
+broken 'hf has neither model.safetensors nor pytorch_model.bin'
+sed -i 's/"<pad>": 29/"<pad>": 30/' hf/vocab.json
+broken 'hf/vocab.json: "<pad>" has no number from 0 to 29'
+sed -i 's/"<pad>": 29/"<pad>": 28/' hf/vocab.json
+broken 'hf/vocab.json: .* have one number, 28'
+sed -i 's/"encoder_ffn_dim": 24/"encoder_ffn_dim": 32/' hf/config.json
+broken 'fc1.weight has the shape \[24, 16\], but config.json gives \[32, 16\]'
+printf '{"model_type": "bert"}' >hf/config.json
+broken 'hf/config.json: model_type is "bert", but only models of type marian'
+rm hf/model.safetensors
+{
+    printf '\200\002\212\012\154\374\234\106\371\040\152\250\120\031.\200\002M\351\003.\200\002}X\015\000\000\000little_endian\210s.'
+    printf '\200\002cos\nsystem\nX\004\000\000\000true\205R.'
+} >hf/pytorch_model.bin
+broken 'os.system'
+exit 0
