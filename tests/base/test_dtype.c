@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/main.h"
+#include "base/numbers/half.h"
 
 static uint32_t bits_of(float value)
 {
@@ -59,12 +60,48 @@ static void test_dtype__bf16_round_trip(void **state)
     }
 }
 
+static void test_dtype__half_rounding(void **state)
+{
+    (void)state;
+    static const struct {
+        float from;
+        uint16_t expected;
+    } rows[] = {
+        { 1, 0x3c00 },
+        { 1 + 0x1p-11f, 0x3c00 }, /* halfway: down to even */
+        { 1 + 0x3p-11f, 0x3c02 }, /* halfway: up to even */
+        { 2 - 0x1p-12f, 0x4000 }, /* into the next exponent */
+        { 65504, 0x7bff },
+        { 65519, 0x7bff },
+        { 65520, 0x7c00 },
+        { -INFINITY, 0xfc00 },
+        { 0x1p-14f, 0x0400 },
+        { 0x1p-24f, 0x0001 },
+        { 0x1p-25f, 0x0000 },
+        { 0x1.8p-24f, 0x0002 }, /* denormals */
+        { 0x1p-14f - 0x1p-26f, 0x0400 },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(et_half_from_float(rows[i].from), rows[i].expected);
+    assert_true(isnan(et_half_to_float(et_half_from_float(NAN))));
+}
+
+static void test_dtype__half_round_trip(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 0x10000; i++) {
+        const float value = et_half_to_float((uint16_t)i);
+        if (!isnan(value))
+            assert_int_equal(et_half_from_float(value), i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtype__table),
-        cmocka_unit_test(test_dtype__bf16_rounding),
-        cmocka_unit_test(test_dtype__bf16_round_trip),
+        cmocka_unit_test(test_dtype__table),           cmocka_unit_test(test_dtype__bf16_rounding),
+        cmocka_unit_test(test_dtype__bf16_round_trip), cmocka_unit_test(test_dtype__half_rounding),
+        cmocka_unit_test(test_dtype__half_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,29 @@ static et_safetensors_written write_small(const char *path)
     return written;
 }
 
+/* For other programs: no seal, the format that they ask for, the same data. */
+static void test_safetensors__foreign(void **state)
+{
+    static const uint16_t halves[] = { 0x3c00, 0xc000 };
+    const et_safetensors_item some[] = {
+        { "half", { (void *)halves, ET_SAFETENSORS_F16, { 1, { 2 } } } },
+        { "weight", { (void *)weight, ET_F32, { 2, { 2, 3 } } } },
+    };
+    const char *path = in(state, "foreign");
+    et_safetensors *file;
+    assert_ok(et_safetensors_write_foreign(path, "pt", some, 2, NULL, error));
+    assert_fails(et_safetensors_open(&file, path, error), ET_EFORMAT, "foreign");
+    assert_ok(et_safetensors_open_foreign(&file, path, error));
+    assert_string_equal(et_safetensors_metadata(file, "format"), "pt");
+    assert_null(et_safetensors_metadata(file, "header_checksum"));
+    const et_safetensors_tensor *t = et_safetensors_find(file, "half");
+    assert_int_equal(t->dtype, ET_SAFETENSORS_F16);
+    assert_memory_equal(t->data, halves, sizeof halves);
+    t = et_safetensors_find(file, "weight");
+    assert_memory_equal(t->data, weight, sizeof weight);
+    et_safetensors_close(file);
+}
+
 /* Status of opening and verifying. */
 static int load(const char *path, et_error *error)
 {
@@ -389,6 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_safetensors__round_trip),
+        cmocka_unit_test(test_safetensors__foreign),
         cmocka_unit_test(test_safetensors__layout),
         cmocka_unit_test(test_safetensors__no_tensors),
         cmocka_unit_test(test_safetensors__names_are_unique),

@@ -209,8 +209,7 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
     if (begin->integer < 0 || end->integer < begin->integer)
         return bad_header(file, tensor->name, "data_offsets decrease", error);
     uint64_t bytes;
-    const et_dtype as_wide = tensor->dtype == ET_SAFETENSORS_F16 ? ET_BF16 : tensor->dtype;
-    if (!et_safetensors_bytes(&bytes, as_wide, tensor->shape))
+    if (!et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape))
         return bad_header(file, tensor->name, "its shape is too large", error);
     /* Both ends are not negative and end >= begin, so the difference fits. */
     if (bytes != (uint64_t)(end->integer - begin->integer))

@@ -39,6 +39,10 @@
 /* Whether a path has the name of such a file. */
 bool et_safetensors_is_name(const char *path);
 
+/* dtype of a float16 tensor of another program's file: none of ours, so code that does not know
+ * it takes no such tensor. Elements have 2 bytes (base/numbers/half.h). */
+#define ET_SAFETENSORS_F16 ET_DTYPE_COUNT
+
 /* ---- writing ---- */
 
 typedef struct et_safetensors_item {
@@ -77,11 +81,13 @@ int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written
                          const et_safetensors_reader *reader, const et_value *metadata,
                          et_error *error);
 
-/* ---- reading ---- */
+/* A file for another program: without seal and checksums. format: what its metadata says of the
+ * tensors, such as "pt" of PyTorch's. An item may be of ET_SAFETENSORS_F16. */
+int et_safetensors_write_foreign(const char *path, const char *format,
+                                 const et_safetensors_item *items, size_t count,
+                                 const et_safetensors_reader *reader, et_error *error);
 
-/* dtype of a float16 tensor of another program's file: none of ours, so code that does not know
- * it takes no such tensor. Elements have 2 bytes (base/numbers/half.h). */
-#define ET_SAFETENSORS_F16 ET_DTYPE_COUNT
+/* ---- reading ---- */
 
 typedef struct et_safetensors et_safetensors;
 

@@ -49,18 +49,24 @@ int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et
 /* In the spelling of the public format. ORDER et_dtype. */
 const char *et_safetensors_dtype_name(et_dtype dtype)
 {
-    static const char *const names[ET_DTYPE_COUNT] = {
-        [ET_F32] = "F32", [ET_BF16] = "BF16", [ET_I32] = "I32", [ET_U8] = "U8", [ET_I8] = "I8",
+    static const char *const names[ET_SAFETENSORS_F16 + 1] = {
+        [ET_F32] = "F32", [ET_BF16] = "BF16", [ET_I32] = "I32",
+        [ET_U8] = "U8",   [ET_I8] = "I8",     [ET_SAFETENSORS_F16] = "F16",
     };
-    et_assert(dtype < ET_DTYPE_COUNT);
+    et_assert(dtype <= ET_SAFETENSORS_F16);
     return names[dtype];
+}
+
+size_t et_safetensors_element(et_dtype dtype)
+{
+    return dtype == ET_SAFETENSORS_F16 ? 2 : et_dtype_size(dtype);
 }
 
 /* At most INT64_MAX, so that sums of two never overflow uint64_t. */
 bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape)
 {
     et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
-    uint64_t bytes = et_dtype_size(dtype);
+    uint64_t bytes = et_safetensors_element(dtype);
     for (int i = 0; i < shape.rank; i++) {
         et_assert(shape.size[i] >= 0);
         if (__builtin_mul_overflow(bytes, (uint64_t)shape.size[i], &bytes))

@@ -35,8 +35,11 @@ size_t et_safetensors_seal_position(void);
 /* XXH3-64 of length + header, the digits taken as zeros. */
 int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et_error *error);
 
-/* "F32" and so on. Static. */
+/* "F32" and so on, also of ET_SAFETENSORS_F16. Static. */
 const char *et_safetensors_dtype_name(et_dtype dtype);
+
+/* Bytes of an element. */
+size_t et_safetensors_element(et_dtype dtype);
 
 /* Bytes of a tensor; false if the product does not fit. Sizes are not negative. */
 bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape);

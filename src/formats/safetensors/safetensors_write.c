@@ -26,6 +26,7 @@
  * of et_safetensors_draft. */
 struct draft {
     const char *path;                  /* borrowed */
+    const char *format;                /* of a foreign file; NULL: it is sealed */
     const et_safetensors_item **items; /* in the order of the data; owned */
     const et_safetensors_item *given;  /* in the caller's order */
     size_t count;                      /* of items */
@@ -39,7 +40,8 @@ static int by_element_size(const void *left, const void *right)
 {
     const et_safetensors_item *a = *(const et_safetensors_item *const *)left;
     const et_safetensors_item *b = *(const et_safetensors_item *const *)right;
-    const size_t sa = et_dtype_size(a->tensor.dtype), sb = et_dtype_size(b->tensor.dtype);
+    const size_t sa = et_safetensors_element(a->tensor.dtype);
+    const size_t sb = et_safetensors_element(b->tensor.dtype);
     if (sa != sb)
         return sa > sb ? -1 : 1;
     return a < b ? -1 : a > b; /* as given: both point into one array */
@@ -168,27 +170,53 @@ static void append_tensor(et_strbuf *out, const et_safetensors_item *item, uint6
                      (unsigned long long)end);
 }
 
-/* Header without its length and seal; data becomes the number of bytes after it. */
-static int append_header(struct draft *draft, const et_value *metadata, et_error *error)
+/* The metadata of a sealed file: the seal with zeros for its digits, the caller's, checksums. */
+static int append_seal(struct draft *draft, const et_value *metadata, et_error *error)
 {
     et_strbuf *head = &draft->head;
     et_strbuf key = ET_STRBUF_INIT;
-    /* Room for the length, which is known when the header is; and the seal with zeros for its
-     * digits. */
-    et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
     et_strbuf_append(head, ET_SAFETENSORS_SEAL "0000000000000000\"");
     append_metadata(head, metadata);
     int status = ET_OK;
     for (size_t i = 0; i < draft->count && !status; i++) {
         const et_safetensors_item *item = draft->items[i];
         uint64_t bytes = 0, checksum = 0;
-        if (et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape))
-            status = checksum_of(&checksum, draft, item, bytes, error);
-        else
-            status = et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, item->name);
+        et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape);
+        status = checksum_of(&checksum, draft, item, bytes, error);
         append_checksum(head, item, checksum, &key);
     }
     et_strbuf_release(&key);
+    return status;
+}
+
+static void append_format(et_strbuf *head, const char *format)
+{
+    et_strbuf_append(head, "{\"" ET_TENSOR_METADATA "\":{\"" ET_SAFETENSORS_KEY_FORMAT "\":");
+    append_string(head, format);
+}
+
+static int check_sizes(const struct draft *draft, et_error *error)
+{
+    uint64_t bytes;
+    for (size_t i = 0; i < draft->count; i++) {
+        const et_safetensors_item *item = draft->items[i];
+        if (!et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape))
+            return et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, item->name);
+    }
+    return ET_OK;
+}
+
+/* Header without its length and seal; data becomes the number of bytes after it. */
+static int append_header(struct draft *draft, const et_value *metadata, et_error *error)
+{
+    et_strbuf *head = &draft->head;
+    /* Room for the length, which is known when the header is. */
+    et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
+    int status = check_sizes(draft, error);
+    if (!status && draft->format)
+        append_format(head, draft->format);
+    else if (!status)
+        status = append_seal(draft, metadata, error);
     et_strbuf_append_char(head, '}');
     for (size_t i = 0; i < draft->count && !status; i++) {
         uint64_t bytes = 0;
@@ -219,6 +247,8 @@ static int seal_head(struct draft *draft, et_error *error)
     /* Little-endian on any machine. */
     for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
         head->data[i] = (char)(length >> (8 * i));
+    if (draft->format)
+        return ET_OK;
     uint64_t checksum;
     const int status = et_safetensors_seal_compute(&checksum, head->data, head->length, error);
     if (status)
@@ -280,30 +310,36 @@ static int write_file(et_file_writer *writer, et_safetensors_written *written,
 
 /* A disk that is too full is found before the first byte. The writer outlives all that is freed
  * here. */
+static int write_draft(struct draft *draft, et_file_writer *writer, et_safetensors_written *written,
+                       const et_value *metadata, et_error *error)
+{
+    et_assert(draft->path && (draft->given || draft->count == 0));
+    *written = (et_safetensors_written){ 0 };
+    int status = order_items(draft, draft->given, error);
+    if (!status)
+        status = check_names(draft, error);
+    if (!status)
+        status = append_header(draft, metadata, error);
+    if (!status)
+        status = seal_head(draft, error);
+    if (!status)
+        status = et_disk_check(draft->path, draft->head.length + draft->data, error);
+    if (!status)
+        status = write_file(writer, written, draft, error);
+    et_free(draft->items);
+    et_strbuf_release(&draft->head);
+    return status;
+}
+
 int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count,
                          const et_safetensors_reader *reader, const et_value *metadata,
                          et_error *error)
 {
-    et_assert(path && (items || count == 0));
     struct draft draft = {
         .path = path, .given = items, .count = count, .reader = reader, .head = ET_STRBUF_INIT
     };
-    *written = (et_safetensors_written){ 0 };
-    int status = order_items(&draft, items, error);
-    if (!status)
-        status = check_names(&draft, error);
-    if (!status)
-        status = append_header(&draft, metadata, error);
-    if (!status)
-        status = seal_head(&draft, error);
-    if (!status)
-        status = et_disk_check(path, draft.head.length + draft.data, error);
-    if (!status)
-        status = write_file(writer, written, &draft, error);
-    et_free(draft.items);
-    et_strbuf_release(&draft.head);
-    return status;
+    return write_draft(&draft, writer, written, metadata, error);
 }
 
 /* The draft, then fsync and rename. */
@@ -313,5 +349,21 @@ int et_safetensors_write(et_safetensors_written *written, const char *path,
 {
     et_file_writer writer;
     int status = et_safetensors_draft(&writer, written, path, items, count, NULL, metadata, error);
+    return status ? status : et_file_writer_commit(&writer, error);
+}
+
+int et_safetensors_write_foreign(const char *path, const char *format,
+                                 const et_safetensors_item *items, size_t count,
+                                 const et_safetensors_reader *reader, et_error *error)
+{
+    et_file_writer writer;
+    et_safetensors_written written;
+    struct draft draft = { .path = path,
+                           .format = format,
+                           .given = items,
+                           .count = count,
+                           .reader = reader,
+                           .head = ET_STRBUF_INIT };
+    int status = write_draft(&draft, &writer, &written, NULL, error);
     return status ? status : et_file_writer_commit(&writer, error);
 }
