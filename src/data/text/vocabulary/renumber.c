@@ -26,7 +26,8 @@ typedef struct renumbering {
     char **names;                /* [count] their texts, with a 0; owned */
     int32_t count;
     et_map by_text; /* pieces of the model */
-    bool *listed;   /* [count] whether the list has it */
+    et_vocabulary_facts facts;
+    bool *listed; /* [count] whether the list has it */
     et_strbuf out;
 } renumbering;
 
@@ -87,15 +88,13 @@ static int keep_pieces(renumbering *r, const void *model, size_t length, et_erro
     return ET_OK;
 }
 
-static int read_model(renumbering *r, const void *model, size_t length, int *kind, const char *name,
+static int read_model(renumbering *r, const void *model, size_t length, const char *name,
                       et_error *error)
 {
-    et_vocabulary_facts facts;
-    int status = et_vocabulary_check(&facts, model, length, name, error);
+    int status = et_vocabulary_check(&r->facts, model, length, name, error);
     if (status)
         return status;
-    *kind = facts.model_type;
-    r->count = facts.pieces;
+    r->count = r->facts.pieces;
     r->pieces = et_alloc_zero((size_t)r->count, sizeof *r->pieces);
     r->names = et_alloc_zero((size_t)r->count, sizeof *r->names);
     r->listed = et_alloc_zero((size_t)r->count, sizeof *r->listed);
@@ -169,13 +168,34 @@ static void put_parts(renumbering *r, const void *model, size_t length)
     et_strbuf_release(&trainer);
 }
 
-static int write_model(renumbering *r, const void *model, size_t length, int kind, const char *name,
+/* Whether the model's numbers and symbols are the list's. */
+static bool is_numbered(const renumbering *r)
+{
+    const et_vocabulary_list *list = r->list;
+    const et_vocabulary_facts *facts = &r->facts;
+    bool tags = false;
+    if (facts->tokens != list->count || facts->eos != list->eos || facts->unk != list->unk ||
+        facts->pad != list->pad)
+        return false;
+    for (int32_t i = 0; i < list->count; i++) {
+        if (strcmp(r->names[i], list->tokens[i]) != 0)
+            return false;
+        tags |= is_tag(list->tokens[i]);
+    }
+    return tags == facts->tags;
+}
+
+static int write_model(renumbering *r, const void *model, size_t length, const char *name,
                        et_error *error)
 {
     int32_t foreign = 0;
     bool tags = false;
+    if (is_numbered(r)) {
+        et_strbuf_append_bytes(&r->out, model, length);
+        return r->out.failed ? et_alloc_failed(error, length, "a vocabulary") : ET_OK;
+    }
     put_listed(r, &foreign, &tags);
-    if (foreign && kind != MODEL_UNIGRAM)
+    if (foreign && r->facts.model_type != MODEL_UNIGRAM)
         return et_fail(
             error, ET_EFORMAT,
             "%s: its kind is not unigram, and %d tokens of the vocabulary are not in it; "
@@ -194,10 +214,9 @@ int et_vocabulary_renumber(char **bytes, size_t *length, const et_vocabulary_lis
                            et_error *error)
 {
     renumbering r = { .list = list, .by_text = ET_MAP_INIT, .out = ET_STRBUF_INIT };
-    int kind = 0;
-    int status = read_model(&r, model, model_length, &kind, name, error);
+    int status = read_model(&r, model, model_length, name, error);
     if (!status)
-        status = write_model(&r, model, model_length, kind, name, error);
+        status = write_model(&r, model, model_length, name, error);
     *bytes = status ? NULL : et_strndup(r.out.data, r.out.length);
     *length = r.out.length;
     if (!status && !*bytes)

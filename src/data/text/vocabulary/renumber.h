@@ -9,7 +9,7 @@
  * The result is a SentencePiece model whose first pieces are the list, in its order. Tokens that
  * the model does not have are unused pieces: no text becomes one of them, but their numbers have a
  * text. Pieces that the list does not have follow, without a number (vocabulary_check.h), so text
- * is split as the model splits it. */
+ * is split as the model splits it. A model that has these numbers is the result itself. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_RENUMBER_H
 #define ETUDE_DATA_TEXT_VOCABULARY_RENUMBER_H
 
