@@ -299,10 +299,10 @@ static void test_guards__actions(void **state)
                                                { .act = act_nowhere },
                                                { .name = "", .act = act_nowhere },
                                                { .name = "undue", .act = act_nowhere } };
-    static const char *const says[] = { "a name and an act", "a name and an act",
-                                        "a name and an act",
-                                        "action undue is never due: put it into eval_actions or "
-                                        "train_actions, or wrap it in et_conditional" };
+    static const char *const undue = "action undue is never due: put it into eval_actions or "
+                                     "train_actions, or wrap it in et_conditional";
+    const char *const says[] = { "a name and an act", "a name and an act", "a name and an act",
+                                 undue };
     for (int i = 0; i < 4; i++) {
         et_trainer trainer = { .class = &stepping };
         et_action action = { &classes[i] }, *actions[] = { &action };
