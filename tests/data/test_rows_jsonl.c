@@ -141,7 +141,7 @@ static void test_rows_jsonl__long_lines(void **state)
 static int parse(et_cell *cells, const et_json_columns *columns, const char *json, et_arena *arena,
                  et_error *error)
 {
-    return et_row_parse(cells, columns, &(et_bytes){ json, strlen(json) }, arena, error);
+    return et_row_parse(cells, columns, &(et_bytes){ json, strlen(json) }, arena, NULL, error);
 }
 
 static void test_rows_jsonl__cells(void **state)

@@ -14,12 +14,14 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/files/file.h"
 #include "base/threads/thread.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
+#include "command/tabular/name_list.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/ranks.h"
 #include "data/table/features/unseen.h"
@@ -30,13 +32,15 @@
 typedef struct predict_options {
     const char *model_dir, *output;
     et_option_task task;
+    et_strings keep;
+    et_arena arena; /* of form.keep */
     const char *delimiter;
     int64_t batch_size;
-    bool full, numbers;
+    et_prediction_form form;
     bool quiet; /* no messages except warnings */
     et_predictor_options options;
     et_row_reader_options rows;
-    int csv;  /* out: 1, else JSON */
+    int csv;  /* form.csv as a choice */
     int skip; /* bad rows: 1, else they end it */
 } predict_options;
 
@@ -64,10 +68,13 @@ static const et_option options[] = {
     ET_OPTION_COUNT(predict_options, batch_size, "batch-size", "N", 1, ET_PREDICTOR_BATCH_MAX,
                     "rows per computed batch (default: 256)",
                     .field.default_number = ET_PREDICTOR_BATCH),
+    ET_OPTION_LIST(predict_options, keep, "keep", "COLUMN,...",
+                   "columns of the rows that each prediction also has; may be given again"),
     ET_OPTION_CHOICE(predict_options, skip, "invalid", NULL, invalid,
                      "what to do with an invalid row (default: stop)"),
-    ET_OPTION_FLAG(predict_options, full, "full", "print numbers in full, not with five decimals"),
-    ET_OPTION_FLAG(predict_options, numbers, "line-numbers",
+    ET_OPTION_FLAG(predict_options, form.full, "full",
+                   "print numbers in full, not with five decimals"),
+    ET_OPTION_FLAG(predict_options, form.numbers, "line-numbers",
                    "print the input line with each prediction"),
     ET_OPTION_LIVE_WEIGHTS(predict_options, options.live_weights),
     ET_OPTION_QUIET(predict_options, quiet),
@@ -106,9 +113,12 @@ static int check(predict_options *args, et_error *error)
                        args->delimiter);
     if (args->rows.header > ET_HEADER_ABSENT)
         args->rows.header -= ET_HEADER_ABSENT;
+    args->form.csv = args->csv;
     args->rows.lenient = args->skip;
     args->rows.rows = args->options.batch_size = args->batch_size;
-    return ET_OK;
+    int status = et_name_list_read(&args->form.keep, "--keep", &args->keep, &args->arena, error);
+    args->rows.keep = args->form.keep;
+    return status;
 }
 
 static int check_outputs(const predict_options *args, const et_call *call, et_error *error)
@@ -140,6 +150,7 @@ typedef struct pool {
     work *work;              /* [works], a ring */
     int works;
     et_unseen unseen;             /* of the blocks that are written */
+    bool *found;                  /* [keep]: a row has the column */
     int64_t read, written, taken; /* blocks, counted; taken: by threads */
     bool over;                    /* threads end */
     pthread_mutex_t lock;
@@ -241,6 +252,25 @@ static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
                              : et_write_results(lines->data, lines->length, error);
 }
 
+/* A row of JSON may lack a column, but if all rows do, its name is probably wrong. */
+static void find_kept(pool *all, const et_row_block *rows)
+{
+    const et_strings *keep = &all->args->form.keep;
+    for (int64_t row = 0; row < rows->count; row++)
+        for (size_t i = 0; i < keep->count; i++)
+            all->found[i] |=
+                rows->row[row].kept ||
+                (rows->row[row].object && et_value_get(rows->row[row].object, keep->items[i]));
+}
+
+static void tell_not_found(const pool *all)
+{
+    const et_strings *keep = &all->args->form.keep;
+    for (size_t i = 0; i < keep->count && all->read; i++)
+        if (!all->found[i])
+            et_log(ET_LOG_WARNING, "--keep %s: no row has this column", keep->items[i]);
+}
+
 /* Writes the oldest block once it is done, and reports its filtered rows in order. */
 static int write_oldest(pool *all, et_error *error)
 {
@@ -255,6 +285,7 @@ static int write_oldest(pool *all, et_error *error)
         if (w->block.rows.row[i].failure)
             et_log(ET_LOG_WARNING, "%s; left out", w->block.rows.row[i].failure);
     et_unseen_take(&all->unseen, &w->block.unseen);
+    find_kept(all, &w->block.rows);
     int status = write_bytes(all, &w->block.lines, error);
     if (!status && w->block.status)
         status = et_fail(error, w->block.status, "%s", w->block.error.text);
@@ -332,13 +363,14 @@ static int open_work(pool *all, et_error *error)
     const et_table_model *model = all->predictor[0]->model;
     int works = all->predictors > 1 ? 2 * all->predictors + 1 : 1;
     all->work = et_alloc_zero((size_t)works, sizeof *all->work);
-    if (!all->work)
+    all->found = et_alloc_zero(all->args->form.keep.count + 1, sizeof *all->found);
+    if (!all->work || !all->found)
         return et_alloc_failed(error, (size_t)works * sizeof *all->work, "rows");
     int status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
         work *w = &all->work[all->works];
-        status =
-            et_prediction_block_open(&w->block, all->args->batch_size, all->predictor[0], error);
+        status = et_prediction_block_open(&w->block, all->args->batch_size,
+                                          all->args->form.keep.count, all->predictor[0], error);
     }
     return status;
 }
@@ -348,8 +380,7 @@ static int open_all(pool *all, et_error *error)
     const predict_options *args = all->args;
     int status = open_predictors(all, error);
     if (!status)
-        status = et_prediction_lines_open(&all->lines, all->predictor[0], args->csv, args->full,
-                                          args->numbers, error);
+        status = et_prediction_lines_open(&all->lines, all->predictor[0], &args->form, error);
     if (!status)
         status = open_work(all, error);
     et_row_reader_options rows = args->rows;
@@ -370,6 +401,7 @@ static void close_all(pool *all)
     for (int i = 0; i < all->works; i++)
         et_prediction_block_release(&all->work[i].block);
     et_free(all->work);
+    et_free(all->found);
     et_unseen_release(&all->unseen);
     et_prediction_lines_release(&all->lines);
     while (all->predictors)
@@ -386,11 +418,9 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
                  .ready = PTHREAD_COND_INITIALIZER,
                  .done = PTHREAD_COND_INITIALIZER,
                  .file = { .fd = -1 } };
-    int status = check(args, error);
-    if (!status)
-        status = et_ranks_refuse(
-            call, "it already uses all cores of a machine, so give each process a part of the rows",
-            error);
+    int status = et_ranks_refuse(
+        call, "it already uses all cores of a machine, so give each process a part of the rows",
+        error);
     if (!status)
         status = check_outputs(args, call, error);
     if (status)
@@ -404,13 +434,31 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
         else
             status = et_file_writer_commit(&all.file, error);
     }
-    if (!status)
+    if (!status) {
         tell_unseen(&all.unseen);
+        tell_not_found(&all);
+    }
     close_all(&all);
+    return status;
+}
+
+static int check_and_predict(predict_options *args, const et_call *call, et_error *error)
+{
+    int status = check(args, error);
+    if (!status)
+        status = predict(args, call, error);
+    et_arena_release(&args->arena);
     return status;
 }
 
 int et_cmd_predict(const et_call *call, et_error *error)
 {
-    return predict(call->options, call, error);
+    return check_and_predict(call->options, call, error);
+}
+
+int et_cmd_tfx_predict(const et_call *call, et_error *error)
+{
+    predict_options *args = call->options;
+    args->form.lists = true;
+    return check_and_predict(args, call, error);
 }

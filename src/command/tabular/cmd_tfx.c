@@ -4,7 +4,7 @@
  *              exit status, output and signals are the program's. TF_CONFIG is set to a single
  * node.
  *              --distributed starts one program for each task of a cluster, and ends as its master
- *   predict    `predict` with --model for --model-dir, floats of five digits
+ *   predict    `predict` with --model for --model-dir, scores as lists
  *   scaffold   `scaffold`
  */
 #include <stdio.h>
@@ -181,7 +181,7 @@ static int train(const et_call *call, et_error *error)
 
 const et_command et_tfx_commands[] = {
     ET_COMMAND("train", train, "run a training program", &usage),
-    ET_COMMAND("predict", et_cmd_predict, "predict rows with a trained model",
+    ET_COMMAND("predict", et_cmd_tfx_predict, "predict rows with a trained model",
                &et_usage_tfx_predict),
     ET_COMMAND("scaffold", et_cmd_scaffold, "write a project that trains and predicts",
                &et_usage_scaffold),

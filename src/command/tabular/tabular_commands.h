@@ -11,6 +11,6 @@ ET_COMMAND_NAMED(scaffold);
 
 /* tfx train, tfx predict, tfx scaffold: TensorFX's flags and defaults. */
 extern const et_command et_tfx_commands[];
-extern const et_usage et_usage_tfx_predict;
+ET_COMMAND_NAMED(tfx_predict);
 
 #endif

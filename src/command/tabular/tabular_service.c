@@ -88,9 +88,11 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     all->items_max = options->items_max;
     int status = et_predictor_open(&all->predictor, model_dir, &o, error);
     if (!status)
-        status = et_prediction_lines_open(&all->json, all->predictor, false, false, false, error);
+        status = et_prediction_lines_open(&all->json, all->predictor,
+                                          &(et_prediction_form){ .csv = false }, error);
     if (!status)
-        status = et_prediction_lines_open(&all->csv, all->predictor, true, false, false, error);
+        status = et_prediction_lines_open(&all->csv, all->predictor,
+                                          &(et_prediction_form){ .csv = true }, error);
     if (!status) {
         size_t origins = (size_t)all->predictor->batch_size;
         all->origin = et_alloc_zero(origins, sizeof *all->origin);
@@ -429,9 +431,10 @@ static void answer_row(predictions *all, struct origin *origin, int64_t at)
     if (request->status)
         return;
     et_strbuf_reset(&all->line);
-    et_prediction_lines_add(lines, all->predictor, at, 0,
-                            field < 0 ? NULL : &cells[et_encoder_cell(encoder_of(all), field)],
-                            &all->line);
+    const et_prediction_row line = {
+        .key = field < 0 ? NULL : &cells[et_encoder_cell(encoder_of(all), field)],
+    };
+    et_prediction_lines_add(lines, all->predictor, at, &line, &all->line);
     if (all->line.failed) {
         request->status = et_alloc_failed(&request->error, all->line.length, "an answer");
         return;

@@ -1,7 +1,7 @@
 /* The service of predictions for `etude serve`, with the texts of `etude predict`:
  *
  *   POST /predict {"rows": [{"age": 39, "job": "clerk"}, ...]}
- *   {"predictions": [{"label": "no", "scores": [0.98123, 0.01877]}, ...]}
+ *   {"predictions": [{"label": "no", "scores": {"no": 0.98123, "yes": 0.01877}}, ...]}
  *
  *     static const et_task_kind rows = { .name = "rows", .service = &et_tabular_service };
  *

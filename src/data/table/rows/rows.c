@@ -2,10 +2,12 @@
  * order. */
 #include "data/table/rows/rows.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/table/features/schema.h"
 #include "data/table/rows/same_header.h"
 
 void et_rows_close(et_rows *rows)
@@ -46,6 +48,8 @@ typedef struct csv_rows {
     et_columns first;    /* of the first file, if it has a header */
     et_same_header same; /* that; count 0: it has none, or was not read */
     et_csv_known known;  /* of the later files */
+    int *keep;           /* [options.keep]: columns of the file; owned */
+    et_cell *kept;       /* [options.keep]: of the row; owned */
 } csv_rows;
 
 static void close_file(csv_rows *self)
@@ -61,6 +65,8 @@ static void csv_close(et_rows *rows)
     close_file(self);
     et_columns_release(&self->first);
     et_same_header_release(&self->same);
+    et_free(self->keep);
+    et_free(self->kept);
     et_free(self);
 }
 
@@ -114,6 +120,91 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
     return status;
 }
 
+/* ---- columns that are kept ---- */
+
+#define NAMES_MAX 256 /* columns that a message compares */
+
+static int no_column(const csv_rows *self, const et_csv_row *header, const char *name,
+                     et_error *error)
+{
+    et_column_name names[NAMES_MAX];
+    const char *list[NAMES_MAX + 1];
+    int count = 0;
+    for (int i = 0; i < header->count && count < NAMES_MAX; i++) {
+        const et_cell *cell = &header->cell[i];
+        snprintf(names[count].text, sizeof names[count].text, "%.*s",
+                 (int)(cell->length < 299 ? cell->length : 299), cell->text ? cell->text : "");
+        list[count] = names[count].text;
+        count++;
+    }
+    list[count] = NULL;
+    return et_fail(error, ET_EDATA, "%s:%lld: there is no column %.64s to keep%s",
+                   self->rows.paths.items[self->file], (long long)header->line, name,
+                   et_nearest_hint(name, list, "").text);
+}
+
+static int find_in_header(const csv_rows *self, const et_csv_row *header, const char *name,
+                          int *column, et_error *error)
+{
+    const size_t length = strlen(name);
+    *column = -1;
+    for (int i = 0; i < header->count; i++) {
+        const et_cell *cell = &header->cell[i];
+        const bool same = cell->text && cell->length
+                              ? cell->length == length && !memcmp(cell->text, name, length)
+                              : !strcmp(et_column_numbered(i).text, name);
+        if (same && *column >= 0)
+            return et_fail(error, ET_EDATA,
+                           "%s:%lld: the name %.64s is used twice, for columns %d and %d: rename "
+                           "one",
+                           self->rows.paths.items[self->file], (long long)header->line, name,
+                           *column + 1, i + 1);
+        *column = same ? i : *column;
+    }
+    return *column < 0 ? no_column(self, header, name, error) : ET_OK;
+}
+
+/* Without a header the schema has the names. */
+static int find_in_schema(const csv_rows *self, const char *name, int *column, et_error *error)
+{
+    const et_encoder *encoder = self->rows.encoder;
+    const int field = et_schema_position(et_encoder_schema(encoder), name);
+    *column = field < 0 ? -1 : self->columns.column[et_encoder_cell(encoder, field)];
+    if (*column >= 0)
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "%s: the rows have no header, and the model knows no column %.64s of theirs: "
+                   "add a first line with the names of all columns",
+                   self->rows.paths.items[self->file], name);
+}
+
+/* first: the header, if there is one. */
+static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
+{
+    const et_strings *keep = &self->options.keep;
+    int status = ET_OK;
+    if (keep->count && !self->keep) {
+        self->keep = et_alloc(keep->count, sizeof *self->keep);
+        self->kept = et_alloc_zero(keep->count, sizeof *self->kept);
+        if (!self->keep || !self->kept)
+            return et_alloc_failed(error, keep->count * sizeof *self->kept, "kept columns");
+    }
+    for (size_t i = 0; i < keep->count && !status; i++)
+        status = self->columns.header
+                     ? find_in_header(self, first, keep->items[i], &self->keep[i], error)
+                     : find_in_schema(self, keep->items[i], &self->keep[i], error);
+    return status;
+}
+
+static const et_cell *take_kept(csv_rows *self, const et_csv_row *row)
+{
+    for (size_t i = 0; i < self->options.keep.count; i++)
+        self->kept[i] = row->cell[self->keep[i]];
+    return self->kept;
+}
+
+/* ---- rows of CSV ---- */
+
 /* If the first row is bad, the file may not be CSV at all: the message then mentions JSON lines. */
 static int fail_first(const csv_rows *self, int status, et_error *error)
 {
@@ -143,6 +234,8 @@ static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
     int status = find_columns(self, row, error);
     if (!status && self->columns.header && self->begun == 1 && self->rows.paths.count > 1)
         status = keep_header(self, row, error);
+    if (!status)
+        status = find_kept(self, row, error);
     if (status)
         et_columns_release(&self->columns);
     else if (self->columns.header)
@@ -178,6 +271,7 @@ static int csv_next(et_rows *rows, et_row *out, et_error *error)
     }
     if (!status)
         *out = (et_row){ .cells = et_columns_take(&self->columns, &row),
+                         .kept = take_kept(self, &row),
                          .file = self->file,
                          .number = row.line };
     else if (self->columns.count)

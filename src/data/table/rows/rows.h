@@ -20,6 +20,7 @@ typedef struct et_row {
     bool end;                 /* no more rows: ignore the other members */
     const et_cell *cells;     /* texts; NULL: values, or JSON */
     const et_reading *values; /* others */
+    const et_cell *kept;      /* [count of et_rows_options.keep]; NULL: not CSV, or none */
     et_bytes json;            /* one line, for et_row_parse; data NULL: cells or values */
     size_t file;              /* which of the paths it is from; 0 */
     int64_t number;           /* there: its line or record, from 1 */
@@ -45,6 +46,8 @@ typedef struct et_rows_options {
     et_header header;
     bool no_targets;   /* what only targets are made of may be absent */
     bool optional;     /* of CSV: there may be no row at all */
+    et_strings keep;   /* of CSV: columns that rows also have as they are, whether the schema has
+                          them or not; borrowed */
     const char *jsonl; /* of CSV: what to do if it is JSON lines, "say --jsonl"; NULL: nothing */
     et_csv *reader;    /* of CSV: reads the rows, named as the one path, and is closed with them, or
                           where opening fails; NULL: paths are files */
@@ -101,8 +104,9 @@ typedef struct et_json_columns {
  * place. */
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error);
-/* The same of a row's line, which is parsed into the arena. */
+/* The same of a row's line, which is parsed into the arena. object: NULL, or gets the parsed line.
+ */
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
-                 et_arena *arena, et_error *error);
+                 et_arena *arena, const et_value **object, et_error *error);
 
 #endif

@@ -317,10 +317,12 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
 }
 
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
-                 et_arena *arena, et_error *error)
+                 et_arena *arena, const et_value **object, et_error *error)
 {
-    et_value *value;
+    et_value *value = NULL;
     int status = et_json_parse_written(&value, arena, json->data, json->length, "the line", error);
+    if (object)
+        *object = value;
     if (status == ET_EFORMAT)
         return et_fail_while(error, ET_EDATA, "not JSON");
     if (!status && value->kind != ET_VALUE_DICT)

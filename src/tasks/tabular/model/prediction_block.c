@@ -2,11 +2,11 @@
 
 #include "base/alloc.h"
 
-int et_prediction_block_open(et_prediction_block *block, int64_t rows, const et_predictor *p,
-                             et_error *error)
+int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t keep,
+                             const et_predictor *p, et_error *error)
 {
     const et_table_model *model = p->model;
-    int status = et_row_block_open(&block->rows, rows, model->encoder, error);
+    int status = et_row_block_open(&block->rows, rows, model->encoder, keep, error);
     return status ? status
                   : et_unseen_open(&block->unseen, model->encoder, model->texts.metadata, error);
 }
@@ -66,9 +66,9 @@ static void take_rows(et_prediction_block *b, et_predictor *p, const et_predicti
         if (row->failure)
             continue;
         int status = et_predictor_check(p, at++, NULL, &reason);
+        const et_prediction_row line = { row->line, key_of(p, row->cells), row->kept, row->object };
         if (!status)
-            et_prediction_lines_add(how->lines, p, at - 1, row->line, key_of(p, row->cells),
-                                    &b->lines);
+            et_prediction_lines_add(how->lines, p, at - 1, &line, &b->lines);
         else if ((status = fail_row(b, how, row, status, &reason))) {
             b->status = status;
             b->rows.count = i;

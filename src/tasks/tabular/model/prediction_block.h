@@ -1,6 +1,6 @@
 /* Rows to predict, a block at a time: read, encoded, computed, printed.
  *
- *     et_prediction_block_open(&block, 256, predictor, &error);
+ *     et_prediction_block_open(&block, 256, 0, predictor, &error);
  *     et_row_reader_next(reader, &block.rows, &error);
  *     et_prediction_block_run(&block, predictor, &how);     block.lines, block.status
  *     et_prediction_block_release(&block);
@@ -28,8 +28,8 @@ typedef struct et_prediction_how {
     bool lenient;     /* a bad row is kept with its message; else it ends the block */
 } et_prediction_how;
 
-/* Zeros are released as well. */
-int et_prediction_block_open(et_prediction_block *block, int64_t rows,
+/* keep: of et_row_block_open. Zeros are released as well. */
+int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t keep,
                              const et_predictor *predictor, et_error *error);
 void et_prediction_block_release(et_prediction_block *block);
 

@@ -6,11 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/values/json.h"
+#include <etude/log.h>
 
-enum { LABEL = -1, KEY = -2, NUMBER = -3 };
+#include "base/alloc.h"
+#include "base/values/json.h"
+#include "data/table/features/schema.h"
+
+enum { LABEL = -1, KEY = -2, NUMBER = -3, KEPT = -4 }; /* KEPT - i: kept column i */
+
+#define OTHERS 3 /* columns of a line that are neither kept nor outputs */
 
 #define FIVE 1e5
 /* Below it a number's hundred thousandths are exact in a double. */
@@ -77,7 +81,7 @@ static void append_full(et_strbuf *out, float value)
 /* score: a share of 1, of which five decimals are enough. */
 static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value, bool score)
 {
-    if (lines->full || (!score && value != 0 && fabsf(value) < (float)SMALL))
+    if (lines->form.full || (!score && value != 0 && fabsf(value) < (float)SMALL))
         append_full(out, value);
     else
         et_prediction_number(out, (double)value);
@@ -104,7 +108,7 @@ static void append_double(const et_prediction_lines *lines, et_strbuf *out, doub
 {
     if (!isfinite(value))
         et_strbuf_append(out, "null");
-    else if (lines->full)
+    else if (lines->form.full)
         et_strbuf_append_double(out, value);
     else if (value != 0 && (fabs(value) < SMALL || scale < SMALL))
         append_near(out, value, scale);
@@ -138,10 +142,10 @@ static void append_key(const et_prediction_lines *lines, et_strbuf *out, const e
 {
     char few[128];
     if (!key || !key->text) {
-        et_strbuf_append(out, lines->csv ? "" : "null");
+        et_strbuf_append(out, lines->form.csv ? "" : "null");
         return;
     }
-    if (lines->csv) {
+    if (lines->form.csv) {
         append_csv(out, key->text, key->length);
         return;
     }
@@ -157,28 +161,80 @@ static void append_key(const et_prediction_lines *lines, et_strbuf *out, const e
         et_free(copy);
 }
 
+/* ---- kept columns ---- */
+
+/* A number keeps the digits of the row. */
+static void append_json(et_strbuf *out, const et_value *value)
+{
+    const bool number = value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
+    if (number && value->text)
+        et_strbuf_append(out, value->text);
+    else
+        et_json_print(out, value, 0);
+}
+
+static void append_kept_value(et_strbuf *out, const et_value *value, bool csv)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!value)
+        et_strbuf_append(out, csv ? "" : "null");
+    else if (!csv)
+        append_json(out, value);
+    else if (value->kind == ET_VALUE_STRING)
+        append_csv(out, value->string, strlen(value->string));
+    else if (value->kind != ET_VALUE_NULL) {
+        append_json(&text, value);
+        append_csv(out, et_strbuf_text(&text), text.length);
+        out->failed |= text.failed;
+    }
+    et_strbuf_release(&text);
+}
+
+static void append_kept(const et_prediction_lines *lines, et_strbuf *out,
+                        const et_prediction_row *row, int kept)
+{
+    if (row->kept)
+        append_key(lines, out, &row->kept[kept]);
+    else
+        append_kept_value(
+            out, row->object ? et_value_get(row->object, lines->form.keep.items[kept]) : NULL,
+            lines->form.csv);
+}
+
 /* ---- what is in a line ---- */
 
 static void add_column(et_prediction_lines *lines, const char *name, int output)
 {
     int at = lines->columns++;
-    et_assert(at < ET_PREDICTION_COLUMNS_MAX);
-    for (; at && strcmp(lines->column[at - 1].name, name) > 0; at--)
+    for (; at > lines->kept && strcmp(lines->column[at - 1].name, name) > 0; at--)
         lines->column[at] = lines->column[at - 1];
-    lines->column[at].lead = NULL;
-    lines->column[at].name = name;
-    lines->column[at].output = output;
+    lines->column[at] = (et_prediction_column){ .name = name, .output = output };
 }
 
-/* `{"label": `, `, "scores": [`; of CSV the comma. */
-static int print_leads(et_prediction_lines *lines, et_error *error)
+static bool has_column(const et_prediction_lines *lines, const char *name)
+{
+    for (int i = lines->kept; i < lines->columns; i++)
+        if (!strcmp(lines->column[i].name, name))
+            return true;
+    return false;
+}
+
+/* Whether an output's values have the labels as keys. */
+static bool is_named(const et_prediction_lines *lines, const et_predictor *p, int output)
+{
+    return output == p->scores && output >= 0 && !lines->form.lists && !lines->form.csv;
+}
+
+/* `{"label": `, `, "scores": {`; of CSV the comma. */
+static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
     for (int c = 0; c < lines->columns; c++) {
         et_strbuf out = ET_STRBUF_INIT;
-        et_strbuf_append(&out, lines->csv ? c ? "," : "" : c ? ", " : "{");
-        if (!lines->csv) {
+        et_strbuf_append(&out, lines->form.csv ? c ? "," : "" : c ? ", " : "{");
+        if (!lines->form.csv) {
             et_json_print_string(&out, lines->column[c].name);
-            et_strbuf_append(&out, lines->column[c].output >= 0 ? ": [" : ": ");
+            const int output = lines->column[c].output;
+            et_strbuf_append(&out, output < 0 ? ": " : is_named(lines, p, output) ? ": {" : ": [");
         }
         lines->column[c].lead = et_strbuf_detach(&out);
         if (!lines->column[c].lead)
@@ -187,48 +243,98 @@ static int print_leads(et_prediction_lines *lines, et_error *error)
     return ET_OK;
 }
 
+/* `"setosa"`, and as a key `, "setosa": `. */
+static int print_label(et_prediction_lines *lines, int i, const char *text, et_error *error)
+{
+    et_strbuf label = ET_STRBUF_INIT, score = ET_STRBUF_INIT;
+    if (lines->form.csv)
+        append_csv(&label, text, strlen(text));
+    else
+        et_json_print_string(&label, text);
+    et_strbuf_append(&label, "");
+    et_strbuf_printf(&score, "%s%s: ", i ? ", " : "", et_strbuf_text(&label));
+    lines->label[i] = et_strbuf_detach(&label);
+    lines->score[i] = et_strbuf_detach(&score);
+    return lines->label[i] && lines->score[i] ? ET_OK
+                                              : et_alloc_failed(error, strlen(text), "labels");
+}
+
 static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
+    int status = ET_OK;
     lines->labels = p->facts.labels;
     lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
-    for (int i = 0; lines->label && i < lines->labels; i++) {
-        const char *text = p->facts.label[i];
-        et_strbuf out = ET_STRBUF_INIT;
-        if (lines->csv)
-            append_csv(&out, text, strlen(text));
-        else
-            et_json_print_string(&out, text);
-        et_strbuf_append(&out, "");
-        lines->label[i] = et_strbuf_detach(&out);
-        if (!lines->label[i])
-            return et_alloc_failed(error, strlen(text), "labels");
-    }
-    return lines->label ? ET_OK : et_alloc_failed(error, sizeof *lines->label, "labels");
+    lines->score = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->score);
+    if (!lines->label || !lines->score)
+        return et_alloc_failed(error, sizeof *lines->label, "labels");
+    for (int i = 0; i < lines->labels && !status; i++)
+        status = print_label(lines, i, p->facts.label[i], error);
+    return status;
 }
 
 /* By the name of its feature, unless something else is called so. */
 static void add_key(et_prediction_lines *lines, const char *name)
 {
-    bool taken = !strcmp(name, "label") || !strcmp(name, "line");
-    for (int i = 0; i < lines->columns; i++)
-        taken |= !strcmp(lines->column[i].name, name);
+    const bool taken = !strcmp(name, "label") || !strcmp(name, "line") || has_column(lines, name);
     add_column(lines, taken ? "key" : name, KEY);
 }
 
-int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p, bool csv, bool full,
-                             bool numbers, et_error *error)
+/* Whether the key's column is one of those that are kept. */
+static bool is_kept(const et_prediction_lines *lines, const et_predictor *p, int field)
+{
+    const char *name = et_schema_at(et_encoder_schema(p->model->encoder), field)->name;
+    for (size_t i = 0; i < lines->form.keep.count; i++)
+        if (!strcmp(lines->form.keep.items[i], name))
+            return true;
+    return false;
+}
+
+static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
 {
     const char *key;
-    *lines = (et_prediction_lines){ .csv = csv, .full = full };
+    const int field = et_encoder_key(p->model->encoder, 0, &key);
     for (int i = 0; i < p->facts.outputs; i++)
         add_column(lines, p->facts.output[i].name, i);
     if (p->facts.labels)
         add_column(lines, "label", LABEL);
-    if (et_encoder_key(p->model->encoder, 0, &key) >= 0)
+    if (field >= 0 && !is_kept(lines, p, field))
         add_key(lines, key);
-    if (numbers)
+    if (lines->form.numbers)
         add_column(lines, "line", NUMBER);
-    int status = print_leads(lines, error);
+}
+
+/* A kept column that is called as something else of the line has another name there. */
+static int name_kept(et_prediction_lines *lines, et_error *error)
+{
+    for (int i = 0; i < lines->kept; i++) {
+        et_prediction_column *column = &lines->column[i];
+        if (!has_column(lines, column->name))
+            continue;
+        const char *name = et_arena_printf(&lines->arena, "input.%s", column->name);
+        if (!name)
+            return et_alloc_failed(error, strlen(column->name), "a name");
+        et_log(ET_LOG_WARNING, "predictions have their own %s: the column %s of the rows is %s",
+               column->name, column->name, name);
+        column->name = name;
+    }
+    return ET_OK;
+}
+
+int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
+                             const et_prediction_form *form, et_error *error)
+{
+    const size_t most = form->keep.count + (size_t)p->facts.outputs + OTHERS;
+    *lines = (et_prediction_lines){ .form = *form, .kept = (int)form->keep.count };
+    lines->column = et_alloc_zero(most, sizeof *lines->column);
+    if (!lines->column)
+        return et_alloc_failed(error, most * sizeof *lines->column, "columns");
+    for (int i = 0; i < lines->kept; i++)
+        lines->column[lines->columns++] =
+            (et_prediction_column){ .name = form->keep.items[i], .output = KEPT - i };
+    add_outputs(lines, p);
+    int status = name_kept(lines, error);
+    if (!status)
+        status = print_leads(lines, p, error);
     return status ? status : print_labels(lines, p, error);
 }
 
@@ -236,10 +342,15 @@ void et_prediction_lines_release(et_prediction_lines *lines)
 {
     for (int i = 0; lines->label && i < lines->labels; i++)
         et_free(lines->label[i]);
+    for (int i = 0; lines->score && i < lines->labels; i++)
+        et_free(lines->score[i]);
     for (int c = 0; c < lines->columns; c++)
         et_free(lines->column[c].lead);
+    et_free(lines->column);
+    et_arena_release(&lines->arena);
     et_free(lines->label);
-    *lines = (et_prediction_lines){ .csv = false };
+    et_free(lines->score);
+    *lines = (et_prediction_lines){ .columns = 0 };
 }
 
 /* What a value of an output is: a label's score, a target's value, or one of many. NULL: the only
@@ -278,7 +389,7 @@ static void name_values(const et_predictor *p, const char *name, int output, et_
 void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *p,
                                et_strbuf *out)
 {
-    if (!lines->csv)
+    if (!lines->form.csv)
         return;
     for (int c = 0; c < lines->columns; c++) {
         const char *name = lines->column[c].name;
@@ -297,21 +408,24 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
 {
     const float *values = et_predictor_values(p, output, at);
     int64_t width = p->facts.output[output].width;
+    const bool named = is_named(lines, p, output);
     for (int64_t i = 0; i < width; i++) {
-        if (i)
-            et_strbuf_append(out, lines->csv ? "," : ", ");
+        if (named)
+            et_strbuf_append(out, lines->score[i]);
+        else if (i)
+            et_strbuf_append(out, lines->form.csv ? "," : ", ");
         if (output == p->values)
             append_double(lines, out, et_predictor_value(p, output, at, i),
                           p->model->units[i].scale);
         else
             append_number(lines, out, values[i], output == p->scores);
     }
-    if (!lines->csv)
-        et_strbuf_append_char(out, ']');
+    if (!lines->form.csv)
+        et_strbuf_append_char(out, named ? '}' : ']');
 }
 
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
-                             int64_t number, const et_cell *key, et_strbuf *out)
+                             const et_prediction_row *row, et_strbuf *out)
 {
     for (int c = 0; c < lines->columns; c++) {
         int output = lines->column[c].output;
@@ -322,9 +436,11 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
             et_strbuf_append(
                 out, lines->label[et_predictor_choose(p, et_predictor_values(p, p->scores, at))]);
         else if (output == KEY)
-            append_key(lines, out, key);
+            append_key(lines, out, row->key);
+        else if (output == NUMBER)
+            et_strbuf_printf(out, "%" PRId64, row->number);
         else
-            et_strbuf_printf(out, "%" PRId64, number);
+            append_kept(lines, out, row, KEPT - output);
     }
-    et_strbuf_append(out, lines->csv ? "\n" : "}\n");
+    et_strbuf_append(out, lines->form.csv ? "\n" : "}\n");
 }

@@ -1,13 +1,13 @@
-/* Predictions as lines of text: JSON objects with sorted keys, as TensorFX prints them, or CSV.
+/* Predictions as lines of text: JSON objects with sorted keys, or CSV.
  *
- *   {"label": "setosa", "scores": [0.98123, 0.01877, 0.00000]}
+ *   {"label": "setosa", "scores": {"setosa": 0.98123, "versicolor": 0.01877, "virginica": 0.00000}}
  *
  *   label,scores.setosa,scores.versicolor,scores.virginica
  *   setosa,0.98123,0.01877,0.00000
  *
- *     et_prediction_lines_open(&lines, predictor, true, false, false, &error);
+ *     et_prediction_lines_open(&lines, predictor, &(et_prediction_form){ .csv = true }, &error);
  *     et_prediction_lines_begin(&lines, predictor, &out);
- *     et_prediction_lines_add(&lines, predictor, 0, 1, NULL, &out);
+ *     et_prediction_lines_add(&lines, predictor, 0, &(et_prediction_row){ .number = 1 }, &out);
  *     et_prediction_lines_release(&lines);
  *
  * Numbers have five digits after the point, rounded as printf rounds, or as many as a float32 needs
@@ -19,31 +19,51 @@
 #include "base/text/strbuf.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
-#define ET_PREDICTION_COLUMNS_MAX (ET_NODES_MAX + 3)
+typedef struct et_prediction_form {
+    bool csv;     /* else JSON */
+    bool full;    /* numbers in full, not with five decimals */
+    bool numbers; /* each line has the number of the line that its row begins in */
+    bool lists;   /* in JSON, scores are a list in the order of the labels, as TensorFX prints them;
+                     else an object with labels as keys */
+    et_strings keep; /* columns of the rows that lines begin with, each once; borrowed */
+} et_prediction_form;
+
+/* Values of a row that its line has. */
+typedef struct et_prediction_row {
+    int64_t number;         /* the row's line in its file */
+    const et_cell *key;     /* NULL: none */
+    const et_cell *kept;    /* of CSV: [keep]; NULL: JSON, or none */
+    const et_value *object; /* the row in JSON, with columns that are kept; NULL: CSV, or none */
+} et_prediction_row;
+
+typedef struct et_prediction_column {
+    const char *name;
+    int output; /* -1: the label, -2: the key, -3: the number of the line, -4 and below: kept */
+    char *lead; /* what stands before its value in each line; owned */
+} et_prediction_column;
 
 typedef struct et_prediction_lines {
-    bool csv, full;
-    int columns;
-    struct {
-        const char *name;
-        int output; /* -1: the label, -2: the key, -3: the number of the line */
-        char *lead; /* what stands before its value in each line; owned */
-    } column[ET_PREDICTION_COLUMNS_MAX]; /* by name */
-    char **label;                        /* [labels]: as they are printed; owned */
+    et_prediction_form form;
+    int columns, kept;
+    et_prediction_column
+        *column;    /* [columns]: the kept ones as given, then others by name; owned */
+    et_arena arena; /* of names that differ from the columns' */
+    char **label;   /* [labels]: as they are printed; owned */
+    char **score;   /* [labels]: text before the label's score; owned */
     int labels;
 } et_prediction_lines;
 
-/* What each line holds; numbers: the number of the line that a row began in. */
-int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *predictor, bool csv,
-                             bool full, bool numbers, et_error *error);
+/* Finds the columns of each line. Release lines after a failure, too. */
+int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *predictor,
+                             const et_prediction_form *form, et_error *error);
 void et_prediction_lines_release(et_prediction_lines *lines);
 
 /* The first line of CSV; of JSON there is none. */
 void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *predictor,
                                et_strbuf *out);
-/* The row at a place of the last run. key NULL: it has none. */
+/* The row at a place of the last run. */
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *predictor,
-                             int64_t at, int64_t number, const et_cell *key, et_strbuf *out);
+                             int64_t at, const et_prediction_row *row, et_strbuf *out);
 
 /* "0.98123", "-0.00001"; "null" of what is no finite number. Equal to printf's %.5f. */
 void et_prediction_number(et_strbuf *out, double value);

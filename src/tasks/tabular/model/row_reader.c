@@ -16,6 +16,7 @@ struct et_row_reader {
     et_rows *rows;
     int cells; /* of a row */
     const char *name;
+    size_t keep;  /* the same of columns that are kept */
     int64_t most; /* rows of a block */
     bool lenient;
     et_row held;
@@ -24,7 +25,8 @@ struct et_row_reader {
 
 /* ---- blocks ---- */
 
-int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder, et_error *error)
+int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder, size_t keep,
+                      et_error *error)
 {
     size_t cells = (size_t)et_encoder_cells(encoder);
     *block = (et_row_block){ .room = BLOCK_BYTES };
@@ -32,8 +34,11 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
     block->cell = cells > SIZE_MAX / (size_t)rows
                       ? NULL
                       : et_alloc_zero((size_t)rows * cells, sizeof *block->cell);
+    block->kept = keep > SIZE_MAX / (size_t)rows
+                      ? NULL
+                      : et_alloc_zero((size_t)rows * keep + 1, sizeof *block->kept);
     block->bytes = et_alloc(block->room, 1);
-    if (block->row && block->cell && block->bytes)
+    if (block->row && block->cell && block->kept && block->bytes)
         return ET_OK;
     et_row_block_release(block);
     return et_alloc_failed(error, (size_t)rows * cells * sizeof *block->cell, "rows");
@@ -43,6 +48,7 @@ void et_row_block_release(et_row_block *block)
 {
     et_free(block->row);
     et_free(block->cell);
+    et_free(block->kept);
     et_free(block->bytes);
     et_arena_release(&block->arena);
     *block = (et_row_block){ .count = 0 };
@@ -77,34 +83,45 @@ static int add_failure(et_row_block *block, int64_t line, const et_error *reason
     return text ? ET_OK : et_alloc_failed(error, sizeof reason->text, "a message");
 }
 
-static size_t bytes_of(const et_row *row, int cells)
+static size_t bytes_of(const et_row *row, const et_row_reader *r)
 {
     size_t bytes = row->json.length;
-    for (int i = 0; row->cells && i < cells; i++)
+    for (int i = 0; row->cells && i < r->cells; i++)
         bytes += row->cells[i].length;
+    for (size_t i = 0; row->kept && i < r->keep; i++)
+        bytes += row->kept[i].length;
     return bytes;
+}
+
+/* Copies a cell's text to bytes; returns the place after it. */
+static char *add_cell(et_cell *to, const et_cell *cell, char *bytes)
+{
+    *to = *cell;
+    if (!cell->text)
+        return bytes;
+    memcpy(bytes, cell->text, cell->length);
+    to->text = bytes;
+    return bytes + cell->length;
 }
 
 /* Its texts are copied. */
 static int add_row(const et_row_reader *r, et_row_block *block, const et_row *row, et_error *error)
 {
-    char *bytes = take(block, bytes_of(row, r->cells));
+    char *bytes = take(block, bytes_of(row, r));
     et_block_row to = { .line = row->number };
     if (!bytes)
-        return et_alloc_failed(error, bytes_of(row, r->cells), "a row");
+        return et_alloc_failed(error, bytes_of(row, r), "a row");
     if (row->json.data) {
         to.json = (et_bytes){ bytes, row->json.length };
         memcpy(bytes, row->json.data, row->json.length);
-    } else
+    } else {
         to.cells = block->cell + block->count * r->cells;
-    for (int i = 0; to.cells && i < r->cells; i++) {
-        to.cells[i] = row->cells[i];
-        if (!row->cells[i].text)
-            continue;
-        memcpy(bytes, row->cells[i].text, row->cells[i].length);
-        to.cells[i].text = bytes;
-        bytes += row->cells[i].length;
+        to.kept = block->kept + (size_t)block->count * r->keep;
     }
+    for (int i = 0; to.cells && i < r->cells; i++)
+        bytes = add_cell(&to.cells[i], &row->cells[i], bytes);
+    for (size_t i = 0; to.kept && i < r->keep; i++)
+        bytes = add_cell(&to.kept[i], &row->kept[i], bytes);
     block->row[block->count++] = to;
     return ET_OK;
 }
@@ -117,7 +134,7 @@ int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t
     r->cells = block->cell + row * et_encoder_cells(model->encoder);
     return et_row_parse(
         r->cells, &(et_json_columns){ model->encoder, model->texts.metadata, model->csv.missing },
-        &r->json, &block->arena, error);
+        &r->json, &block->arena, &r->object, error);
 }
 
 /* ---- reading ---- */
@@ -138,6 +155,7 @@ static int open_csv(et_row_reader *r, const et_row_reader_options *options,
                           .header = (et_header)options->header,
                           .no_targets = true,
                           .optional = true,
+                          .keep = options->keep,
                           .jsonl = "say --input-format jsonl" };
     o.csv.names = o.header != ET_HEADER_ABSENT;
     if (options->delimiter)
@@ -159,6 +177,7 @@ int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options
         return et_alloc_failed(error, sizeof *r, "a reader of rows");
     r->cells = et_encoder_cells(encoder);
     r->name = options->path ? options->path : STANDARD_INPUT;
+    r->keep = options->keep.count;
     r->most = options->rows;
     r->lenient = options->lenient;
     const et_strings path = { &r->name, 1 };
@@ -208,7 +227,7 @@ int et_row_reader_next(et_row_reader *r, et_row_block *block, et_error *error)
             return et_fail(error, status, "%s", reason.text);
         if (r->held.end)
             break;
-        r->holds = !has_room(block, bytes_of(&r->held, r->cells));
+        r->holds = !has_room(block, bytes_of(&r->held, r));
         if (r->holds)
             break;
         status = add_row(r, block, &r->held, error);

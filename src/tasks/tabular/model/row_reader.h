@@ -3,7 +3,7 @@
  * next. A bad row is in its block with its message.
  *
  *     if (et_row_reader_open(&reader, &options, encoder, &error)) ...
- *     et_row_block_open(&block, options.rows, encoder, &error);
+ *     et_row_block_open(&block, options.rows, encoder, 0, &error);
  *     while (!(status = et_row_reader_next(reader, &block, &error)) && block.count)
  *         printf("%d rows\n", (int)block.count);
  *     et_row_block_release(&block);
@@ -31,6 +31,7 @@ typedef struct et_row_reader_options {
     char delimiter;     /* 0: by the format, of CSV found in the first row */
     int header;         /* an et_header */
     int64_t rows;       /* of a block at most */
+    et_strings keep;    /* columns that rows also have as they are; borrowed */
     et_csv_options csv; /* as rows of training: missing, also of JSON; comment; a delimiter
                                    that stands for 0 above, but of TSV */
     bool lenient;       /* a bad row stands in its block; else reading ends behind it */
@@ -39,15 +40,18 @@ typedef struct et_row_reader_options {
 /* A row: its cells, as an encoder has them, or what is wrong with it. */
 typedef struct et_block_row {
     int64_t line;
-    et_cell *cells;      /* NULL: JSON, or failure */
-    et_bytes json;       /* to be read by et_row_block_parse */
-    const char *failure; /* NULL: none */
+    et_cell *cells;         /* NULL: JSON, or failure */
+    et_cell *kept;          /* [keep]; NULL: JSON, or failure */
+    et_bytes json;          /* to be read by et_row_block_parse */
+    const et_value *object; /* the parsed JSON, in the block's arena; NULL: not yet, or CSV */
+    const char *failure;    /* NULL: none */
 } et_block_row;
 
 typedef struct et_row_block {
     int64_t count;
     et_block_row *row; /* [rows], owned */
     et_cell *cell;     /* [rows, cells], owned */
+    et_cell *kept;     /* [rows, keep], owned */
     char *bytes;       /* what cells point to; owned */
     size_t used, room;
     et_arena arena; /* what is too long for bytes, and messages */
@@ -65,7 +69,8 @@ int et_row_reader_next(et_row_reader *reader, et_row_block *block, et_error *err
 /* Whether the next call would have to wait for input. */
 bool et_row_reader_waits(const et_row_reader *reader);
 
-int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder,
+/* keep: number of columns that rows also have as they are. */
+int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder, size_t keep,
                       et_error *error);
 void et_row_block_release(et_row_block *block);
 

@@ -51,9 +51,10 @@ static int open_all(printing *p, const char *path, et_error *error)
     const et_row_reader_options rows = { .path = path,
                                          .rows = p->predictor->batch_size,
                                          .csv = model->csv };
-    int status = et_prediction_lines_open(&p->lines, p->predictor, false, false, false, error);
+    int status = et_prediction_lines_open(&p->lines, p->predictor,
+                                          &(et_prediction_form){ .csv = false }, error);
     if (!status)
-        status = et_prediction_block_open(&p->block, rows.rows, p->predictor, error);
+        status = et_prediction_block_open(&p->block, rows.rows, 0, p->predictor, error);
     if (!status)
         status = et_row_reader_open(&p->reader, &rows, model->encoder, error);
     p->how = (et_prediction_how){ &p->lines, path ? path : "standard input", false };
