@@ -111,9 +111,10 @@ typedef struct et_feature_choice {
     et_transform discrete; /* 0: embed; one-hot */
     const char *target;    /* field; NULL: none */
     bool classes;          /* the numbers of an integer target are classes */
+    const char *id;        /* field that is only copied to predictions, as a key; NULL: none */
 } et_feature_choice;
-/* ET_ECONFIG: no such target, a target that cannot be learned, or all columns are ignored.
- * ET_EDATA: the target's values are too small to square. */
+/* ET_ECONFIG: no such target or id, an id that is the target, a target that cannot be learned, or
+ * all columns are ignored. ET_EDATA: the target's values are too small to square. */
 ET_API int et_feature_set_infer(et_feature_set **out, const et_schema *schema,
                                 const et_metadata *metadata, const et_feature_choice *choice,
                                 et_error *error);

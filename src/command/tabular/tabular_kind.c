@@ -106,7 +106,8 @@ static bool find_uses(const et_tabular_task *task, et_column_use *uses)
     const char *given = task->options.features_path;
     const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
                                        .discrete = et_tabular_discrete(&task->options),
-                                       .target = task->options.target };
+                                       .target = task->options.target,
+                                       .id = task->options.id };
     bool ids = false;
     et_column_uses_of(uses, task->texts.schema, task->texts.features);
     for (int i = 0; i < et_schema_count(task->texts.schema) && !(given && *given); i++) {
@@ -240,6 +241,8 @@ static const et_option options[] = {
     ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),
     ET_OPTION_SETS("target", "NAME", "column to predict", .settings = { "task.target" }),
+    ET_OPTION_SETS("id", "NAME", "column that identifies a row: not learned, copied to predictions",
+                   .settings = { "task.id" }),
     ET_OPTION_SETS("batch-size", "N", "rows per batch",
                    .settings = { "task.train_data.batch_size" }),
     ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",

@@ -251,6 +251,8 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
         bool tells = false;
         for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
+        tells &=
+            !task->options.id || strcmp(et_value_get(v, "column")->string, task->options.id) != 0;
         if (tells && reported == REPORTED_MAX)
             more++;
         else if (tells && ++reported)
@@ -313,7 +315,8 @@ static int infer(et_tabular_task *task, et_error *error)
 {
     et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
                                  .discrete = et_tabular_discrete(&task->options),
-                                 .target = task->options.target };
+                                 .target = task->options.target,
+                                 .id = task->options.id };
     int status = ET_OK;
     if (!choice.target && !task->texts.features)
         return et_fail(error, ET_ECONFIG,

@@ -234,6 +234,9 @@ static const et_field task_fields[] = {
     ET_FIELD_STRING(et_tabular_options, target, NULL,
                     "column to predict; null: the target in the features",
                     .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRING(et_tabular_options, id, NULL,
+                    "column that identifies a row: no feature, copied to predictions; null: none",
+                    .change = ET_CHANGE_MODEL, .with = "features_path=null"),
     ET_FIELD_CHOICE(
         et_tabular_options, target_type, ET_TABULAR_TARGET_AUTO, target_types,
         "whether an integer target is a class or a number; auto: class if it has two values",

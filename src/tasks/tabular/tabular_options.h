@@ -157,6 +157,7 @@ typedef struct et_tabular_options {
     double held_out;       /* share of the training rows to validate on where validation_data names
                               none; 0: no validation then */
     const char *target;    /* column; NULL: that of the features */
+    const char *id;        /* column that is only carried to predictions; NULL: none */
     int target_type;       /* ET_TABULAR_TARGET_*, where the features are inferred */
     const char *delimiter; /* one character; "": found in the first rows */
     const char *comment;   /* rows that begin with it are left out; "": none */

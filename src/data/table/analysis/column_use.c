@@ -1,5 +1,6 @@
 /* The use of columns. The rules, as a person would give them:
  *
+ *   the column of --id                          key of predictions
  *   no value, or one value                      ignored
  *   texts that are dates                        date
  *   texts, 9 of 10 of them different            ignored: an ID
@@ -174,6 +175,8 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
     et_column_use use = { ET_COLUMN_USED, 0, 0 };
     if (choice->target && !strcmp(field->name, choice->target))
         add(&use, ET_TRANSFORM_TARGET);
+    else if (choice->id && !strcmp(field->name, choice->id))
+        add(&use, ET_TRANSFORM_KEY);
     else if (field->length == ET_SCHEMA_VARIABLE)
         use.ignored = ET_COLUMN_LIST;
     else if (!m->count && m->missing > 0)

@@ -47,13 +47,14 @@ static void add_column(choosing *c, const et_schema_field *f)
 {
     et_column_use use = et_column_use_infer(f, et_metadata_find(c->metadata, f->name), &c->choice);
     for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
-        if (type != ET_TRANSFORM_TARGET && (use.transforms >> type & 1))
+        if (type != ET_TRANSFORM_TARGET && type != ET_TRANSFORM_KEY && (use.transforms >> type & 1))
             add(c, f->name, (et_transform)type, use.minimum_count);
 }
 
 /* ---- the target ---- */
 
-static int no_target(const choosing *c)
+/* what: "target", "ID". */
+static int no_such_column(const choosing *c, const char *name, const char *what)
 {
     int count = et_schema_count(c->schema);
     et_strbuf names = ET_STRBUF_INIT;
@@ -65,9 +66,9 @@ static int no_target(const choosing *c)
         et_strbuf_printf(&names, "%s%.60s", i ? ", " : "", list[i]);
     }
     list[count] = NULL;
-    int status = et_fail(
-        c->error, ET_ECONFIG, "the table has no column %.60s for the target%s. Columns: %s",
-        c->choice.target, et_nearest_hint(c->choice.target, list, "").text, et_strbuf_text(&names));
+    int status =
+        et_fail(c->error, ET_ECONFIG, "the table has no column %.60s for the %s%s. Columns: %s",
+                name, what, et_nearest_hint(name, list, "").text, et_strbuf_text(&names));
     et_strbuf_release(&names);
     et_free(list);
     return status;
@@ -99,7 +100,7 @@ static int check_target(const choosing *c)
     const char *name = c->choice.target;
     const et_schema_field *f = et_schema_find(c->schema, name);
     if (!f)
-        return no_target(c);
+        return no_such_column(c, name, "target");
     const et_column_metadata *m = et_metadata_find(c->metadata, name);
     if (is_empty(m))
         return et_fail(c->error, ET_ECONFIG,
@@ -153,9 +154,15 @@ static int no_column(const choosing *c)
     return status;
 }
 
+/* The key's feature is called as its column, if no other feature is. */
+static const char *key_name(const char *id)
+{
+    return !strcmp(id, "X") || !strcmp(id, "ids") || !strcmp(id, "Y") ? "key" : id;
+}
+
 static int make(et_feature_set **out, choosing *c)
 {
-    et_feature_spec specs[3];
+    et_feature_spec specs[4];
     int count = 0;
     if (c->number_count)
         specs[count++] = (et_feature_spec){ .name = "X",
@@ -169,6 +176,11 @@ static int make(et_feature_set **out, choosing *c)
                                             .feature_count = c->id_count };
     if (!count)
         return no_column(c);
+    if (c->choice.id)
+        specs[count++] = (et_feature_spec){ .name = key_name(c->choice.id),
+                                            .type = ET_TRANSFORM_KEY,
+                                            .fields = &c->choice.id,
+                                            .field_count = 1 };
     if (c->choice.target)
         specs[count++] = (et_feature_spec){ .name = "Y",
                                             .type = ET_TRANSFORM_TARGET,
@@ -176,6 +188,21 @@ static int make(et_feature_set **out, choosing *c)
                                             .field_count = 1,
                                             .classes = c->choice.classes };
     return et_feature_set_make(out, specs, count, NULL, c->error);
+}
+
+static int check_id(const choosing *c)
+{
+    const char *id = c->choice.id;
+    const et_schema_field *field = et_schema_find(c->schema, id);
+    if (!field)
+        return no_such_column(c, id, "ID");
+    if (c->choice.target && !strcmp(id, c->choice.target))
+        return et_fail(c->error, ET_ECONFIG,
+                       "the column %.60s is both the target and the ID: name another ID", id);
+    if (field->length != 1)
+        return et_fail(c->error, ET_ECONFIG, "the column %.60s has several values: an ID has one",
+                       id);
+    return ET_OK;
 }
 
 static int check_choice(choosing *c)
@@ -196,7 +223,8 @@ static int check_choice(choosing *c)
         return et_fail(c->error, ET_ECONFIG,
                        "%s is not a transform for texts: use embed or one-hot",
                        et_transform_name(choice->discrete));
-    return choice->target ? check_target(c) : ET_OK;
+    const int status = choice->id ? check_id(c) : ET_OK;
+    return status || !choice->target ? status : check_target(c);
 }
 
 int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et_metadata *metadata,
