@@ -57,6 +57,15 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
  * ET_EDATA as above. */
 int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, et_error *error);
 
+/* ET_EUSAGE: the name of a picture ends in neither .svg nor .png, or this build writes no PNG.
+ * option: in messages, "--output". */
+int et_chart_check_picture(const char *option, const char *path, et_error *error);
+/* Writes a picture, SVG or PNG by the name of its file, which is replaced as a whole. A size of 0
+ * is the usual one. */
+int et_chart_write(const char *path, const et_chart *chart, int width, int height, et_error *error);
+/* Prints to standard output. A size of 0 fits the terminal. */
+int et_chart_print(const et_chart *chart, int width, int height, et_error *error);
+
 /* Values from 0 to 1 in cells, darker for larger values, with words at the rows and above the
  * columns. */
 typedef struct et_chart_heat {

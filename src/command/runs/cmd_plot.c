@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -21,13 +19,9 @@
 #include "command/runs/chart.h"
 #include "command/runs/histories.h"
 #include "command/runs/history.h"
-#include "command/runs/png.h"
-#include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"
 
-#define SVG_WIDTH   800
-#define SVG_HEIGHT  450
 #define MATCHES_MAX 256 /* series of one name in a run */
 #define CURVES_MAX  4096
 
@@ -231,11 +225,6 @@ static int check_size(const plot *p, et_error *error)
     return ET_OK;
 }
 
-static bool is_png(const plot *p)
-{
-    return et_path_ends(p->output, ".png");
-}
-
 static int check_options(plot *p, et_error *error)
 {
     if (!p->runs.count)
@@ -244,13 +233,11 @@ static int check_options(plot *p, et_error *error)
     if (p->smooth >= 1)
         return et_fail(error, ET_EUSAGE,
                        "--smooth: give a weight of at least 0 and less than 1, such as 0.9");
-    if (p->output && !et_path_ends(p->output, ".svg") && !is_png(p))
-        return et_fail(error, ET_EUSAGE, "--output %s: choose a name in .svg or .png", p->output);
-    if (p->output && is_png(p) && p->attention)
-        return et_fail(error, ET_EUSAGE,
-                       "--output %s: a picture of attention is an SVG file; choose a name in .svg",
-                       p->output);
-    int status = p->output && is_png(p) ? et_png_check(error) : ET_OK;
+    int status = p->output ? et_chart_check_picture("--output", p->output, error) : ET_OK;
+    if (!status && p->output && p->attention && !et_path_ends(p->output, ".svg"))
+        status = et_fail(
+            error, ET_EUSAGE,
+            "--output %s: a picture of attention is an SVG file; choose a name in .svg", p->output);
     return status ? status : check_size(p, error);
 }
 
@@ -286,52 +273,6 @@ static et_chart chart_of(const plot *p)
                        .time = p->by == BY_TIME };
 }
 
-static int write_picture(const plot *p, const et_chart *chart, et_error *error)
-{
-    et_strbuf svg = ET_STRBUF_INIT, png = ET_STRBUF_INIT;
-    const et_strbuf *picture = is_png(p) ? &png : &svg;
-    int status = et_chart_svg(&svg, chart, p->width ? (int)p->width : SVG_WIDTH,
-                              p->height ? (int)p->height : SVG_HEIGHT, error);
-    if (!status && is_png(p))
-        status = et_png_from_svg(&png, &svg, error);
-    if (!status)
-        status = et_file_write(p->output, picture->data, picture->length, error);
-    et_strbuf_release(&svg);
-    et_strbuf_release(&png);
-    return status;
-}
-
-/* One line is left for the prompt; the lines around the plot are subtracted. */
-static et_chart_text_style text_style(const plot *p)
-{
-    struct winsize size;
-    bool terminal = isatty(STDOUT_FILENO);
-    bool known = terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
-    const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
-    int names = p->count > ET_CHART_LEGEND_MAX ? ET_CHART_LEGEND_MAX + 1 : (int)p->count;
-    int width = known ? size.ws_col : 80, height = (known ? size.ws_row : 24) - 5 - names;
-    width = width < ET_CHART_TEXT_WIDTH_MIN ? ET_CHART_TEXT_WIDTH_MIN : width;
-    width = width > ET_CHART_TEXT_MAX ? ET_CHART_TEXT_MAX : width;
-    height = height < 10 ? 10 : height > 30 ? 30 : height;
-    return (et_chart_text_style){
-        .width = p->width ? (int)p->width : width,
-        .height = p->height ? (int)p->height : height,
-        .color = terminal && (!none || !*none) && kind && *kind && strcmp(kind, "dumb") != 0,
-        .ascii = !et_locale_is_utf8(),
-    };
-}
-
-static int print_text(const plot *p, const et_chart *chart, et_error *error)
-{
-    et_strbuf out = ET_STRBUF_INIT;
-    const et_chart_text_style style = text_style(p);
-    int status = et_chart_text(&out, chart, &style, error);
-    if (!status)
-        fputs(et_strbuf_text(&out), stdout);
-    et_strbuf_release(&out);
-    return status;
-}
-
 static int draw(plot *p, const et_call *call, et_error *error)
 {
     int status = et_histories_open(&p->histories, &p->runs, error);
@@ -352,7 +293,9 @@ static int draw(plot *p, const et_call *call, et_error *error)
         et_free((char *)p->curves[0].name);
         p->curves[0].name = NULL;
     }
-    return p->output ? write_picture(p, &chart, error) : print_text(p, &chart, error);
+    const int width = (int)p->width, height = (int)p->height;
+    return p->output ? et_chart_write(p->output, &chart, width, height, error)
+                     : et_chart_print(&chart, width, height, error);
 }
 
 /* ---- attention ---- */
