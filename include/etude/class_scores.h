@@ -12,10 +12,11 @@
  *     if (et_value_scores_compute(&numbers, &v, &error)) ...
  *     printf("%.4f\n", numbers.rmse);
  *
- * In the formulas below, w is a row's weight, t its class, p its probabilities, and y the first
- * class with the largest probability. A name such as roc_auc_score is scikit-learn's function,
- * called with sample_weight. A score without a value (AUC with one class) is NaN. Arrays are
- * borrowed during the call. Any number of threads may call. */
+ * In the formulas below, w is a row's weight, t its class, p its probabilities, and y its
+ * prediction: the first class with the largest probability, or by threshold or costs. A name such
+ * as roc_auc_score is scikit-learn's function, called with sample_weight. A score without a value
+ * (AUC with one class) is NaN. Arrays are borrowed during the call. Any number of threads may call.
+ */
 #ifndef ETUDE_CLASS_SCORES_H
 #define ETUDE_CLASS_SCORES_H
 
@@ -34,6 +35,11 @@ typedef struct et_class_predictions {
     const double *weight;     /* [count], finite and not negative; NULL: 1 each */
     int64_t bins;             /* of calibration_error; 0: 15 */
     bool first;               /* with two classes: the positive class is class 0, not class 1 */
+    double threshold;    /* with two classes: y is the positive class if its probability is at least
+                            this, in (0, 1]; 0: y is the class with the larger one */
+    const double *costs; /* [classes, classes], finite and not negative: of prediction y (column)
+                            for class t (row). y is the first class with the least expected cost;
+                            NULL: y is as above */
 } et_class_predictions;
 
 /* With two classes, precision, recall and f1 are those of class 1 (class 0 if `first`). With more,
@@ -51,9 +57,10 @@ typedef struct et_class_scores {
     double log_loss; /* mean of -ln p_t, p_t clipped to [2^-52, 1 - 2^-52] */
     double brier;    /* two classes: mean of (p_1 - [t = 1])^2; more: mean of the sum of these
                         squares over classes: brier_score_loss */
-    double calibration_error; /* sum over bins of |mean of [y = t] - mean of p_y| times the bin's
-                                 fraction of the weight; bin b of B has rows with b < B p_y <= b + 1
-                                 (expected calibration error, Guo et al. 2017) */
+    double calibration_error; /* sum over bins of |mean of [m = t] - mean of p_m| times the bin's
+                                 fraction of the weight, where m is the class with the largest
+                                 probability; bin b of B has rows with b < B p_m <= b + 1 (expected
+                                 calibration error, Guo et al. 2017) */
 } et_class_scores;
 
 /* confusion: [classes, classes], row t, column y: the weight of rows of class t with prediction y;

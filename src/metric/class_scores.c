@@ -45,13 +45,43 @@ static const float *probability_of(const rows *r, int64_t row)
 }
 
 /* The first of the largest. */
-static int64_t predicted(const rows *r, int64_t row)
+static int64_t most_likely(const float *p, int64_t classes)
 {
-    const float *p = probability_of(r, row);
     int64_t best = 0;
-    for (int64_t c = 1; c < r->classes; c++)
+    for (int64_t c = 1; c < classes; c++)
         best = p[c] > p[best] ? c : best;
     return best;
+}
+
+/* The first of the cheapest. */
+static int64_t cheapest(const float *p, const double *costs, int64_t classes)
+{
+    int64_t best = 0;
+    double least = INFINITY;
+    for (int64_t y = 0; y < classes; y++) {
+        double cost = 0;
+        for (int64_t t = 0; t < classes; t++)
+            cost += (double)p[t] * costs[t * classes + y];
+        if (cost < least) {
+            least = cost;
+            best = y;
+        }
+    }
+    return best;
+}
+
+int64_t et_class_choose(const et_class_predictions *given, const float *p)
+{
+    if (given->costs)
+        return cheapest(p, given->costs, given->classes);
+    if (given->threshold > 0)
+        return (double)p[!given->first] >= given->threshold ? !given->first : given->first;
+    return most_likely(p, given->classes);
+}
+
+static int64_t predicted(const rows *r, int64_t row)
+{
+    return et_class_choose(r->given, probability_of(r, row));
 }
 
 int et_scores_check_weight(const double *weight, int64_t row, et_error *error)
@@ -82,6 +112,25 @@ static int check_row(const et_class_predictions *p, int64_t row, et_error *error
     return et_scores_check_weight(p->weight, row, error);
 }
 
+static int check_choice(const et_class_predictions *p, et_error *error)
+{
+    if (!(p->threshold >= 0 && p->threshold <= 1))
+        return et_fail(error, ET_ECONFIG, "scores: threshold %g; give a number above 0, at most 1",
+                       p->threshold);
+    if (p->threshold > 0 && (p->classes != 2 || p->costs))
+        return et_fail(error, ET_ECONFIG,
+                       p->costs ? "scores: give a threshold or costs, not both"
+                                : "scores: a threshold needs two classes");
+    for (int64_t i = 0; p->costs && i < p->classes * p->classes; i++)
+        if (!(p->costs[i] >= 0 && isfinite(p->costs[i])))
+            return et_fail(
+                error, ET_ECONFIG,
+                "scores: the cost of prediction %lld for class %lld is %g; give a finite "
+                "number of at least 0",
+                (long long)(i % p->classes), (long long)(i / p->classes), p->costs[i]);
+    return ET_OK;
+}
+
 static int check(const et_class_predictions *p, et_error *error)
 {
     int status = et_options_need(p, "et_class_predictions", error);
@@ -95,6 +144,7 @@ static int check(const et_class_predictions *p, et_error *error)
                        (long long)p->bins, BINS_MOST, BINS);
     if (p->count < 1 || !p->probability || !p->target)
         return et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
+    status = check_choice(p, error);
     for (int64_t i = 0; !status && i < p->count; i++)
         status = check_row(p, i, error);
     return status;
@@ -255,7 +305,7 @@ static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
         const double weight = weight_of(r, i);
         if (weight <= 0)
             continue;
-        int64_t y = predicted(r, i);
+        int64_t y = most_likely(probability_of(r, i), r->classes);
         double p = (double)probability_of(r, i)[y];
         int64_t at = (int64_t)ceil((double)r->bins * p) - 1;
         bin *one = &bins[at < 0 ? 0 : at >= r->bins ? r->bins - 1 : at];

@@ -17,7 +17,7 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 
-static const et_option options[] = {
+const et_option et_evaluate_options[] = {
     ET_OPTION_MODEL_DIR(et_evaluate_args, model_dir),
     ET_OPTION_TASK(et_evaluate_args, task),
     ET_OPTION_LIST(et_evaluate_args, data, "data", "FILE",
@@ -35,18 +35,20 @@ static const et_option options[] = {
 };
 
 const et_usage et_usage_evaluate = {
-    options, sizeof(et_evaluate_args),
+    et_evaluate_options, sizeof(et_evaluate_args),
     "Evaluates a trained model on files, or on its validation data.", "runs/a new.csv"
 };
 
 /* Standard output may be a file, but none of the run's or of those that are read. */
 static int check_outputs(const et_experiment *experiment, const et_evaluate_args *args,
-                         const et_call *call, et_error *error)
+                         const et_call *call, const et_evaluate_more *more, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
     et_outputs_read_settings(&outputs, experiment->kind, experiment->task);
     int status = et_outputs_check_standard(&outputs, error);
+    if (!status && more && more->check_outputs)
+        status = more->check_outputs(more->payload, &outputs, error);
     et_outputs_release(&outputs);
     return status;
 }
@@ -83,7 +85,7 @@ static int use_files(et_experiment *experiment, const et_strings *files, et_aren
 }
 
 static int configure(et_experiment *experiment, const et_evaluate_args *args, const et_call *call,
-                     et_arena *arena, et_error *error)
+                     const et_evaluate_more *more, et_arena *arena, et_error *error)
 {
     int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
     if (!status)
@@ -93,28 +95,32 @@ static int configure(et_experiment *experiment, const et_evaluate_args *args, co
     if (!status)
         status = et_experiment_check(experiment, error);
     et_experiment_lock(experiment);
-    return status ? status : check_outputs(experiment, args, call, error);
+    return status ? status : check_outputs(experiment, args, call, more, error);
 }
 
-static int measure(et_evaluation *evaluation, bool json, et_error *error)
+static int measure(et_evaluation *evaluation, const et_evaluate_more *more, bool json,
+                   et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
     int status =
         logs ? et_evaluation_run(evaluation, logs, error) : et_alloc_failed(error, 0, "values");
-    if (!status && json)
-        status = et_evaluation_print_json(evaluation, logs, error);
+    if (!status && more)
+        status = more->print(more->payload, evaluation, logs, json, error);
+    else if (!status && json)
+        status = et_evaluation_print_json(evaluation, logs, NULL, error);
     else if (!status)
         status = et_evaluation_print(evaluation, logs, error);
     et_arena_release(&arena);
     return status;
 }
 
-int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_error *error)
+int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args,
+                         const et_evaluate_more *more, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
-    int status = configure(&experiment, args, call, &arena, error);
+    int status = configure(&experiment, args, call, more, &arena, error);
     et_evaluation evaluation = { .model_dir = args->model_dir,
                                  .experiment = &experiment,
                                  .live_weights = args->live_weights };
@@ -128,8 +134,10 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
     if (!status)
         status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
                                   : et_evaluation_load_best(&evaluation, error);
+    if (!status && more && more->opened)
+        status = more->opened(more->payload, &evaluation, error);
     if (!status)
-        status = measure(&evaluation, args->json, error);
+        status = measure(&evaluation, more, args->json, error);
     et_evaluation_close(&evaluation);
     et_arena_release(&arena);
     return et_ranks_leave(evaluation.comm, call->program, status, error);
@@ -137,5 +145,5 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
 
 int et_cmd_evaluate(const et_call *call, et_error *error)
 {
-    return et_evaluate_own_data(call, call->options, error);
+    return et_evaluate_own_data(call, call->options, NULL, error);
 }

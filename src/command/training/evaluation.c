@@ -228,7 +228,8 @@ int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *
     return status;
 }
 
-int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_error *error)
+int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, const et_value *more,
+                             et_error *error)
 {
     if (et_comm_rank(e->comm))
         return ET_OK;
@@ -238,6 +239,8 @@ int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_er
     et_value_set_int(results, "step", e->step);
     et_value *values = et_value_set_dict(results, "values");
     int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status && more)
+        status = et_value_merge(results, more, error);
     if (!status)
         status = et_print_json(results, error);
     et_arena_release(&arena);

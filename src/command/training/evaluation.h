@@ -11,6 +11,7 @@
 #define ETUDE_COMMAND_TRAINING_EVALUATION_H
 
 #include "command/options/options.h"
+#include "command/outputs.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -60,13 +61,26 @@ int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error
 /* On standard output, by rank 0: a line for the checkpoint, one for each value. Flushed. */
 int et_evaluation_print(const et_evaluation *evaluation, const et_value *logs, et_error *error);
 
-/* The same as a JSON object (print.h). */
+/* The same as a JSON object (print.h). more: a dict whose members the object also has; NULL: none.
+ */
 int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *logs,
-                             et_error *error);
+                             const et_value *more, et_error *error);
 
 void et_evaluation_close(et_evaluation *evaluation);
 
 /* ---- as a command (cmd_evaluate.c) ---- */
+
+/* What a kind of task adds to the command. */
+typedef struct et_evaluate_more {
+    void *payload;
+    /* Before anything is measured; NULL: nothing. */
+    int (*opened)(void *payload, et_evaluation *evaluation, et_error *error);
+    /* In place of et_evaluation_print, or of et_evaluation_print_json. Rank 0 alone prints. */
+    int (*print)(void *payload, const et_evaluation *evaluation, const et_value *logs, bool json,
+                 et_error *error);
+    /* Of pictures: checks their paths; NULL: there are none. */
+    int (*check_outputs)(void *payload, et_outputs *outputs, et_error *error);
+} et_evaluate_more;
 
 typedef struct et_evaluate_args {
     const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
@@ -77,7 +91,11 @@ typedef struct et_evaluate_args {
     bool quiet; /* of what a task says of its data on standard error */
 } et_evaluate_args;
 
-/* Prints the values of the run's own validation data. */
-int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_error *error);
+/* Rows of options. */
+extern const et_option et_evaluate_options[];
+
+/* Prints the values of the run's own validation data. more: NULL allowed. */
+int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args,
+                         const et_evaluate_more *more, et_error *error);
 
 #endif

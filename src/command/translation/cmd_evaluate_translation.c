@@ -309,7 +309,7 @@ static int evaluate_own(const evaluate_options *args, const et_call *call, et_er
             set[count++] = texts[i];
     own.set = (et_strings){ set, count };
     int status = arena.failed ? et_alloc_failed(error, 0, "settings")
-                              : et_evaluate_own_data(call, &own, error);
+                              : et_evaluate_own_data(call, &own, NULL, error);
     et_arena_release(&arena);
     return status;
 }

@@ -63,6 +63,7 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
 static void use_validation_set(et_task *self, int number)
 {
     et_tabular_task *task = downcast(self);
+    task->seen.set = number;
     task->seen.rows = task->validation[number]->count;
 }
 

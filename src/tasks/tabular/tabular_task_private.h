@@ -20,13 +20,26 @@
 
 /* The results of a validation, row by row; room for the largest set. */
 typedef struct et_tabular_seen {
-    int64_t rows, width; /* of the validation data that are on; of an output */
+    int set;             /* number of the validation data that are on */
+    int64_t rows, width; /* of them; of an output */
     float *output;       /* [rows, width], of classes */
     int32_t *class;      /* [rows], of classes */
     double *value;       /* [rows, width], of values: those predicted */
     double *written;     /* [rows, width], of values: those of the file */
     double *weight;      /* [rows]: 1 where the row has been seen */
 } et_tabular_seen;
+
+struct et_tabular_task;
+
+/* How rows are scored by a program that wants more than the scores. */
+typedef struct et_tabular_scoring {
+    double threshold;    /* of et_class_predictions; 0: none */
+    const double *costs; /* the same; borrowed. NULL: none */
+    /* Gets the rows of each set once they are scored, also of a set without a name; NULL: nobody
+     * does. The rows are complete on every rank. */
+    int (*scored)(void *payload, const struct et_tabular_task *task, et_error *error);
+    void *payload;
+} et_tabular_scoring;
 
 /* One of the texts that say what the table is (table_texts.h). */
 typedef struct et_tabular_file {
@@ -62,6 +75,7 @@ typedef struct et_tabular_task {
     et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
     int validations;                                /* 0: none; above 1: those of sets */
     et_tabular_seen seen;
+    et_tabular_scoring scoring;
     struct et_tabular_other *others; /* a list */
 } et_tabular_task;
 
@@ -105,6 +119,8 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
 /* tabular_validate.c */
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. */
 int et_tabular_asked_for(const et_tabular_task *task);
+/* The rows that were scored last, of classes; arrays are the task's. */
+et_class_predictions et_tabular_scored_classes(const et_tabular_task *task);
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);

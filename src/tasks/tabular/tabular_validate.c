@@ -334,16 +334,28 @@ static bool all_alike(const et_tabular_seen *s)
     return true;
 }
 
+static et_class_predictions predictions_of(const et_tabular_task *task, const et_tabular_seen *s)
+{
+    return (et_class_predictions){ .count = s->rows,
+                                   .classes = s->width,
+                                   .probability = s->output,
+                                   .target = s->class,
+                                   .weight = s->weight,
+                                   .bins = task->options.calibration_bins,
+                                   .first = !et_tabular_asked_for(task),
+                                   .threshold = task->scoring.threshold,
+                                   .costs = task->scoring.costs };
+}
+
+et_class_predictions et_tabular_scored_classes(const et_tabular_task *task)
+{
+    return predictions_of(task, &task->seen);
+}
+
 static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
                          et_error *error)
 {
-    et_class_predictions predictions = { .count = s->rows,
-                                         .classes = s->width,
-                                         .probability = s->output,
-                                         .target = s->class,
-                                         .weight = s->weight,
-                                         .bins = task->options.calibration_bins,
-                                         .first = !et_tabular_asked_for(task) };
+    const et_class_predictions predictions = predictions_of(task, s);
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
     if (!status) {
@@ -379,7 +391,10 @@ int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *e
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
     (void)step;
-    return score(task, &task->seen, logs, error);
+    int status = score(task, &task->seen, logs, error);
+    if (!status && task->scoring.scored)
+        status = task->scoring.scored(task->scoring.payload, task, error);
+    return status;
 }
 
 /* ---- a state ---- */

@@ -1,0 +1,284 @@
+/* etude evaluate of a table: the general command, and for classes the confusion matrix, a line for
+ * each class and charts. A threshold or costs choose the predictions that are scored.
+ *
+ *   evaluation -> rows of each set, as they were scored -> class_tables -> text, JSON, pictures */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/values/value.h"
+#include "command/command.h"
+#include "command/options/options.h"
+#include "command/print.h"
+#include "command/tabular/class_tables.h"
+#include "command/tabular/name_list.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/training/evaluation.h"
+#include "tasks/tabular/tabular_kind.h"
+#include "tasks/tabular/tabular_task_private.h"
+
+typedef struct evaluate_options {
+    et_evaluate_args general;
+    double threshold;
+    et_strings costs;
+    bool charts;
+    const char *roc, *calibration;
+} evaluate_options;
+
+static const et_option options[] = {
+    ET_OPTION_GROUP(evaluate_options, general, et_evaluate_options),
+    ET_OPTION_REAL(evaluate_options, threshold, "threshold", "T", 1e-9, 1,
+                   "of two classes, predict the positive one if its probability is at least T"),
+    ET_OPTION_LIST(evaluate_options, costs, "costs", "CLASS:PREDICTION=COST,...",
+                   "costs of errors (others: 1); predict the class with the least expected cost"),
+    ET_OPTION_FLAG(evaluate_options, charts, "charts", "also draw ROC and calibration"),
+    ET_OPTION_TEXT(evaluate_options, roc, "roc", "FILE", "picture of ROC, FILE.svg or FILE.png"),
+    ET_OPTION_TEXT(evaluate_options, calibration, "calibration", "FILE",
+                   "picture of the calibration, FILE.svg or FILE.png"),
+    ET_OPTION_END,
+};
+
+const et_usage et_usage_evaluate_table = {
+    options, sizeof(evaluate_options),
+    "Evaluates a trained model on tables, or on its validation data. For classes, also\n"
+    "prints the confusion matrix and a line for each class.",
+    "runs/adult new.csv --threshold 0.3"
+};
+
+typedef struct evaluating {
+    const evaluate_options *args;
+    et_arena arena; /* of names of costs */
+    double *costs;  /* [classes, classes], owned; NULL: none */
+    et_class_tables set[ET_TABULAR_SETS_MAX];
+    size_t sets;
+} evaluating;
+
+static const et_encoded_field *target_of(const et_tabular_task *task)
+{
+    return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+}
+
+/* ---- costs ---- */
+
+static int find_label(const et_encoded_field *target, const char *text, size_t length)
+{
+    for (int i = 0; i < target->classes; i++)
+        if (strlen(target->label[i]) == length && !memcmp(target->label[i], text, length))
+            return i;
+    return -1;
+}
+
+static int unknown_pair(const et_encoded_field *target, const char *text, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE,
+                   "--costs %s: write CLASS:PREDICTION=COST, such as %.40s:%.40s=5", text,
+                   target->label[0], target->label[1]);
+}
+
+/* Labels may have colons: the first one that has a label on both sides separates them. */
+static int find_pair(const et_encoded_field *target, const char *text, size_t length, int pair[2])
+{
+    for (const char *at = text; at < text + length; at++) {
+        if (*at != ':')
+            continue;
+        pair[0] = find_label(target, text, (size_t)(at - text));
+        pair[1] = find_label(target, at + 1, (size_t)(text + length - at - 1));
+        if (pair[0] >= 0 && pair[1] >= 0)
+            return true;
+    }
+    return false;
+}
+
+static int read_cost(evaluating *e, const et_encoded_field *target, const char *text,
+                     et_error *error)
+{
+    const char *equals = strrchr(text, '=');
+    char *end = NULL;
+    int pair[2];
+    const double cost = equals ? strtod(equals + 1, &end) : 0;
+    if (!equals || end == equals + 1 || *end ||
+        !find_pair(target, text, (size_t)(equals - text), pair))
+        return unknown_pair(target, text, error);
+    if (!(cost >= 0 && isfinite(cost)))
+        return et_fail(error, ET_EUSAGE, "--costs %s: give a finite cost of at least 0", text);
+    e->costs[pair[0] * target->classes + pair[1]] = cost;
+    return ET_OK;
+}
+
+static int read_costs(evaluating *e, const et_encoded_field *target, et_error *error)
+{
+    const size_t classes = (size_t)target->classes;
+    et_strings items;
+    int status = et_name_list_read(&items, "--costs", &e->args->costs, &e->arena, error);
+    e->costs = status ? NULL : et_alloc_zero(classes * classes, sizeof *e->costs);
+    if (!status && !e->costs)
+        status = et_alloc_failed(error, classes * classes * sizeof *e->costs, "costs");
+    for (size_t i = 0; i < classes * classes && !status; i++)
+        e->costs[i] = i / classes != i % classes;
+    for (size_t i = 0; i < items.count && !status; i++)
+        status = read_cost(e, target, items.items[i], error);
+    return status;
+}
+
+/* ---- hooks ---- */
+
+static bool wants_classes(const evaluate_options *args)
+{
+    return args->threshold > 0 || args->costs.count || args->charts || args->roc ||
+           args->calibration;
+}
+
+static int keep_rows(void *payload, const et_tabular_task *task, et_error *error)
+{
+    evaluating *e = payload;
+    const et_class_predictions rows = et_tabular_scored_classes(task);
+    const et_structs *sets = &task->options.validation_data.sets;
+    const et_tabular_set *set = sets->items;
+    et_class_tables *to = &e->set[e->sets];
+    if (e->sets == ET_TABULAR_SETS_MAX)
+        return ET_OK;
+    e->sets++;
+    return et_class_tables_open(to, &rows, target_of(task)->label,
+                                sets->count ? set[task->seen.set].name : NULL, error);
+}
+
+static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
+{
+    evaluating *e = payload;
+    const evaluate_options *args = e->args;
+    et_tabular_task *task = (et_tabular_task *)(void *)evaluation->task;
+    const int64_t classes = task->target.classes;
+    if (!classes && wants_classes(args))
+        return et_fail(error, ET_EUSAGE,
+                       "the target %s is a number: --threshold, --costs, --charts, --roc and "
+                       "--calibration are for classes",
+                       target_of(task)->column[0]);
+    if (!classes)
+        return ET_OK;
+    if (args->threshold > 0 && classes != 2)
+        return et_fail(error, ET_EUSAGE,
+                       "--threshold is for two classes, but %s has %lld; give --costs",
+                       target_of(task)->column[0], (long long)classes);
+    int status = args->costs.count ? read_costs(e, target_of(task), error) : ET_OK;
+    task->scoring = (et_tabular_scoring){ args->threshold, e->costs, keep_rows, e };
+    return status;
+}
+
+static int check_pictures(void *payload, et_outputs *outputs, et_error *error)
+{
+    const evaluate_options *args = ((const evaluating *)payload)->args;
+    int status = et_outputs_check(outputs, "--roc", args->roc, error);
+    return status ? status : et_outputs_check(outputs, "--calibration", args->calibration, error);
+}
+
+/* ---- results ---- */
+
+static int draw(const evaluating *e, bool roc, const char *path, et_error *error)
+{
+    et_class_chart chart;
+    int status = et_class_chart_open(&chart, roc, e->set, e->sets, error);
+    if (!status && path)
+        status = et_chart_write(path, &chart.chart, 0, 0, error);
+    else if (!status) {
+        et_print(stdout, "\n");
+        status = et_chart_print(&chart.chart, 0, 0, error);
+    }
+    et_class_chart_release(&chart);
+    return status;
+}
+
+static int draw_pictures(const evaluating *e, et_error *error)
+{
+    const evaluate_options *args = e->args;
+    int status = args->roc ? draw(e, true, args->roc, error) : ET_OK;
+    return status || !args->calibration ? status : draw(e, false, args->calibration, error);
+}
+
+/* "positive class     yes" */
+static void print_choice(const evaluating *e)
+{
+    const et_class_predictions *of = &e->set[0].of;
+    if (of->classes == 2)
+        et_print(stdout, "%-19s %s\n", "positive class", e->set[0].labels[!of->first]);
+    if (of->threshold > 0)
+        et_print(stdout, "%-19s %g\n", "threshold", of->threshold);
+    for (size_t i = 0; of->costs && i < e->sets; i++)
+        et_print(stdout, "%-19s %.6g%s%s\n", "cost per row", e->set[i].cost,
+                 e->set[i].name ? " of " : "", e->set[i].name ? e->set[i].name : "");
+}
+
+static int print_text(const evaluating *e, const et_evaluation *evaluation, const et_value *logs,
+                      et_error *error)
+{
+    int status = et_evaluation_print(evaluation, logs, error);
+    if (!status && e->sets && !et_comm_rank(evaluation->comm))
+        print_choice(e);
+    for (size_t i = 0; i < e->sets && !status && !et_comm_rank(evaluation->comm); i++)
+        status = et_class_tables_print(&e->set[i], error);
+    if (!status && e->args->charts && !et_comm_rank(evaluation->comm)) {
+        status = draw(e, true, NULL, error);
+        if (!status)
+            status = draw(e, false, NULL, error);
+    }
+    fflush(stdout);
+    return status;
+}
+
+static int print_json(const evaluating *e, const et_evaluation *evaluation, const et_value *logs,
+                      et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *more = et_value_dict(&arena);
+    et_value *sets = more && e->sets && e->set[0].name ? et_value_set_dict(more, "sets") : NULL;
+    int status = more ? ET_OK : et_alloc_failed(error, 0, "results");
+    if (!status && e->sets && e->set[0].of.classes == 2)
+        et_value_set_string(more, "positive", e->set[0].labels[!e->set[0].of.first]);
+    for (size_t i = 0; i < e->sets && !status; i++)
+        status = et_class_tables_add(&e->set[i],
+                                     sets ? et_value_set_dict(sets, e->set[i].name) : more, error);
+    if (!status)
+        status = et_evaluation_print_json(evaluation, logs, more, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int print(void *payload, const et_evaluation *evaluation, const et_value *logs, bool json,
+                 et_error *error)
+{
+    const evaluating *e = payload;
+    int status =
+        json ? print_json(e, evaluation, logs, error) : print_text(e, evaluation, logs, error);
+    return status || et_comm_rank(evaluation->comm) ? status : draw_pictures(e, error);
+}
+
+/* ---- the whole ---- */
+
+static int check(const evaluate_options *args, et_error *error)
+{
+    if (args->threshold > 0 && args->costs.count)
+        return et_fail(error, ET_EUSAGE, "give --threshold or --costs, not both");
+    if (args->charts && args->general.json)
+        return et_fail(error, ET_EUSAGE,
+                       "--charts: not possible with --json; write pictures with --roc and "
+                       "--calibration");
+    int status = args->roc ? et_chart_check_picture("--roc", args->roc, error) : ET_OK;
+    return status || !args->calibration
+               ? status
+               : et_chart_check_picture("--calibration", args->calibration, error);
+}
+
+int et_cmd_evaluate_table(const et_call *call, et_error *error)
+{
+    evaluating e = { .args = call->options };
+    const et_evaluate_more more = { &e, prepare, print, check_pictures };
+    int status = check(e.args, error);
+    if (!status)
+        status = et_evaluate_own_data(call, &e.args->general, &more, error);
+    for (size_t i = 0; i < e.sets; i++)
+        et_class_tables_release(&e.set[i]);
+    et_free(e.costs);
+    et_arena_release(&e.arena);
+    return status;
+}
