@@ -5,6 +5,7 @@
 #include "command/command.h"
 
 ET_COMMAND_NAMED(data);
+ET_COMMAND_NAMED(explain);
 ET_COMMAND_NAMED(evaluate_table);
 ET_COMMAND_NAMED(predict);
 ET_COMMAND_NAMED(export_table);

@@ -1,0 +1,450 @@
+/* etude explain: which columns a model's predictions depend on, and how.
+ *
+ *   rows -> et_explain -> importance of each column -> table, or JSON lines
+ *                      -> partial dependence on a column -> table and chart, JSON lines, picture */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/text/format.h"
+#include "base/threads/team.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "command/command.h"
+#include "command/options/options.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/runs/chart.h"
+#include "command/tabular/name_list.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/training/processes/ranks.h"
+#include "data/table/features/schema.h"
+#include "formats/events/progress.h"
+#include "formats/grid.h"
+#include "tasks/tabular/model/explain.h"
+
+#define REPEATS_MAX 1000
+#define POINTS_MAX  1000
+#define BAR         20 /* characters of the longest bar */
+
+typedef struct explain_options {
+    const char *model_dir, *output, *delimiter;
+    et_option_task task;
+    et_predictor_options predictor;
+    et_explain_options how;
+    int64_t repeats, points, seed;
+    et_strings partial;
+    bool json;
+    bool quiet;
+} explain_options;
+
+static const char *const input_formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
+static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(explain_options, model_dir, "model-dir", "DIR",
+                   "the run or export with the model", .missing = "the model"),
+    ET_OPTION_TASK(explain_options, task),
+    ET_OPTION_CHECKPOINT(explain_options, predictor.checkpoint),
+    ET_OPTION_TEXT(explain_options, how.rows.path, "input", "FILE",
+                   "rows with the target (default: standard input)"),
+    ET_OPTION_CHOICE(explain_options, how.rows.format, "input-format", "csv|tsv|jsonl",
+                     input_formats, "format of the rows (default: by the file's name, or csv)"),
+    ET_OPTION_TEXT(explain_options, delimiter, "delimiter", "C",
+                   "delimiter of values (default: detected in the first row)"),
+    ET_OPTION_CHOICE(explain_options, how.rows.header, "header", "auto|yes|no", headers,
+                     "whether the first row has the column names"),
+    ET_OPTION_TEXT(explain_options, how.metric, "metric", "NAME",
+                   "score that a permuted column makes worse (default: log_loss or rmse)"),
+    ET_OPTION_COUNT(explain_options, repeats, "repeats", "N", 1, REPEATS_MAX,
+                    "permutations of each column (default: 5)", .field.default_number = 5),
+    ET_OPTION_COUNT(explain_options, how.most, "rows", "N", 0, ET_OPTION_COUNT_MAX,
+                    "most rows to use, chosen by the seed (default: 10,000; 0: all)",
+                    .field.default_number = 10000),
+    ET_OPTION_COUNT(explain_options, seed, "seed", "N", 0, 9007199254740992.0,
+                    "seed of permutations and of the choice of rows (default: 0)"),
+    ET_OPTION_LIST(explain_options, partial, "partial", "COLUMN,...",
+                   "instead: the mean prediction by values of these columns; may be given again"),
+    ET_OPTION_COUNT(explain_options, points, "points", "N", 2, POINTS_MAX,
+                    "of --partial: most values of a column (default: 20)",
+                    .field.default_number = 20),
+    ET_OPTION_TEXT(explain_options, output, "output", "FILE",
+                   "of --partial: picture of the curves of one column of numbers, FILE.svg or "
+                   "FILE.png"),
+    ET_OPTION_LIVE_WEIGHTS(explain_options, predictor.live_weights),
+    ET_OPTION_FLAG(explain_options, json, "json", "print JSON lines"),
+    ET_OPTION_QUIET(explain_options, quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(explain_options, model_dir),
+    ET_OPTION_FILE(explain_options, how.rows.path),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_explain = {
+    options, sizeof(explain_options),
+    "Measures how much worse a model of a table becomes if a column is permuted, or how\n"
+    "its mean prediction depends on a column.",
+    "runs/adult new.csv --partial age,hours"
+};
+
+/* ---- checks ---- */
+
+static int check(explain_options *args, et_error *error)
+{
+    if (!et_csv_character(&args->how.rows.delimiter, args->delimiter))
+        return et_fail(error, ET_EUSAGE, "--delimiter %s: give one character, or tab",
+                       args->delimiter);
+    if (args->how.rows.header > ET_HEADER_ABSENT)
+        args->how.rows.header -= ET_HEADER_ABSENT;
+    if (args->output && !args->partial.count)
+        return et_fail(error, ET_EUSAGE, "--output is a picture of --partial: name a column");
+    if (args->how.metric && args->partial.count)
+        return et_fail(error, ET_EUSAGE, "--metric has no effect with --partial: leave it out");
+    args->how.seed = (uint64_t)args->seed;
+    args->how.threads = et_team_threads();
+    return args->output ? et_chart_check_picture("--output", args->output, error) : ET_OK;
+}
+
+static int check_outputs(const explain_options *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read_input(&outputs, args->how.rows.path);
+    et_outputs_read_model(&outputs, args->model_dir, args->predictor.checkpoint);
+    int status = et_outputs_check(&outputs, "--output", args->output, error);
+    if (!status)
+        status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static int print_object(const et_value *object, et_error *error)
+{
+    et_strbuf line = ET_STRBUF_INIT;
+    et_json_print(&line, object, 0);
+    et_strbuf_append_char(&line, '\n');
+    int status = line.failed || et_value_failed(object)
+                     ? et_alloc_failed(error, line.length, "results")
+                     : ET_OK;
+    if (!status)
+        et_print_results(stdout, line.data, line.length);
+    et_strbuf_release(&line);
+    return status;
+}
+
+static void tell_rows(const explain_options *args, const et_explain_facts *facts)
+{
+    if (args->quiet)
+        return;
+    if (facts->unlabeled)
+        et_print(stderr, "%s without a target: ignored\n",
+                 et_format_many(facts->unlabeled, "row").text);
+    if (facts->rows < facts->found)
+        et_print(stderr, "%s of %s rows, chosen by --seed %lld (--rows 0: all)\n",
+                 et_format_count(facts->rows).text, et_format_count(facts->found).text,
+                 (long long)args->seed);
+}
+
+/* ---- importance ---- */
+
+typedef struct importance {
+    const char *column;
+    double mean, deviation;
+    double *worse; /* [repeats], owned */
+} importance;
+
+static const et_schema *schema_of(const et_explain *e)
+{
+    return et_encoder_schema(et_explain_predictor(e)->model->encoder);
+}
+
+static void summarize(importance *one, int64_t repeats)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < repeats; i++)
+        sum += one->worse[i];
+    one->mean = sum / (double)repeats;
+    for (int64_t i = 0; i < repeats; i++)
+        squares += (one->worse[i] - one->mean) * (one->worse[i] - one->mean);
+    one->deviation = sqrt(squares / (double)repeats);
+}
+
+static int by_importance(const void *left, const void *right)
+{
+    const importance *a = left, *b = right;
+    if (a->mean < b->mean || a->mean > b->mean)
+        return a->mean > b->mean ? -1 : 1;
+    return strcmp(a->column, b->column);
+}
+
+static int measure(importance *one, const explain_options *args, et_explain *e, int field,
+                   et_error *error)
+{
+    one->column = et_schema_at(schema_of(e), field)->name;
+    one->worse = et_alloc((size_t)args->repeats, sizeof *one->worse);
+    if (!one->worse)
+        return et_alloc_failed(error, (size_t)args->repeats * sizeof *one->worse, "importance");
+    int status = et_explain_importance(e, field, (int)args->repeats, one->worse, error);
+    if (!status)
+        summarize(one, args->repeats);
+    return status;
+}
+
+/* "########", of the largest importance BAR characters. */
+static void add_bar(et_grid *grid, double value, double largest)
+{
+    const int length = largest > 0 && value > 0 ? (int)lround(BAR * value / largest) : 0;
+    const char *full = et_locale_is_utf8() ? "\xe2\x96\x88" : "#";
+    et_strbuf bar = ET_STRBUF_INIT;
+    for (int i = 0; i < length; i++)
+        et_strbuf_append(&bar, full);
+    et_grid_add(grid, et_strbuf_text(&bar));
+    grid->failed |= bar.failed;
+    et_strbuf_release(&bar);
+}
+
+static int print_table(const importance *all, size_t count, const et_explain_facts *facts,
+                       et_error *error)
+{
+    et_grid grid = { .columns = 4, .left = 1, .last_left = true, .most = ET_GRID_CELL_MAX };
+    et_print(stdout, "%s %.6g on %s; a permuted column makes it worse by\n", facts->metric,
+             facts->score, et_format_many(facts->rows, "row").text);
+    et_grid_add(&grid, "column");
+    et_grid_add(&grid, "importance");
+    et_grid_add(&grid, "spread");
+    et_grid_add(&grid, "");
+    for (size_t i = 0; i < count; i++) {
+        et_grid_add(&grid, all[i].column);
+        et_grid_addf(&grid, "%.6f", all[i].mean);
+        et_grid_addf(&grid, "%.6f", all[i].deviation);
+        add_bar(&grid, all[i].mean, all[0].mean);
+    }
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    return status;
+}
+
+static int print_line(const importance *one, const explain_options *args,
+                      const et_explain_facts *facts, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *line = et_value_dict(&arena);
+    if (!line)
+        return et_alloc_failed(error, 64, "results");
+    et_value_set_string(line, "column", one->column);
+    et_value_set_string(line, "metric", facts->metric);
+    et_value_set_float(line, "score", facts->score);
+    et_value_set_float(line, "importance", one->mean);
+    et_value_set_float(line, "spread", one->deviation);
+    et_value *repeats = et_value_set_list(line, "repeats");
+    for (int64_t i = 0; i < args->repeats; i++)
+        et_value_add_float(repeats, one->worse[i]);
+    int status = print_object(line, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int print_importance(importance *all, size_t count, const explain_options *args,
+                            const et_explain *e, et_error *error)
+{
+    const et_explain_facts *facts = et_explain_facts_of(e);
+    int status = ET_OK;
+    qsort(all, count, sizeof *all, by_importance);
+    if (!args->json)
+        return print_table(all, count, facts, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = print_line(&all[i], args, facts, error);
+    return status;
+}
+
+static int explain_all(const explain_options *args, et_explain *e, et_error *error)
+{
+    const int fields = et_schema_count(schema_of(e));
+    importance *all = et_alloc_zero((size_t)fields, sizeof *all);
+    size_t count = 0;
+    int status = all ? ET_OK : et_alloc_failed(error, (size_t)fields * sizeof *all, "columns");
+    for (int f = 0; f < fields && !status; f++)
+        if (et_explain_reads(e, f))
+            status = measure(&all[count++], args, e, f, error);
+    if (!status)
+        status = print_importance(all, count, args, e, error);
+    while (all && count)
+        et_free(all[--count].worse);
+    et_free(all);
+    return status;
+}
+
+/* ---- partial dependence ---- */
+
+static const char *name_of(const et_predictor *p, int i)
+{
+    const et_encoder *encoder = p->model->encoder;
+    return p->scores >= 0 ? p->labels[i]
+                          : et_encoder_field(encoder, et_encoder_target(encoder))->column[i];
+}
+
+static int print_points(const et_explain_partial *partial, const et_predictor *p,
+                        const char *column, et_error *error)
+{
+    et_grid grid = { .columns = (size_t)partial->width + 1,
+                     .left = partial->numbers ? 0 : 1,
+                     .most = ET_GRID_CELL_MAX };
+    et_grid_add(&grid, column);
+    for (int i = 0; i < partial->width; i++)
+        et_grid_add(&grid, name_of(p, i));
+    for (int at = 0; at < partial->count; at++) {
+        const et_cell *cell = &partial->text[at];
+        et_grid_addf(&grid, "%.*s", (int)cell->length, cell->text);
+        for (int i = 0; i < partial->width; i++)
+            et_grid_addf(&grid, p->scores >= 0 ? "%.5f" : "%.6g",
+                         partial->mean[at * partial->width + i]);
+    }
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    return status;
+}
+
+static int print_point(const et_explain_partial *partial, int at, const et_predictor *p,
+                       const char *column, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *line = et_value_dict(&arena);
+    const et_cell *cell = &partial->text[at];
+    const char *text = et_arena_printf(&arena, "%.*s", (int)cell->length, cell->text);
+    if (!line || !text)
+        return et_alloc_failed(error, cell->length, "results");
+    et_value_set_string(line, "column", column);
+    if (partial->numbers)
+        et_value_set_float(line, "value", partial->number[at]);
+    else
+        et_value_set_string(line, "value", text);
+    et_value *means = et_value_set_dict(line, p->scores >= 0 ? "scores" : "values");
+    for (int i = 0; i < partial->width; i++)
+        et_value_set_float(means, name_of(p, i), partial->mean[at * partial->width + i]);
+    int status = print_object(line, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* To a file or the terminal; columns of numbers. */
+static int draw(const explain_options *args, const et_explain_partial *partial,
+                const et_predictor *p, const char *column, et_error *error)
+{
+    const int curves = partial->width;
+    const size_t points = (size_t)partial->count;
+    et_chart_curve *curve = et_alloc_zero((size_t)curves, sizeof *curve);
+    double *y = et_alloc_zero((size_t)curves * points, sizeof *y);
+    const et_chart chart = { .title = p->scores >= 0 ? "mean score" : "mean value",
+                             .x_label = column,
+                             .curves = curve,
+                             .count = (size_t)curves };
+    int status = curve && y ? ET_OK : et_alloc_failed(error, points * sizeof *y, "curves");
+    for (int c = 0; c < curves && !status; c++) {
+        for (size_t i = 0; i < points; i++)
+            y[(size_t)c * points + i] = partial->mean[i * (size_t)partial->width + (size_t)c];
+        curve[c] =
+            (et_chart_curve){ name_of(p, c), partial->number, y + (size_t)c * points, points };
+    }
+    if (!status)
+        status = args->output ? et_chart_write(args->output, &chart, 0, 0, error)
+                              : et_chart_print(&chart, 0, 0, error);
+    et_free(curve);
+    et_free(y);
+    return status;
+}
+
+static int print_partial(const explain_options *args, const et_explain_partial *partial,
+                         const et_predictor *p, const char *column, et_error *error)
+{
+    int status = ET_OK;
+    for (int at = 0; args->json && at < partial->count && !status; at++)
+        status = print_point(partial, at, p, column, error);
+    if (!args->json)
+        status = print_points(partial, p, column, error);
+    const bool drawn = partial->numbers && partial->count > 1 && (args->output || !args->json);
+    return status || !drawn ? status : draw(args, partial, p, column, error);
+}
+
+static int no_column(const et_explain *e, const char *name, et_error *error)
+{
+    const et_schema *schema = schema_of(e);
+    const char *names[257];
+    int count = 0;
+    for (int i = 0; i < et_schema_count(schema) && count < 256; i++)
+        if (et_explain_reads(e, i))
+            names[count++] = et_schema_at(schema, i)->name;
+    names[count] = NULL;
+    return et_fail(error, ET_EUSAGE, "--partial %s: the model reads no such column%s", name,
+                   et_nearest_hint(name, names, "").text);
+}
+
+static int explain_column(const explain_options *args, et_explain *e, const char *name,
+                          et_error *error)
+{
+    const int field = et_schema_position(schema_of(e), name);
+    et_explain_partial partial = { .count = 0 };
+    if (field < 0 || !et_explain_reads(e, field))
+        return no_column(e, name, error);
+    int status = et_explain_partial_of(e, field, (int)args->points, &partial, error);
+    if (!status && args->output && !(partial.numbers && partial.count > 1))
+        status = et_fail(error, ET_EUSAGE,
+                         "--output: %s is not a column of numbers that differ, so there is no "
+                         "curve to draw; leave --output out",
+                         name);
+    if (!status)
+        status = print_partial(args, &partial, et_explain_predictor(e), name, error);
+    et_explain_partial_release(&partial);
+    return status;
+}
+
+static int explain_columns(const explain_options *args, et_explain *e, const et_strings *names,
+                           et_error *error)
+{
+    int status = ET_OK;
+    if (args->output && names->count > 1)
+        return et_fail(error, ET_EUSAGE,
+                       "--output is the picture of one column, but --partial names %zu",
+                       names->count);
+    for (size_t i = 0; i < names->count && !status; i++) {
+        if (i && !args->json)
+            et_print(stdout, "\n");
+        status = explain_column(args, e, names->items[i], error);
+    }
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static int explain(const explain_options *args, const et_strings *names, et_error *error)
+{
+    et_explain *e = NULL;
+    int status = et_explain_open(&e, args->model_dir, &args->predictor, &args->how, error);
+    if (!status)
+        tell_rows(args, et_explain_facts_of(e));
+    if (!status)
+        status =
+            names->count ? explain_columns(args, e, names, error) : explain_all(args, e, error);
+    fflush(stdout);
+    et_explain_close(e);
+    return status;
+}
+
+int et_cmd_explain(const et_call *call, et_error *error)
+{
+    explain_options *args = call->options;
+    et_arena arena = ET_ARENA_INIT;
+    et_strings names;
+    int status = check(args, error);
+    if (!status)
+        status = et_ranks_refuse(call, "it already uses all cores of a machine", error);
+    if (!status)
+        status = check_outputs(args, call, error);
+    if (!status)
+        status = et_name_list_read(&names, "--partial", &args->partial, &arena, error);
+    if (!status)
+        status = explain(args, &names, error);
+    et_arena_release(&arena);
+    return status;
+}
