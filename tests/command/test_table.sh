@@ -243,16 +243,17 @@ train 0 '^data  *100 rows' sep --data sep.csv --target y --steps 1
 printf 'sep=;\r\na;y\r\n4;1\r\n' | "$etude" predict sep >out 2>&1 && [ "$(wc -l <out)" = 1 ] || fail "predict: $(cat out)"
 awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%d,%03d\",%d\n", i % 28 + 1,
     i % 12 + 1, i % 40 + 1, i * 37 % 100, i % 2 }' >thousands.csv
-says 0 'n  *.*commas between thousands, such as "1,000"' data analyze thousands.csv --dry-run
+says 0 'n  *"1,000" in thousands.csv:2 is read as 1000, with a decimal point, though no' data analyze thousands.csv --dry-run
+grep -q '^n  *integer  *number, standardized (written like 1,234.50)$' out || fail "thousands: $(cat out)"
 grep -q '^d  *discrete  date, its parts (day-first)$' out || fail "dates: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.jsonl
 says 3 't.jsonl is JSON: save the table as CSV' data analyze t.jsonl
-# Integers that count are classes, as analyze has it; texts that look like numbers are warned of.
+# Integers that count are classes, as analyze has it; commas and units are read.
 { echo 'a;b;y'; for i in $(seq 200); do echo "$((i % 13)),5;$((i % 7)) kg;$((i % 3))"; done; } >euro.csv
 says 0 'target  *y: 3 classes: .*task.target_type=number' train --experiment tabular/linear euro --data euro.csv --target y --steps 2
-grep -q 'column a: .*decimal comma' out && grep -q 'column b: .*a unit, such as "1 kg"' out || fail "$(cat out)"
+grep -q 'a  *real .*(written like 1.234,50)' out && grep -q 'b  *integer .*(written like 1,234.50 kg)' out || fail "$(cat out)"
 says 0 'target  *y: a number$' train --experiment tabular/linear euros --data euro.csv --target y --steps 2 \
     --set task.target_type=number
 # What is no error has a defined result: no value, a column that says nothing.

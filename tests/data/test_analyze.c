@@ -58,9 +58,10 @@ static const struct {
     { "a\n31/05/2024\n1/2/99\n", "a:discrete", "", NULL, 0 },
     { "a\n31/05/2024\n05/31/2024\n", "a:discrete", "a:date", NULL, 0 },
     { "a\n31.13.2024\n1/32/99\n", "a:discrete", "a:date", NULL, 0 },
-    { "a;b\n1,5;2\n-3,25;3\n1.000,5;4\n", "a:discrete b:integer", "a:key a:comma", NULL, 0 },
-    { "a;b\n12,34,567;2\n-3,25,000.5;3\n", "a:discrete b:integer", "a:comma", NULL, 0 },
-    { "a,b\n12%,$5\n13%,$-6.5\n", "a:discrete b:discrete", "a:unit b:unit", NULL, 0 },
+    { "a;b\n1,5;2\n-3,25;3\n1.000,5;4\n", "a:real b:integer", "", NULL, 0 },
+    { "a;b\n12,34,567;2\n-3,25,000.5;3\n", "a:real b:integer", "", NULL, 0 },
+    { "a,b\n12%,$5\n13%,$-6.5\n", "a:integer b:real", "", NULL, 0 },
+    { "a,b\n12%,$5\n13 m,5 kg\n", "a:discrete b:discrete", "a:unit b:unit", NULL, 0 },
     { "a,b\n\" x\",\"y \"\nx,z\n", "a:discrete b:discrete", "a:blanks a:spelling b:blanks", NULL,
       0 },
     /* targets */
@@ -240,22 +241,37 @@ static void test_analyze__many_codes(void **state)
 
 /* ---- texts that are numbers or dates for a person ---- */
 
+/* Checks the type, the notation and the unit of a column. */
+static void check_format(const et_analysis *analysis, const char *column, et_schema_type type,
+                         et_notation notation, const char *unit)
+{
+    const et_schema_field *f = et_schema_find(analysis->schema, column);
+    if (f->type != type || f->notation != notation || strcmp(f->unit ? f->unit : "", unit) != 0)
+        fail_msg("%s is %s, notation %d, unit %s", column, et_schema_type_name(f->type),
+                 (int)f->notation, f->unit ? f->unit : "");
+}
+
 static void test_analyze__thousands(void **state)
 {
     static const struct {
-        const char *separator, *tail, *kind, *text;
+        const char *separator, *tail, *unit;
+        et_notation notation;
+        double fraction;
+        const char *use;
     } cases[] = {
-        { ",", "", "comma",
-          "its texts are numbers with commas between thousands, such as \"1,000" },
-        { " ", "", "separator", "numbers with blanks between thousands, such as \"1 000" },
-        { "'", ".50", "separator", "numbers with apostrophes between" },
-        { "_", "", "separator", "numbers with underscores between" },
-        { ".", ",5", "separator", "numbers with points between" },
-        { "\u00a0", "", "separator", "numbers with no-break spaces (U+00A0) between" },
-        { "\u202f", ",25", "separator", "numbers with narrow no-break spaces (U+202F) between" },
-        { "\u2019", "", "separator", "numbers with apostrophes (U+2019) between" },
-        { "\u00a0", "\u00a0\u20ac", "unit", "its texts are numbers with a unit, such as \"1" },
-        { " ", " \u20ac", "unit", "its texts are numbers with a unit, such as \"1 000" },
+        { ",", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+        { " ", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+        { "'", ".50", "", ET_NOTATION_POINT, .5, "number, standardized (written like 1,234.50)" },
+        { "_", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+        { ".", ",5", "", ET_NOTATION_COMMA, .5, "number, standardized (written like 1.234,50)" },
+        { "\u00a0", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+        { "\u202f", ",25", "", ET_NOTATION_COMMA, .25,
+          "number, standardized (written like 1.234,50)" },
+        { "\u2019", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+        { "\u00a0", "\u00a0\u20ac", "\u20ac", ET_NOTATION_POINT, 0,
+          "number, standardized (written like 1,234.50 \u20ac)" },
+        { " ", " kg", "kg", ET_NOTATION_POINT, 0,
+          "number, standardized (written like 1,234.50 kg)" },
     };
     for (size_t k = 0; k < COUNT(cases); k++) {
         et_strbuf text = ET_STRBUF_INIT;
@@ -271,44 +287,157 @@ static void test_analyze__thousands(void **state)
         }
         et_analysis analysis;
         must_analyze(&analysis, write_text(*state, "amounts.csv", text.data), NULL);
-        if (!strstr(said_of(&analysis, "amount", cases[k].kind), cases[k].text))
-            fail_msg("\"%s\": %s", between, said_of(&analysis, "amount", cases[k].kind));
-        assert_string_equal(use_of(&analysis, "amount"),
-                            "100 of 100 values differ: looks like an ID, ignored");
-        /* also among plain numbers */
-        assert_non_null(
-            strstr(said_of(&analysis, "some", strcmp(between, ",") ? "separator" : "comma"),
-                   "50 of 100 values are numbers with "));
+        const et_column_metadata *amount = et_metadata_find(analysis.metadata, "amount");
+        const et_column_metadata *some = et_metadata_find(analysis.metadata, "some");
+        check_format(&analysis, "amount", cases[k].fraction ? ET_SCHEMA_REAL : ET_SCHEMA_INTEGER,
+                     cases[k].notation, cases[k].unit);
+        assert_string_equal(use_of(&analysis, "amount"), cases[k].use);
+        assert_true(amount->min == 1000000 + cases[k].fraction);
+        assert_true(amount->max == 100693287 + cases[k].fraction);
+        check_format(&analysis, "some", ET_SCHEMA_INTEGER,
+                     *between == '.' ? ET_NOTATION_COMMA : ET_NOTATION_POINT, "");
+        assert_true(some->min == 1 && some->max == 1098098 && some->count == 100);
+        assert_int_equal(et_value_get(analysis.report, "suspicious")->count, 0);
         et_analysis_release(&analysis);
         et_strbuf_release(&text);
     }
 }
 
-/* The suggested replacement of a sign or a comma keeps the number. */
 static void test_analyze__signs(void **state)
 {
     static const struct {
-        const char *plus, *minus, *kind, *text;
+        const char *plus, *minus, *end, *unit;
+        et_notation notation;
     } cases[] = {
-        { "0,", "-0,", "comma", "numbers with a decimal comma" },
-        { "$0.", "-$0.", "unit", "numbers with a unit" },
-        { "0.", "\u22120.", "minus", "numbers with another minus sign than -, such as \"\u2212" },
-        { "3.", "\u20133.", "minus", "to have numbers, write -" },
-        { "5 ", "\u22125 ", "separator", "numbers with blanks between thousands" },
+        { "0,", "-0,", "", "", ET_NOTATION_COMMA },
+        { "$0.", "-$0.", "", "$", ET_NOTATION_POINT },
+        { "0.", "\u22120.", "", "", ET_NOTATION_POINT },
+        { "0.", "\u20130.", "", "", ET_NOTATION_POINT },
+        { "0.", "-0.", " %", "%", ET_NOTATION_POINT },
+        { "EUR 0,", "EUR -0,", "", "EUR", ET_NOTATION_COMMA },
     };
     for (size_t k = 0; k < COUNT(cases); k++) {
         et_strbuf text = ET_STRBUF_INIT;
-        et_strbuf_append(&text, "change;y\n");
+        et_strbuf_append(&text, "change;loss;y\n");
         for (int i = 0; i < 100; i++)
-            et_strbuf_printf(&text, "%s%03d;%d\n", i % 3 ? cases[k].plus : cases[k].minus,
-                             i * 37 % 1000, i);
+            et_strbuf_printf(&text, "%s%03d%s;%s%d,%03d%s;%d\n",
+                             i % 3 ? cases[k].plus : cases[k].minus, i * 37 % 1000, cases[k].end,
+                             i % 3 ? "" : "(", i + 1, i, i % 3 ? "" : ")", i);
         et_analysis analysis;
         must_analyze(&analysis, write_text(*state, "signs.csv", text.data), NULL);
-        if (!strstr(said_of(&analysis, "change", cases[k].kind), cases[k].text))
-            fail_msg("%s: %s", cases[k].minus, said_of(&analysis, "change", cases[k].kind));
+        const et_column_metadata *change = et_metadata_find(analysis.metadata, "change");
+        check_format(&analysis, "change", ET_SCHEMA_REAL, cases[k].notation, cases[k].unit);
+        assert_true(change->min == -.999 && change->max == .962);
+        check_format(&analysis, "loss", ET_SCHEMA_INTEGER, ET_NOTATION_POINT, "");
+        assert_true(et_metadata_find(analysis.metadata, "loss")->min == -100099);
+        assert_true(et_metadata_find(analysis.metadata, "loss")->max == 99098);
         et_analysis_release(&analysis);
         et_strbuf_release(&text);
     }
+}
+
+/* What decides between two notations, and where none is taken. few: one of so many rows. */
+static void test_analyze__notations(void **state)
+{
+    static const struct {
+        int each;
+        const char *most, *few;
+        et_schema_type type;
+        et_notation notation;
+        const char *kind, *said;
+    } cases[] = {
+        { 10, "%d.%03d", "1.000.%d,5", ET_SCHEMA_REAL, ET_NOTATION_PLAIN, "text",
+          "4 of 40 values" },
+        { 10, "%d.%03d", "1.0%02d,5", ET_SCHEMA_REAL, ET_NOTATION_COMMA, "", "" },
+        { 10, "%d,%03d", "%d,5", ET_SCHEMA_REAL, ET_NOTATION_COMMA, "", "" },
+        { 10, "%d,%03d", "%d.5", ET_SCHEMA_REAL, ET_NOTATION_POINT, "", "" },
+        { 10, "%d,%03d", "%d", ET_SCHEMA_INTEGER, ET_NOTATION_POINT, "notation",
+          "is read as 1001, with a decimal point, though no value of the column says so" },
+        { 10, "%d,%03d", "none %d", ET_SCHEMA_INTEGER, ET_NOTATION_POINT, "text",
+          "4 of 40 values are not numbers" },
+        { 5, "%d kg", "%d g", ET_SCHEMA_DISCRETE, ET_NOTATION_PLAIN, "unit",
+          "numbers with several units (\"5 g\"), such as \"1 kg\"" },
+        { 10, "%d.5", "%d %%", ET_SCHEMA_REAL, ET_NOTATION_PLAIN, "notation",
+          "4 of 40 values are numbers in a notation, such as \"10 %\"" },
+        { 10, "%d,1", "%d,000.5", ET_SCHEMA_REAL, ET_NOTATION_COMMA, "text",
+          "4 of 40 values are not numbers" },
+        { 10, "A%d", "A%d", ET_SCHEMA_DISCRETE, ET_NOTATION_PLAIN, "", "" },
+        { 10, "$00%d", "$00%d", ET_SCHEMA_DISCRETE, ET_NOTATION_PLAIN, "notation",
+          "numbers in a notation" },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        et_strbuf_append(&text, "x;y\n");
+        for (int i = 1; i <= 40; i++) {
+            char cell[64];
+            snprintf(cell, sizeof cell, i % cases[k].each ? cases[k].most : cases[k].few, i, i);
+            et_strbuf_printf(&text, "%s;%d\n", cell, i % 2);
+        }
+        et_analysis analysis;
+        must_analyze(&analysis, write_text(*state, "notations.csv", text.data), NULL);
+        check_format(&analysis, "x", cases[k].type, cases[k].notation, "");
+        if (!*cases[k].kind)
+            assert_int_equal(et_value_get(analysis.report, "suspicious")->count, k == 9);
+        else if (!strstr(said_of(&analysis, "x", cases[k].kind), cases[k].said))
+            fail_msg("case %zu: %s", k, said_of(&analysis, "x", cases[k].kind));
+        et_analysis_release(&analysis);
+        et_strbuf_release(&text);
+    }
+}
+
+/* A schema says how numbers are written, and is not asked again. */
+static void test_analyze__notation_given(void **state)
+{
+    static const char text[] = "a;b\n1,5 kg;1.234\n2;5\n";
+    static const et_schema_field fields[] = {
+        { .name = "a", .type = ET_SCHEMA_REAL, .notation = ET_NOTATION_COMMA, .unit = "kg" },
+        { .name = "b", .type = ET_SCHEMA_INTEGER, .notation = ET_NOTATION_COMMA },
+    };
+    et_schema *schema;
+    assert_int_equal(et_schema_create(&schema, fields, 2, NULL), ET_OK);
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "given.csv", text),
+                 &(et_analyze_options){ .schema = schema });
+    assert_true(et_metadata_find(analysis.metadata, "a")->min == 1.5);
+    assert_true(et_metadata_find(analysis.metadata, "b")->max == 1234);
+    et_analysis_release(&analysis);
+    et_schema_free(schema);
+}
+
+/* Files of several threads, and other files, are read twice with equal results. */
+static void test_analyze__notation_large(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT, other = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "x;y;z\n");
+    et_strbuf_append(&other, "z;y;x\n");
+    for (int i = 0; i < 200000; i++)
+        et_strbuf_printf(&text, "%d.%03d,%d;%d;%d\n", i % 900 + 1, i % 1000, i % 10, i % 7, i % 5);
+    for (int i = 0; i < 100; i++)
+        et_strbuf_printf(&other, "%d;%d;901.000,5\n", i % 5, i % 7);
+    const char *paths[] = { write_text(*state, "one.csv", text.data),
+                            write_text(*state, "two.csv", other.data) };
+    et_metadata *first = NULL;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        et_analysis analysis;
+        et_error error = ET_ERROR_INIT;
+        if (et_analyze(&analysis, &(et_strings){ paths, 2 },
+                       &(et_analyze_options){ .threads = threads }, &error))
+            fail_msg("%s", error.text);
+        const et_column_metadata *x = et_metadata_find(analysis.metadata, "x");
+        check_format(&analysis, "x", ET_SCHEMA_REAL, ET_NOTATION_COMMA, "");
+        assert_true(x->count == 200100 && x->max == 901000.5 && x->min == 1000);
+        if (first) {
+            const et_column_metadata *one = et_metadata_find(first, "x");
+            assert_true(one->mean == x->mean && one->std == x->std);
+            et_metadata_free(first);
+        }
+        first = analysis.metadata;
+        analysis.metadata = NULL;
+        et_analysis_release(&analysis);
+    }
+    et_metadata_free(first);
+    et_strbuf_release(&text);
+    et_strbuf_release(&other);
 }
 
 static void test_analyze__dates(void **state)
@@ -683,6 +812,9 @@ int main(void)
         cmocka_unit_test(test_analyze__codes),
         cmocka_unit_test(test_analyze__many_codes),
         cmocka_unit_test(test_analyze__thousands),
+        cmocka_unit_test(test_analyze__notations),
+        cmocka_unit_test(test_analyze__notation_given),
+        cmocka_unit_test(test_analyze__notation_large),
         cmocka_unit_test(test_analyze__signs),
         cmocka_unit_test(test_analyze__dates),
     };

@@ -175,6 +175,46 @@ static void test_rows_jsonl__cells(void **state)
     three_free(&t);
 }
 
+/* Quoted numbers have the column's notation, those without quotes JSON's. */
+static void test_rows_jsonl__notation(void **state)
+{
+    (void)state;
+    static const char written[] = "fields: [{name: size, type: real, notation: comma, unit: kg}]\n";
+    static const char size[] = "features: [{name: s, type: identity, fields: size}]\n";
+    static const struct {
+        const char *json;
+        float number;
+    } rows[] = {
+        { "{\"size\": \"1.234\"}", 1234 },
+        { "{\"size\": 1.234}", 1.234f },
+        { "{\"size\": \"-1.234,5 kg\"}", -1234.5f },
+        { "{\"size\": -1.5e-3}", -.0015f },
+        { "{\"size\": 1234}", 1234 },
+    };
+    three t;
+    et_encoder *encoder;
+    et_cell cell;
+    et_arena arena = ET_ARENA_INIT;
+    assert_ok(three_parse(&t, written, metadata, size, error));
+    assert_ok(et_encoder_new(&encoder, t.schema, t.metadata, t.features, error));
+    const et_json_columns columns = { encoder, t.metadata, NULL };
+    float number = 0;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_ok(parse(&cell, &columns, rows[i].json, &arena, error));
+        assert_ok(et_encoder_row(encoder, &cell, (void *[]){ &number }, NULL, error));
+        if (number != rows[i].number)
+            fail_msg("%s: %g", rows[i].json, (double)number);
+    }
+    assert_ok(parse(&cell, &columns, "{\"size\": \"1.5\"}", &arena, error));
+    assert_fails(
+        et_encoder_row(encoder, &cell, (void *[]){ &number }, "r:3", error), ET_EDATA,
+        "r:3: column size: \"1.5\" is not a number as the schema has it, like 1.234,50 kg: "
+        "correct it");
+    et_arena_release(&arena);
+    et_encoder_free(encoder);
+    three_free(&t);
+}
+
 static void test_rows_jsonl__out_of_memory(void **state)
 {
     (void)state;
@@ -201,8 +241,11 @@ static void test_rows_jsonl__out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_jsonl__lines),         cmocka_unit_test(test_rows_jsonl__waits),
-        cmocka_unit_test(test_rows_jsonl__long_lines),    cmocka_unit_test(test_rows_jsonl__cells),
+        cmocka_unit_test(test_rows_jsonl__lines),
+        cmocka_unit_test(test_rows_jsonl__waits),
+        cmocka_unit_test(test_rows_jsonl__long_lines),
+        cmocka_unit_test(test_rows_jsonl__cells),
+        cmocka_unit_test(test_rows_jsonl__notation),
         cmocka_unit_test(test_rows_jsonl__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,12 @@ static const et_schema_field fields[] = {
       .type = ET_SCHEMA_REAL,
       .length = 3 },
     { .name = "n", .type = ET_SCHEMA_INTEGER, .length = 1, .fractions = 1 },
+    { .name = "price",
+      .type = ET_SCHEMA_REAL,
+      .length = 1,
+      .notation = ET_NOTATION_COMMA,
+      .unit = "\u20ac" },
+    { .name = "share", .type = ET_SCHEMA_REAL, .length = 1, .notation = ET_NOTATION_POINT },
 };
 
 static const char text[] = "fields:\n"
@@ -30,7 +36,9 @@ static const char text[] = "fields:\n"
                            "  - name: \"gr\\u00f6\\u00dfe\"\n"
                            "    type: real\n"
                            "    length: 3\n"
-                           "  - {name: n, type: integer, fractions: true}\n";
+                           "  - {name: n, type: integer, fractions: true}\n"
+                           "  - {name: price, type: real, notation: comma, unit: \u20ac}\n"
+                           "  - {name: share, type: real, notation: point}\n";
 
 static void check_fields(const et_schema *schema)
 {
@@ -42,6 +50,8 @@ static void check_fields(const et_schema *schema)
         assert_int_equal(got->length, want->length);
         assert_int_equal(got->required, want->required);
         assert_int_equal(got->fractions, want->fractions);
+        assert_int_equal(got->notation, want->notation);
+        assert_string_equal(got->unit ? got->unit : "", want->unit ? want->unit : "");
         assert_int_equal(!got->missing, !want->missing);
         if (want->missing)
             assert_string_equal(got->missing, want->missing);
@@ -127,6 +137,14 @@ static const struct {
       "fractions is not true or false" },
     { "fields: [{name: a, type: real, fractions: true}]", ET_ECONFIG,
       "s:1: fractions of a, which is real" },
+    { "fields: [{name: a, type: real, notation: coma}]", ET_ECONFIG,
+      "s:1: unknown notation \"coma\". Nearest: comma. Notations: point, comma" },
+    { "fields: [{name: a, type: discrete, notation: comma}]", ET_ECONFIG,
+      "s:1: notation of a, which is discrete" },
+    { "fields: [{name: a, type: real, unit: kg}]", ET_ECONFIG,
+      "s:1: unit of a without a notation" },
+    { "fields: [{name: a, type: real, notation: point, unit: ''}]", ET_ECONFIG,
+      "s:1: the unit of a: give 1 to 64 bytes" },
     { "fields: [{name: a, type: integer, default: none}]", ET_ECONFIG,
       "the default of a is \"none\", not a number" },
     { "fields:\n- {name: a, type: real}\n- {name: b, type: real}\n- {name: a, type: real}",

@@ -55,6 +55,12 @@ typedef struct piece {
     bool bad;           /* by the scanner's fault */
 } piece;
 
+/* How the cells of a column are read. */
+typedef struct reading {
+    bool unread; /* not at all: its field does */
+    et_number_format format;
+} reading;
+
 typedef struct pass {
     et_table_stats *stats;
     const et_analyze_options *options;
@@ -62,7 +68,7 @@ typedef struct pass {
     piece *pieces; /* [most] of a step */
     int most;
     int *position; /* [columns]: positions of the first file's columns in this file's rows */
-    bool *unread;  /* [columns] of this file: its texts are not to be read, its field does */
+    reading *how;  /* [columns] of this file */
     int file;
     et_csv *first;   /* the first file, whose head was read; NULL: it is done */
     uint64_t before; /* bytes of the files before this one */
@@ -94,33 +100,36 @@ static bool make_room(piece *p, int columns)
 }
 
 /* The usual ways first; et_cell_classify knows all. */
-static inline et_cell_class class_of(const et_cell *cell, double *number)
+static inline et_cell_class class_of(const et_cell *cell, const et_number_format *format,
+                                     double *number)
 {
     bool integer;
-    if (!cell->length || !et_number_short(number, &integer, cell->text, cell->length))
-        return et_cell_classify(cell->text, cell->length, number);
+    if (!cell->length || format->notation == ET_NOTATION_COMMA ||
+        !et_number_short(number, &integer, cell->text, cell->length))
+        return et_cell_classify(format, cell->text, cell->length, number);
     if (!integer)
         return ET_CELL_REAL;
     const char digit = *cell->text == '-' ? cell->text[1] : *cell->text;
-    return digit > '0' || cell->length == 1 ? ET_CELL_INTEGER
-                                            : et_cell_classify(cell->text, cell->length, number);
+    return digit > '0' || cell->length == 1
+               ? ET_CELL_INTEGER
+               : et_cell_classify(format, cell->text, cell->length, number);
 }
 
-static inline void parse_cell(piece *p, const et_cell *cell, size_t at, bool unread)
+static inline void parse_cell(piece *p, const et_cell *cell, size_t at, const reading *how)
 {
     et_cell_class class = ET_CELL_UNREAD;
     if (!cell->text) {
         p->class[at] = ET_CELL_MISSING;
         return;
     }
-    if (!unread)
-        class = class_of(cell, &p->number[at]);
+    if (!how->unread)
+        class = class_of(cell, &how->format, &p->number[at]);
     p->class[at] = (unsigned char)class;
     if (class != ET_CELL_INTEGER && class != ET_CELL_REAL)
         p->text[at] = (et_text_span){ (uint32_t)(cell->text - p->begin), (uint32_t)cell->length };
 }
 
-static void parse_piece(piece *p, const bool *unread)
+static void parse_piece(piece *p, const reading *how)
 {
     et_csv_scanner *scanner = &p->scanner;
     p->rows = 0;
@@ -143,7 +152,7 @@ static void parse_piece(piece *p, const bool *unread)
             const et_cell *cell = scanner->cell;
             size_t cell_at = row;
             for (int i = 0; i < scanner->count; i++, cell_at += p->room)
-                parse_cell(p, &cell[i], cell_at, unread[i]);
+                parse_cell(p, &cell[i], cell_at, &how[i]);
         }
         p->lines += scanner->lines;
     }
@@ -180,12 +189,13 @@ static void add_rows(const pass *self, const piece *p, int field)
         }
 }
 
-static void note_unread(const pass *self, int field)
+static void note_reading(const pass *self, int field)
 {
     const et_table_head *head = &self->stats->head;
+    const et_column_stats *stats = &self->stats->field[field];
     for (int i = 0; i < head->column_count[field]; i++)
-        self->unread[self->position[head->column[field][i]]] =
-            et_column_stats_reads(&self->stats->field[field]);
+        self->how[self->position[head->column[field][i]]] =
+            (reading){ et_column_stats_reads(stats), stats->format };
 }
 
 static void add_field(const pass *self, int pieces, int field)
@@ -200,7 +210,7 @@ static void add_field(const pass *self, int pieces, int field)
             part_of(self, &self->pieces[i], self->position[head->column[field][0]]);
         et_column_stats_add(&self->stats->field[field], &part);
     }
-    note_unread(self, field);
+    note_reading(self, field);
 }
 
 /* ---- the pass ---- */
@@ -251,7 +261,7 @@ static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
     int threads = self->threads;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (pieces > 1)
     for (int i = 0; i < pieces; i++)
-        parse_piece(&self->pieces[i], self->unread);
+        parse_piece(&self->pieces[i], self->how);
     int status = join_pieces(self, pieces, line, error);
     if (status)
         return status;
@@ -299,6 +309,13 @@ static void take_form(pass *self, const et_csv *csv)
     }
 }
 
+/* Columns that no field has stay so. */
+static void read_no_column(pass *self)
+{
+    for (int i = 0; i < self->stats->head.columns; i++)
+        self->how[i] = (reading){ .unread = true };
+}
+
 /* A file after the first one: its columns. */
 static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
 {
@@ -310,26 +327,39 @@ static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
         return status;
     status = et_table_head_match(head, self->position, header, *csv, path, self->options,
                                  self->stats->paths, error);
-    memset(self->unread, true, (size_t)head->columns * sizeof *self->unread);
+    read_no_column(self);
     for (int i = 0; i < head->fields && !status; i++)
-        note_unread(self, i);
+        note_reading(self, i);
     return status;
+}
+
+/* A file at its first byte. *header: its first row is one. */
+static int open_file(pass *self, et_csv **csv, bool *header, et_error *error)
+{
+    const et_table_head *head = &self->stats->head;
+    et_csv_options options = self->options->csv;
+    int status = ET_OK;
+    options.columns = head->columns;
+    options.delimiter = head->delimiter;
+    *header = head->header;
+    *csv = self->first;
+    self->first = NULL;
+    if (!*csv && !self->file)
+        return et_csv_open(csv, *self->stats->paths->items, &options, error);
+    if (!*csv)
+        status = open_other(self, csv, header, error);
+    if (status)
+        return status;
+    options.delimiter = et_csv_delimiter(*csv);
+    return et_csv_again(*csv, &options, error);
 }
 
 static int read_file(pass *self, et_error *error)
 {
-    const et_table_head *head = &self->stats->head;
-    et_csv_options options = self->options->csv;
     et_csv_row row;
-    et_csv *csv = self->first;
-    bool header = head->header;
-    self->first = NULL;
-    int status = csv ? ET_OK : open_other(self, &csv, &header, error);
-    if (!status) {
-        options.delimiter = et_csv_delimiter(csv);
-        options.columns = head->columns;
-        status = et_csv_again(csv, &options, error);
-    }
+    et_csv *csv;
+    bool header;
+    int status = open_file(self, &csv, &header, error);
     if (!csv)
         return status;
     if (!status && header)
@@ -397,6 +427,7 @@ static int open_fields(et_table_stats *stats, et_error *error)
         return et_alloc_failed(error, (size_t)fields * sizeof *stats->field, "columns");
     for (int i = 0; i < fields; i++) {
         room.seed = (uint64_t)i;
+        room.format = stats->format[i];
         et_column_stats_init(&stats->field[i], &room);
     }
     return ET_OK;
@@ -409,11 +440,11 @@ static int open_pass(pass *self, et_error *error)
         self->threads = 1;
     self->most = self->threads == 1 ? 1 : PIECES * self->threads;
     self->pieces = et_alloc_zero((size_t)self->most, sizeof *self->pieces);
-    self->unread = et_alloc(columns, sizeof *self->unread);
+    self->how = et_alloc(columns, sizeof *self->how);
     self->position = et_alloc(columns, sizeof *self->position);
-    if (!self->pieces || !self->unread || !self->position)
+    if (!self->pieces || !self->how || !self->position)
         return et_alloc_failed(error, columns * sizeof *self->position, "the pieces of a table");
-    memset(self->unread, true, columns * sizeof *self->unread);
+    read_no_column(self);
     for (size_t i = 0; i < columns; i++)
         self->position[i] = (int)i;
     return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
@@ -430,7 +461,7 @@ static void close_pass(pass *self)
         et_free(p->row_line);
     }
     et_free(self->pieces);
-    et_free(self->unread);
+    et_free(self->how);
     et_free(self->position);
 }
 
@@ -443,13 +474,23 @@ static uint64_t size_of(const et_strings *paths)
     return sum;
 }
 
-/* Takes first. */
+static void close_fields(et_table_stats *stats)
+{
+    for (int i = 0; stats->field && i < stats->head.fields; i++)
+        et_column_stats_release(&stats->field[i]);
+    et_free(stats->field);
+    stats->field = NULL;
+}
+
+/* Takes first; NULL: the first file is read again. */
 static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
 {
     pass self = { .stats = stats,
                   .options = stats->options,
                   .threads = stats->options->threads,
                   .first = first };
+    stats->rows = 0;
+    stats->missing_found = 0;
     int status = open_fields(stats, error);
     if (!status)
         status = open_pass(&self, error);
@@ -466,6 +507,37 @@ static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
     if (!status && !stats->rows)
         status =
             et_fail(error, ET_EDATA, "%s: the file has a header and no rows", *stats->paths->items);
+    return status;
+}
+
+/* Whether all files can be read once more. */
+static bool are_files(const et_strings *paths)
+{
+    struct stat info;
+    for (size_t i = 0; i < paths->count; i++)
+        if (stat(paths->items[i], &info) || !S_ISREG(info.st_mode))
+            return false;
+    return true;
+}
+
+/* Reads the files, and once more if columns have a notation. A column that has more texts than its
+ * notation promised is read as it is, in a third pass. */
+static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_error *error)
+{
+    int status = et_table_formats_begin(stats, arena, error);
+    bool again = !stats->options->schema && are_files(stats->paths);
+    if (status)
+        et_csv_close(first);
+    else
+        status = read_files(stats, first, error);
+    for (int checks = 0; !status && again && checks < 2; checks++) {
+        again = checks ? et_table_formats_check(stats) : et_table_formats_find(stats, arena);
+        if (!again)
+            break;
+        close_fields(stats);
+        status = arena->failed ? et_alloc_failed(error, 0, "the statistics of a table")
+                               : read_files(stats, NULL, error);
+    }
     return status;
 }
 
@@ -487,14 +559,12 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     if (!status)
         status = et_table_head_target(&target, &stats.head, &o, *paths->items, error);
     if (!status)
-        status = read_files(&stats, first, error);
+        status = read_table(&stats, first, &arena, error);
     else
         et_csv_close(first);
     if (!status)
         status = et_table_stats_report(&stats, out, error);
-    for (int i = 0; stats.field && i < stats.head.fields; i++)
-        et_column_stats_release(&stats.field[i]);
-    et_free(stats.field);
+    close_fields(&stats);
     et_table_head_release(&stats.head);
     et_arena_release(&arena);
     if (status)

@@ -4,11 +4,12 @@
 
 #include "data/table/analysis/analyze_private.h"
 
-static double number_at(const et_entries *entries, size_t i)
+static double number_at(const et_column_stats *stats, size_t i)
 {
+    const et_entries *entries = &stats->entries;
     double number = 0;
-    et_cell_classify(et_entries_text(entries, &entries->entry[i]), entries->entry[i].length,
-                     &number);
+    et_cell_classify(&stats->format, et_entries_text(entries, &entries->entry[i]),
+                     entries->entry[i].length, &number);
     return number;
 }
 
@@ -20,11 +21,11 @@ bool et_table_column_few_whole(const et_table_column *c)
            s->entries.count <= (size_t)c->table->options->classes;
 }
 
-bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second)
+bool et_table_column_twice(const et_column_stats *stats, size_t *first, size_t *second)
 {
-    for (*second = 0; *second < entries->count; ++*second)
+    for (*second = 0; *second < stats->entries.count; ++*second)
         for (*first = 0; *first < *second; ++*first)
-            if (number_at(entries, *first) == number_at(entries, *second))
+            if (number_at(stats, *first) == number_at(stats, *second))
                 return true;
     return false;
 }

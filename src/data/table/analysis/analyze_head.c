@@ -42,9 +42,13 @@ static bool is_same(const et_cell *cell, const char *text)
 
 static bool is_number(const char *text, size_t length)
 {
+    static const et_number_format plain;
     double number;
-    et_cell_class class = et_cell_classify(text, length, &number);
-    return class != ET_CELL_TEXT && class != ET_CELL_CODE;
+    et_cell_class class = et_cell_classify(&plain, text, length, &number);
+    if (class != ET_CELL_TEXT)
+        return class != ET_CELL_CODE;
+    const et_noted noted = et_notation_find(text, length);
+    return noted.notations && !noted.unit_length;
 }
 
 static int copy_first(first_rows *first, const et_csv_row *row, et_arena *arena, et_error *error)

@@ -1,5 +1,5 @@
 /* The analysis, for its own files: columns (analyze_head.c), statistics (analyze.c), results
- * (analyze_report.c, analyze_suspect.c, analyze_column.c). */
+ * (analyze_report.c, analyze_suspect.c, analyze_column.c), and notations (analyze_formats.c). */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 
@@ -41,7 +41,10 @@ typedef struct et_table_stats {
     const et_strings *paths;
     const et_analyze_options *options; /* with defaults in place */
     et_table_head head;
-    et_column_stats *field; /* [head.fields] */
+    et_column_stats *field;   /* [head.fields] */
+    et_number_format *format; /* [head.fields]: by which the columns are read */
+    et_seen_at *unclear;      /* [head.fields]: the first text of which both notations make two
+                                 numbers, where no value of the column says which; line 0: none */
     int64_t rows;
     uint64_t bytes;         /* of all files */
     uint64_t missing_found; /* which markers of missing values were there, as csv_scan.h has it */
@@ -54,7 +57,8 @@ typedef struct et_table_column {
     const char *name;
     et_schema_type type;
     bool target;
-    bool key; /* nearly every text is another */
+    bool key;                  /* nearly every text is another */
+    const et_seen_at *unclear; /* of et_table_stats; NULL: the column has no notation */
     et_column_use use;
     int64_t values, numbers, distinct;
     et_sketch_view view; /* of numbers */
@@ -66,10 +70,20 @@ double et_table_column_deviation(const et_table_column *column);
 /* Whether values are whole numbers, so few that they may be classes. */
 bool et_table_column_few_whole(const et_table_column *column);
 /* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
-bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second);
+bool et_table_column_twice(const et_column_stats *stats, size_t *first, size_t *second);
 
 /* Adds the suspicious facts of a column: {column, kind, text}. ET_ENOMEM. */
 int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
+
+/* Integer or real if nearly all values are numbers, and no codes. */
+et_schema_type et_table_column_type(const et_table_column *column);
+
+/* The formats of a given schema, or plain ones, in arena. */
+int et_table_formats_begin(et_table_stats *table, et_arena *arena, et_error *error);
+/* After a pass with plain ones. False: all stay plain. */
+bool et_table_formats_find(et_table_stats *table, et_arena *arena);
+/* After a pass with the found ones. True: some were wrong, and are plain now. */
+bool et_table_formats_check(et_table_stats *table);
 
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);

@@ -64,7 +64,7 @@ static bool are_codes(const et_table_column *c)
     return are_frequent(c, ET_CELL_LONG) && !et_column_is_key(&m);
 }
 
-static et_schema_type infer_type(const et_table_column *c)
+et_schema_type et_table_column_type(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
     double values = (double)c->values;
@@ -80,7 +80,7 @@ static bool is_classes(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
     size_t count = s->entries.count, first, second;
-    if (!et_table_column_few_whole(c) || et_table_column_twice(&s->entries, &first, &second))
+    if (!et_table_column_few_whole(c) || et_table_column_twice(s, &first, &second))
         return false;
     return count <= 2 || ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
 }
@@ -97,8 +97,8 @@ static int open_column(et_table_column *c, const et_table_stats *table, int fiel
                             .numbers = et_column_stats_numbers(s),
                             .distinct = et_column_stats_distinct(s) };
     et_entries_sort(&s->entries);
-    c->type =
-        table->options->schema ? et_schema_at(table->options->schema, field)->type : infer_type(c);
+    c->type = table->options->schema ? et_schema_at(table->options->schema, field)->type
+                                     : et_table_column_type(c);
     if (c->target && !table->options->schema && is_classes(c))
         c->type = ET_SCHEMA_DISCRETE;
     return !et_column_stats_view(s, &c->view) ? et_alloc_failed(error, 0, "quantiles") : ET_OK;
@@ -328,6 +328,11 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         fields[i] = (et_schema_field){ .name = c.name,
                                        .type = c.type,
                                        .fractions = c.type == ET_SCHEMA_INTEGER };
+        if (c.type != ET_SCHEMA_DISCRETE) {
+            fields[i].notation = table->format[i].notation;
+            fields[i].unit = table->format[i].unit;
+        }
+        c.unclear = c.type == ET_SCHEMA_DISCRETE ? NULL : &table->unclear[i];
         metadata[i] = metadata_of(&c, &out->arena);
         c.use =
             et_column_use_infer(given ? et_schema_at(given, i) : &fields[i], &metadata[i], &choice);

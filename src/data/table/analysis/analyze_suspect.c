@@ -71,9 +71,15 @@ static void suspect_values(et_value *list, const et_table_column *c)
 /* What nearly all texts of a column look like. */
 typedef struct look {
     const char *kind; /* NULL: like nothing known */
-    char what[80];    /* "numbers with commas between thousands" */
+    char what[96];    /* "numbers in a notation" */
     const char *cure;
 } look;
+
+/* Texts that are numbers in one notation only. */
+static int64_t noted_only(const et_column_stats *s, et_notation notation)
+{
+    return s->noted.count[0][notation] + s->noted.count[1][notation];
+}
 
 static look look_of(const et_table_column *c)
 {
@@ -87,19 +93,39 @@ static look look_of(const et_table_column *c)
                     et_column_stats_dates(s)
                         ? "the transform date needs a date in every row"
                         : "to have dates, write the year first, as in 2024-05-31" };
-    else if ((double)s->looks[ET_LOOK_COMMAS] >= most)
-        l = (look){ "comma", "numbers with commas between thousands",
-                    "to have numbers, remove them" };
-    else if ((double)s->looks[ET_LOOK_SEPARATED] >= most) {
-        l = (look){ "separator", "", "to have numbers, remove them" };
-        snprintf(l.what, sizeof l.what, "numbers with %s between thousands", s->separator);
-    } else if ((double)(s->looks[ET_LOOK_DECIMAL] + s->looks[ET_LOOK_COMMAS]) >= most)
-        l = (look){ "comma", "numbers with a decimal comma", "to have numbers, write a point" };
-    else if ((double)s->looks[ET_LOOK_MINUS] >= most)
-        l = (look){ "minus", "numbers with another minus sign than -", "to have numbers, write -" };
-    else if ((double)s->looks[ET_LOOK_UNIT] >= most)
-        l = (look){ "unit", "numbers with a unit", "to have numbers, remove the unit" };
+    else if (s->format.notation || (double)s->looks[ET_LOOK_NUMBER] < most)
+        return l;
+    else if (s->noted.first_other.line) {
+        l = (look){ "unit", "", "to have numbers, write one unit" };
+        snprintf(l.what, sizeof l.what, "numbers with several units (\"%s\")",
+                 s->noted.first_other.text);
+    } else if (noted_only(s, ET_NOTATION_POINT) && noted_only(s, ET_NOTATION_COMMA))
+        l = (look){ "comma", "numbers, some with a decimal point and some with a decimal comma",
+                    "to have numbers, write one of them" };
+    else
+        l = (look){ "notation", "numbers in a notation",
+                    *s->noted.unit
+                        ? "to have numbers, give the column a `notation` and a `unit` in a schema "
+                          "file (task.schema_path)"
+                        : "to have numbers, give the column a `notation` in a schema file "
+                          "(task.schema_path)" };
     return l;
+}
+
+/* Whether a text that has two readings had to be read without the help of another value. */
+static void suspect_unclear(et_value *list, const et_table_column *c)
+{
+    const et_seen_at *seen = c->unclear;
+    double number = 0;
+    if (!seen || !seen->line)
+        return;
+    et_notation_parse(&number, &c->stats->format, seen->text, strlen(seen->text));
+    suspect(
+        list, c, "notation",
+        "\"%s\" in %s:%lld is read as %.15g, with a decimal point, though no value of the column "
+        "says so: if the decimal mark is the comma, write `notation: comma` in a schema file "
+        "(task.schema_path)",
+        seen->text, c->table->paths->items[seen->file], (long long)seen->line, number);
 }
 
 /* Dates of which no row says which number is the month. */
@@ -355,7 +381,7 @@ static int suspect_spelling(et_value *list, const et_table_column *c, et_error *
     size_t first, second;
     alike found;
     if (c->type != ET_SCHEMA_DISCRETE && c->target && et_table_column_few_whole(c) &&
-        et_table_column_twice(entries, &first, &second))
+        et_table_column_twice(c->stats, &first, &second))
         suspect_pair(list, c, first, second, 0,
                      "are the same number, so the target is read as a number: spell them the same "
                      "to have classes");
@@ -398,6 +424,7 @@ int et_table_column_suspect(et_value *list, const et_table_column *c, et_error *
 {
     suspect_values(list, c);
     suspect_texts(list, c);
+    suspect_unclear(list, c);
     suspect_codes(list, c);
     suspect_versions(list, c);
     suspect_digits(list, c);

@@ -33,6 +33,7 @@ void et_column_stats_init(et_column_stats *stats, const et_column_stats_options 
     *stats = (et_column_stats){ .min = INFINITY,
                                 .max = -INFINITY,
                                 .whole = true,
+                                .format = options->format,
                                 .block = options->sketch_width,
                                 .distinct_bits = options->distinct_bits };
     et_sketch_init(&stats->sketch, options->sketch_width, options->seed);
@@ -144,12 +145,10 @@ static void add_numbers(et_column_stats *stats, const double *x, int count)
 
 static void sample(et_column_stats *stats, const char *text, size_t length)
 {
-    const char *separator;
     if (stats->sampled >= ET_STATS_SAMPLE)
         return;
     stats->sampled++;
-    stats->looks[et_look_at(text, length, &separator)]++;
-    stats->separator = stats->separator ? stats->separator : separator;
+    stats->looks[et_look_at(text, length)]++;
 }
 
 static void note(et_seen_at *seen, const et_column_part *part, int i, const char *text,
@@ -191,8 +190,13 @@ static bool has_bare_exponent(const char *text, size_t length)
            et_number_digits_at(text + digits + 1, length - digits - 1) == length - digits - 1;
 }
 
-et_cell_class et_cell_classify(const char *text, size_t length, double *number)
+et_cell_class et_cell_classify(const et_number_format *format, const char *text, size_t length,
+                               double *number)
 {
+    char plain[ET_NOTATION_BYTES];
+    text = et_notation_plain(format, plain, text, &length);
+    if (!text)
+        return ET_CELL_TEXT;
     et_number kind = et_number_parse(number, text, length);
     if (kind == ET_NUMBER_REAL)
         return has_bare_exponent(text, length) ? ET_CELL_EXPONENT : ET_CELL_REAL;
@@ -229,6 +233,35 @@ static bool has_blanks(const char *text, size_t length)
     return length && (is_blank(*text) || is_blank(text[length - 1]));
 }
 
+static bool is_text(const char *text, const char *bytes, size_t length)
+{
+    return strlen(text) == length && !memcmp(text, bytes, length);
+}
+
+/* What a text may be as a number, once no notation is given. */
+static et_noted find_notation(const et_column_stats *stats, const char *text, size_t length)
+{
+    return stats->format.notation ? (et_noted){ 0 } : et_notation_find(text, length);
+}
+
+/* Whether a text has the column's unit, which is that of the first text with one, or none. */
+static bool has_unit(et_noted_texts *all, const et_noted *noted, const char *text)
+{
+    if (noted->unit_length && !*all->unit)
+        memcpy(all->unit, text + noted->unit_at, noted->unit_length);
+    return !noted->unit_length || is_text(all->unit, text + noted->unit_at, noted->unit_length);
+}
+
+static void look_at_number(et_column_stats *stats, const et_column_part *part, int i,
+                           const char *text, size_t length)
+{
+    const et_noted noted = find_notation(stats, text, length);
+    if (noted.notations && !has_unit(&stats->noted, &noted, text))
+        note(&stats->noted.first_other, part, i, text, length);
+    if (noted.differs)
+        note(&stats->noted.first_unclear, part, i, text, length);
+}
+
 /* Notes the first value of each class that is not a number, and the forms of texts. orders: by
  * which the text is a date. */
 static void look_at(et_column_stats *stats, const et_column_part *part, int i, const char *text,
@@ -238,6 +271,7 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
     if (class != ET_CELL_TEXT)
         return;
     sample(stats, text, length);
+    look_at_number(stats, part, i, text, length);
     for (unsigned order = 0; order <= ET_DATE_DAY_FIRST; order++)
         if (!(orders >> order & 1))
             note(&stats->first_undated[order], part, i, text, length);
@@ -247,6 +281,18 @@ static void add_dates(et_column_stats *stats, unsigned orders, int64_t count)
 {
     for (unsigned order = 0; orders >> order; order++)
         stats->dated[order] += orders >> order & 1 ? count : 0;
+}
+
+/* Counts a text by the notations in which it is a number. */
+static void add_noted(et_column_stats *stats, const char *text, size_t length, int64_t count)
+{
+    const et_noted noted = find_notation(stats, text, length);
+    const bool point = noted.notations >> ET_NOTATION_POINT & 1;
+    const bool comma = noted.notations >> ET_NOTATION_COMMA & 1;
+    if ((!point && !comma) || !has_unit(&stats->noted, &noted, text))
+        return;
+    const et_notation only = !comma ? ET_NOTATION_POINT : !point ? ET_NOTATION_COMMA : 0;
+    stats->noted.count[noted.unit_length > 0][only] += count;
 }
 
 /* ---- from entries to numbers ---- */
@@ -260,13 +306,16 @@ static void count_classes(et_column_stats *stats)
         stats->count[entry->class] += entry->count;
         stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
         add_dates(stats, et_date_orders(text, entry->length), entry->count);
+        if (entry->class == ET_CELL_TEXT)
+            add_noted(stats, text, entry->length, entry->count);
     }
 }
 
-static double number_of(const et_entries *entries, const et_entry *entry)
+static double number_of(const et_column_stats *stats, const et_entry *entry)
 {
     double number = 0;
-    et_number_parse(&number, et_entries_text(entries, entry), entry->length);
+    et_notation_parse(&number, &stats->format, et_entries_text(&stats->entries, entry),
+                      entry->length);
     return number;
 }
 
@@ -291,7 +340,7 @@ static void end_exact(et_column_stats *stats, et_stats_stage stage)
     count_classes(stats);
     for (size_t i = 0; i < stats->entries.count; i++) {
         const et_entry *entry = &stats->entries.entry[i];
-        double number = number_of(&stats->entries, entry);
+        double number = number_of(stats, entry);
         if (is_number(entry->class) || is_both(entry->class))
             add_number(stats, number, entry->count);
         if (is_number(entry->class))
@@ -333,6 +382,8 @@ static void add_read(et_column_stats *stats, const et_column_part *part, int i, 
         add_numbers(stats, number, 1);
     stats->blanks += has_blanks(text, length);
     add_dates(stats, orders, 1);
+    if (class == ET_CELL_TEXT)
+        add_noted(stats, text, length, 1);
     look_at(stats, part, i, text, length, class, orders);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));
     if (stats->stage != ET_STATS_KEY)
@@ -343,7 +394,7 @@ static void add_unread(et_column_stats *stats, const et_column_part *part, int i
                        size_t length)
 {
     double number;
-    et_cell_class class = et_cell_classify(text, length, &number);
+    et_cell_class class = et_cell_classify(&stats->format, text, length, &number);
     if (!is_number((unsigned char)class)) {
         add_read(stats, part, i, text, length, (unsigned char)class, &number);
         return;
@@ -382,7 +433,7 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
         return;
     }
     double number;
-    entry->class = (unsigned char)et_cell_classify(text, length, &number);
+    entry->class = (unsigned char)et_cell_classify(&stats->format, text, length, &number);
     if (!is_number(entry->class))
         look_at(stats, part, i, text, length, entry->class, et_date_orders(text, length));
     else if (++stats->number_entries > numbers_limit(stats) &&
@@ -452,14 +503,15 @@ void et_column_stats_add(et_column_stats *stats, const et_column_part *part)
 /* ---- results ---- */
 
 /* The numbers among the entries, in their order, as a sketch would have them if it kept all. */
-static bool view_entries(const et_entries *entries, et_sketch_view *view)
+static bool view_entries(const et_column_stats *stats, et_sketch_view *view)
 {
+    const et_entries *entries = &stats->entries;
     size_t count = 0;
     if (!et_sketch_view_reserve(view, entries->count))
         return false;
     for (size_t i = 0; i < entries->count; i++)
         if (is_number(entries->entry[i].class) || is_both(entries->entry[i].class)) {
-            view->value[count] = number_of(entries, &entries->entry[i]);
+            view->value[count] = number_of(stats, &entries->entry[i]);
             view->weight[count++] = entries->entry[i].count;
         }
     return et_sketch_view_order(view, count);
@@ -501,7 +553,9 @@ static void find_twin(et_column_stats *stats)
     for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {
         const et_entry *entry = &stats->entries.entry[i];
         const char *text = et_entries_text(&stats->entries, entry);
-        size_t length = entry->class == ET_CELL_REAL ? without_zeros(text, entry->length) : 0;
+        size_t length = entry->class == ET_CELL_REAL && !stats->format.notation
+                            ? without_zeros(text, entry->length)
+                            : 0;
         if (length && entry->length < sizeof stats->twin &&
             et_entries_find(&stats->entries, text, length))
             memcpy(stats->twin, text, entry->length);
@@ -516,7 +570,7 @@ void et_column_stats_finish(et_column_stats *stats)
         et_sketch_view view;
         count_classes(stats);
         find_twin(stats);
-        stats->failed = !view_entries(&stats->entries, &view);
+        stats->failed = !view_entries(stats, &view);
         if (!stats->failed && view.count)
             add_view(stats, &view);
         et_sketch_view_release(&view);
@@ -559,6 +613,39 @@ int64_t et_column_stats_dates(const et_column_stats *stats)
     return stats->dated[et_column_stats_date_order(stats)];
 }
 
+/* Smallest fraction of the values that are numbers in the notation; of them, that have the unit. */
+#define NOTED_SHARE 0.9
+#define UNIT_SHARE  0.5
+
+et_number_format et_column_stats_format(const et_column_stats *stats)
+{
+    const et_noted_texts *n = &stats->noted;
+    const double values = (double)et_column_stats_values(stats);
+    const int64_t numbers = et_column_stats_numbers(stats);
+    et_number_format format = { ET_NOTATION_PLAIN, NULL };
+    int64_t count[ET_NOTATION_COMMA + 1], units = 0;
+    for (int i = 0; i <= ET_NOTATION_COMMA; i++)
+        units += n->count[1][i];
+    const bool unit = units && (double)units >= UNIT_SHARE * values;
+    for (int i = 0; i <= ET_NOTATION_COMMA; i++)
+        count[i] = n->count[0][i] + (unit ? n->count[1][i] : 0);
+    const et_notation most =
+        count[ET_NOTATION_COMMA] > count[ET_NOTATION_POINT] ? ET_NOTATION_COMMA : ET_NOTATION_POINT;
+    const int64_t texts = count[most] + count[ET_NOTATION_PLAIN];
+    if (texts && (double)(texts + numbers) >= NOTED_SHARE * values)
+        format = (et_number_format){ most, unit ? n->unit : NULL };
+    return format;
+}
+
+bool et_column_stats_format_unclear(const et_column_stats *stats)
+{
+    const et_noted_texts *n = &stats->noted;
+    bool shown = stats->count[ET_CELL_REAL];
+    for (int unit = 0; unit < 2; unit++)
+        shown |= n->count[unit][ET_NOTATION_POINT] || n->count[unit][ET_NOTATION_COMMA];
+    return n->first_unclear.line && !shown;
+}
+
 bool et_column_stats_exact(const et_column_stats *stats)
 {
     return stats->stage == ET_STATS_EXACT;
@@ -575,6 +662,6 @@ int64_t et_column_stats_distinct(const et_column_stats *stats)
 
 bool et_column_stats_view(const et_column_stats *stats, et_sketch_view *view)
 {
-    return et_column_stats_exact(stats) ? view_entries(&stats->entries, view)
+    return et_column_stats_exact(stats) ? view_entries(stats, view)
                                         : et_sketch_view_init(view, &stats->sketch);
 }

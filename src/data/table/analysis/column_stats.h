@@ -9,6 +9,7 @@
 #include "data/table/analysis/sketch.h"
 #include "data/table/rows/date_text.h"
 #include "data/table/rows/look.h"
+#include "data/table/rows/notation.h"
 
 /* The class of a cell's text. CODE, LONG and EXPONENT are numbers that may be meant as texts: they
  * count as both. */
@@ -26,7 +27,8 @@ typedef enum et_cell_class {
 } et_cell_class;
 
 /* The class of a text, never MISSING. number: set for all classes except TEXT and LARGE. */
-et_cell_class et_cell_classify(const char *text, size_t length, double *number);
+et_cell_class et_cell_classify(const et_number_format *format, const char *text, size_t length,
+                               double *number);
 
 /* A text, by its place in the bytes that it is in. */
 typedef struct et_text_span {
@@ -55,6 +57,15 @@ typedef struct et_seen_at {
 /* Distinct texts that are classified by their look. */
 #define ET_STATS_SAMPLE 1000
 
+/* Texts that are numbers in a notation. */
+typedef struct et_noted_texts {
+    int64_t count[2][ET_NOTATION_COMMA + 1]; /* without and with the unit, by notation; PLAIN: by
+                                                both notations */
+    char unit[ET_UNIT_BYTES + 1];            /* the first one; others are not counted */
+    et_seen_at first_other;                  /* the first text with another unit */
+    et_seen_at first_unclear;                /* of which both notations make two numbers */
+} et_noted_texts;
+
 /* How a column's values are collected. */
 typedef enum et_stats_stage {
     ET_STATS_EXACT,   /* all distinct texts with their counts */
@@ -73,9 +84,9 @@ typedef struct et_column_stats {
     et_seen_at first_undated[ET_DATE_DAY_FIRST + 1]; /* a text that is not a date */
     int64_t dated[ET_DATE_DAY_FIRST + 1];            /* values that are dates */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
-    const char
-        *separator;  /* of the values that are SEPARATED, the separator of thousands: "blanks" */
-    double *pending; /* [block]: numbers that no block was full of yet; NULL at first */
+    et_noted_texts noted;
+    et_number_format format; /* by which texts are read; its unit is borrowed */
+    double *pending;         /* [block]: numbers that no block was full of yet; NULL at first */
     int block, filled;
     int64_t numbers;                /* in the moments */
     double min, max, mean, squares; /* squares: of deviations from the mean, summed */
@@ -94,6 +105,7 @@ typedef struct et_column_stats_options {
     int sketch_width; /* a power of two */
     int distinct_bits;
     uint64_t seed;
+    et_number_format format;
 } et_column_stats_options;
 
 void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options);
@@ -114,6 +126,12 @@ int64_t et_column_stats_numbers(const et_column_stats *stats);
 et_date_order et_column_stats_date_order(const et_column_stats *stats);
 /* Values that are dates by this order. */
 int64_t et_column_stats_dates(const et_column_stats *stats);
+/* The notation and the unit by which nearly all values are numbers, if some are texts; unit: of
+ * these stats. PLAIN: there is none. */
+et_number_format et_column_stats_format(const et_column_stats *stats);
+/* Whether that is the notation with a point only because no value says which: there is 1,234, but
+ * neither 1,234.5 nor 12.5. */
+bool et_column_stats_format_unclear(const et_column_stats *stats);
 /* Whether the entries are all there were, with their counts. */
 bool et_column_stats_exact(const et_column_stats *stats);
 /* Distinct values: then exact, else estimated. */

@@ -172,7 +172,7 @@ et_feature_choice et_column_choice(const char *target)
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *m,
                                   const et_feature_choice *choice)
 {
-    et_column_use use = { ET_COLUMN_USED, 0, 0 };
+    et_column_use use = { .format = et_number_format_of(field) };
     if (choice->target && !strcmp(field->name, choice->target))
         add(&use, ET_TRANSFORM_TARGET);
     else if (choice->id && !strcmp(field->name, choice->id))
@@ -210,7 +210,8 @@ static void mark(et_column_use *uses, const et_schema *schema, const et_feature_
 void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_feature_set *set)
 {
     for (int i = 0; i < et_schema_count(schema); i++)
-        uses[i] = (et_column_use){ ET_COLUMN_UNNAMED, 0, 0 };
+        uses[i] = (et_column_use){ .ignored = ET_COLUMN_UNNAMED,
+                                   .format = et_number_format_of(et_schema_at(schema, i)) };
     for (int i = 0; i < et_feature_set_count(set); i++)
         mark(uses, schema, et_feature_set_at(set, i));
 }
@@ -287,6 +288,8 @@ static void print_use(et_strbuf *out, const et_column_use *use, const et_column_
             print_transform(out, use, (et_transform)type, m);
             between = "; ";
         }
+    if (use->format.notation && use->transforms)
+        et_strbuf_printf(out, " (written like %s%s%s)", ET_NOTATION_EXAMPLE(use->format));
 }
 
 void et_column_use_print(et_strbuf *out, const et_column_use *use,
@@ -317,7 +320,10 @@ static void add_row(et_grid *grid, const et_column_use *use, const et_schema_fie
 
 static bool is_same(const et_column_use *a, const et_column_use *b)
 {
-    return a->ignored == b->ignored && a->transforms == b->transforms;
+    const char *one = a->format.unit, *other = b->format.unit;
+    return a->ignored == b->ignored && a->transforms == b->transforms &&
+           a->format.notation == b->format.notation && !one == !other &&
+           (!one || !strcmp(one, other));
 }
 
 /* Columns of one type and use; the first represents them. */

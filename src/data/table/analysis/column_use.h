@@ -13,6 +13,7 @@
 #include <etude/feature_set.h>
 
 #include "base/text/strbuf.h"
+#include "data/table/rows/notation.h"
 
 /* Why a column's values are ignored. */
 typedef enum et_column_ignored {
@@ -29,6 +30,7 @@ typedef struct et_column_use {
     et_column_ignored ignored; /* its values; transforms may have MISSING all the same */
     unsigned transforms;       /* over it: bit i for transform i */
     int64_t minimum_count;     /* of embed and one-hot */
+    et_number_format format;   /* its texts' notation; the unit is the field's */
 } et_column_use;
 
 /* Number of distinct values, if the metadata has it. */

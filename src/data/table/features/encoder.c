@@ -25,7 +25,7 @@
 #include "data/table/features/feature_set.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/number.h"
+#include "data/table/rows/notation.h"
 #include "engine/tensor/layout.h"
 
 /* Raise this when rows come to be encoded differently. */
@@ -507,6 +507,10 @@ static void add_step_print(const et_encoder *self, const step *s, et_checksum_st
         et_checksum_stream_add(stream, facts, sizeof facts);
         if (!in->missing.missing)
             add_text(stream, in->missing.text);
+        if (in->field->notation)
+            add_text(stream, et_notation_name(in->field->notation));
+        if (in->field->unit)
+            add_text(stream, in->field->unit);
     }
 }
 
@@ -626,6 +630,12 @@ static int no_number(const input *in, const et_cell *cell, et_number kind, et_er
     if (kind == ET_NUMBER_LARGE)
         return et_fail(error, ET_EDATA, "\"%.*s\" is too large for a double: correct it", length,
                        cell->text);
+    const et_number_format format = et_number_format_of(in->field);
+    if (format.notation)
+        return et_fail(error, ET_EDATA,
+                       "\"%.*s\" is not a number as the schema has it, like %s%s%s: correct it, or "
+                       "leave it empty",
+                       length, cell->text, ET_NOTATION_EXAMPLE(format));
     return et_fail(
         error, ET_EDATA,
         "\"%.*s\" is not a number, but the schema says %s: correct it, or leave it empty; "
@@ -662,7 +672,8 @@ static int read_cell(const input *in, const et_cell *cell, et_reading *out, et_e
         (et_reading){ .text = cell->text, .length = cell->length, .numeric = in->missing.numeric };
     if (!out->numeric)
         return ET_OK;
-    et_number kind = et_number_parse(&out->number, cell->text, cell->length);
+    const et_number_format format = et_number_format_of(in->field);
+    et_number kind = et_notation_parse(&out->number, &format, cell->text, cell->length);
     if (!et_number_is(kind))
         return no_number(in, cell, kind, error);
     return kind == ET_NUMBER_INTEGER ? ET_OK : check_integer(in, out, error);

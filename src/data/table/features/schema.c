@@ -18,12 +18,13 @@
 #include "base/text/unicode.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "data/table/rows/number.h"
+#include "data/table/rows/notation.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)
 
 #define LENGTH_MAX INT32_MAX
+#define UNIT_MAX   64 /* bytes */
 
 struct et_schema {
     et_schema_field *fields; /* [count], in the arena as all they point to */
@@ -34,8 +35,8 @@ struct et_schema {
 
 static const char *const type_names[] = { "integer", "real", "discrete", NULL };
 static const char *const type_words[] = { "integer", "real", "discrete", "numeric", NULL };
-static const char *const keys[] = { "name",     "type",      "length", "default",
-                                    "nullable", "fractions", NULL };
+static const char *const keys[] = { "name",      "type",     "length", "default", "nullable",
+                                    "fractions", "notation", "unit",   NULL };
 
 const char *et_schema_type_name(et_schema_type type)
 {
@@ -85,6 +86,27 @@ static int check_name(const et_schema_field *field, origin_text where, et_error 
     return ET_OK;
 }
 
+static int check_notation(const et_schema_field *field, origin_text where, et_error *error)
+{
+    const size_t length = field->unit ? strlen(field->unit) : 0;
+    if ((unsigned)field->notation > ET_NOTATION_COMMA)
+        return et_fail(error, ET_ECONFIG, "%sthe notation of %s, %d, is not an et_notation",
+                       where.text, field->name, (int)field->notation);
+    if ((field->notation || field->unit) && !et_schema_numeric(field))
+        return et_fail(error, ET_ECONFIG,
+                       "%s%s of %s, which is discrete: only a real or integer field has numbers",
+                       where.text, field->notation ? "notation" : "unit", field->name);
+    if (field->unit && !field->notation)
+        return et_fail(error, ET_ECONFIG,
+                       "%sunit of %s without a notation: add notation: point or notation: comma",
+                       where.text, field->name);
+    if (field->unit && (!length || length > UNIT_MAX || !et_utf8_valid(field->unit, length, NULL)))
+        return et_fail(error, ET_ECONFIG,
+                       "%sthe unit of %s: give 1 to %d bytes of UTF-8, or leave it out", where.text,
+                       field->name, UNIT_MAX);
+    return ET_OK;
+}
+
 static int check_field(const et_schema_field *field, origin_text where, et_error *error)
 {
     double number;
@@ -102,6 +124,10 @@ static int check_field(const et_schema_field *field, origin_text where, et_error
         return et_fail(error, ET_ECONFIG,
                        "%sfractions of %s, which is %s: only an integer field can allow fractions",
                        where.text, field->name, type_names[field->type]);
+    if (!status)
+        status = check_notation(field, where, error);
+    if (status)
+        return status;
     if (field->missing && !et_utf8_valid(field->missing, strlen(field->missing), NULL))
         return et_fail(error, ET_ECONFIG, "%sthe default of %s is not UTF-8", where.text,
                        field->name);
@@ -139,6 +165,7 @@ static int add_field(et_schema *schema, const et_schema_field *field, const orig
     *copy = *field;
     copy->name = copy_text(schema, field->name);
     copy->missing = copy_text(schema, field->missing);
+    copy->unit = copy_text(schema, field->unit);
     copy->length = field->length ? field->length : 1;
     if (schema->arena.failed || !et_map_put(&schema->indices, copy->name, schema->count))
         return et_alloc_failed(error, sizeof *copy, "a schema");
@@ -242,6 +269,22 @@ static int read_truth(const reading *r, const et_value *value, bool *out)
     return ET_OK;
 }
 
+static int read_notation(const reading *r, const et_value *value, et_notation *out)
+{
+    static const char *const words[] = { "point", "comma", NULL };
+    const char *word = NULL;
+    int status = read_text(r, value, &word);
+    for (et_notation n = ET_NOTATION_POINT; !status && n <= ET_NOTATION_COMMA; n++)
+        if (!strcmp(word, et_notation_name(n))) {
+            *out = n;
+            return ET_OK;
+        }
+    return status ? status
+                  : et_fail(r->error, ET_ECONFIG,
+                            "%s:%d: unknown notation \"%.60s\"%s. Notations: point, comma", r->name,
+                            value->line, word, et_nearest_hint(word, words, "").text);
+}
+
 static int read_key(const reading *r, const et_value *value, et_schema_field *field)
 {
     bool truth = false;
@@ -254,6 +297,10 @@ static int read_key(const reading *r, const et_value *value, et_schema_field *fi
         return read_length(r, value, &field->length);
     if (!strcmp(value->key, "default"))
         return value->kind == ET_VALUE_NULL ? ET_OK : read_text(r, value, &field->missing);
+    if (!strcmp(value->key, "notation"))
+        return read_notation(r, value, &field->notation);
+    if (!strcmp(value->key, "unit"))
+        return read_text(r, value, &field->unit);
     if (!strcmp(value->key, "nullable")) {
         status = read_truth(r, value, &truth);
         field->required = !truth;
@@ -353,6 +400,10 @@ static void add_value(et_value *list, const et_schema_field *field)
         et_value_set_bool(dict, "nullable", false);
     if (field->fractions)
         et_value_set_bool(dict, "fractions", true);
+    if (field->notation)
+        et_value_set_string(dict, "notation", et_notation_name(field->notation));
+    if (field->unit)
+        et_value_set_string(dict, "unit", field->unit);
 }
 
 int et_schema_format(const et_schema *schema, char **text, et_error *error)

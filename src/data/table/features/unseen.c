@@ -10,7 +10,7 @@
 #include "data/table/features/metadata.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/number.h"
+#include "data/table/rows/notation.h"
 
 /* The metadata's position of a field if its levels are all that the model knows; -1: no levels to
  * compare with. */
@@ -95,8 +95,9 @@ static et_reading read_cell(const et_schema_field *field, const et_cell *cell)
                          .length = cell->length,
                          .numeric = et_schema_numeric(field),
                          .missing = !cell->text };
+    const et_number_format format = et_number_format_of(field);
     if (value.numeric && cell->text &&
-        !et_number_is(et_number_parse(&value.number, cell->text, cell->length)))
+        !et_number_is(et_notation_parse(&value.number, &format, cell->text, cell->length)))
         value.numeric = false; /* which no encoder takes */
     return value;
 }

@@ -217,6 +217,20 @@ static const char *truth_text(const et_metadata *metadata, const char *column, b
     return spellings[truth][0];
 }
 
+/* A number of JSON as a text of a field, whose notation may have a decimal comma. NULL: no memory.
+ */
+static const char *number_text(const et_schema_field *field, const et_value *value)
+{
+    const char *point = strchr(value->text, '.');
+    char *text;
+    if (field->notation != ET_NOTATION_COMMA || !point)
+        return value->text;
+    text = et_arena_strdup(value->arena, value->text);
+    if (text)
+        text[point - value->text] = ',';
+    return text;
+}
+
 static int set_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
                     const et_value *value, et_error *error)
 {
@@ -233,13 +247,14 @@ static int set_cell(et_cell *cell, const et_json_columns *columns, const et_sche
         break;
     case ET_VALUE_INT:
     case ET_VALUE_FLOAT:
-        text = value->text;
+        text = number_text(field, value);
         break;
     default:
         return et_fail(error, ET_EDATA, "column %s is %s: give one value", field->name,
                        et_json_kind_name(value->kind));
     }
-    et_assert(text != NULL);
+    if (!text)
+        return et_alloc_failed(error, strlen(value->text), "a number");
     *cell = is_missing(text, columns->missing, field->type) ? (et_cell){ NULL, 0 }
                                                             : (et_cell){ text, strlen(text) };
     return ET_OK;

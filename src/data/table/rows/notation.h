@@ -1,0 +1,61 @@
+/* Numbers as people and spreadsheets write them: with separators of thousands, a decimal comma, a
+ * unit, a minus in parentheses. A column has one notation and at most one unit.
+ *
+ *     1,234.50   12,34,567   1 234.5   1'234   $1,234   -$5   EUR 12   12 %   85 m2   (1,234)
+ *     1.234,50   1 234,5   12,5 kg   −7,25 €                                           with a comma
+ *
+ * Groups have three digits, the first one to three; Indian groups of two before the last are read
+ * too. Separators are the other one of point and comma, blanks (also U+00A0, U+202F, U+2009,
+ * U+2007), apostrophes (also U+2019) and underscores; a number has one kind. The unit is before or
+ * after the number, or absent, and does not change the value: 12 % is 12. A number in parentheses
+ * is negative; U+2212, U+2012 and U+2013 are minus signs. Pure functions. */
+#ifndef ETUDE_DATA_TABLE_ROWS_NOTATION_H
+#define ETUDE_DATA_TABLE_ROWS_NOTATION_H
+
+#include <etude/schema.h>
+
+#include "data/table/rows/number.h"
+
+/* How the numbers of a column are written; unit NULL: they have none. */
+typedef struct et_number_format {
+    et_notation notation;
+    const char *unit;
+} et_number_format;
+
+static inline et_number_format et_number_format_of(const et_schema_field *field)
+{
+    return (et_number_format){ field->notation, field->unit };
+}
+
+/* Most bytes of a number in a notation other than plain, without separators. */
+#define ET_NOTATION_BYTES 320
+
+/* The number as et_number_parse reads it; NULL: not such a number. The text itself, or in out. */
+const char *et_notation_plain(const et_number_format *format, char out[ET_NOTATION_BYTES],
+                              const char *text, size_t *length);
+/* As et_number_parse. */
+et_number et_notation_parse(double *out, const et_number_format *format, const char *text,
+                            size_t length);
+
+/* Bytes of the longest unit that is found. */
+#define ET_UNIT_BYTES 31
+
+/* A text that may be a number in a notation. */
+typedef struct et_noted {
+    unsigned notations; /* bits 1 << ET_NOTATION_POINT, 1 << ET_NOTATION_COMMA; 0: no number */
+    bool differs;       /* both, and the numbers differ: 1,234 */
+    size_t unit_at, unit_length; /* its unit, in the text; length 0: none */
+} et_noted;
+
+/* Units are signs ($, %), words after a number, codes of currencies before it (EUR 12): A11 and
+ * Room 12 are names. */
+et_noted et_notation_find(const char *text, size_t length);
+
+/* "point" and "comma" in files; NULL: plain, or no notation. */
+const char *et_notation_name(et_notation notation);
+/* A number as a column writes it: "1.234,50 kg". */
+#define ET_NOTATION_EXAMPLE(format)                                                                \
+    (format).notation == ET_NOTATION_COMMA ? "1.234,50" : "1,234.50", (format).unit ? " " : "",    \
+        (format).unit ? (format).unit : ""
+
+#endif
