@@ -112,6 +112,7 @@ typedef struct et_feature_choice {
     const char *target;    /* field; NULL: none */
     bool classes;          /* the numbers of an integer target are classes */
     const char *id;        /* field that is only copied to predictions, as a key; NULL: none */
+    const char *groups;    /* field that only says which rows are a group: ignored; NULL: none */
 } et_feature_choice;
 /* ET_ECONFIG: no such target or id, an id that is the target, a target that cannot be learned, or
  * all columns are ignored. ET_EDATA: the target's values are too small to square. */

@@ -1,6 +1,7 @@
 /* The kind of task for tables: its row. */
 #include "tasks/tabular/tabular_kind.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,6 +13,7 @@
 #include "command/tabular/tabular_service.h"
 #include "data/table/analysis/column_use.h"
 #include "data/text/paths.h"
+#include "tasks/tabular/folds/ensemble.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task_private.h"
 
@@ -107,7 +109,8 @@ static bool find_uses(const et_tabular_task *task, et_column_use *uses)
     const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
                                        .discrete = et_tabular_discrete(&task->options),
                                        .target = task->options.target,
-                                       .id = task->options.id };
+                                       .id = task->options.id,
+                                       .groups = task->options.groups };
     bool ids = false;
     et_column_uses_of(uses, task->texts.schema, task->texts.features);
     for (int i = 0; i < et_schema_count(task->texts.schema) && !(given && *given); i++) {
@@ -181,6 +184,31 @@ static void describe_target(const et_tabular_task *task)
     et_strbuf_release(&text);
 }
 
+/* "validation   fold 2 of 5: 200 rows, later by day than the 400 that are learned" */
+static void describe_split(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    const bool groups = et_tabular_is_named(o->groups), times = et_tabular_is_named(o->time);
+    char how[200] = "", part[64] = "";
+    if (groups)
+        snprintf(how, sizeof how, ", in whole groups of %.100s", o->groups);
+    else if (times)
+        snprintf(how, sizeof how, ", later by %.100s than the rows of training", o->time);
+    if (!task->validations && o->n_splits)
+        et_task_tell(&task->context, "validation   %lld folds, each in turn%s",
+                     (long long)o->n_splits, how);
+    if (!task->validations)
+        return;
+    const char *rows = et_format_count(task->validation[0]->count).text;
+    if (o->n_splits)
+        snprintf(part, sizeof part, "fold %lld of %lld", (long long)o->fold + 1,
+                 (long long)o->n_splits);
+    else
+        snprintf(part, sizeof part, "%g %%", 100 * o->held_out);
+    et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows, part,
+                 how);
+}
+
 static void describe_rows(const et_tabular_task *task)
 {
     const int columns = et_schema_count(task->texts.schema);
@@ -189,7 +217,7 @@ static void describe_rows(const et_tabular_task *task)
                  et_format_many(task->table->count, "row").text,
                  et_format_many(columns, "column").text, parts ? "; a mix of " : "",
                  parts ? et_format_many(parts, "table").text : "");
-    if (!task->validations)
+    if (!task->validations && !task->options.n_splits)
         et_task_tell(&task->context, "validation   none, as task.held_out is 0");
     for (int i = 0; task->other[0] && i < task->validations; i++) {
         const et_tabular_set *sets = task->options.validation_data.sets.items;
@@ -202,10 +230,8 @@ static void describe_rows(const et_tabular_task *task)
         et_task_tell(
             &task->context,
             "             task.held_out has no effect, because validation_data names files");
-    if (task->validations && !task->other[0])
-        et_task_tell(&task->context, "validation   %s of these rows are held out (%g %%)",
-                     et_format_count(task->validation[0]->count).text,
-                     100 * task->options.held_out);
+    if (!task->other[0])
+        describe_split(task);
 }
 
 static const char *model_name(const et_tabular_options *options)
@@ -221,8 +247,11 @@ static void describe(et_task *self)
     describe_target(task);
     describe_features(task);
     describe_columns(task);
+    const int64_t parameters = et_params_elements(task->context.params);
+    if (!parameters) /* of a run that trains several models */
+        return;
     et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
-                 et_format_count(et_params_elements(task->context.params)).text);
+                 et_format_count(parameters).text);
 }
 
 /* ---- the row ---- */
@@ -240,6 +269,12 @@ static const et_option options[] = {
                    .endings = ".csv .csv.gz"),
     ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),
+    ET_OPTION_SETS("folds", "K", "validate each of K parts of the rows in turn, average the models",
+                   .settings = { "task.n_splits" }),
+    ET_OPTION_SETS("group", "COLUMN", "rows with one value of this column are never split",
+                   .settings = { "task.groups" }),
+    ET_OPTION_SETS("time", "COLUMN", "validate on rows that are later than those of training",
+                   .settings = { "task.time" }),
     ET_OPTION_SETS("target", "NAME", "column to predict", .settings = { "task.target" }),
     ET_OPTION_SETS("id", "NAME", "column that identifies a row: not learned, copied to predictions",
                    .settings = { "task.id" }),
@@ -302,4 +337,5 @@ const et_task_kind et_tabular_kind = {
     .next = "predict",
     .next_help = "predicts rows",
     .service = &et_tabular_service,
+    .series = &et_tabular_series,
 };

@@ -1,9 +1,11 @@
 /* etude train: chooses the mode. training.c has the modes that train, following.c those that follow
- * a run, finetuning.c the mode that does both. */
+ * a run, finetuning.c the mode that does both,
+ * series.c trains several models as one run. */
 #include "command/command.h"
 #include "command/training/finetuning.h"
 #include "command/training/following.h"
 #include "command/training/processes/roles.h"
+#include "command/training/series/series.h"
 
 int et_cmd_train(const et_call *call, et_error *error)
 {
@@ -18,6 +20,7 @@ int et_cmd_train(const et_call *call, et_error *error)
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
         return et_finetune(call, args, error);
     default:
-        return et_roles_train(call, args, error);
+        return et_series_wanted(call, args) ? et_series_train(call, args, error)
+                                            : et_roles_train(call, args, error);
     }
 }

@@ -13,6 +13,7 @@
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/main_metrics.h"
 #include "systems/modelgarden/recipe.h"
+#include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/run/run_names.h"
 #include "train/task/metric_name.h"
@@ -74,6 +75,12 @@ static int read_settings(et_task_opened *o, et_error *error)
 static int find_run(et_task_opened *o, et_error *error)
 {
     const char *directory = o->context.model_dir;
+    const et_series *series = o->kind->series;
+    if (series && series->wanted(o->experiment.name, o->experiment.task))
+        return et_fail(error, ET_ECONFIG,
+                       "%s with these settings trains several models, which only `etude train` "
+                       "does; open another experiment, or one fold",
+                       o->experiment.name);
     if (!et_file_exists_in(directory, ET_RUN_SETTINGS))
         return et_recipe_of(&o->experiment)
                    ? et_fail(error, ET_ECONFIG,

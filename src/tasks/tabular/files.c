@@ -316,7 +316,8 @@ static int infer(et_tabular_task *task, et_error *error)
     et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
                                  .discrete = et_tabular_discrete(&task->options),
                                  .target = task->options.target,
-                                 .id = task->options.id };
+                                 .id = task->options.id,
+                                 .groups = task->options.groups };
     int status = ET_OK;
     if (!choice.target && !task->texts.features)
         return et_fail(error, ET_ECONFIG,

@@ -6,6 +6,9 @@
  *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
  *
+ * Of an ensemble the output is the weighted mean of its models' outputs. Its loss, which is only
+ * measured, is that of this mean: of values in the encoder's unit.
+ *
  * Of a model with members the loss is the mean of the members' losses, and the output is the mean
  * of their outputs: of probabilities, or of values.
  *
@@ -54,26 +57,70 @@ static et_node *probabilities(et_node *z, int64_t members, int64_t width)
     return mean_of(et_reshape(y, shape), members, width);
 }
 
-et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
-                                  const et_encoder *encoder, const et_tabular_target *target)
+/* Members of the model, of an ensemble 1: its models are averaged before the loss. */
+static int64_t members_of(const et_tabular_options *options)
+{
+    return options->ensemble.count ? 1 : et_tabular_members(&options->model);
+}
+
+/* What a model predicts: probabilities of classes, or values. *z: its output for the loss. */
+static et_node *predict(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_model *model, const et_encoder *encoder,
+                        const et_tabular_target *target, et_node **z)
 {
     const int64_t width = target->values ? target->values : binary(options) ? 1 : target->classes;
-    const int64_t members = et_tabular_members(&options->model);
-    et_node *z = et_tabular_model_build(scope, &options->model, encoder, width);
+    const int64_t members = et_tabular_members(model);
+    *z = et_tabular_model_build(scope, model, encoder, width);
     et_node *mean = target->values ? vector(scope, ET_TABULAR_MEAN, width) : NULL;
     et_node *deviation = target->values ? vector(scope, ET_TABULAR_DEVIATION, width) : NULL;
     if (et_scope_training(scope))
-        return z;
-    if (target->values) {
-        et_output(scope, ET_TABULAR_VALUES,
-                  et_add(et_mul(mean_of(z, members, width), deviation), mean));
-    } else if (binary(options)) {
-        et_node *p = mean_of(et_sigmoid(z), members, width);
-        et_node *both[] = { et_offset(et_scale(p, -1), 1), p };
-        et_output(scope, ET_TABULAR_SCORES, et_concatenate_columns(both, 2));
-    } else {
-        et_output(scope, ET_TABULAR_SCORES, probabilities(z, members, width));
+        return NULL;
+    if (target->values)
+        return et_add(et_mul(mean_of(*z, members, width), deviation), mean);
+    if (!binary(options))
+        return probabilities(*z, members, width);
+    et_node *p = mean_of(et_sigmoid(*z), members, width);
+    et_node *both[] = { et_offset(et_scale(p, -1), 1), p };
+    return et_concatenate_columns(both, 2);
+}
+
+/* Below it the logarithm is of no use. */
+#define LEAST_PROBABILITY 1e-30f
+
+/* The weighted mean of the models' predictions. *z: logarithms of probabilities are logits of
+ * these; values are in the encoder's unit. */
+static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *options,
+                                 const et_encoder *encoder, const et_tabular_target *target,
+                                 et_node **z)
+{
+    const et_tabular_member *members = options->ensemble.items;
+    et_node *sum = NULL;
+    if (et_scope_training(scope))
+        return *z = et_graph_poison(et_scope_graph(scope),
+                                    "task.ensemble: the models are trained one by one, and their "
+                                    "mean is not trained; leave task.ensemble out");
+    for (size_t i = 0; i < options->ensemble.count; i++) {
+        et_node *one =
+            predict(et_in(scope, members[i].name), options, &members[i].model, encoder, target, z);
+        one = et_scale(one, (float)members[i].weight);
+        sum = sum ? et_add(sum, one) : one;
     }
+    if (target->values)
+        return *z = sum;
+    et_node *logs = et_ln(et_clamp(sum, LEAST_PROBABILITY, 1));
+    *z =
+        binary(options) ? et_sub(et_slice_columns(logs, 1, 1), et_slice_columns(logs, 0, 1)) : logs;
+    return sum;
+}
+
+et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
+                                  const et_encoder *encoder, const et_tabular_target *target)
+{
+    et_node *z, *predicted = options->ensemble.count
+                                 ? predict_ensemble(scope, options, encoder, target, &z)
+                                 : predict(scope, options, &options->model, encoder, target, &z);
+    if (!et_scope_training(scope))
+        et_output(scope, target->values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES, predicted);
     return z;
 }
 
@@ -93,7 +140,7 @@ static et_node *label_weights(et_scope *scope, const et_tabular_options *options
 static et_node *softmax_rows(const et_tabular_options *options, et_node *logits, et_node *labels,
                              et_node **nll, et_node **correct)
 {
-    const int64_t members = et_tabular_members(&options->model);
+    const int64_t members = members_of(options);
     const float smoothing = (float)et_tabular_label_smoothing(options);
     const et_shape shape = et_node_shape(logits);
     const int64_t width = shape.rank == 2 ? shape.size[1] / members : 0;
@@ -115,7 +162,7 @@ static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_
                          et_node *labels, et_node *weights)
 {
     et_node *nll, *correct, *labelled;
-    if (!weights && et_tabular_members(&options->model) == 1) {
+    if (!weights && members_of(options) == 1) {
         const float smoothing = (float)et_tabular_label_smoothing(options);
         et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
         return;
@@ -137,7 +184,7 @@ static void binary_loss(et_scope *scope, const et_tabular_options *options, et_n
     et_node *t = et_slice_columns(et_one_hot(labels, 2), 1, 1);
     t = et_copy(t, ET_F32, et_node_shape(t));
     t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
-    t = et_tabular_repeat(t, et_tabular_members(&options->model));
+    t = et_tabular_repeat(t, members_of(options));
     et_node *rows = et_mul(et_binary_cross_entropy(logits, t), labelled);
     et_loss(scope, "loss", weights ? et_mul(rows, weights) : rows, 1);
 }
@@ -156,10 +203,12 @@ static et_node *value_loss(et_node *z, et_node *t, const et_tabular_options *opt
 static void values_loss(et_scope *scope, const et_tabular_options *options,
                         const et_tabular_target *target, et_node *t, et_node *z)
 {
-    et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
-    et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
-    t = et_div(et_sub(t, mean), deviation);
-    t = et_tabular_repeat(t, et_tabular_members(&options->model));
+    if (!options->ensemble.count) {
+        et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
+        et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
+        t = et_div(et_sub(t, mean), deviation);
+    }
+    t = et_tabular_repeat(t, members_of(options));
     et_loss(scope, "loss", value_loss(z, t, options), 1);
 }
 

@@ -3,6 +3,7 @@
  * by weight. */
 #include "base/alloc.h"
 #include "data/text/paths.h"
+#include "tasks/tabular/folds/folds.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
 
@@ -43,14 +44,14 @@ void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table)
 }
 
 /* Rows of the table. They are in order, and so is the table's end where there is a limit. */
-static int open_part(et_samples **out, const et_tabular_task *task, size_t at, const bool *held,
-                     uint32_t *which, et_error *error)
+static int open_part(et_samples **out, const et_tabular_task *task, size_t at,
+                     const unsigned char *side, uint32_t *which, et_error *error)
 {
     const int64_t begin = at ? task->mix.end[at - 1] : 0;
     int64_t end = task->mix.end[at], count = 0;
     end = end < task->table->count ? end : task->table->count;
     for (int64_t row = begin; row < end; row++)
-        if (!held || !held[row])
+        if (!side || side[row] == ET_TABULAR_LEARNED)
             which[count++] = (uint32_t)row;
     if (!count)
         return et_fail(error, ET_EDATA,
@@ -60,7 +61,7 @@ static int open_part(et_samples **out, const et_tabular_task *task, size_t at, c
     return et_tabular_choose(out, task->table, which, count, error);
 }
 
-int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error)
+int et_tabular_mix(et_tabular_task *task, const unsigned char *side, et_error *error)
 {
     const et_tabular_data *data = &task->options.train_data;
     const size_t count = data->mix.count;
@@ -72,7 +73,7 @@ int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error)
         which ? ET_OK : et_alloc_failed(error, (size_t)task->table->count * sizeof *which, "rows");
     for (size_t i = 0; !status && i < count; i++) {
         weights[i] = part_at(task, i)->weight;
-        status = open_part(&parts[i], task, i, held, which, error);
+        status = open_part(&parts[i], task, i, side, which, error);
     }
     if (!status)
         status = et_mix_open(&task->training, parts, weights, (int)count, seed, error);

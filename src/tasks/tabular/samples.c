@@ -127,6 +127,18 @@ static drawn *draw(const int32_t *class, int64_t rows, uint64_t seed)
     return order;
 }
 
+int et_tabular_draw(int64_t *order, const int32_t *class, int64_t rows, uint64_t seed,
+                    et_error *error)
+{
+    drawn *all = draw(class, rows, seed);
+    if (!all)
+        return et_alloc_failed(error, (size_t)rows * sizeof *all, "folds");
+    for (int64_t i = 0; i < rows; i++)
+        order[i] = all[i].row;
+    et_free(all);
+    return ET_OK;
+}
+
 /* Rows of the class that begins there. */
 static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
 {

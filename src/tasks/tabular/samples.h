@@ -17,6 +17,10 @@ typedef void et_tabular_visit_fn(void *payload, const et_batch *batch, int64_t f
 int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visit, void *payload,
                     et_error *error);
 
+/* The rows in order of classes (NULL: all are one), drawn by the seed in each. order: [rows]. */
+int et_tabular_draw(int64_t *order, const int32_t *class, int64_t rows, uint64_t seed,
+                    et_error *error);
+
 /* Which rows are held out: that share of each class (class NULL: of all), drawn by the number of
  * the row and the seed. Each class keeps a row; of two rows or more at least one is held out, even
  * if that is the only one of its class. */

@@ -1,5 +1,6 @@
 /* Experiments of tables. Their length is in passes, because tables have any size. They end when
  * validation has not improved for a while; predictions use the best checkpoint. */
+#include "tasks/tabular/folds/ensemble.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_options.h"
 
@@ -67,6 +68,9 @@ const et_experiment_row et_tabular_experiments[] = {
     { "tabular/tabm", "32 networks that share 2 layers of 128 (Gorishniy et al. 2025)",
       EXPERIMENT("model: {type: tabm, tabm: {columns: {bins: 16}}}",
                  ADAMW("2e-3", "3e-4", "") ", " PASSES("100", "16")) },
+    { ET_TABULAR_AUTO,
+      "trains linear, mlp, realmlp and tabm, keeps the best or their weighted mean",
+      EXPERIMENT("model: {type: mlp}", ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
     { NULL, NULL, NULL },
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
+#include "tasks/tabular/folds/folds.h"
 #include "tasks/tabular/tabular_task.h"
 #include "train/run/options.h"
 
@@ -156,6 +157,13 @@ static const et_field model_fields[] = {
 };
 static const et_fields model_table = { "model", model_fields };
 
+static const et_field member_fields[] = {
+    ET_FIELD_STRING(et_tabular_member, name, "", "name of its run in members/"),
+    ET_FIELD_FLOAT(et_tabular_member, weight, 1, 1e-9, 1, "weight of its predictions"),
+    ET_FIELD_STRUCT(et_tabular_member, model, &model_table, "the model"), ET_FIELD_END
+};
+static const et_fields member_table = { "ensemble", member_fields };
+
 /* ---- task ---- */
 
 /* One table for training and validation. */
@@ -222,6 +230,10 @@ static const char *const headers[] = { "auto", "true", "false", "yes", "no", NUL
 static const et_field task_fields[] = {
     ET_FIELD_STRUCT(et_tabular_options, model, &model_table, "the model",
                     .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRUCTS(et_tabular_options, ensemble, et_tabular_member, &member_table,
+                     "trained models whose predictions are averaged, instead of model; written by "
+                     "`train` for folds and for tabular/auto",
+                     .change = ET_CHANGE_MODEL),
     ET_FIELD_STRUCT(et_tabular_options, train_data, &et_tabular_data_fields, "training data",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_tabular_options, validation_data, &et_tabular_data_fields,
@@ -231,6 +243,20 @@ static const et_field task_fields[] = {
         "fraction of the rows that is held out for validation if validation_data names no "
         "file; every class keeps a row for training; 0: none",
         .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(et_tabular_options, n_splits, 0, 0, ET_TABULAR_FOLDS_MAX,
+                 "folds: train on all but one, validate on that one, for each in turn, and average "
+                 "the models; 0: no folds, a part of the rows is held out",
+                 .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(et_tabular_options, fold, -1, -1, ET_TABULAR_FOLDS_MAX - 1,
+                 "fold that is validated, from 0; -1: each in turn", .change = ET_CHANGE_FIXED),
+    ET_FIELD_STRING(et_tabular_options, groups, NULL,
+                    "column of groups: rows of a group are all for training or all for validation; "
+                    "the model ignores this column",
+                    .change = ET_CHANGE_FIXED),
+    ET_FIELD_STRING(et_tabular_options, time, NULL,
+                    "column of numbers or dates: rows for validation are later than all rows for "
+                    "training",
+                    .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_tabular_options, target, NULL,
                     "column to predict; null: the target in the features",
                     .change = ET_CHANGE_MODEL),
@@ -373,14 +399,22 @@ static int check_paths(const char *name, const et_strings *paths, et_error *erro
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
+/* Of item number `at` of a list. */
+static int check_name(const char *list, size_t at, const char *name, et_error *error)
+{
+    if (*name && strlen(name) <= 64 && strspn(name, NAME_LETTERS) == strlen(name))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.%s[%zu].name: \"%.64s\": give up to 64 letters, digits, _ and -", list, at,
+                   name);
+}
+
 static int check_set(const et_tabular_set *sets, size_t at, et_error *error)
 {
     const char *name = sets[at].name ? sets[at].name : "";
-    if (!*name || strlen(name) > 64 || strspn(name, NAME_LETTERS) != strlen(name))
-        return et_fail(error, ET_ECONFIG,
-                       "task.validation_data.sets[%zu].name: \"%.64s\": give up to 64 letters, "
-                       "digits, _ and -",
-                       at, name);
+    int status = check_name("validation_data.sets", at, name, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < at; i++)
         if (!strcmp(sets[i].name, name))
             return et_fail(error, ET_ECONFIG,
@@ -434,10 +468,55 @@ static int check_mix(const et_tabular_options *o, et_error *error)
     return status;
 }
 
+static int check_ensemble(const et_structs *ensemble, et_error *error)
+{
+    const et_tabular_member *members = ensemble->items;
+    int status = ET_OK;
+    if (ensemble->count > ET_TABULAR_MEMBERS_MAX)
+        return et_fail(error, ET_ECONFIG, "task.ensemble: %zu models; give at most %d",
+                       ensemble->count, ET_TABULAR_MEMBERS_MAX);
+    for (size_t i = 0; i < ensemble->count && !status; i++) {
+        const char *name = members[i].name ? members[i].name : "";
+        status = check_name("ensemble", i, name, error);
+        for (size_t k = 0; k < i && !status; k++)
+            if (!strcmp(members[k].name, name))
+                status = et_fail(error, ET_ECONFIG,
+                                 "task.ensemble: two models are called %s; rename one", name);
+        if (!status)
+            status = check_model(&members[i].model, error);
+    }
+    return status;
+}
+
+/* How rows are split without validation files. */
+static int check_split(const et_tabular_options *o, et_error *error)
+{
+    const bool group = et_tabular_is_named(o->groups), time = et_tabular_is_named(o->time);
+    if (o->n_splits == 1)
+        return et_fail(error, ET_ECONFIG, "task.n_splits: 1 fold; give 2 or more, or 0 for none");
+    if (o->fold >= 0 && o->fold >= o->n_splits)
+        return et_fail(error, ET_ECONFIG,
+                       "task.fold: there is no fold %lld, as task.n_splits is %lld; folds count "
+                       "from 0",
+                       (long long)o->fold, (long long)o->n_splits);
+    if (group && time)
+        return et_fail(error, ET_ECONFIG, "task.groups and task.time are both set; choose one");
+    if ((group || time) && !o->n_splits && o->held_out <= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: no row is held out, as task.held_out is 0; set a fraction, or "
+                       "task.n_splits",
+                       group ? "groups" : "time");
+    return ET_OK;
+}
+
 int et_tabular_check(const void *settings, et_error *error)
 {
     const et_tabular_options *o = settings;
     int status = check_model(&o->model, error);
+    if (!status)
+        status = check_ensemble(&o->ensemble, error);
+    if (!status)
+        status = check_split(o, error);
     if (!status && !o->train_data.input_path.count && !o->train_data.mix.count)
         status = et_fail(error, ET_ECONFIG,
                          "task.train_data.input_path names no file; name the training table, for "
@@ -479,7 +558,7 @@ static int check_metric(const et_tabular_options *o, const char *name,
                        "trainer.best_checkpoint_eval_metric: %s does not name a set; write "
                        "SET/METRIC, such as %s/%s",
                        name, sets[0].name, name);
-    if (!et_tabular_has_other(o) && o->held_out <= 0)
+    if (!et_tabular_has_other(o) && o->held_out <= 0 && !o->n_splits)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: %s needs validation; set "
                        "task.validation_data, or task.held_out",

@@ -96,6 +96,15 @@ typedef struct et_tabular_model {
     et_tabular_tabm tabm;
 } et_tabular_model;
 
+/* task.ensemble: one of several trained models. */
+typedef struct et_tabular_member {
+    const char *name; /* of its run and before the names of its parameters */
+    double weight;    /* of its predictions */
+    et_tabular_model model;
+} et_tabular_member;
+
+#define ET_TABULAR_MEMBERS_MAX 1024
+
 /* ET_TABULAR_LOSS_AUTO: softmax of classes, squared of numbers. */
 enum {
     ET_TABULAR_LOSS_AUTO,
@@ -153,18 +162,23 @@ typedef struct et_tabular_features {
 
 typedef struct et_tabular_options {
     et_tabular_model model;
+    et_structs
+        ensemble; /* et_tabular_member: the model is their weighted mean; none: it is model */
     et_tabular_data train_data, validation_data;
-    double held_out;       /* share of the training rows to validate on where validation_data names
-                              none; 0: no validation then */
-    const char *target;    /* column; NULL: that of the features */
-    const char *id;        /* column that is only carried to predictions; NULL: none */
-    int target_type;       /* ET_TABULAR_TARGET_*, where the features are inferred */
-    const char *delimiter; /* one character; "": found in the first rows */
-    const char *comment;   /* rows that begin with it are left out; "": none */
-    int header;            /* ET_TABULAR_HEADER_* */
-    et_strings missing;    /* texts that are no value, beside the usual ones */
-    int64_t entries;       /* kept of a discrete column; 0: as data analyze has them */
-    int64_t quantiles;     /* of a numeric column, the same */
+    double held_out;  /* share of the training rows to validate on where validation_data names
+                         none; 0: no validation then */
+    int64_t n_splits; /* folds; 0: a share is held out */
+    int64_t fold;     /* from 0: the one that is validated; -1: all rows are learned */
+    const char *groups, *time; /* columns that split rows (folds.h); NULL: none. Not both */
+    const char *target;        /* column; NULL: that of the features */
+    const char *id;            /* column that is only carried to predictions; NULL: none */
+    int target_type;           /* ET_TABULAR_TARGET_*, where the features are inferred */
+    const char *delimiter;     /* one character; "": found in the first rows */
+    const char *comment;       /* rows that begin with it are left out; "": none */
+    int header;                /* ET_TABULAR_HEADER_* */
+    et_strings missing;        /* texts that are no value, beside the usual ones */
+    int64_t entries;           /* kept of a discrete column; 0: as data analyze has them */
+    int64_t quantiles;         /* of a numeric column, the same */
     const char *schema_path, *metadata_path, *features_path; /* NULL: the run's own, or inferred */
     et_tabular_features features;
     int loss;                 /* ET_TABULAR_LOSS_* */
@@ -198,6 +212,11 @@ et_transform et_tabular_discrete(const et_tabular_options *options);
 static inline bool et_tabular_has_other(const et_tabular_options *options)
 {
     return options->validation_data.input_path.count || options->validation_data.sets.count;
+}
+
+static inline bool et_tabular_is_named(const char *name)
+{
+    return name && *name;
 }
 
 /* Widths as numbers, from 1 to 65536; count is at most ET_TABULAR_LAYERS_MAX. name: of the setting.

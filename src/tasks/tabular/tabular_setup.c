@@ -6,11 +6,14 @@
 #include <etude/settings.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/columns.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
+#include "tasks/tabular/folds/folds.h"
+#include "tasks/tabular/folds/row_keys.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "train/checkpoint/identity.h"
@@ -167,44 +170,83 @@ static void read_classes(void *payload, const et_batch *batch, int64_t first)
     memcpy(r->class + first, batch->data[r->field], (size_t)batch->filled[0] * sizeof *r->class);
 }
 
-/* One part of the table: those that are held out, or the others. */
-static int open_part(et_samples **out, et_samples *table, const bool *held, bool wanted,
-                     uint32_t *which, et_error *error)
+/* The rows of the table on one side. */
+static int open_part(et_samples **out, et_samples *table, const unsigned char *side,
+                     et_tabular_side wanted, uint32_t *which, et_error *error)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < table->count; i++)
-        if (held[i] == wanted)
+        if (side[i] == wanted)
             which[count++] = (uint32_t)i;
     return et_tabular_choose(out, table, which, count, error);
 }
 
-/* Of all rows there are, or of the table those that are not held; which: room for their numbers. */
-static int open_training(et_tabular_task *task, const bool *held, uint32_t *which, et_error *error)
+/* Of all rows there are (side NULL), or of those of the table that are learned; which: room for
+ * their numbers. */
+static int open_training(et_tabular_task *task, const unsigned char *side, uint32_t *which,
+                         et_error *error)
 {
     et_samples *rows = task->table ? task->table : task->other[0];
     if (task->table && task->options.train_data.mix.count)
-        return et_tabular_mix(task, held, error);
-    return held ? open_part(&task->training, rows, held, false, which, error)
+        return et_tabular_mix(task, side, error);
+    return side ? open_part(&task->training, rows, side, ET_TABULAR_LEARNED, which, error)
                 : et_tabular_borrow(&task->training, rows, error);
 }
 
-static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *class,
-                 et_error *error)
+static int list_validated(et_tabular_task *task, const unsigned char *side, et_error *error)
+{
+    const size_t count = (size_t)task->validation[0]->count;
+    task->validated = et_alloc(count + 1, sizeof *task->validated);
+    if (!task->validated)
+        return et_alloc_failed(error, count * sizeof *task->validated, "validated rows");
+    for (int64_t row = 0, at = 0; row < task->table->count; row++)
+        if (side[row] == ET_TABULAR_VALIDATED)
+            task->validated[at++] = (uint32_t)row;
+    return ET_OK;
+}
+
+static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, int32_t *class,
+                 const et_row_keys *keys, et_error *error)
 {
     et_samples *table = task->table;
+    const et_tabular_options *o = &task->options;
+    const et_tabular_splitting how = { .rows = table->count,
+                                       .class = class,
+                                       .group = keys->group,
+                                       .time = keys->time,
+                                       .folds = o->n_splits,
+                                       .fold = o->fold < 0 ? 0 : o->fold,
+                                       .share = o->held_out,
+                                       .seed = task->context.seed };
     int status = ET_OK;
     if (class) {
         reading r = { et_layout_find(&table->layout, task->target.field), class };
         status = et_tabular_read(table, table->count, read_classes, &r, error);
     }
     if (!status)
-        status = et_tabular_hold_out(held, class, table->count, task->options.held_out,
-                                     task->context.seed, error);
+        status = et_tabular_split(side, &how, error);
+    if (!status && o->n_splits && o->fold < 0) /* each in turn: whether they can be made */
+        return open_training(task, NULL, NULL, error);
     if (!status)
-        status = open_training(task, held, which, error);
+        status = open_training(task, side, which, error);
     if (!status)
-        status = open_part(&task->validation[0], table, held, true, which, error);
+        status = open_part(&task->validation[0], table, side, ET_TABULAR_VALIDATED, which, error);
     task->validations = !status;
+    return status ? status : list_validated(task, side, error);
+}
+
+/* Of all rows of the files: a table with a limit has the first of them. */
+static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    const bool times = et_tabular_is_named(o->time);
+    const et_table_samples_options table = et_tabular_table_options(o, task->missing);
+    const et_rows_options how = { .csv = table.csv, .header = table.header };
+    if (!times && !et_tabular_is_named(o->groups))
+        return ET_OK;
+    int status = et_row_keys_read(keys, times ? o->time : o->groups, times, task->encoder,
+                                  task->texts.metadata, &task->paths, &how, error);
+    et_assert(status || keys->count >= task->table->count);
     return status;
 }
 
@@ -217,16 +259,46 @@ static int hold_out(et_tabular_task *task, et_error *error)
             error, ET_EDATA,
             "only %zu row: too few to hold out any; name validation_data, or set task.held_out: 0",
             rows);
-    bool *held = et_alloc(rows, sizeof *held);
+    et_row_keys keys = { 0 };
+    unsigned char *side = et_alloc(rows, sizeof *side);
     uint32_t *which = et_alloc(rows, sizeof *which);
     int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
-    int status = held && which && (class || !classes)
-                     ? split(task, held, which, class, error)
+    int status = side && which && (class || !classes)
+                     ? read_keys(task, &keys, error)
                      : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
-    et_free(held);
+    if (!status)
+        status = split(task, side, which, class, &keys, error);
+    et_row_keys_release(&keys);
+    et_free(side);
     et_free(which);
     et_free(class);
     return status;
+}
+
+/* Folds need no other rows in training, and there are none without other rows in evaluation. */
+static int check_folds(const et_tabular_task *task, et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    const bool group = et_tabular_is_named(o->groups), time = et_tabular_is_named(o->time);
+    const char *setting = o->n_splits ? "n_splits" : group ? "groups" : time ? "time" : NULL;
+    if (setting && task->other_paths[0].count && !task->context.evaluates)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s splits the training rows, but validation_data names files; leave "
+                       "one of them out",
+                       setting);
+    if (o->n_splits && o->fold < 0 && !task->other_paths[0].count && task->context.evaluates)
+        return et_fail(error, ET_ECONFIG,
+                       "%s was trained on folds, so some of its models learned each row; name a "
+                       "file to evaluate (the scores of training are in its members.jsonl)",
+                       task->context.model_dir);
+    return ET_OK;
+}
+
+/* Whether rows of the training files are validated, here or fold by fold. */
+static bool splits(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    return !task->other[0] && (o->n_splits || o->held_out > 0);
 }
 
 /* ---- opening ---- */
@@ -269,7 +341,9 @@ static int find_delimiter(et_tabular_task *task, et_error *error)
 
 int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
-    int status = find_delimiter(task, error);
+    int status = check_folds(task, error);
+    if (!status)
+        status = find_delimiter(task, error);
     if (!status && is_trained(task))
         status =
             open_table(task, &task->table, &task->paths, task->options.train_data.limit, error);
@@ -280,10 +354,8 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
             status = et_tabular_borrow(&task->validation[i], task->other[i], error);
         task->validations += !status;
     }
-    if (!status && (task->other[0] || task->options.held_out <= 0))
-        status = open_training(task, NULL, NULL, error);
-    else if (!status)
-        status = hold_out(task, error);
+    if (!status)
+        status = splits(task) ? hold_out(task, error) : open_training(task, NULL, NULL, error);
     if (!status)
         status = check_same_rows(task, error);
     return status ? status : et_tabular_tell_rare(task, error);
@@ -291,6 +363,7 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 
 void et_tabular_close_rows(et_tabular_task *task)
 {
+    et_free(task->validated);
     et_samples_close(task->training);
     for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
         et_samples_close(task->validation[i]);

@@ -74,6 +74,7 @@ typedef struct et_tabular_task {
     et_samples *training;                           /* those of them that are learnt from */
     et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
     int validations;                                /* 0: none; above 1: those of sets */
+    uint32_t *validated; /* [validation[0]->count]: their rows of table; NULL: of other files */
     et_tabular_seen seen;
     et_tabular_scoring scoring;
     struct et_tabular_other *others; /* a list */
@@ -96,10 +97,10 @@ void et_tabular_close_rows(et_tabular_task *task);
 void et_tabular_close_files(et_tabular_task *task);
 
 /* mix.c, in this order: the files of all parts become task->paths; the parts' ranges in their table
- * are found; the training data become a mix of the rows that are not held (NULL: of all). */
+ * are found; the training data become a mix of the rows that are learned (folds.h; NULL: all). */
 int et_tabular_find_mix(et_tabular_task *task, et_error *error);
 void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table);
-int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error);
+int et_tabular_mix(et_tabular_task *task, const unsigned char *side, et_error *error);
 
 /* tabular_setup.c: batches of the opened rows. Validation: *out NULL: no set has this number. */
 int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,

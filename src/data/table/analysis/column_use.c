@@ -177,6 +177,8 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
         add(&use, ET_TRANSFORM_TARGET);
     else if (choice->id && !strcmp(field->name, choice->id))
         add(&use, ET_TRANSFORM_KEY);
+    else if (choice->groups && !strcmp(field->name, choice->groups))
+        use.ignored = ET_COLUMN_GROUPS;
     else if (field->length == ET_SCHEMA_VARIABLE)
         use.ignored = ET_COLUMN_LIST;
     else if (!m->count && m->missing > 0)
@@ -242,6 +244,7 @@ static const char *const reasons[] = {
     [ET_COLUMN_KEY] = "looks like an ID, ignored",
     [ET_COLUMN_RUNNING] = "counts the rows: looks like an ID, ignored",
     [ET_COLUMN_LIST] = "lists of values: ignored without a features file",
+    [ET_COLUMN_GROUPS] = "keeps rows of a group together: ignored",
     [ET_COLUMN_UNNAMED] = "ignored: no feature reads it",
 };
 

@@ -23,6 +23,7 @@ typedef enum et_column_ignored {
     ET_COLUMN_KEY,      /* nearly every row has another text */
     ET_COLUMN_RUNNING,  /* integers that count the rows */
     ET_COLUMN_LIST,     /* any number of values */
+    ET_COLUMN_GROUPS,   /* groups of rows, which are other ones in new rows */
     ET_COLUMN_UNNAMED,  /* no feature of a features file is over it */
 } et_column_ignored;
 

@@ -2,6 +2,7 @@
  * temporary one, which is gone as soon as the task is open, so that one code infers and reads them.
  */
 #include "tasks/tabular/model/tables.h"
+#include "tasks/tabular/folds/ensemble.h"
 
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/files/scratch.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
+#include "tasks/tabular/folds/ensemble.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
 #include "train/checkpoint/identity.h"
@@ -91,6 +93,11 @@ int et_table_experiment(et_experiment *e, const et_table *table, const char *nam
         status = et_experiment_complete(e, error);
     if (!status)
         status = check_taken(before, e, arena, error);
+    if (!status && et_tabular_series.wanted(e->name, e->task))
+        status = et_fail(error, ET_ECONFIG,
+                         "%s with these settings trains several models, which a model object does "
+                         "not; name one of them, or one fold, or use `etude train`",
+                         e->name);
     return status ? status : et_experiment_check(e, error);
 }
 

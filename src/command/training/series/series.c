@@ -1,0 +1,486 @@
+/* settings -> directory -> task -> for each candidate: trainings, score -> weights -> model. The
+ * model is written last: a directory that has it is complete. */
+#include "command/training/series/series.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/job_config.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/flag.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "command/command.h"
+#include "command/model_dir.h"
+#include "command/print.h"
+#include "command/session.h"
+#include "command/training/series/series_log.h"
+#include "command/training/series/series_settings.h"
+#include "command/training/training.h"
+#include "engine/comm/comm.h"
+#include "engine/exec/device.h"
+#include "formats/grid.h"
+#include "systems/modelgarden/series.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include "train/run/inner_loop.h"
+#include "train/run/run_names.h"
+
+static const char between[] = "stopping     between two trainings; the same command resumes";
+
+typedef struct series {
+    const et_call *call;
+    const et_train_args *args;
+    const char *run_dir;
+    et_arena arena;
+    et_experiment experiment;
+    const et_series *class;
+    et_model_dir directory;
+    bool set_up;     /* there is a run to keep */
+    int64_t no_step; /* that the directory counts */
+    et_device *device;
+    et_params *params;
+    et_task *task;
+    et_series_run *run;
+    et_series_log log;
+} series;
+
+static void say(const series *s, const char *text)
+{
+    if (!s->args->quiet)
+        et_print(stderr, "%s\n", text);
+}
+
+static void tell(void *listener, const char *line)
+{
+    say(listener, line);
+}
+
+/* ---- whether ---- */
+
+static const et_series *class_of(const et_experiment *e)
+{
+    const et_series *class = e->kind->series;
+    return class && class->wanted(e->name, e->task) ? class : NULL;
+}
+
+bool et_series_wanted(const et_call *call, const et_train_args *args)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    et_initial initial;
+    int status = et_train_assemble(&experiment, &initial, args, call->program, &arena, NULL);
+    const bool wanted = !status && class_of(&experiment);
+    et_arena_release(&arena);
+    return wanted;
+}
+
+/* What is about one process or one run. */
+static int check_args(const et_train_args *args, et_error *error)
+{
+    const char *option = args->init                       ? "--init"
+                         : args->profiling.path           ? "--profile"
+                         : args->distributed              ? "--distributed"
+                         : args->keys                     ? "--keys"
+                         : getenv(ET_JOB_CONFIG_VARIABLE) ? ET_JOB_CONFIG_VARIABLE
+                         : et_comm_by_launch()            ? "launch"
+                         : et_comm_by_mpi()               ? "mpirun"
+                                                          : NULL;
+    return option ? et_fail(error, ET_EUSAGE,
+                            "%s cannot be used with several trainings (folds, or tabular/auto); "
+                            "name an experiment, and leave out --folds",
+                            option)
+                  : ET_OK;
+}
+
+/* ---- opening ---- */
+
+static const char *path_of(series *s, const char *name)
+{
+    return et_arena_printf(&s->arena, "%s/%s", s->run_dir, name);
+}
+
+static int write_settings(series *s, et_error *error)
+{
+    const char *path = path_of(s, ET_RUN_SETTINGS);
+    return path ? et_experiment_write(&s->experiment, path, error)
+                : et_alloc_failed(error, strlen(s->run_dir), "a path");
+}
+
+/* A directory with a run in it must be this run's. */
+static int claim(series *s, et_error *error)
+{
+    et_experiment kept;
+    const et_identity none = { NULL, NULL };
+    if (!et_train_finds_run(s->args)) {
+        et_experiment_resolve_precision(&s->experiment);
+        return write_settings(s, error);
+    }
+    int status = et_experiment_open_run(&kept, s->call->program, s->run_dir, &s->arena, error);
+    if (status)
+        return status;
+    if (strcmp(kept.name, s->experiment.name) != 0 || !class_of(&kept))
+        return et_fail(error, ET_ECONFIG,
+                       "%s is a run of %s with other settings; choose another --model-dir",
+                       s->run_dir, kept.name);
+    status = et_experiment_adopt(&s->experiment, &kept, &s->arena, error);
+    return status ? status
+                  : et_experiment_check_same(&kept, &s->experiment, &none, s->run_dir,
+                                             s->args->accept_changes, error);
+}
+
+static void close_task(series *s)
+{
+    if (s->run)
+        s->class->close(s->run);
+    if (s->task)
+        s->experiment.kind->close(s->task);
+    et_params_free(s->params);
+    s->run = NULL;
+    s->task = NULL;
+    s->params = NULL;
+}
+
+static int open_task(series *s, et_error *error)
+{
+    const et_experiment *e = &s->experiment;
+    int status = et_params_new(&s->params, error);
+    const et_task_context context = { .model_dir = s->run_dir,
+                                      .params = s->params,
+                                      .device = s->device,
+                                      .seed = (uint64_t)e->runtime.seed,
+                                      .listener = s,
+                                      .tell = tell,
+                                      .stop = &et_stop_requested };
+    if (!status)
+        status = e->kind->open(&s->task, e->task, &context, error);
+    const et_series_opening opening = { .experiment = e->name,
+                                        .options = e->task,
+                                        .task = s->task,
+                                        .device = s->device,
+                                        .model_dir = s->run_dir };
+    return status ? status : s->class->open(&s->run, &opening, error);
+}
+
+/* Of an open series. */
+static et_series_settings settings_of(series *s)
+{
+    return (et_series_settings){ .program = s->call->program,
+                                 .args = s->args,
+                                 .run_dir = s->run_dir,
+                                 .experiment = &s->experiment,
+                                 .run = s->run,
+                                 .arena = &s->arena };
+}
+
+static int make_settings(series *s, et_error *error)
+{
+    const et_series_settings settings = settings_of(s);
+    return et_series_settings_make(&settings, error);
+}
+
+static int open_parts(series *s, et_error *error)
+{
+    int status = et_device_open(&s->device, error);
+    if (!status)
+        status = open_task(s, error);
+    if (!status && s->run->changed) {
+        close_task(s);
+        status = open_task(s, error);
+    }
+    if (!status)
+        status = write_settings(s, error);
+    if (!status)
+        status = make_settings(s, error);
+    const char *log = path_of(s, ET_SERIES_LOG);
+    if (!status)
+        status = log ? et_series_log_open(&s->log, log, s->run, error)
+                     : et_alloc_failed(error, strlen(s->run_dir), "a path");
+    return status;
+}
+
+static int set_up(series *s, et_error *error)
+{
+    et_leave_on_signals(ET_RUN_NOT_BEGUN);
+    int status = et_model_dir_open(&s->directory, s->experiment.kind, s->run_dir, error);
+    if (!status)
+        status = claim(s, error);
+    if (!status)
+        status = open_parts(s, error);
+    s->set_up = !status;
+    if (!status)
+        et_model_dir_set_up(&s->directory, &s->no_step, 0);
+    return et_session_tell_directory(s->run_dir, status, error);
+}
+
+/* ---- the plan in words ---- */
+
+static void say_plan(const series *s)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    const et_series_run *run = s->run;
+    for (int i = 0; i < run->count; i++)
+        et_strbuf_printf(&text, "%s%s", i ? ", " : "", run->candidate[i].name);
+    if (run->candidate->count > 1)
+        et_strbuf_printf(&text, ", %son %d folds", run->count > 1 ? "each " : "",
+                         run->candidate->count);
+    if (!s->args->quiet && run->count > 1)
+        et_print(stderr, "candidates   %s\n", et_strbuf_text(&text));
+    else if (!s->args->quiet)
+        et_print(stderr, "training     %s\n", et_strbuf_text(&text));
+    if (!s->args->quiet && run->count > 1 && s->args->time_limit > 0)
+        et_print(stderr, "time limit   %s for all of them\n",
+                 et_format_duration(s->args->time_limit).text);
+    else if (!s->args->quiet && run->count > 1)
+        et_print(stderr, "time limit   none: all of them are trained (--time-limit sets one)\n");
+    et_strbuf_release(&text);
+}
+
+/* "   mlp          log_likelihood -0.2812 +- 0.0101   accuracy 0.8712 +- 0.0040   0:12" */
+static void say_score(const series *s, const char *name, const et_series_score *score,
+                      double seconds)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        et_strbuf_printf(&text, "%s%s %.4g", i ? "  " : "", score->metric[i], score->mean[i]);
+        if (!isnan(score->deviation[i]))
+            et_strbuf_printf(&text, " +- %.2g", score->deviation[i]);
+    }
+    if (!s->args->quiet)
+        et_print(stderr, "%-12s %s  in %s\n", name, et_strbuf_text(&text),
+                 et_format_duration(seconds).text);
+    et_strbuf_release(&text);
+}
+
+/* ---- one training ---- */
+
+static int train_one(series *s, const et_series_candidate *candidate, int which, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_train_args *args = et_arena_alloc(&arena, sizeof *args);
+    const et_series_settings settings = settings_of(s);
+    int status = args ? et_series_settings_args(&settings, args, candidate, which, &arena, error)
+                      : et_alloc_failed(error, sizeof *args, "settings");
+    if (!status)
+        status = et_directory_make(args->model_dir, error);
+    if (!status)
+        status = s->class->prepare(s->run, args->model_dir, error);
+    if (!status) {
+        status = et_training_run(s->call, args, error);
+        et_leave_on_signals(between);
+    }
+    et_arena_release(&arena);
+    if (!status && et_flag_is_set(&et_stop_requested))
+        status = et_fail(error, ET_EINTERRUPTED,
+                         "interrupted between two trainings; the same command resumes");
+    return status;
+}
+
+/* ---- all ---- */
+
+static bool is_late(const series *s)
+{
+    return s->args->ends > 0 && et_clock_monotonic() >= s->args->ends - 1e-3;
+}
+
+static int leave_out(series *s, int which, const char *why, et_error *error)
+{
+    if (!s->args->quiet)
+        et_print(stderr, "%-12s left out: %s\n", s->run->candidate[which].name, why);
+    return et_series_log_leave_out(&s->log, which, why, error);
+}
+
+/* Whether it can be done in time, by what others took; before there are any, all can. */
+static bool fits(const series *s, int which, char *why, size_t size)
+{
+    const double left = s->args->ends - et_clock_monotonic();
+    const double likely = et_series_log_pace(&s->log) * s->run->candidate[which].cost;
+    if (s->run->count < 2 || !(s->args->ends > 0) || (likely <= left && left > 0))
+        return true;
+    snprintf(why, size, "it would take about %s, and %s of the time limit is left",
+             et_format_duration(likely).text, et_format_duration(fmax(left, 0)).text);
+    return !et_series_log_has_done(&s->log);
+}
+
+/* What was trained before is only scored. */
+static int try_candidate(series *s, int which, et_error *error)
+{
+    const et_series_candidate *candidate = &s->run->candidate[which];
+    et_series_score score;
+    char why[160];
+    int status = ET_OK;
+    if (s->log.item[which].left_out)
+        return ET_OK;
+    if (!s->log.item[which].done && !fits(s, which, why, sizeof why))
+        return leave_out(s, which, why, error);
+    const double began = et_clock_monotonic();
+    for (int i = 0; i < candidate->count && !s->log.item[which].done && !status; i++)
+        status = train_one(s, candidate, i, error);
+    if (status == ET_EINTERRUPTED && is_late(s) && s->run->count > 1 &&
+        et_series_log_has_done(&s->log))
+        return leave_out(s, which, "the time limit ended its training", error);
+    const double seconds = et_clock_monotonic() - began;
+    if (!status)
+        status = s->class->score(s->run, which, &score, error);
+    if (!status && !s->log.item[which].done)
+        status = et_series_log_add(&s->log, which, &score, seconds, error);
+    if (!status)
+        say_score(s, candidate->name, &score, s->log.item[which].seconds);
+    return status;
+}
+
+static void add_score(et_grid *grid, const et_series_score *score)
+{
+    for (int i = 0; i < ET_SERIES_METRICS; i++)
+        if (isnan(score->deviation[i]))
+            et_grid_addf(grid, "%.4f", score->mean[i]);
+        else
+            et_grid_addf(grid, "%.4f +- %.4f", score->mean[i], score->deviation[i]);
+}
+
+/* The candidates, then the model. */
+static int say_table(const series *s, const double *weights, const et_series_score *model,
+                     et_error *error)
+{
+    et_grid grid = { .columns = 3 + ET_SERIES_METRICS };
+    et_grid_add(&grid, "candidate");
+    for (int i = 0; i < ET_SERIES_METRICS; i++)
+        et_grid_add(&grid, model->metric[i]);
+    et_grid_add(&grid, "time");
+    et_grid_add(&grid, "weight");
+    double seconds = 0;
+    for (int c = 0; c < s->run->count; c++) {
+        if (!s->log.item[c].done)
+            continue;
+        et_series_score score;
+        int status = s->class->score(s->run, c, &score, error);
+        if (status)
+            return status;
+        seconds += s->log.item[c].seconds;
+        et_grid_add(&grid, s->run->candidate[c].name);
+        add_score(&grid, &score);
+        et_grid_add(&grid, et_format_duration(s->log.item[c].seconds).text);
+        et_grid_addf(&grid, "%.2f", weights[c]);
+    }
+    et_grid_add(&grid, "all of them");
+    add_score(&grid, model);
+    et_grid_add(&grid, et_format_duration(seconds).text);
+    et_grid_add(&grid, "");
+    int status = s->args->quiet ? ET_OK : et_grid_print(&grid, stderr, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    return status;
+}
+
+static void say_end(const series *s)
+{
+    const et_task_kind *kind = s->experiment.kind;
+    if (!s->args->quiet)
+        et_print(stderr, "done         `%s %s %s` %s\n", s->call->program->name,
+                 kind->next ? kind->next : "evaluate", s->run_dir,
+                 kind->next_help ? kind->next_help : "evaluates it");
+}
+
+static int finish(series *s, et_error *error)
+{
+    double *weights = et_arena_array(&s->arena, (size_t)s->run->count, sizeof *weights);
+    et_series_score score;
+    int status = weights ? s->class->choose(s->run, s->experiment.task, weights, &score, error)
+                         : et_alloc_failed(error, 0, "weights");
+    if (!status)
+        status = write_settings(s, error);
+    if (!status)
+        status = s->class->write(s->run, &s->experiment, error);
+    if (!status && s->run->count > 1)
+        status = say_table(s, weights, &score, error);
+    return status;
+}
+
+static int train_all(series *s, et_error *error)
+{
+    int status = ET_OK;
+    say_plan(s);
+    for (int i = 0; i < s->run->count && !status; i++)
+        status = try_candidate(s, i, error);
+    if (!status)
+        status = finish(s, error);
+    if (!status)
+        say_end(s);
+    return status;
+}
+
+/* --dry-run: one training of each candidate; folds are about as long. */
+static int try_out(series *s, et_error *error)
+{
+    const et_strings *set = &s->args->set;
+    const char **texts = et_arena_array(&s->arena, set->count + 1, sizeof *texts);
+    const char *name;
+    int status = texts ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (size_t i = 0; !status && i < set->count; i++)
+        texts[i] = set->items[i];
+    for (int i = 0; !status && (name = s->class->candidate(s->experiment.name, i)) != NULL; i++) {
+        et_train_args args = *s->args;
+        const char *fold = s->class->first(s->experiment.task);
+        args.experiment = name;
+        args.set.items = texts;
+        if (fold)
+            texts[args.set.count++] = fold;
+        status = et_training_run(s->call, &args, error);
+    }
+    return status;
+}
+
+static int begin(series *s, et_error *error)
+{
+    et_initial initial;
+    int status = check_args(s->args, error);
+    if (!status)
+        status = et_train_configure(&s->experiment, &initial, s->args, s->call->program, &s->arena,
+                                    error);
+    if (!status)
+        s->class = class_of(&s->experiment);
+    if (!status && s->args->dry_run)
+        return try_out(s, error);
+    if (!status && et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS) &&
+        et_train_finds_run(s->args)) {
+        if (!s->args->quiet)
+            et_print(stderr, "%s is complete\n", s->run_dir);
+        say_end(s);
+        return ET_OK;
+    }
+    if (!status)
+        status = set_up(s, error);
+    if (!status) {
+        if (!s->args->quiet)
+            et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
+                     s->experiment.name, s->run_dir);
+        if (s->experiment.kind->describe)
+            s->experiment.kind->describe(s->task);
+        et_leave_on_signals(between);
+        status = train_all(s, error);
+    }
+    return status;
+}
+
+int et_series_train(const et_call *call, const et_train_args *args, et_error *error)
+{
+    series s = { .call = call,
+                 .args = args,
+                 .run_dir = args->model_dir,
+                 .arena = ET_ARENA_INIT,
+                 .directory = ET_MODEL_DIR_INIT };
+    int status = begin(&s, error);
+    const bool take_back = status && !s.set_up;
+    const et_series_settings settings = settings_of(&s);
+    if (take_back && s.directory.fresh && s.run)
+        et_series_settings_remove(&settings);
+    et_series_log_close(&s.log);
+    close_task(&s);
+    et_device_close(s.device);
+    et_model_dir_close(&s.directory, take_back);
+    et_arena_release(&s.arena);
+    return status;
+}

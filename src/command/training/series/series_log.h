@@ -1,0 +1,39 @@
+/* RUN/members.jsonl: what became of each candidate of a series, a line each.
+ *
+ *   {"candidate": "mlp", "seconds": 12.5, "values": {"accuracy": 0.871, "log_likelihood": -0.281}}
+ *   {"candidate": "tabm", "left_out": "the time limit ended its training"}
+ *
+ * A line that a kill cut short is removed. The file is what resuming goes by. */
+#ifndef ETUDE_COMMAND_TRAINING_SERIES_LOG_H
+#define ETUDE_COMMAND_TRAINING_SERIES_LOG_H
+
+#include "base/arena.h"
+#include "systems/modelgarden/series.h"
+
+typedef struct et_series_entry {
+    bool done, left_out;
+    double seconds;
+} et_series_entry;
+
+typedef struct et_series_log {
+    const et_series_run *run; /* borrowed */
+    const char *path;         /* borrowed */
+    et_series_entry *item;    /* [run->count]; owned. NULL: not open */
+    et_strbuf text;           /* all lines */
+} et_series_log;
+
+/* Reads the file, if there is one. ET_EFORMAT: a line is no object, or names no candidate. */
+int et_series_log_open(et_series_log *log, const char *path, const et_series_run *run,
+                       et_error *error);
+void et_series_log_close(et_series_log *log); /* zeros allowed */
+
+/* Durable. */
+int et_series_log_add(et_series_log *log, int which, const et_series_score *score, double seconds,
+                      et_error *error);
+int et_series_log_leave_out(et_series_log *log, int which, const char *why, et_error *error);
+
+bool et_series_log_has_done(const et_series_log *log);
+/* Seconds for each unit of cost; 0: none is done. */
+double et_series_log_pace(const et_series_log *log);
+
+#endif

@@ -1,0 +1,90 @@
+/* Series: a run that trains several models and becomes one model made of them. A kind of task has
+ * at most one series (et_task_kind.series); its settings say whether a run is one.
+ *
+ *   RUN/params.yaml, ...     the run's settings and the kind's files, as of any run
+ *   RUN/members/NAME/        a run of its own for each training
+ *   RUN/members.jsonl        a line for each candidate that was trained or left out, in order
+ *   RUN/out_of_fold.jsonl    with folds: its prediction of each row, by models that did not learn
+ * it RUN/model.safetensors    the model, when all are trained: RUN is then an export as well
+ *
+ * A candidate is what people choose between, such as tabular/mlp; it has a training for each fold.
+ *
+ *     et_series_run *run;
+ *     class->open(&run, &opening, &error);
+ *     for (int i = 0; i < run->count; i++)
+ *         class->score(run, i, &score, &error);             all of its trainings are done
+ *     class->choose(run, options, weights, &score, &error);
+ *     class->write(run, &experiment, &error);
+ *     class->close(run);
+ *
+ * Equal trainings give an equal model. The clock decides nothing here. */
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_SERIES_H
+#define ETUDE_SYSTEMS_MODELGARDEN_SERIES_H
+
+#include "systems/modelgarden/experiment.h"
+
+/* Folder and log in the run's directory. */
+#define ET_SERIES_FOLDER "members"
+#define ET_SERIES_LOG    "members.jsonl"
+#define ET_SERIES_FOLDS  "out_of_fold.jsonl"
+
+typedef struct et_series_training {
+    const char *name;       /* of its folder: "mlp_1" */
+    const char *experiment; /* of the kind's rows */
+    const char *settings;   /* on top of those of the run, as for --set; NULL: none */
+} et_series_training;
+
+typedef struct et_series_candidate {
+    const char *name;                   /* "mlp" */
+    const et_series_training *training; /* [count] */
+    int count;
+    double cost; /* duration, as a multiple of that of another one */
+} et_series_candidate;
+
+#define ET_SERIES_METRICS 2
+
+/* Of the validated rows of all trainings: values of validation. Deviation: the standard one
+ * over folds; NaN: there are no folds. */
+typedef struct et_series_score {
+    const char *metric[ET_SERIES_METRICS];
+    double mean[ET_SERIES_METRICS], deviation[ET_SERIES_METRICS];
+} et_series_score;
+
+/* What an open series trains, in order. Borrowed until close. */
+typedef struct et_series_run {
+    const et_series_candidate *candidate; /* [count] */
+    int count;
+    bool changed; /* settings were chosen by the data: open the task and the series again with them
+                   */
+} et_series_run;
+
+typedef struct et_series_opening {
+    const char *experiment; /* its name */
+    void *options;          /* the task's settings of the run; the data may choose some */
+    et_task *task;          /* open with these settings; outlives the series */
+    et_device *device;      /* for scores; the same */
+    const char *model_dir;  /* of the run */
+} et_series_opening;
+
+typedef struct et_series {
+    /* Whether the settings of an experiment of this name ask for several trainings. */
+    bool (*wanted)(const char *experiment, const void *options);
+    /* The experiment of candidate i, from 0, of a series of this name; NULL: no more. */
+    const char *(*candidate)(const char *experiment, int i);
+    /* What makes its first training of such settings, as for --set; NULL: nothing. */
+    const char *(*first)(const void *options);
+    int (*open)(et_series_run **out, const et_series_opening *opening, et_error *error);
+    /* Puts files that a training needs into its directory, which exists. */
+    int (*prepare)(et_series_run *run, const char *directory, et_error *error);
+    /* Loads the trainings of a candidate, which are done, and predicts their validated rows. */
+    int (*score)(et_series_run *run, int candidate, et_series_score *score, et_error *error);
+    /* Chooses weights of the candidates that have a score, which add up to 1, and sets what the
+     * model is made of in options. weights: [count]; score: of the model. */
+    int (*choose)(et_series_run *run, void *options, double *weights, et_series_score *score,
+                  et_error *error);
+    /* Writes the model and its predictions of the validated rows; the settings were written. */
+    int (*write)(et_series_run *run, const et_experiment *experiment, et_error *error);
+    void (*close)(et_series_run *run); /* NULL allowed */
+} et_series;
+
+#endif

@@ -1,0 +1,747 @@
+/* The series of tables (series.h): folds of one experiment, or all candidates of tabular/auto.
+ *
+ * A candidate predicts each validated row by the model that did not learn it. Its loss is the mean
+ * of -ln p of the label, or the mean squared error. Weights are found by greedy selection with
+ * replacement (Caruana et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing,
+ * the candidate is added that makes the loss of the mean least, ROUNDS times; the best round is
+ * kept. One round is the best candidate alone.
+ *
+ * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
+ * rows in order, so the same trainings give the same bits. */
+#include "tasks/tabular/folds/ensemble.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/class_scores.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "engine/tensor/params.h"
+#include "systems/modelgarden/series.h"
+#include "systems/modelgarden/task_trainer.h"
+#include "tasks/tabular/graph.h"
+#include "tasks/tabular/tabular_kind.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "train/run/run_names.h"
+
+#define ROUNDS 32
+
+/* Rows up to which tabular/auto trains on folds, and how many. */
+#define FEW_ROWS  2000
+#define FEW_FOLDS 5
+
+/* In order of training. Costs are those of Adult and California housing, as multiples of the
+ * MLP's. */
+static const struct {
+    const char *experiment;
+    double cost;
+} candidates[] = { { "tabular/linear", 0.4 },
+                   { "tabular/mlp", 1 },
+                   { "tabular/realmlp", 4 },
+                   { "tabular/tabm", 8 },
+                   { "tabular/pack", 8 } };
+
+enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+
+/* A training that is done. */
+typedef struct trained {
+    et_tabular_model model; /* its texts are in the arena */
+    et_params *params;      /* owned */
+    int64_t step;
+} trained;
+
+typedef struct scored {
+    bool done;
+    float *output;     /* [rows, width], of classes; owned */
+    double *value;     /* [rows, width], of values; owned */
+    trained *training; /* [count]; in the arena */
+} scored;
+
+typedef struct selection {
+    et_series_run run;
+    et_arena arena;
+    et_tabular_task *task;
+    et_device *device;
+    const char *model_dir;
+    int64_t rows, width; /* of the arrays below */
+    int folds;           /* 1: none */
+    bool filled;         /* the arrays of targets */
+    int32_t *class;      /* [rows], of classes */
+    double *written;     /* [rows, width], of values */
+    int16_t *fold;       /* [rows]: the one that validates it, -1: none */
+    double *weight;      /* [rows]: scratch */
+    scored *scored;      /* [run.count], in the arena */
+    scored mean;         /* of the chosen ones */
+    double *share;       /* [run.count]: their weights; in the arena */
+} selection;
+
+static selection *downcast(et_series_run *run)
+{
+    return (selection *)(void *)run;
+}
+
+/* ---- what is trained ---- */
+
+bool et_tabular_is_auto(const char *experiment)
+{
+    return !strcmp(experiment, ET_TABULAR_AUTO);
+}
+
+static bool wanted(const char *experiment, const void *options)
+{
+    const et_tabular_options *o = options;
+    return et_tabular_is_auto(experiment) || (o->n_splits && o->fold < 0);
+}
+
+static bool exists(const char *experiment)
+{
+    const et_experiment_row *row = et_tabular_experiments;
+    while (row->name && strcmp(row->name, experiment) != 0)
+        row++;
+    return row->name != NULL;
+}
+
+static const char *candidate_at(const char *experiment, int i)
+{
+    if (!et_tabular_is_auto(experiment))
+        return i ? NULL : experiment;
+    for (int k = 0; k < CANDIDATES; k++)
+        if (exists(candidates[k].experiment) && !i--)
+            return candidates[k].experiment;
+    return NULL;
+}
+
+static const char *first_training(const void *options)
+{
+    return ((const et_tabular_options *)options)->n_splits ? "task.fold=0" : NULL;
+}
+
+static double cost_of(const char *experiment)
+{
+    double cost = 1;
+    for (int k = 0; k < CANDIDATES; k++)
+        if (!strcmp(candidates[k].experiment, experiment))
+            cost = candidates[k].cost;
+    return cost;
+}
+
+static void add_candidate(selection *s, et_series_candidate *to, const char *experiment)
+{
+    const int count = s->folds > 1 ? s->folds : 1;
+    et_series_training *all = et_arena_array(&s->arena, (size_t)count, sizeof *all);
+    *to = (et_series_candidate){ et_path_base(experiment), all, count, cost_of(experiment) };
+    for (int i = 0; all && i < count; i++) {
+        all[i].experiment = experiment;
+        all[i].name =
+            s->folds > 1 ? et_arena_printf(&s->arena, "%s_%d", to->name, i + 1) : to->name;
+        all[i].settings = s->folds > 1 ? et_arena_printf(&s->arena, "task.fold=%d", i) : NULL;
+    }
+}
+
+static int plan(selection *s, const char *experiment, et_error *error)
+{
+    et_series_candidate *all = et_arena_array(&s->arena, CANDIDATES, sizeof *all);
+    const char *name;
+    while (all && (name = candidate_at(experiment, s->run.count)) != NULL)
+        add_candidate(s, &all[s->run.count++], name);
+    s->run.candidate = all;
+    s->scored = et_arena_array(&s->arena, CANDIDATES, sizeof *s->scored);
+    s->share = et_arena_array(&s->arena, CANDIDATES, sizeof *s->share);
+    for (int i = 0; i < s->run.count && s->scored && s->share; i++) {
+        trained *training =
+            et_arena_array(&s->arena, (size_t)all[i].count, sizeof *s->scored->training);
+        for (int k = 0; training && k < all[i].count; k++)
+            training[k] = (trained){ .params = NULL };
+        s->scored[i] = (scored){ .training = training };
+        s->share[i] = 0;
+    }
+    return s->arena.failed ? et_alloc_failed(error, sizeof *all, "candidates") : ET_OK;
+}
+
+/* A small table is too precious for a part that is only validated. */
+static bool takes_folds(const et_tabular_task *task, const char *experiment)
+{
+    const et_tabular_options *o = &task->options;
+    return et_tabular_is_auto(experiment) && !o->n_splits && !task->other[0] &&
+           task->table->count <= FEW_ROWS && task->table->count >= 2 * FEW_FOLDS &&
+           o->held_out == ET_TABULAR_HELD_OUT && !et_tabular_is_named(o->time) &&
+           !et_tabular_is_named(o->groups);
+}
+
+static int check_rows(const et_tabular_task *task, const char *experiment, et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    if (o->validation_data.sets.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.validation_data.sets: candidates are compared on one table; name it "
+                       "with --valid");
+    if (et_tabular_is_auto(experiment) && !task->validations && !o->n_splits)
+        return et_fail(error, ET_ECONFIG,
+                       "tabular/auto compares models on rows that are held out, and task.held_out "
+                       "is 0; name validation data or folds, or train tabular/mlp");
+    return ET_OK;
+}
+
+static int open_arrays(selection *s, et_error *error)
+{
+    const et_tabular_target *target = &s->task->target;
+    s->rows = s->task->other[0] ? s->task->other[0]->count : s->task->table->count;
+    s->width = target->values ? target->values : target->classes;
+    const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
+    s->fold = et_alloc(rows, sizeof *s->fold);
+    s->weight = et_alloc(rows, sizeof *s->weight);
+    s->class = target->classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
+    s->written = target->values ? et_alloc_zero(cells, sizeof *s->written) : NULL;
+    for (size_t i = 0; s->fold && i < rows; i++)
+        s->fold[i] = -1;
+    return s->fold && s->weight && (s->class || s->written)
+               ? ET_OK
+               : et_alloc_failed(error, cells * sizeof *s->written, "scores of candidates");
+}
+
+static void close_scored(scored *one, int count)
+{
+    et_free(one->output);
+    et_free(one->value);
+    for (int i = 0; one->training && i < count; i++)
+        et_params_free(one->training[i].params);
+}
+
+static void close_series(et_series_run *run)
+{
+    if (!run)
+        return;
+    selection *s = downcast(run);
+    for (int i = 0; i < run->count && s->scored; i++)
+        close_scored(&s->scored[i], run->candidate[i].count);
+    close_scored(&s->mean, 0);
+    et_free(s->class);
+    et_free(s->written);
+    et_free(s->fold);
+    et_free(s->weight);
+    et_arena_release(&s->arena);
+    et_free(s);
+}
+
+static int open_series(et_series_run **out, const et_series_opening *opening, et_error *error)
+{
+    et_tabular_options *options = opening->options;
+    selection *s = et_alloc_zero(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return et_alloc_failed(error, sizeof *s, "candidates");
+    s->arena = (et_arena)ET_ARENA_INIT;
+    s->task = (et_tabular_task *)(void *)opening->task;
+    s->device = opening->device;
+    s->model_dir = opening->model_dir;
+    s->folds = options->n_splits ? (int)options->n_splits : 1;
+    s->run.changed = takes_folds(s->task, opening->experiment);
+    options->ensemble.count = 0; /* of a start that was cut off before the model was written */
+    int status = check_rows(s->task, opening->experiment, error);
+    if (!status && s->run.changed)
+        options->n_splits = FEW_FOLDS;
+    else if (!status)
+        status = plan(s, opening->experiment, error);
+    if (!status && !s->run.changed)
+        status = open_arrays(s, error);
+    if (status)
+        close_series(&s->run);
+    else
+        *out = &s->run;
+    return status;
+}
+
+/* The texts of the run are those of its trainings: parameters are of one encoding. */
+static int prepare(et_series_run *run, const char *directory, et_error *error)
+{
+    const selection *s = downcast(run);
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
+        char *bytes = NULL, *path = et_path_join(directory, et_table_text_names[i]);
+        size_t length;
+        status =
+            path ? et_file_read(&bytes, &length, s->task->file[i].path, ET_TABLE_BYTES_MAX, error)
+                 : et_alloc_failed(error, strlen(directory), "a path");
+        if (!status && !et_file_exists(path))
+            status = et_file_write(path, bytes, length, error);
+        et_free(bytes);
+        et_free(path);
+    }
+    return status;
+}
+
+/* ---- predictions of a training ---- */
+
+typedef struct reading {
+    et_artifact artifact;
+    et_experiment experiment;
+    et_identity newest;
+    et_task *task;
+    et_task_trainer *trainer;
+    trained *to;
+} reading;
+
+static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
+{
+    const reading *r = payload;
+    const et_identity identity = { load->checkpoint, load->facts.identity };
+    return et_tabular_graph_check_identity(&r->experiment, load->artifact, &identity, error);
+}
+
+static int open_reading(reading *r, selection *s, const char *directory, et_error *error)
+{
+    int status = et_artifact_open(&r->artifact, directory, error);
+    if (!status)
+        status = et_tabular_graph_check(&r->experiment, &r->artifact, &s->arena, error);
+    if (!status)
+        status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error);
+    if (!status)
+        status = et_params_new(&r->to->params, error);
+    if (status)
+        return status;
+    const et_runtime_options *runtime = &r->experiment.runtime;
+    const bool bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    const et_task_context context = { .model_dir = directory,
+                                      .params = r->to->params,
+                                      .device = s->device,
+                                      .seed = (uint64_t)runtime->seed,
+                                      .bfloat16 = bfloat16,
+                                      .identity = &r->newest,
+                                      .reader = true,
+                                      .evaluates = true };
+    const et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
+                                              .bfloat16 = bfloat16,
+                                              .use = ET_EVALUATE_ONLY };
+    status = et_tabular_task_open(&r->task, r->experiment.task, &context, error);
+    return status ? status
+                  : et_task_trainer_open(&r->trainer, r->task, s->device, r->to->params, &options,
+                                         error);
+}
+
+static int load(reading *r, et_error *error)
+{
+    et_artifact_weights weights = {
+        .artifact = &r->artifact, .params = r->to->params, .check = check_belongs, .payload = r
+    };
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    weights.facts.arena = &arena;
+    int status = logs ? et_artifact_load(&weights, error) : et_alloc_failed(error, 0, "scores");
+    r->to->step = weights.facts.step;
+    r->to->model = ((const et_tabular_options *)r->experiment.task)->model;
+    if (!status)
+        status = et_task_trainer_evaluate(r->trainer, -1, logs, error);
+    et_free(weights.checkpoint);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* The rows that were seen go to their places among all. */
+static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int fold,
+                     et_error *error)
+{
+    const et_tabular_seen *seen = &task->seen;
+    const size_t width = (size_t)s->width;
+    if (task->target.classes != s->task->target.classes || seen->width != s->width)
+        return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
+                       task->context.model_dir);
+    for (int64_t i = 0; i < seen->rows; i++) {
+        const size_t from = (size_t)i * width;
+        const int64_t row = task->validated ? task->validated[i] : i;
+        if (row >= s->rows)
+            return et_fail(error, ET_EDATA, "%s was trained on other rows than the run",
+                           task->context.model_dir);
+        const size_t to = (size_t)row * width;
+        s->fold[row] = (int16_t)fold;
+        if (s->class) {
+            s->class[row] = seen->class[i];
+            memcpy(one->output + to, seen->output + from, width * sizeof *one->output);
+        } else {
+            memcpy(s->written + to, seen->written + from, width * sizeof *s->written);
+            memcpy(one->value + to, seen->value + from, width * sizeof *one->value);
+        }
+    }
+    return ET_OK;
+}
+
+static int read_training(selection *s, scored *one, const et_series_training *training, int fold,
+                         et_error *error)
+{
+    reading r = { .to = &one->training[fold] };
+    const char *directory =
+        et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDER "/%s", s->model_dir, training->name);
+    int status = directory ? open_reading(&r, s, directory, error)
+                           : et_alloc_failed(error, strlen(training->name), "a path");
+    if (!status)
+        status = load(&r, error);
+    if (!status)
+        status = keep_rows(s, one, (const et_tabular_task *)(const void *)r.task, fold, error);
+    et_task_trainer_close(r.trainer);
+    et_tabular_task_close(r.task);
+    et_artifact_close(&r.artifact);
+    return status;
+}
+
+/* ---- scores ---- */
+
+static int open_outputs(const selection *s, scored *one, et_error *error)
+{
+    const size_t cells = (size_t)(s->rows * s->width);
+    one->output = s->class ? et_alloc_zero(cells, sizeof *one->output) : NULL;
+    one->value = s->class ? NULL : et_alloc_zero(cells, sizeof *one->value);
+    return one->output || one->value
+               ? ET_OK
+               : et_alloc_failed(error, cells * sizeof *one->value, "scores of candidates");
+}
+
+/* Of the rows with a weight. */
+static int score_fold(const selection *s, const scored *one, double *value, et_error *error)
+{
+    et_class_scores classes;
+    et_value_scores values;
+    if (!s->class) {
+        const et_value_predictions of = { .count = s->rows,
+                                          .targets = s->width,
+                                          .wide_value = one->value,
+                                          .wide_target = s->written,
+                                          .weight = s->weight };
+        int status = et_value_scores_compute(&values, &of, error);
+        value[0] = status ? NAN : values.rmse;
+        value[1] = status ? NAN : values.r2;
+        return status;
+    }
+    const et_class_predictions of = { .count = s->rows,
+                                      .classes = s->width,
+                                      .probability = one->output,
+                                      .target = s->class,
+                                      .weight = s->weight };
+    int status = et_class_scores_compute(&classes, NULL, &of, error);
+    value[0] = status ? NAN : -classes.log_loss;
+    value[1] = status ? NAN : classes.accuracy;
+    return status;
+}
+
+static int score_all(const selection *s, const scored *one, et_series_score *score, et_error *error)
+{
+    double sum[ET_SERIES_METRICS] = { 0 }, squares[ET_SERIES_METRICS] = { 0 };
+    const int folds = s->folds;
+    for (int fold = 0; fold < folds; fold++) {
+        double value[ET_SERIES_METRICS];
+        for (int64_t row = 0; row < s->rows; row++)
+            s->weight[row] = s->fold[row] == fold;
+        int status = score_fold(s, one, value, error);
+        if (status)
+            return status;
+        for (int i = 0; i < ET_SERIES_METRICS; i++) {
+            sum[i] += value[i];
+            squares[i] += value[i] * value[i];
+        }
+    }
+    score->metric[0] = s->class ? "log_likelihood" : "rmse";
+    score->metric[1] = s->class ? "accuracy" : "r2";
+    for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        const double mean = sum[i] / folds;
+        score->mean[i] = mean;
+        score->deviation[i] =
+            folds > 1 ? sqrt(fmax(squares[i] - mean * sum[i], 0) / (folds - 1)) : NAN;
+    }
+    return ET_OK;
+}
+
+static int score_candidate(et_series_run *run, int which, et_series_score *score, et_error *error)
+{
+    selection *s = downcast(run);
+    const et_series_candidate *candidate = &run->candidate[which];
+    scored *one = &s->scored[which];
+    int status = one->done ? ET_OK : open_outputs(s, one, error);
+    for (int i = 0; i < candidate->count && !status && !one->done; i++)
+        status = read_training(s, one, &candidate->training[i], i, error);
+    one->done = !status;
+    return status ? status : score_all(s, one, score, error);
+}
+
+/* ---- the choice ---- */
+
+/* The loss of sum / count. */
+static double loss_of(const selection *s, const double *sum, int count)
+{
+    double loss = 0;
+    for (int64_t row = 0; row < s->rows; row++) {
+        if (s->fold[row] < 0)
+            continue;
+        for (int64_t i = 0; s->written && i < s->width; i++) {
+            const double scale = et_encoder_unit(s->task->encoder, i).scale;
+            const double error =
+                (sum[row * s->width + i] / count - s->written[row * s->width + i]) / scale;
+            loss += error * error;
+        }
+        if (s->class && s->class[row] >= 0)
+            loss -= log(fmax(sum[row] / count, 0x1p-52));
+    }
+    return loss;
+}
+
+/* to = sum + what the loss needs of a candidate: values, or the probability of the label. */
+static void add_candidate_to(const selection *s, double *to, const double *sum, const scored *one)
+{
+    for (int64_t row = 0; row < s->rows; row++)
+        if (s->class)
+            to[row] = sum[row] +
+                      (s->class[row] < 0 ? 0 : (double)one->output[row * s->width + s->class[row]]);
+        else
+            for (int64_t i = row * s->width; i < (row + 1) * s->width; i++)
+                to[i] = sum[i] + one->value[i];
+}
+
+/* The candidate that adds most to the sum so far, which it is added to. */
+static int add_best(const selection *s, double *sum, double *tried, int count, double *least)
+{
+    int best = -1;
+    for (int c = 0; c < s->run.count; c++) {
+        if (!s->scored[c].done)
+            continue;
+        add_candidate_to(s, tried, sum, &s->scored[c]);
+        const double loss = loss_of(s, tried, count);
+        if (best < 0 || loss < *least) {
+            *least = loss;
+            best = c;
+        }
+    }
+    if (best >= 0) {
+        const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
+        add_candidate_to(s, tried, sum, &s->scored[best]);
+        memcpy(sum, tried, cells * sizeof *sum);
+    }
+    return best;
+}
+
+static int select_weights(const selection *s, et_error *error)
+{
+    const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
+    double *sum = et_alloc_zero(2 * cells, sizeof *sum), best = INFINITY;
+    int added[CANDIDATES] = { 0 }, done = 0;
+    if (!sum)
+        return et_alloc_failed(error, 2 * cells * sizeof *sum, "weights of candidates");
+    for (int c = 0; c < s->run.count; c++)
+        done += s->scored[c].done;
+    for (int round = 1; round <= (done > 1 ? ROUNDS : 1); round++) {
+        double loss = INFINITY;
+        const int which = add_best(s, sum, sum + cells, round, &loss);
+        et_assert(which >= 0);
+        added[which]++;
+        if (!(loss < best) && round > 1)
+            continue;
+        best = loss;
+        for (int c = 0; c < s->run.count; c++)
+            s->share[c] = (double)added[c] / round;
+    }
+    et_free(sum);
+    return ET_OK;
+}
+
+static void average(selection *s)
+{
+    const int64_t cells = s->rows * s->width;
+    for (int c = 0; c < s->run.count; c++)
+        for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
+            if (s->class)
+                s->mean.output[i] += (float)s->share[c] * s->scored[c].output[i];
+            else
+                s->mean.value[i] += s->share[c] * s->scored[c].value[i];
+    for (int64_t i = 0; s->class && i < cells; i++)
+        s->mean.output[i] = fminf(s->mean.output[i], 1);
+}
+
+static int list_members(selection *s, et_tabular_options *options, et_error *error)
+{
+    size_t count = 0;
+    for (int c = 0; c < s->run.count; c++)
+        count += s->share[c] > 0 ? (size_t)s->run.candidate[c].count : 0;
+    et_tabular_member *members = et_arena_array(&s->arena, count, sizeof *members);
+    if (!members)
+        return et_alloc_failed(error, count * sizeof *members, "an ensemble");
+    options->ensemble = (et_structs){ .items = members, .count = count };
+    for (int c = 0; c < s->run.count; c++)
+        for (int i = 0; s->share[c] > 0 && i < s->run.candidate[c].count; i++)
+            *members++ = (et_tabular_member){ .name = s->run.candidate[c].training[i].name,
+                                              .weight = s->share[c] / s->run.candidate[c].count,
+                                              .model = s->scored[c].training[i].model };
+    return ET_OK;
+}
+
+static int choose(et_series_run *run, void *options, double *weights, et_series_score *score,
+                  et_error *error)
+{
+    selection *s = downcast(run);
+    int status = select_weights(s, error);
+    if (!status && !s->mean.output && !s->mean.value)
+        status = open_outputs(s, &s->mean, error);
+    if (status)
+        return status;
+    average(s);
+    memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
+    status = list_members(s, options, error);
+    return status ? status : score_all(s, &s->mean, score, error);
+}
+
+/* ---- the model ---- */
+
+static int declare(selection *s, et_params *to, const et_tabular_member *member,
+                   const et_params *from, et_error *error)
+{
+    int status = ET_OK, index;
+    for (int i = 0; i < et_params_count(from) && !status; i++) {
+        const char *name =
+            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
+        const et_init zeros = { ET_INIT_ZEROS, 0 };
+        if (!name)
+            return et_alloc_failed(error, 0, "a name");
+        status = et_params_is_trained(from, i)
+                     ? et_params_declare(to, name, et_params_shape(from, i), zeros, &index, error)
+                     : et_params_declare_variable(to, name, et_params_shape(from, i), zeros, &index,
+                                                  error);
+    }
+    return status;
+}
+
+static void copy_values(selection *s, et_params *to, const et_tabular_member *member,
+                        et_params *from)
+{
+    for (int i = 0; i < et_params_count(from); i++) {
+        const char *name =
+            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
+        const int index = name ? et_params_find(to, name) : -1;
+        et_assert(index >= 0 || !name);
+        if (index >= 0)
+            memcpy(et_params_values(to) + et_params_offset(to, index),
+                   et_params_values(from) + et_params_offset(from, i),
+                   (size_t)et_shape_count(et_params_shape(from, i)) * sizeof(float));
+    }
+}
+
+/* The training of an item of the ensemble, in its order. */
+static trained *training_of(const selection *s, size_t at)
+{
+    for (int c = 0; c < s->run.count; c++) {
+        const size_t count = s->share[c] > 0 ? (size_t)s->run.candidate[c].count : 0;
+        if (at < count)
+            return &s->scored[c].training[at];
+        at -= count;
+    }
+    return NULL;
+}
+
+static int join(selection *s, et_params *params, const et_structs *ensemble, int64_t *step,
+                et_error *error)
+{
+    const et_tabular_member *members = ensemble->items;
+    int status = ET_OK;
+    *step = 0;
+    for (size_t i = 0; i < ensemble->count && !status; i++) {
+        const trained *one = training_of(s, i);
+        *step = one->step > *step ? one->step : *step;
+        status = declare(s, params, &members[i], one->params, error);
+    }
+    if (!status)
+        status = et_params_materialize(params, false, error);
+    for (size_t i = 0; i < ensemble->count && !status; i++)
+        copy_values(s, params, &members[i], training_of(s, i)->params);
+    return !status && s->arena.failed ? et_alloc_failed(error, 0, "a name") : status;
+}
+
+static int write_model(selection *s, const et_experiment *experiment, et_params *params,
+                       et_error *error)
+{
+    const et_tabular_options *options = experiment->task;
+    et_value *identity = et_value_dict(&s->arena);
+    const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);
+    et_artifact_content content = { .params = params, .identity = identity };
+    int status = identity && path ? join(s, params, &options->ensemble, &content.step, error)
+                                  : et_alloc_failed(error, 0, "a model");
+    if (!status)
+        status = et_tabular_identify(&s->task->task, identity, error);
+    if (!status)
+        status = et_experiment_identify(experiment, identity, error);
+    return status ? status : et_artifact_write_weights(&content, path, error);
+}
+
+/* {"fold": 2, "label": "no", "row": "train.csv:17", "scores": [0.7, 0.3], "target": "no"} */
+static void print_row(const selection *s, int64_t row, et_value *out)
+{
+    const et_encoded_field *field =
+        et_encoder_field(s->task->encoder, et_encoder_target(s->task->encoder));
+    const size_t at = (size_t)(row * s->width);
+    char where[1024];
+    s->task->table->class->describe(s->task->table, (uint32_t)row, 0, where, sizeof where);
+    et_value_set_string(out, "row", where);
+    et_value_set_int(out, "fold", s->fold[row] + 1);
+    et_value *list = et_value_set_list(out, s->class ? ET_TABULAR_SCORES : ET_TABULAR_VALUES);
+    int64_t best = 0;
+    for (int64_t i = 0; i < s->width; i++) {
+        et_value_add_float(list, s->class ? (double)s->mean.output[at + (size_t)i]
+                                          : s->mean.value[at + (size_t)i]);
+        if (s->class && s->mean.output[at + (size_t)i] > s->mean.output[at + (size_t)best])
+            best = i;
+    }
+    if (s->class) {
+        et_value_set_string(out, "label", field->label[best]);
+        et_value_set_string(out, "target", field->label[s->class[row]]);
+        return;
+    }
+    et_value *targets = et_value_set_list(out, "target");
+    for (int64_t i = 0; i < s->width; i++)
+        et_value_add_float(targets, s->written[at + (size_t)i]);
+}
+
+static int write_folds(selection *s, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
+    bool failed = !path;
+    for (int64_t row = 0; row < s->rows && !failed; row++) {
+        et_value *out = s->fold[row] < 0 ? NULL : et_value_dict(&arena);
+        if (s->fold[row] >= 0) {
+            print_row(s, row, out);
+            failed = et_value_failed(out);
+            et_json_print(&text, out, 0);
+            et_strbuf_append_char(&text, '\n');
+        }
+        et_arena_release(&arena);
+    }
+    int status = failed || text.failed
+                     ? et_alloc_failed(error, text.length, "predictions of folds")
+                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
+{
+    selection *s = downcast(run);
+    et_params *params;
+    int status = s->folds > 1 ? write_folds(s, error) : ET_OK;
+    if (!status)
+        status = et_params_new(&params, error);
+    if (status)
+        return status;
+    status = write_model(s, experiment, params, error);
+    et_params_free(params);
+    return status;
+}
+
+const et_series et_tabular_series = {
+    .wanted = wanted,
+    .candidate = candidate_at,
+    .first = first_training,
+    .open = open_series,
+    .prepare = prepare,
+    .score = score_candidate,
+    .choose = choose,
+    .write = write_series,
+    .close = close_series,
+};

@@ -1,0 +1,15 @@
+/* Several models of one table as one model (task.ensemble): what trains them and chooses their
+ * weights. */
+#ifndef ETUDE_TASKS_TABULAR_ENSEMBLE_H
+#define ETUDE_TASKS_TABULAR_ENSEMBLE_H
+
+#include "systems/modelgarden/series.h"
+
+/* The experiment that tries several others. */
+#define ET_TABULAR_AUTO "tabular/auto"
+bool et_tabular_is_auto(const char *experiment);
+
+/* For the kind's row. */
+extern const et_series et_tabular_series;
+
+#endif

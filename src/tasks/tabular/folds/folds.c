@@ -1,0 +1,277 @@
+#include "tasks/tabular/folds/folds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/numbers/philox.h"
+#include "tasks/tabular/samples.h"
+
+/* ---- by number ---- */
+
+static int split_plain(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+{
+    int64_t *order = et_alloc((size_t)how->rows, sizeof *order);
+    if (!order)
+        return et_alloc_failed(error, (size_t)how->rows * sizeof *order, "folds");
+    int status = et_tabular_draw(order, how->class, how->rows, how->seed, error);
+    for (int64_t i = 0; !status && i < how->rows; i++)
+        side[order[i]] = i % how->folds == how->fold ? ET_TABULAR_VALIDATED : ET_TABULAR_LEARNED;
+    et_free(order);
+    return status;
+}
+
+static int hold_out_plain(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+{
+    bool *held = et_alloc((size_t)how->rows, sizeof *held);
+    if (!held)
+        return et_alloc_failed(error, (size_t)how->rows * sizeof *held, "rows that are held out");
+    int status = et_tabular_hold_out(held, how->class, how->rows, how->share, how->seed, error);
+    for (int64_t i = 0; !status && i < how->rows; i++)
+        side[i] = held[i] ? ET_TABULAR_VALIDATED : ET_TABULAR_LEARNED;
+    et_free(held);
+    return status;
+}
+
+/* ---- by time ---- */
+
+typedef struct timed {
+    double time;
+    int64_t row;
+} timed;
+
+static int by_time(const void *left, const void *right)
+{
+    const timed *a = left, *b = right;
+    if (a->time < b->time || a->time > b->time)
+        return a->time < b->time ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* The first row at or after `from` where a new time begins; if there is none, the last before it;
+ * 0: all times are equal. */
+static int64_t new_time(const timed *order, int64_t rows, int64_t from)
+{
+    int64_t at = from < 1 ? 1 : from;
+    while (at < rows && order[at].time <= order[at - 1].time)
+        at++;
+    for (at = at < rows ? at : from; at > 0 && at < rows; at--)
+        if (order[at].time > order[at - 1].time)
+            return at;
+    return 0;
+}
+
+/* Blocks of folds begin at multiples of rows / (folds + 1). */
+static int find_block(int64_t *begin, int64_t *end, const timed *order,
+                      const et_tabular_splitting *how, et_error *error)
+{
+    const int64_t rows = how->rows, folds = how->folds;
+    if (!folds) {
+        *begin = new_time(order, rows, rows - llround((double)rows * how->share));
+        *end = rows;
+        return *begin ? ET_OK
+                      : et_fail(error, ET_EDATA,
+                                "task.time: all rows have the same time; name another column");
+    }
+    for (int64_t i = 0, last = 0; i < folds; i++) {
+        const int64_t at = new_time(order, rows, (i + 1) * rows / (folds + 1));
+        if (at <= last)
+            return et_fail(error, ET_EDATA,
+                           "task.time: the rows have too few different times for %lld folds in "
+                           "order of time; ask for fewer folds",
+                           (long long)folds);
+        *begin = i == how->fold ? at : *begin;
+        *end = i == how->fold + 1 ? at : *end;
+        last = at;
+    }
+    *end = how->fold + 1 == folds ? rows : *end;
+    return ET_OK;
+}
+
+static int split_by_time(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+{
+    timed *order = et_alloc((size_t)how->rows, sizeof *order);
+    int64_t begin = 0, end = 0;
+    if (!order)
+        return et_alloc_failed(error, (size_t)how->rows * sizeof *order, "folds");
+    for (int64_t i = 0; i < how->rows; i++)
+        order[i] = (timed){ how->time[i], i };
+    qsort(order, (size_t)how->rows, sizeof *order, by_time);
+    int status = find_block(&begin, &end, order, how, error);
+    for (int64_t i = 0; !status && i < how->rows; i++)
+        side[order[i].row] = i < begin ? ET_TABULAR_LEARNED
+                             : i < end ? ET_TABULAR_VALIDATED
+                                       : ET_TABULAR_UNUSED;
+    et_free(order);
+    return status;
+}
+
+/* ---- by groups ---- */
+
+typedef struct grouped {
+    uint64_t group;
+    int64_t row;
+} grouped;
+
+typedef struct group {
+    int64_t begin, size; /* in the order of grouped rows */
+    float number;        /* drawn */
+} group;
+
+typedef struct groups {
+    const et_tabular_splitting *how;
+    grouped *row; /* [rows], by group */
+    group *group; /* [count] */
+    int64_t count;
+    int64_t *of_class; /* [classes]: rows of a class */
+    int64_t *of_fold;  /* [folds, classes]: rows of a fold so far */
+    int classes;
+} groups;
+
+static int by_group(const void *left, const void *right)
+{
+    const grouped *a = left, *b = right;
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* Without folds the order is drawn; else the largest are first. */
+static int by_number(const void *left, const void *right)
+{
+    const group *a = left, *b = right;
+    if (a->number < b->number || a->number > b->number)
+        return a->number < b->number ? -1 : 1;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const group *a = left, *b = right;
+    return a->size != b->size ? (a->size < b->size ? 1 : -1) : by_number(left, right);
+}
+
+/* Rows without a label are class 0 here. */
+static int class_of(const groups *g, int64_t at)
+{
+    const int32_t *class = g->how->class;
+    return class && class[g->row[at].row] > 0 ? class[g->row[at].row] : 0;
+}
+
+static int open_groups(groups *g, et_error *error)
+{
+    const et_tabular_splitting *how = g->how;
+    const size_t rows = (size_t)how->rows, folds = (size_t)(how->folds ? how->folds : 1);
+    g->row = et_alloc(rows, sizeof *g->row);
+    g->group = et_alloc(rows, sizeof *g->group);
+    g->classes = 1;
+    for (size_t i = 0; how->class && i < rows; i++)
+        g->classes = how->class[i] >= g->classes ? how->class[i] + 1 : g->classes;
+    g->of_class = et_alloc_zero((size_t)g->classes * (folds + 1), sizeof *g->of_class);
+    return g->row && g->group && g->of_class
+               ? ET_OK
+               : et_alloc_failed(error, rows * sizeof *g->group, "groups of rows");
+}
+
+static void list_groups(groups *g)
+{
+    const et_tabular_splitting *how = g->how;
+    const et_random random = { how->seed, 0, et_random_site("groups") };
+    for (int64_t i = 0; i < how->rows; i++)
+        g->row[i] = (grouped){ how->group[i], i };
+    qsort(g->row, (size_t)how->rows, sizeof *g->row, by_group);
+    for (int64_t i = 0; i < how->rows; i++) {
+        g->of_class[class_of(g, i)]++;
+        if (i && g->row[i].group == g->row[i - 1].group) {
+            g->group[g->count - 1].size++;
+            continue;
+        }
+        const float number = et_random_uniform(random, (uint64_t)g->row[i].row);
+        g->group[g->count++] = (group){ i, 1, number };
+    }
+    g->of_fold = g->of_class + g->classes;
+    qsort(g->group, (size_t)g->count, sizeof *g->group, how->folds ? by_size : by_number);
+}
+
+static void put(unsigned char *side, const groups *g, const group *one, et_tabular_side where)
+{
+    for (int64_t i = one->begin; i < one->begin + one->size; i++)
+        side[g->row[i].row] = (unsigned char)where;
+}
+
+/* The group goes where it adds least to the sum over folds and classes of rows^2 / all rows of the
+ * class; a row of class c adds 2 n / all, n the rows of c in the fold, and what is equal in all. */
+static int64_t choose_fold(groups *g, const group *one)
+{
+    int64_t best = 0;
+    double least = INFINITY;
+    for (int64_t fold = 0; fold < g->how->folds; fold++) {
+        double cost = 0;
+        for (int64_t i = one->begin; i < one->begin + one->size; i++) {
+            const int c = class_of(g, i);
+            cost += (double)g->of_fold[fold * g->classes + c] / (double)g->of_class[c];
+        }
+        if (cost < least) {
+            least = cost;
+            best = fold;
+        }
+    }
+    for (int64_t i = one->begin; i < one->begin + one->size; i++)
+        g->of_fold[best * g->classes + class_of(g, i)]++;
+    return best;
+}
+
+static int deal_groups(unsigned char *side, groups *g, et_error *error)
+{
+    const et_tabular_splitting *how = g->how;
+    const int64_t least = how->folds ? how->folds : 2;
+    if (g->count < least)
+        return et_fail(error, ET_EDATA,
+                       "task.groups: the rows have %lld %s, fewer than the %lld that %s need; %s",
+                       (long long)g->count, g->count == 1 ? "group" : "groups", (long long)least,
+                       how->folds ? "the folds" : "training and validation",
+                       how->folds ? "ask for fewer folds" : "name another column");
+    int64_t left = llround((double)how->rows * how->share);
+    for (int64_t i = 0; i < g->count; i++) {
+        const group *one = &g->group[i];
+        bool validated = how->folds ? choose_fold(g, one) == how->fold
+                                    : i == 0 || (left > 0 && i + 1 < g->count);
+        left -= validated ? one->size : 0;
+        put(side, g, one, validated ? ET_TABULAR_VALIDATED : ET_TABULAR_LEARNED);
+    }
+    return ET_OK;
+}
+
+static int split_by_group(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+{
+    groups g = { .how = how };
+    int status = open_groups(&g, error);
+    if (!status) {
+        list_groups(&g);
+        status = deal_groups(side, &g, error);
+    }
+    et_free(g.row);
+    et_free(g.group);
+    et_free(g.of_class);
+    return status;
+}
+
+/* ---- all ---- */
+
+int et_tabular_split(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+{
+    et_assert(how->rows > 0 && !(how->group && how->time));
+    et_assert(how->folds >= 0 && how->fold >= 0 && how->fold < (how->folds ? how->folds : 1));
+    const int64_t least = how->folds ? how->folds + (how->time != NULL) : 2;
+    if (how->rows < least)
+        return et_fail(error, ET_EDATA, "only %lld %s for %lld folds; ask for fewer folds",
+                       (long long)how->rows, how->rows == 1 ? "row" : "rows",
+                       (long long)how->folds);
+    if (how->time)
+        return split_by_time(side, how, error);
+    if (how->group)
+        return split_by_group(side, how, error);
+    return how->folds ? split_plain(side, how, error) : hold_out_plain(side, how, error);
+}

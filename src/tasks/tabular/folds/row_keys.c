@@ -1,0 +1,180 @@
+#include "tasks/tabular/folds/row_keys.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "base/vector.h"
+#include "data/table/features/schema.h"
+#include "data/table/rows/date_text.h"
+#include "data/table/rows/number.h"
+
+typedef struct reading {
+    et_row_keys *keys;
+    size_t capacity;
+    et_rows *rows;
+    const char *column;
+    int field; /* of the schema */
+    int cell;  /* of a row */
+    bool times;
+    bool dates; /* the texts of times are dates */
+    et_date_order order;
+    void **to; /* [fields]: a row, encoded; owned like what they point to */
+    et_error *error;
+} reading;
+
+/* ---- one value ---- */
+
+static int no_value(const reading *r, const et_row *row, const char *what)
+{
+    return et_fail(r->error, ET_EDATA, "%s:%lld: column %s %s", r->rows->paths.items[row->file],
+                   (long long)row->number, r->column, what);
+}
+
+/* "1" and "1.0" are a group where the column has numbers. */
+static uint64_t group_of(const reading *r, const et_cell *cell)
+{
+    double number;
+    const et_schema *schema = et_encoder_schema(r->rows->encoder);
+    const bool numeric = et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE;
+    if (numeric && et_number_is(et_number_parse(&number, cell->text, cell->length)))
+        return et_checksum(&number, sizeof number);
+    return et_checksum(cell->text, cell->length);
+}
+
+static bool read_time(const reading *r, double *time, const et_cell *cell)
+{
+    et_date date;
+    if (!r->dates)
+        return et_number_is(et_number_parse(time, cell->text, cell->length)) && isfinite(*time);
+    if (!et_date_read(&date, cell->text, cell->length, r->order))
+        return false;
+    *time = ((((double)date.year * 12 + date.month) * 31 + date.day) * 24 + date.hour) * 60 +
+            date.minute;
+    return true;
+}
+
+static int keep(reading *r, const et_row *row)
+{
+    et_row_keys *keys = r->keys;
+    const et_cell *cell = &row->cells[r->cell];
+    double time = 0;
+    if (!cell->text)
+        return no_value(r, row, "has no value; fill it in, or leave the row out");
+    if (r->times && !read_time(r, &time, cell))
+        return no_value(r, row,
+                        r->dates ? "is not a date, as task.time needs; write 2024-05-31T12:30"
+                                 : "is not a number, as in other rows; correct it");
+    void *grown = r->times ? (void *)et_vector_grow(keys->time, &r->capacity,
+                                                    (size_t)keys->count + 1, sizeof time, 1024)
+                           : et_vector_grow(keys->group, &r->capacity, (size_t)keys->count + 1,
+                                            sizeof(uint64_t), 1024);
+    if (!grown)
+        return et_alloc_failed(r->error, r->capacity * sizeof time, "keys of rows");
+    if (r->times) {
+        keys->time = grown;
+        keys->time[keys->count++] = time;
+    } else {
+        keys->group = grown;
+        keys->group[keys->count++] = group_of(r, cell);
+    }
+    return ET_OK;
+}
+
+/* ---- all rows ---- */
+
+/* As a table of samples leaves them out. */
+static bool has_target(const reading *r)
+{
+    const et_encoder *encoder = r->rows->encoder;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(encoder, f);
+        const float *value = r->to[f];
+        int32_t class;
+        memcpy(&class, value, sizeof class);
+        if (field->kind == ET_ENCODED_CLASS && class < 0)
+            return false;
+        for (int64_t i = 0; field->kind == ET_ENCODED_VALUES && i < field->width; i++)
+            if (isnan(value[i]))
+                return false;
+    }
+    return true;
+}
+
+static int read_rows(reading *r)
+{
+    et_row row;
+    for (;;) {
+        int status = et_rows_next(r->rows, &row, r->error);
+        if (status || row.end)
+            return status;
+        status = et_row_encode(r->rows, &row, r->to, r->error);
+        if (!status && has_target(r))
+            status = keep(r, &row);
+        if (status)
+            return status;
+    }
+}
+
+static int find_column(reading *r, const et_encoder *encoder, const et_metadata *metadata)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    const char *setting = r->times ? "time" : "groups";
+    r->field = et_schema_position(schema, r->column);
+    if (r->field < 0)
+        return et_fail(r->error, ET_ECONFIG,
+                       "task.%s: the table has no column %s; name one of its "
+                       "columns",
+                       setting, r->column);
+    const et_schema_field *field = et_schema_at(schema, r->field);
+    if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
+        return et_fail(r->error, ET_ECONFIG,
+                       "task.%s: column %s has several values in a row; name another column",
+                       setting, r->column);
+    const et_column_metadata *column = et_metadata_find(metadata, r->column);
+    r->cell = et_encoder_cell(encoder, r->field);
+    r->dates = field->type == ET_SCHEMA_DISCRETE;
+    r->order = column ? column->order : ET_DATE_ANY;
+    return ET_OK;
+}
+
+static int open_items(reading *r, const et_encoder *encoder)
+{
+    const int fields = et_encoder_fields(encoder);
+    const et_layout *layout = et_encoder_layout(encoder);
+    r->to = et_alloc_zero((size_t)fields, sizeof *r->to);
+    for (int f = 0; r->to && f < fields; f++) {
+        r->to[f] = et_alloc((size_t)et_shape_count(layout->field[f].item),
+                            et_dtype_size(layout->field[f].dtype));
+        if (!r->to[f])
+            return et_alloc_failed(r->error, 0, "a row");
+    }
+    return r->to ? ET_OK : et_alloc_failed(r->error, (size_t)fields * sizeof *r->to, "a row");
+}
+
+int et_row_keys_read(et_row_keys *keys, const char *column, bool times, const et_encoder *encoder,
+                     const et_metadata *metadata, const et_strings *paths,
+                     const et_rows_options *options, et_error *error)
+{
+    reading r = { .keys = keys, .column = column, .times = times, .error = error };
+    *keys = (et_row_keys){ 0 };
+    int status = find_column(&r, encoder, metadata);
+    if (!status)
+        status = open_items(&r, encoder);
+    if (!status)
+        status = et_rows_open_csv(&r.rows, encoder, paths, options, error);
+    if (!status)
+        status = read_rows(&r);
+    et_rows_close(r.rows);
+    for (int f = 0; r.to && f < et_encoder_fields(encoder); f++)
+        et_free(r.to[f]);
+    et_free(r.to);
+    return status;
+}
+
+void et_row_keys_release(et_row_keys *keys)
+{
+    et_free(keys->group);
+    et_free(keys->time);
+}

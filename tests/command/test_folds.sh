@@ -1,0 +1,124 @@
+#!/bin/sh
+# test_folds.sh ETUDE: a model of several folds is one run for every command, keeps the predictions
+# of rows that were not learned, and ends with the same bytes after a kill; groups and times split
+# the rows.
+set -eu
+. "$(dirname "$0")/command.sh"
+export OMP_NUM_THREADS=1
+
+make_table
+
+fold() {
+    code=$1 text=$2
+    shift 2
+    says "$code" "$text" train --experiment tabular/mlp --target kind --data t.csv "$@"
+}
+
+# ---- folds -------------------------------------------------------------------------------------
+
+fold 0 '^done ' whole --folds 3 --steps 30
+grep -q '^training     mlp, on 3 folds' out || fail 'does not say what is trained'
+grep -q '^mlp .*log_likelihood -0\.[0-9]* +- .*accuracy' out || fail 'no score with its spread'
+for file in params.yaml schema.yaml metadata.json features.yaml members.jsonl model.safetensors \
+    members/mlp_1/best members/mlp_2/best members/mlp_3/best; do
+    [ -e whole/$file ] || fail "no $file in the run"
+done
+[ "$(wc -l <whole/out_of_fold.jsonl)" = 400 ] || fail 'not each row has a prediction'
+[ "$(grep -o '"row":"t.csv:[0-9]*"' whole/out_of_fold.jsonl | sort -u | wc -l)" = 400 ] ||
+    fail 'a row was predicted twice'
+for i in 1 2 3; do
+    count=$(grep -c "\"fold\":$i" whole/out_of_fold.jsonl)
+    [ "$count" = 133 ] || [ "$count" = 134 ] || fail "fold $i has $count rows"
+    # Of both classes in equal parts: 133 or 134 rows are flat.
+    flat=$(grep "\"fold\":$i" whole/out_of_fold.jsonl | grep -c '"target":"flat"')
+    [ "$flat" = 44 ] || [ "$flat" = 45 ] || fail "fold $i has $flat rows of a class"
+done
+
+# The prediction of the run is the mean of its models.
+for run in whole whole/members/mlp_1 whole/members/mlp_2 whole/members/mlp_3; do
+    "$etude" predict $run t.csv --full --output-format csv 2>said | sed 1d | cut -d, -f2 \
+        >"$(basename $run).scores"
+done
+paste whole.scores mlp_1.scores mlp_2.scores mlp_3.scores | awk '
+    { d = $1 - ($2 + $3 + $4) / 3; worst = d * d > worst ? d * d : worst; moved += $2 != $3; n++ }
+    END { exit !(n == 400 && moved > 300 && worst < 1e-12) }' ||
+    fail 'the run does not predict the mean of its models'
+
+# The same, of an export in a file, and of an ONNX graph.
+says 0 . export whole --output whole.safetensors
+"$etude" predict whole.safetensors t.csv --full --output-format csv 2>said | sed 1d | cut -d, -f2 \
+    >export.scores
+cmp whole.scores export.scores >out 2>&1 || fail 'an export predicts something else'
+says 0 . export whole --format onnx --output whole.onnx
+[ -s whole.onnx ] || fail 'no ONNX file'
+
+# Rows that some of the models learned are no rows to evaluate.
+says 3 'was trained on folds.*name a file' evaluate whole
+says 0 '^ *accuracy ' evaluate whole t.csv
+says 0 'complete' train whole
+
+# ---- killed ------------------------------------------------------------------------------------
+
+kills=0
+for delay in 0.1 0.2 0.3 0.45 0.6; do
+    code=0
+    timeout --foreground --preserve-status -s KILL "$delay" "$etude" train killed --experiment \
+        tabular/mlp --target kind --data t.csv --folds 3 --steps 30 >out 2>&1 || code=$?
+    [ $code = 0 ] || [ $code = 137 ] || fail "a run that was killed ends with $code"
+    [ $code = 0 ] || kills=$((kills + 1))
+done
+[ $kills -gt 0 ] || fail 'no kill came before the end'
+fold 0 . killed --folds 3 --steps 30
+for file in params.yaml model.safetensors out_of_fold.jsonl; do
+    cmp whole/$file killed/$file >out 2>&1 || fail "after $kills kills $file is another"
+done
+
+# One fold alone is an ordinary run: the same as the member.
+fold 0 '^validation   13[34] of these rows are held out (fold 2 of 3)' second --folds 3 --steps 30 \
+    --set task.fold=1
+tail -c 20000 second/checkpoints/ckpt-30.safetensors >second.tail
+tail -c 20000 whole/members/mlp_2/checkpoints/ckpt-30.safetensors >member.tail
+cmp second.tail member.tail >out 2>&1 || fail 'a fold alone is trained otherwise'
+
+# ---- groups and times --------------------------------------------------------------------------
+
+awk -F, 'NR == 1 { print $0 ",who,day"; next }
+    { printf "%s,w%d,%d.%d.2024\n", $0, (NR * 7) % 40, NR % 28 + 1, (NR * 5) % 12 + 1 }' t.csv >g.csv
+says 0 'rows are held out (15 %), in whole groups of who' train groups --experiment tabular/mlp \
+    --target kind --data g.csv --group who --steps 3
+grep -q 'who .*keeps rows of a group together: ignored' out || fail 'the column of groups is a feature'
+says 0 'each in turn, in whole groups of who' train grouped --experiment tabular/mlp --target kind \
+    --data g.csv --group who --folds 4 --steps 3
+[ "$(sed 's/.*"row":"g.csv:\([0-9]*\)","fold":\([0-9]\).*/\1 \2/' grouped/out_of_fold.jsonl |
+    awk '{ print "w" $1 * 7 % 40, $2 }' | sort -u | wc -l)" = 40 ] || fail 'a group was split'
+says 0 'later by day than the rows of training' train times --experiment tabular/mlp \
+    --target kind --data g.csv --time day --steps 3
+says 0 'each in turn, later by day' train timed --experiment tabular/mlp --target kind \
+    --data g.csv --time day --folds 3 --steps 3
+# The first of four blocks is never validated.
+[ "$(wc -l <timed/out_of_fold.jsonl)" -lt 310 ] || fail 'the first block was validated'
+
+# ---- refused -----------------------------------------------------------------------------------
+
+refused() {
+    code=$1 text=$2
+    shift 2
+    says "$code" "$text" train refused --experiment tabular/mlp --target kind --data g.csv --steps 3 "$@"
+    [ ! -e refused ] || fail "a start that fails leaves files: $*"
+}
+refused 3 'give 2 or more' --folds 1
+refused 3 'task.n_splits' --folds 1000
+refused 3 'choose one' --group who --time day
+refused 3 'no column nobody' --group nobody
+refused 3 'no column nobody' --time nobody --folds 3
+refused 3 'no row is held out' --group who --set task.held_out=0
+refused 3 'splits the training rows, but validation_data names files' --folds 3 --valid t.csv
+refused 3 'there is no fold 3' --folds 3 --set task.fold=3
+says 3 'g.csv:[0-9]*: column colour is not a date' train refused --experiment tabular/mlp \
+    --target kind --data g.csv --steps 3 --time colour
+[ ! -e refused ] || fail 'a start that fails leaves files'
+sed '7s/,w[0-9]*,/,,/' g.csv >hole.csv
+says 3 'hole.csv:7: column who has no value' train refused --experiment tabular/mlp \
+    --target kind --data hole.csv --steps 3 --group who
+says 2 'cannot be used with several trainings' train refused --experiment tabular/mlp \
+    --target kind --data g.csv --steps 3 --folds 3 --init whole

@@ -1,0 +1,181 @@
+/* Rows that are learned and rows that are validated: by draw, by groups, by time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "calls.h"
+#include "tasks/tabular/folds/folds.h"
+
+enum { ROWS = 1003, FOLDS = 5 };
+
+static unsigned char side[ROWS], again[ROWS];
+static int32_t class[ROWS];
+static uint64_t group[ROWS];
+static double time_of[ROWS];
+
+static int64_t count(int wanted, int which)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < ROWS; i++)
+        rows += side[i] == wanted && (which < 0 || class[i] == which);
+    return rows;
+}
+
+/* Each row is validated once; of each class all folds have the same number, to a row. */
+static void test_folds__stratified(void **state)
+{
+    (void)state;
+    int times[ROWS] = { 0 };
+    int64_t of[3] = { 0 };
+    et_tabular_splitting how = { .rows = ROWS, .class = class, .folds = FOLDS, .seed = 3 };
+    for (int i = 0; i < ROWS; i++)
+        of[class[i] = i < 23 ? 2 : i % 2]++;
+    for (how.fold = 0; how.fold < FOLDS; how.fold++) {
+        assert_ok(et_tabular_split(side, &how, error));
+        assert_ok(et_tabular_split(again, &how, error));
+        assert_memory_equal(side, again, sizeof side);
+        assert_int_equal(count(ET_TABULAR_UNUSED, -1), 0);
+        for (int c = 0; c < 3; c++)
+            assert_in_range(count(ET_TABULAR_VALIDATED, c), of[c] / FOLDS, of[c] / FOLDS + 1);
+        for (int i = 0; i < ROWS; i++)
+            times[i] += side[i] == ET_TABULAR_VALIDATED;
+    }
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(times[i], 1);
+    how.fold = FOLDS - 1;
+    how.seed = 4;
+    assert_ok(et_tabular_split(side, &how, error));
+    assert_memory_not_equal(side, again, sizeof side);
+}
+
+static void check_groups(void)
+{
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < i; k++)
+            if (group[i] == group[k])
+                assert_int_equal(side[i], side[k]);
+}
+
+/* Groups of any size, in any order of rows, are whole, and every row is validated once. */
+static void test_folds__groups(void **state)
+{
+    (void)state;
+    int times[ROWS] = { 0 };
+    et_tabular_splitting how = {
+        .rows = ROWS, .class = class, .group = group, .folds = FOLDS, .seed = 3
+    };
+    for (int i = 0; i < ROWS; i++) {
+        group[i] = i % 7 ? (uint64_t)(i * 37 % 60) << 40 : 9;
+        class[i] = group[i] != 9 && (group[i] >> 40) % 4 == 0;
+    }
+    for (how.fold = 0; how.fold < FOLDS; how.fold++) {
+        assert_ok(et_tabular_split(side, &how, error));
+        check_groups();
+        assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 7, ROWS / 4);
+        /* 215 rows of class 1 in 15 groups. */
+        assert_in_range(count(ET_TABULAR_VALIDATED, 1), 28, 58);
+        for (int i = 0; i < ROWS; i++)
+            times[i] += side[i] == ET_TABULAR_VALIDATED;
+    }
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(times[i], 1);
+    for (int i = 0; i < ROWS; i++)
+        group[i] = (uint64_t)i % 4;
+    how.fold = 0;
+    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "4 groups, fewer than the 5");
+}
+
+/* A share in whole groups: at least one group on each side. */
+static void test_folds__held_out_groups(void **state)
+{
+    (void)state;
+    et_tabular_splitting how = { .rows = ROWS, .group = group, .share = 0.15, .seed = 3 };
+    for (int i = 0; i < ROWS; i++)
+        group[i] = (uint64_t)i % 100;
+    assert_ok(et_tabular_split(side, &how, error));
+    check_groups();
+    assert_in_range(count(ET_TABULAR_VALIDATED, -1), 150, 161);
+    for (int i = 0; i < ROWS; i++)
+        group[i] = i < 1000;
+    for (how.seed = 0; how.seed < 8; how.seed++) {
+        assert_ok(et_tabular_split(side, &how, error));
+        check_groups();
+        assert_in_range(count(ET_TABULAR_VALIDATED, -1), 1, ROWS - 1);
+    }
+    memset(group, 0, sizeof group);
+    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "1 group");
+}
+
+static void check_times(void)
+{
+    double learned = -1, first = 1e9, last = -1, unused = 1e9;
+    for (int i = 0; i < ROWS; i++) {
+        const double t = time_of[i];
+        if (side[i] == ET_TABULAR_LEARNED)
+            learned = t > learned ? t : learned;
+        else if (side[i] == ET_TABULAR_UNUSED)
+            unused = t < unused ? t : unused;
+        else {
+            first = t < first ? t : first;
+            last = t > last ? t : last;
+        }
+    }
+    assert_true(learned < first && first <= last && last < unused);
+}
+
+/* Validation is later than training, also where several rows have one time. */
+static void test_folds__time(void **state)
+{
+    (void)state;
+    et_tabular_splitting how = { .rows = ROWS, .time = time_of, .folds = FOLDS };
+    for (int i = 0; i < ROWS; i++)
+        time_of[i] = i * 379 % ROWS / 7;
+    for (how.fold = 0; how.fold < FOLDS; how.fold++) {
+        assert_ok(et_tabular_split(side, &how, error));
+        check_times();
+        assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 6 - 7, ROWS / 6 + 8);
+        assert_in_range(count(ET_TABULAR_LEARNED, -1), (how.fold + 1) * ROWS / 6,
+                        (how.fold + 1) * ROWS / 6 + 8);
+    }
+    how = (et_tabular_splitting){ .rows = ROWS, .time = time_of, .share = 0.2 };
+    assert_ok(et_tabular_split(side, &how, error));
+    check_times();
+    assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 5 - 7, ROWS / 5 + 1);
+    for (int i = 0; i < ROWS; i++)
+        time_of[i] = i % 3 == 0;
+    assert_ok(et_tabular_split(side, &how, error));
+    check_times();
+    how.share = 0;
+    how.folds = 2;
+    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "too few different times");
+    memset(time_of, 0, sizeof time_of);
+    how.folds = 0;
+    how.share = 0.2;
+    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "the same time");
+}
+
+/* Fewer rows than folds. */
+static void test_folds__few_rows(void **state)
+{
+    (void)state;
+    et_tabular_splitting how = { .rows = 4, .folds = FOLDS };
+    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "4 rows for 5 folds");
+    how.rows = 5;
+    assert_ok(et_tabular_split(side, &how, error));
+    how.time = time_of;
+    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "5 rows for 5 folds");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folds__stratified), cmocka_unit_test(test_folds__groups),
+        cmocka_unit_test(test_folds__held_out_groups), cmocka_unit_test(test_folds__time),
+        cmocka_unit_test(test_folds__few_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
