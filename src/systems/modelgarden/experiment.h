@@ -118,7 +118,6 @@ int et_experiment_artifact_name(const char **name, const et_program *program,
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
-/* Adds the settings that a checkpoint's identity contains (train/checkpoint/identity.h): those that
 /* Settings of a run that fine-tunes a model of another program, as a text; one of the kinds reads
  * the model. NULL: path is no such model. */
 int et_experiment_find_foreign(const char **settings, const et_program *program, const char *path,
@@ -128,6 +127,7 @@ int et_experiment_find_foreign(const char **settings, const et_program *program,
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,
                             const char *path, et_arena *arena, et_error *error);
 
+/* Adds the settings that a checkpoint's identity contains (train/checkpoint/identity.h): those that
  * may not change. identity: a dict with the kind's values. */
 int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
 
