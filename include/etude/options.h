@@ -67,6 +67,7 @@ typedef struct et_integer_list {
  * refused with its help. Two kinds may have an option of the same name. */
 typedef struct et_option_sets {
     const char *settings[5];
+    bool list; /* one word for settings that are lists: each use of the option adds a word */
     const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
     /* For the option that names data: they choose the experiment if the command line names none. */
     const char *experiment; /* for such data; NULL: the experiment must be named */

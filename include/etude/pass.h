@@ -95,13 +95,15 @@ typedef struct et_pass_options {
     int recompute;      /* an et_recompute, or ET_RECOMPUTE_AUTO */
     const char *trains; /* training: derive only by parameters whose names begin so; NULL: by all */
     const et_group *group; /* the same by the parameters of a group, instead of trains; copied */
-    const char *name;      /* in traces, static; NULL: "pass" */
+    const char *frozen; /* training: not by parameters whose names contain a match of this regular
+                           expression (Perl's syntax); copied. NULL: none */
+    const char *name;   /* in traces, static; NULL: "pass" */
 } et_pass_options;
 
 /* Builds and derives. Plans are made at the first run, when the store must be materialized. payload
  * is passed to build, also later: batches with other capacities get their own plan, which is kept.
  * ET_EGRAPH: the model does not fit, or a constant id is not below the rows of its table.
- * ET_ECONFIG: a group together with trains, or of another store. */
+ * ET_ECONFIG: a group together with trains, or of another store; frozen is no expression. */
 ET_API int et_pass_open(et_pass **out, et_device *device, et_params *params,
                         const et_layout *layout, et_build_fn *build, void *payload,
                         const et_pass_options *options, et_error *error);

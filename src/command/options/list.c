@@ -23,6 +23,10 @@ const et_option et_option_general[] = {
                    .settings = { "trainer.best_checkpoint_eval_metric" }),
     ET_OPTION_SETS("lr", "RATE", "peak learning rate",
                    .settings = { "trainer.optimizer_config.learning_rate.peak" }),
+    ET_OPTION_SETS("freeze", "PATTERN",
+                   "do not train parameters whose names contain a match of this regular "
+                   "expression, such as encoder or 'embedding|norm'",
+                   .settings = { "trainer.optimizer_config.frozen" }, .list = true),
     ET_OPTION_SETS("seed", "N", "seed of initial values, data order and dropout",
                    .settings = { "runtime.seed" }),
     ET_OPTION_END,

@@ -120,12 +120,14 @@ static bool is_of_pairs(const char *path)
     return et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz");
 }
 
-/* One word for all settings that count. */
+/* One word for all settings that count. A list has the word of each time, another setting the last.
+ */
 static int apply_one(const et_option *row, const et_option_words *words, et_experiment *experiment,
                      et_arena *arena, et_error *error)
 {
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    const et_value *value = scalar_of(word_at(words, words->times - 1, 0), arena);
+    const et_value *value = row->sets->list ? items_of(words, arena)
+                                            : scalar_of(word_at(words, words->times - 1, 0), arena);
     if (!name || !value)
         return et_alloc_failed(error, 0, "settings");
     int status = ET_OK, used = 0;

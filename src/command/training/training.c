@@ -156,6 +156,7 @@ static void say_open(et_training *t)
     et_training_say_task(t);
     et_training_say_recipe(t);
     et_training_say_initial(t);
+    et_training_say_frozen(t);
     et_training_say_memory(t);
     et_training_say_privacy(t, t->plan.train_steps);
     et_training_say_ranks(t);

@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text/format.h"
+#include "base/text/pattern.h"
+#include "base/text/strbuf.h"
 #include "engine/comm/comm.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
@@ -169,6 +171,28 @@ void et_training_say_initial(et_training *t)
                     i->settings ? "settings" : "", i->settings && i->taken ? ", " : "",
                     i->taken ? i->taken : "", more ? " of " : "", more ? i->run : "");
     warn_of_initial(t, from);
+}
+
+/* "frozen       44,121,600 of 74,410,496 parameters: encoder" */
+void et_training_say_frozen(et_training *t)
+{
+    const et_strings frozen = t->plan.optimizer_config.frozen;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_patterns *patterns;
+    int64_t elements = 0;
+    if (!frozen.count || et_patterns_new(&patterns, frozen, ET_SETTING_FROZEN, NULL))
+        return;
+    for (int i = 0; i < et_params_count(t->params); i++)
+        if (et_params_is_trained(t->params, i) &&
+            et_patterns_match(patterns, et_params_name(t->params, i)))
+            elements += et_shape_count(et_params_shape(t->params, i));
+    for (size_t i = 0; i < frozen.count; i++)
+        et_strbuf_printf(&text, "%s%s", i ? ", " : "", frozen.items[i]);
+    et_training_say(t->progress, "frozen       %s of %s parameters: %s",
+                    et_format_count(elements).text,
+                    et_format_count(et_params_elements(t->params)).text, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    et_patterns_free(patterns);
 }
 
 /* How many epochs so many steps are of a run whose length was given in epochs; 0: it was not. */

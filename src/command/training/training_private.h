@@ -115,6 +115,7 @@ void et_training_say(et_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void et_training_say_task(et_training *t);
 void et_training_say_initial(et_training *t);
+void et_training_say_frozen(et_training *t);
 void et_training_say_memory(et_training *t);
 void et_training_say_ranks(et_training *t);                  /* of several */
 void et_training_say_privacy(et_training *t, int64_t steps); /* what so many steps cost, if any */

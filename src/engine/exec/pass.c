@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/pattern.h"
 #include "base/vector.h"
 #include "engine/exec/variant.h"
 #include "engine/tensor/group.h"
@@ -92,6 +93,15 @@ static int take_group(et_pass *pass, et_error *error)
     return ET_OK;
 }
 
+static int take_frozen(et_pass *pass, et_error *error)
+{
+    const char *frozen = pass->parts.options.frozen;
+    pass->parts.options.frozen = NULL;
+    return frozen ? et_patterns_new(&pass->parts.frozen, (et_strings){ &frozen, 1 },
+                                    "et_pass_options.frozen", error)
+                  : ET_OK;
+}
+
 bool et_pass_trains(const et_pass *pass, int param)
 {
     return et_variant_trains(&pass->parts, param);
@@ -99,7 +109,7 @@ bool et_pass_trains(const et_pass *pass, int param)
 
 bool et_pass_trains_all(const et_pass *pass)
 {
-    return !pass->parts.chosen && !pass->parts.options.trains;
+    return !pass->parts.chosen && !pass->parts.options.trains && !pass->parts.frozen;
 }
 
 bool et_pass_reaches(const et_pass *pass, int param)
@@ -132,6 +142,8 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
         pass->parts.options.name = defaults.name;
     int status = take_group(pass, error);
     if (!status)
+        status = take_frozen(pass, error);
+    if (!status)
         status = find_variant(pass, layout, &pass->used, error);
     if (!status)
         status = note_reached(pass, pass->variants[pass->used].graph, error);
@@ -150,6 +162,7 @@ void et_pass_close(et_pass *pass)
         et_variant_release(&pass->variants[i]);
     et_free(pass->variants);
     et_free(pass->parts.chosen);
+    et_patterns_free(pass->parts.frozen);
     et_free(pass->reached);
     et_free(pass);
 }

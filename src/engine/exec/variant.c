@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/pattern.h"
 #include "engine/graph/build.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
@@ -38,23 +39,33 @@ static et_node *scale_node(const et_variant_parts *parts, et_graph *graph)
 /* Building may declare parameters that a group could not have. */
 bool et_variant_trains(const et_variant_parts *parts, int param)
 {
-    const char *prefix = parts->options.trains;
+    const char *prefix = parts->options.trains, *name = et_params_name(parts->params, param);
+    if (parts->frozen && et_patterns_match(parts->frozen, name))
+        return false;
     if (parts->chosen)
         return param < parts->chosen_count && parts->chosen[param];
-    return !prefix || !strncmp(et_params_name(parts->params, param), prefix, strlen(prefix));
+    return !prefix || !strncmp(name, prefix, strlen(prefix));
 }
 
-/* By all that is trained, or by those that options.trains or options.group chooses. */
+/* By all that is trained, or by those that options.trains or options.group chooses, without those
+ * of options.frozen. */
 static int derive(const et_variant_parts *parts, et_graph *graph, et_error *error)
 {
-    const bool some = parts->chosen || parts->options.trains;
+    const bool some = parts->chosen || parts->options.trains || parts->frozen;
     const size_t count = (size_t)et_params_count(parts->params);
     bool *chosen = some ? et_alloc(count, sizeof *chosen) : NULL;
     if (some && !chosen)
         return et_alloc_failed(error, count, "a pass");
-    for (size_t i = 0; some && i < count; i++)
+    bool any = false;
+    for (size_t i = 0; some && i < count; i++) {
         chosen[i] = et_variant_trains(parts, (int)i);
-    int status = et_graph_derive(graph, chosen, scale_node(parts, graph), error);
+        any |= chosen[i] && et_params_is_trained(parts->params, (int)i);
+    }
+    int status = parts->frozen && !any
+                     ? et_fail(error, ET_ECONFIG,
+                               "every parameter is frozen (et_pass_options.frozen, "
+                               "trainer.optimizer_config.frozen); leave some to train")
+                     : et_graph_derive(graph, chosen, scale_node(parts, graph), error);
     et_free(chosen);
     return status;
 }

@@ -22,6 +22,7 @@ typedef struct et_variant_parts {
     et_pass_options options;
     bool *chosen; /* [chosen_count] parameters of options.group, owned by the pass; NULL: none */
     int chosen_count;
+    struct et_patterns *frozen;       /* of options.frozen, likewise */
     const et_plan_listener *listener; /* of each plan; NULL: none */
     float scale;                      /* of all gradients; plans read it at each run */
 } et_variant_parts;

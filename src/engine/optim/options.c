@@ -334,6 +334,9 @@ static const et_field optimization_fields[] = {
     ET_FIELD_STRUCTS(et_optimization_options, parameter_groups, et_parameter_group_options,
                      &parameter_group_table,
                      "parameters with their own rate and decay; a parameter is in at most one"),
+    ET_FIELD_STRINGS(et_optimization_options, frozen,
+                     "regular expressions that are searched in names of parameters: those with a "
+                     "match keep their values, and have no gradients or slots"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "moving average of the weights"),
     ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "learning rate schedule",
                     .number = "peak"),
@@ -391,6 +394,22 @@ static int check_groups(const et_optimization_options *options, et_error *error)
     return status;
 }
 
+static int check_frozen(const et_optimization_options *options, et_error *error)
+{
+    et_patterns *frozen;
+    for (size_t i = 0; i < options->frozen.count; i++)
+        if (!*options->frozen.items[i])
+            return et_fail(error, ET_ECONFIG,
+                           ET_SETTING_FROZEN ": an empty expression matches every name; give a "
+                                             "part of a name");
+    if (!options->frozen.count)
+        return ET_OK;
+    int status = et_patterns_new(&frozen, options->frozen, ET_SETTING_FROZEN, error);
+    if (!status)
+        et_patterns_free(frozen);
+    return status;
+}
+
 /* The rule with its groups, then the schedule with its warm-up. The schedule is made and dropped;
  * its own check is the one that knows what it needs. */
 int et_optimization_check(const et_optimization_options *options, et_error *error)
@@ -399,6 +418,8 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
     int status = et_optimizer_options_check(&options->optimizer, error);
     if (!status)
         status = check_groups(options, error);
+    if (!status)
+        status = check_frozen(options, error);
     return status ? status
                   : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
 }

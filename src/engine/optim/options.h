@@ -199,9 +199,13 @@ typedef struct et_regularization_options {
 /* The factor before update number step, from 0; decay_steps are the run's by now. */
 double et_regularization_factor(const et_regularization_options *options, int64_t step);
 
+/* Where people set it, for messages. */
+#define ET_SETTING_FROZEN "trainer.optimizer_config.frozen"
+
 typedef struct et_optimization_options {
     et_optimizer_options optimizer;
     et_structs parameter_groups; /* et_parameter_group_options; a parameter is in at most one */
+    et_strings frozen;           /* regular expressions of parameters that do not train */
     et_ema_options ema;
     et_rate_options learning_rate;
     et_warmup_options warmup;

@@ -18,6 +18,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/pattern.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
@@ -292,10 +294,35 @@ static void build(et_scope *scope, void *payload)
 /* A pass that does not derive by what is frozen leaves its gradients as they were. What adds up or
  * changes whole arrays of gradients, those of ranks, several batches or noise, has to derive them.
  */
+static bool derives_all(const et_task_trainer *t)
+{
+    return t->options.batches != 1 || t->options.comm || t->privacy.wanted;
+}
+
 static const et_group *derived_group(const et_task_trainer *t)
 {
-    const et_task_trainer_options *o = &t->options;
-    return o->batches == 1 && !o->comm && !t->privacy.wanted ? o->group : NULL;
+    return derives_all(t) ? NULL : t->options.group;
+}
+
+static et_strings frozen_of(const et_task_trainer *t)
+{
+    const et_optimization_options *o = t->options.optimization;
+    return o ? o->frozen : (et_strings){ 0 };
+}
+
+/* All expressions as one, "(?:a)|(?:b)"; NULL: there are none. */
+static int join_frozen(et_task_trainer *t, const char **out, et_error *error)
+{
+    const et_strings frozen = frozen_of(t);
+    et_strbuf text = ET_STRBUF_INIT;
+    *out = NULL;
+    for (size_t i = 0; i < frozen.count; i++)
+        et_strbuf_printf(&text, "%s(?:%s)", i ? "|" : "", frozen.items[i]);
+    if (frozen.count)
+        *out = et_arena_strdup(&t->arena, et_strbuf_text(&text));
+    const bool failed = text.failed || (frozen.count && !*out);
+    et_strbuf_release(&text);
+    return failed ? et_alloc_failed(error, text.length, "a pattern") : ET_OK;
 }
 
 static int open_training(et_task_trainer *t, et_error *error)
@@ -306,9 +333,9 @@ static int open_training(et_task_trainer *t, et_error *error)
                                 .recompute = t->options.recompute,
                                 .group = derived_group(t),
                                 .name = "loss and gradients" };
-    int status = ET_OK;
+    int status = derives_all(t) ? ET_OK : join_frozen(t, &options.frozen, error);
     t->source = t->given.train_dataset;
-    if (!t->source)
+    if (!status && !t->source)
         status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
                                       &t->source, error);
     if (!status && !t->source)
@@ -466,8 +493,82 @@ static int open_passes(et_task_trainer *t, et_error *error)
     return status;
 }
 
+/* ---- what trains ---- */
+
+typedef struct trained {
+    const et_patterns *frozen;
+    const bool *within; /* [count of parameters] of the given group; NULL: all */
+} trained;
+
+static bool is_trained(const et_params *params, int index, void *payload)
+{
+    const trained *of = payload;
+    return (!of->within || of->within[index]) &&
+           !et_patterns_match(of->frozen, et_params_name(params, index));
+}
+
+/* Every expression is about something. */
+static int check_found(const et_task_trainer *t, const et_patterns *patterns, et_error *error)
+{
+    const et_strings frozen = frozen_of(t);
+    const et_params *params = t->params;
+    for (size_t i = 0; i < frozen.count; i++) {
+        bool found = false;
+        for (int k = 0; k < et_params_count(params) && !found; k++)
+            found = et_params_is_trained(params, k) &&
+                    et_patterns_match_one(patterns, i, et_params_name(params, k));
+        if (!found)
+            return et_fail(error, ET_ECONFIG,
+                           ET_SETTING_FROZEN ": '%s' matches no parameter; the first one is "
+                                             "called %s",
+                           frozen.items[i],
+                           et_params_count(params) ? et_params_name(params, 0) : "nothing");
+    }
+    return ET_OK;
+}
+
+static int choose_trained(et_task_trainer *t, const et_patterns *patterns, et_group **out,
+                          et_error *error)
+{
+    const et_group *given = t->options.group;
+    const size_t count = (size_t)et_params_count(t->params);
+    bool *within = given ? et_alloc_zero(count + 1, sizeof *within) : NULL;
+    if (given && !within)
+        return et_alloc_failed(error, count, "a group");
+    for (int i = 0; given && i < et_group_count(given); i++)
+        within[et_group_param(given, i)] = true;
+    int status = et_group_choose(out, t->params, is_trained, &(trained){ patterns, within }, error);
+    et_free(within);
+    if (!status && !et_group_count(*out))
+        status = et_fail(error, ET_ECONFIG,
+                         "every parameter is frozen (" ET_SETTING_FROZEN "); leave some to train");
+    return status;
+}
+
+/* Without frozen parameters, *out is NULL and the given group counts. */
+static int open_trained(et_task_trainer *t, et_group **out, et_error *error)
+{
+    et_patterns *patterns;
+    *out = NULL;
+    if (!t->source || !frozen_of(t).count)
+        return ET_OK;
+    if (t->shares)
+        return et_fail(error, ET_ECONFIG,
+                       ET_SETTING_FROZEN ": tasks that train together share an optimizer of all "
+                                         "their parameters; leave out this setting");
+    int status = et_patterns_new(&patterns, frozen_of(t), ET_SETTING_FROZEN, error);
+    if (status)
+        return status;
+    status = check_found(t, patterns, error);
+    if (!status)
+        status = choose_trained(t, patterns, out, error);
+    et_patterns_free(patterns);
+    return status;
+}
+
 int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error *error)
 {
+    et_group *chosen = NULL;
     int status = et_params_ready(t->params)
                      ? ET_OK
                      : et_params_materialize(t->params, t->options.bfloat16, error);
@@ -481,11 +582,16 @@ int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error
         status = et_fail(error, ET_ECONFIG,
                          "group: tasks that train together share an optimizer "
                          "of all their parameters; leave out the group");
+    if (!status)
+        status = open_trained(t, &chosen, error);
+    if (chosen)
+        t->options.group = chosen;
     t->derived_size =
         derived_group(t) ? et_group_size(t->options.group) : et_params_trained_size(t->params);
     if (!status && !t->shares)
         status = open_optimizer(t, error);
     t->options.group = NULL;
+    et_group_free(chosen);
     return status || !t->source ? status : open_step(t, error);
 }
 

@@ -11,8 +11,8 @@ static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_e
         if (!et_pass_trains(pass, param))
             return et_fail(error, ET_EUSAGE,
                            "the optimizer changes %s, but the pass computes no gradient for it "
-                           "(et_pass_options.trains, .group): open both with the same prefix or "
-                           "group",
+                           "(et_pass_options.trains, .group, .frozen): open both with the same "
+                           "prefix or group",
                            et_params_name(et_pass_params(pass), param));
     return ET_OK;
 }

@@ -102,6 +102,47 @@ static void test_pass__losses_add_up(void **state)
     close_model(&swapped);
 }
 
+/* Frozen parameters have no gradient: theirs is left as it was. The others have the same. */
+static void test_pass__frozen(void **state)
+{
+    (void)state;
+    model all, some;
+    const et_pass_options options = { .training = true, .frozen = "^hidden|value/b" };
+    const char *names[] = { "hidden/weight", "hidden/bias", "value/bias", "logits/weight",
+                            "value/weight" };
+    int64_t count;
+    open_model(&all, build_both, &training, ROWS, ROWS);
+    open_model(&some, build_both, &options, ROWS, ROWS);
+    for (size_t n = 0; n < 3; n++)
+        *gradient(&some, names[n], &count) = 7;
+    assert_int_equal(et_pass_run(some.pass, some.batch, 1, 0, NULL), ET_OK);
+    for (size_t n = 0; n < 5; n++) {
+        const float *whole = gradient(&all, names[n], &count);
+        const float *part = gradient(&some, names[n], &count);
+        for (int64_t i = 0; n >= 3 && i < count; i++)
+            assert_float_equal(part[i], whole[i], 0);
+        assert_true(n >= 3 || *part == 7);
+        assert_int_equal(et_pass_trains(some.pass, et_params_find(some.params, names[n])), n >= 3);
+    }
+    close_model(&all);
+    close_model(&some);
+}
+
+static void test_pass__frozen_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = { { "(", "et_pass_options.frozen" },
+                                            { ".", "every parameter is frozen" } };
+    for (size_t i = 0; i < 2; i++) {
+        model m;
+        et_error error = ET_ERROR_INIT;
+        const et_pass_options options = { .training = true, .frozen = cases[i][0] };
+        assert_int_equal(try_model(&m, build_both, &options, ROWS, ROWS, &error), ET_ECONFIG);
+        assert_non_null(strstr(error.text, cases[i][1]));
+        close_model(&m);
+    }
+}
+
 static void build_one_twice(et_scope *s, void *payload)
 {
     (void)payload;
@@ -694,6 +735,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pass__losses_add_up),
         cmocka_unit_test(test_pass__penalty),
+        cmocka_unit_test(test_pass__frozen),
+        cmocka_unit_test(test_pass__frozen_refused),
         cmocka_unit_test(test_pass__one_loss_twice),
         cmocka_unit_test(test_pass__scale),
         cmocka_unit_test(test_pass__short_batch),
