@@ -82,6 +82,9 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
 /* What an export holds, on its way. */
 typedef struct made {
     et_arena arena;
+    et_strbuf settings;
+} made;
+
     et_experiment experiment;
     et_vocabularies vocabularies;
     et_params *params;
@@ -89,9 +92,6 @@ typedef struct made {
     {                                                                                              \
         .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT                                         \
     }
-
-    et_strbuf settings;
-} made;
 
 static int set_settings(made *m, const et_import *from, et_error *error)
 {
@@ -245,7 +245,7 @@ static int find_same(const et_params *to, int i, const et_params *from, const ch
 }
 
 /* All are found before the first value changes. wanted NULL: all. */
-static int copy_values(et_params *to, const et_params *from, const et_patterns *wanted,
+static int copy_values(et_params *to, et_params *from, const et_patterns *wanted,
                        const char *folder, et_error *error)
 {
     const int count = et_params_count(to);
