@@ -171,6 +171,8 @@ typedef struct et_task_kind {
     et_run_file_fn *file;           /* instead of files, for a long list of files */
     const struct et_recipe *recipe; /* internal: settings chosen from the size of the data and the
                                        length of the run; NULL: none */
+    const struct et_recipe *finetuning; /* internal: the same for a run that begins with a trained
+                                           model (--init) and its settings; NULL: none */
     const struct et_series *series; /* internal: a run made of several trainings; NULL: none */
 } et_task_kind;
 

@@ -33,6 +33,38 @@ done
 cmp -s direct.log twice.log || fail "two ways, two results"
 cmp -s direct.out twice.out || fail "two ways, two translations"
 
+# What was chosen is said, and each of it can be set. Early stopping needs a validation, and label
+# smoothing is the model's.
+chosen() {
+    tr '\n' ' ' <out | tr -s ' ' | grep -q -e "$1" || fail "does not say: $1"
+}
+# shellcheck disable=SC2086
+says 0 '^fine-tuning  for 60 pairs and 20 steps (--set changes any of these):$' train tuned --init hf \
+    $data --valid v.en v.de --steps 20
+chosen 'rate 0.0004, falling to 4e-05, warm-up steps 1, label smoothing 0.1, batches of 512, average'
+chosen 'steps between validations [0-9]*, early stopping after validations 3'
+for line in 'type: adam$' 'type: polynomial$' 'enabled: true$' 'average_decay: 0.9$' 'patience: 3$' \
+    'start_step: 0$'; do
+    grep -q "$line" tuned/params.yaml || fail "params.yaml has no $line"
+done
+# shellcheck disable=SC2086
+says 0 'early stopping after validations 0' train alone --init made $data --steps 20
+# shellcheck disable=SC2086
+says 0 '^done ' train mine --init hf $data --valid v.en v.de --steps 20 --lr 0.002 --batch-size 256 \
+    --set task.model.label_smoothing=0,trainer.early_stopping.patience=1 \
+    --set trainer.optimizer_config.ema.enabled=false
+chosen 'falling to 0.0002, warm-up steps 1, steps between validations' ||
+    grep -A 3 '^fine-tuning' out
+grep -q 'initial_learning_rate: 0.002$' mine/params.yaml || fail "--lr: $(cat mine/params.yaml)"
+# A trained run is a finished model too; one that was stopped has its own settings.
+# shellcheck disable=SC2086
+says 0 '^fine-tuning  for 60 pairs and 4 steps' train again --init tuned $data --steps 4
+# shellcheck disable=SC2086
+says 75 '' train stopped --experiment translation/tiny $data --steps 100000 --time-limit 2s \
+    --set task.model.embedding_width=16,task.vocabulary.size=20
+# shellcheck disable=SC2086
+says 0 'initial .*settings, vocabulary of stopped' train after --init stopped $data --steps 4
+! grep -q '^fine-tuning' out || fail "the recipe of a run that is not finished"
 # A run does not need the folder any more.
 mv hf away
 # shellcheck disable=SC2086

@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include <etude/run_files.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
-#include "formats/torch/transformers_files.h"
+#include "systems/modelgarden/recipe.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
@@ -118,6 +120,24 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
     return status ? et_fail_while(error, status, "--init") : ET_OK;
 }
 
+static int open_model(const et_initial *initial, et_experiment *experiment,
+                      const et_program *program, et_arena *arena, et_error *error)
+{
+    return initial->foreign
+               ? et_experiment_open_text(experiment, program, initial->foreign, initial->run, arena,
+                                         error)
+               : et_experiment_open_run(experiment, program, initial->run, arena, error);
+}
+
+/* One that is not at its end has settings of its own training. */
+static bool is_finished(const et_initial *initial, const et_experiment *experiment)
+{
+    const int64_t last = et_trainer_last_step(&experiment->trainer);
+    int64_t step;
+    return initial->foreign || !last || et_run_files_step(initial->run, &step, NULL) ||
+           step >= last;
+}
+
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error)
 {
@@ -126,7 +146,10 @@ int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_pr
                        "train: --experiment is missing; %s is a file, which gives only weights",
                        initial->from);
     initial->settings = true;
-    return et_experiment_open_run(experiment, program, initial->run, arena, error);
+    int status = open_model(initial, experiment, program, arena, error);
+    return status || !is_finished(initial, experiment)
+               ? status
+               : et_recipe_begin_finetuning(experiment, arena, error);
 }
 
 static int assign(et_experiment *experiment, const char *path, const char *text, et_arena *arena,

@@ -7,6 +7,8 @@
  *   neither               the recipe also chooses the number of passes; a few updates are timed
  *                         only for people
  *
+ * A run that begins with a trained model and its settings has the recipe of fine-tuning.
+ *
  * Until a run has its length in steps, its settings have it in passes over the data. If such a
  * start is cut off, the next start times updates again. A run that resumes has all settings. */
 #include "command/training/training_private.h"
@@ -28,7 +30,8 @@
 
 static const et_recipe *recipe_of(const et_training *t)
 {
-    const bool another = t->initial.settings; /* those of the run whose weights it begins with */
+    /* Those of the run whose weights it begins with. */
+    const bool another = t->initial.settings && !t->experiment.finetunes;
     return another ? NULL : et_recipe_of(&t->experiment);
 }
 
@@ -180,7 +183,8 @@ void et_training_say_recipe(et_training *t)
     if (!et_recipe_has_length(&t->experiment))
         say_length(t);
     if (!et_recipe_print(&t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
-        et_training_say(t->progress, "recipe       for %s and %s (--set changes any of these):",
+        et_training_say(t->progress, "%s  for %s and %s (--set changes any of these):",
+                        t->experiment.finetunes ? "fine-tuning" : "recipe     ",
                         et_format_many(t->amounts.samples, recipe_of(t)->noun).text,
                         et_format_many(t->plan.train_steps, "step").text);
         say_wrapped(t, et_strbuf_text(&chosen));

@@ -199,10 +199,6 @@ static const et_command commands[] = {
 };
 
 static const et_option options[] = {
-    ET_OPTION_SETS("data", "SOURCE TARGET",
-                   "text to train on, one file per side, or one file of pairs, PAIRS.tsv",
-                   .settings = { "task.train_data.source_path", "task.train_data.target_path" },
-                   .pairs = "task.train_data.tsv_path", .experiment = ET_TRANSLATION_AUTO),
     ET_OPTION_SETS(
         "valid", "SOURCE TARGET", "text to validate on, as --data",
         .settings = { "task.validation_data.source_path", "task.validation_data.target_path" },
@@ -259,3 +255,4 @@ const et_task_kind et_translation_kind = {
     .attention = et_attention_plot,
     .recipe = &et_translation_recipe,
 };
+    .finetuning = &et_translation_finetuning,

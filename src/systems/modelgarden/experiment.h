@@ -32,6 +32,7 @@ typedef struct et_experiment {
     et_trainer_options trainer; /* how */
     et_runtime_options runtime; /* on what */
     const et_fields *table;     /* of all of it: task, trainer, runtime */
+    bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
     bool locked;                /* nothing can be put on top any more */
     et_fields_said said;        /* the settings that people have put on top */
 } et_experiment;

@@ -17,7 +17,23 @@
 const et_recipe *et_recipe_of(const et_experiment *experiment)
 {
     const et_recipe *recipe = experiment->kind->recipe;
+    if (experiment->finetunes)
+        return experiment->kind->finetuning;
     return recipe && !strcmp(recipe->experiment, experiment->name) ? recipe : NULL;
+}
+
+/* No person has chosen these values, so they are not recorded as given. */
+int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_error *error)
+{
+    const et_recipe *recipe = experiment->kind->finetuning;
+    const et_fields_said said = experiment->said;
+    if (!recipe)
+        return ET_OK;
+    int status =
+        recipe->settings ? et_experiment_set(experiment, recipe->settings, arena, error) : ET_OK;
+    experiment->said = said;
+    experiment->finetunes = true;
+    return status;
 }
 
 bool et_recipe_chooses(const et_experiment *experiment, const char *path)

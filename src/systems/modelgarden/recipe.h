@@ -1,5 +1,6 @@
 /* Recipes: settings of an experiment that follow from the size of the data and the length of the
- * run. A kind of task has at most one recipe (et_task_kind.recipe), for one of its experiments.
+ * run. A kind of task has at most one recipe (et_task_kind.recipe), for one of its experiments, and
+ * one for runs that begin with a trained model (et_task_kind.finetuning).
  *
  *     et_recipe_amounts amounts;
  *     if (et_recipe_of(&experiment)) {
@@ -50,7 +51,9 @@ typedef struct et_recipe_value {
 #define ET_RECIPE_MAX 32 /* rows of a recipe */
 
 typedef struct et_recipe {
-    const char *experiment;    /* of the kind's rows */
+    const char *experiment;    /* of the kind's rows; NULL: the recipe of fine-tuning */
+    const char *settings;      /* of fine-tuning: settings that are no numbers, and first values of
+                                  those that are; as et_experiment_set. NULL: none */
     const char *noun;          /* a sample: "pair" */
     const et_recipe_row *rows; /* [count] */
     int count;
@@ -63,6 +66,10 @@ typedef struct et_recipe {
 
 /* The recipe of an experiment; NULL: the experiment has none. */
 const et_recipe *et_recipe_of(const et_experiment *experiment);
+
+/* Fine-tuning: puts the recipe's settings on top of those of the model that a run begins with, if
+ * the kind has such a recipe. From then on it is the experiment's. */
+int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_error *error);
 
 /* Whether the experiment has a recipe and the recipe chooses the setting at path (also the length
  * of the run) if it is not set. */

@@ -179,6 +179,19 @@ static double batch_of(const et_recipe_amounts *amounts, double longest)
     return shards * ceil(fmax(batch / shards, longest));
 }
 
+/* Validations take a small share of the run. Arguments: rows. */
+static void set_intervals(et_recipe_value *values, const et_recipe_amounts *amounts, double steps,
+                          int summary, int validation, int checkpoint)
+{
+    const double one = fmax(amounts->validation, 1);
+    const double validations =
+        clamp(floor(ET_RECIPE_VALIDATION * steps / one), 1, ET_RECIPE_VALIDATIONS);
+    const double interval = fmax(ceil(steps / validations), 1);
+    set(values, summary, fmax(floor(interval / 4), 1));
+    set(values, validation, interval);
+    set(values, checkpoint, interval);
+}
+
 static void choose(const void *settings, const et_recipe_amounts *amounts, et_recipe_value *values)
 {
     const et_translation_options *options = settings;
@@ -202,13 +215,7 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
     set(values, WARMUP, to_multiple(clamp(0.1 * steps, 1, 1000), steps > 200 ? 10 : 1));
     set(values, AVERAGE, steps > 8000 ? 0.999 : 0.998);
 
-    const double one = fmax(amounts->validation, 1);
-    const double validations =
-        clamp(floor(ET_RECIPE_VALIDATION * steps / one), 1, ET_RECIPE_VALIDATIONS);
-    const double interval = fmax(ceil(steps / validations), 1);
-    set(values, SUMMARY, fmax(floor(interval / 4), 1));
-    set(values, VALIDATION, interval);
-    set(values, CHECKPOINT, interval);
+    set_intervals(values, amounts, steps, SUMMARY, VALIDATION, CHECKPOINT);
 }
 
 const et_recipe et_translation_recipe = {
@@ -218,4 +225,70 @@ const et_recipe et_translation_recipe = {
     .count = COUNT,
     .measure = measure,
     .choose = choose,
+};
+
+/* ---- fine-tuning ---- */
+
+/* As ROWS. */
+#define TUNED(X)                                                                                   \
+    X(TUNED_RATE, RATE "polynomial.initial_learning_rate", "rate", false, NULL)                    \
+    X(TUNED_END, RATE "polynomial.end_learning_rate", "falling to", false, NULL)                   \
+    X(TUNED_DECAY, RATE "polynomial.decay_steps", NULL, false, NULL)                               \
+    X(TUNED_WARMUP, "trainer.optimizer_config.warmup.linear.warmup_steps", "warm-up steps", false, \
+      NULL)                                                                                        \
+    X(TUNED_SMOOTHING, MODEL "label_smoothing", "label smoothing", false, NULL)                    \
+    X(TUNED_BATCH, "task.train_data.global_batch_size", "batches of", false, NULL)                 \
+    X(TUNED_AVERAGE, "trainer.optimizer_config.ema.average_decay", "average of weights", false,    \
+      NULL)                                                                                        \
+    X(TUNED_SUMMARY, "trainer.summary_interval", NULL, false, NULL)                                \
+    X(TUNED_VALIDATION, "trainer.validation_interval", "steps between validations", false, NULL)   \
+    X(TUNED_CHECKPOINT, "trainer.checkpoint_interval", NULL, false, NULL)                          \
+    X(TUNED_PATIENCE, "trainer.early_stopping.patience", "early stopping after validations",       \
+      false, NULL)
+
+enum { TUNED(NAME) TUNED_COUNT };
+static const et_recipe_row tuned_rows[TUNED_COUNT] = { TUNED(ROW) };
+
+static const char tuned_settings[] =
+    "{trainer: {optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.98, epsilon: 1e-9}}, "
+    "learning_rate: {type: polynomial, polynomial: {initial_learning_rate: 1e-4, "
+    "end_learning_rate: 1e-5, power: 1}}, warmup: {type: linear, linear: {warmup_steps: 10}}, "
+    "ema: {enabled: true, average_decay: 0.99}}, train_steps: 5ep, summary_interval: 100, "
+    "checkpoint_interval: 500, validation_interval: 500}}";
+
+#define TUNED_PATIENCE_MAX 3 /* validations */
+
+/* A model that knows the language needs few passes, most of all over a large text. */
+static int measure_tuned(const void *settings, et_recipe_amounts *amounts, et_error *error)
+{
+    int status = measure(settings, amounts, error);
+    amounts->epochs = clamp(round(5 * sqrt(30000 / (double)amounts->samples)), 1, 10);
+    return status;
+}
+
+static void choose_tuned(const void *settings, const et_recipe_amounts *amounts,
+                         et_recipe_value *values)
+{
+    const et_translation_options *options = settings;
+    const double width = (double)options->model.embedding_width;
+    set(values, TUNED_BATCH, batch_of(amounts, (double)options->train_data.max_seq_length));
+    const double batch = values[TUNED_BATCH].number;
+    const double steps =
+        amounts->steps ? (double)amounts->steps : fmax(amounts->epochs * amounts->units / batch, 1);
+    set(values, TUNED_RATE, clamp(0.05 / width, 5e-5, 4e-4));
+    set(values, TUNED_END, values[TUNED_RATE].number / 10);
+    set(values, TUNED_DECAY, amounts->steps ? steps : -round(1000 * amounts->epochs));
+    set(values, TUNED_WARMUP, round(clamp(0.05 * steps, 1, 50)));
+    set(values, TUNED_AVERAGE, clamp(1 - 10 / steps, 0.9, 0.999));
+    set_intervals(values, amounts, steps, TUNED_SUMMARY, TUNED_VALIDATION, TUNED_CHECKPOINT);
+    set(values, TUNED_PATIENCE, amounts->validation > 0 ? TUNED_PATIENCE_MAX : 0);
+}
+
+const et_recipe et_translation_finetuning = {
+    .settings = tuned_settings,
+    .noun = "pair",
+    .rows = tuned_rows,
+    .count = TUNED_COUNT,
+    .measure = measure_tuned,
+    .choose = choose_tuned,
 };

@@ -11,4 +11,9 @@
 
 extern const et_recipe et_translation_recipe;
 
+/* For a run that begins with a trained model: Adam with a small rate that falls linearly, a short
+ * warm-up, the average of the weights from the first step, and early stopping if there is a
+ * validation. Model, label smoothing and dropout stay those of the model. */
+extern const et_recipe et_translation_finetuning;
+
 #endif

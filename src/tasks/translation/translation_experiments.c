@@ -91,6 +91,7 @@ static const et_task_kind settings = {
     .check = et_translation_check,
     .check_metric = et_translation_check_metric,
     .recipe = &et_translation_recipe,
+    .finetuning = &et_translation_finetuning,
 };
 static const et_task_kind *const kinds[] = { &settings };
 const et_program et_translation_program = { "etude", kinds, 1, NULL };

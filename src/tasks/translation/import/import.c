@@ -11,6 +11,7 @@
 #include "engine/graph/graph.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/import/import_private.h"
+#include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
@@ -18,13 +19,9 @@
 /* The experiment whose settings stay where the folder says nothing, and those that a trained model
  * needs besides the recipe's. */
 static const char experiment_name[] = "translation/base";
-static const char recipe[] =
+static const char data_settings[] =
     "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
-    "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}, trainer: "
-    "{optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.98, epsilon: 1e-9}}, "
-    "learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.0001, alpha: 0.1}}, warmup: "
-    "{type: linear, linear: {warmup_steps: 50}}}, train_steps: 3ep, steps_per_loop: 100, "
-    "summary_interval: 100, checkpoint_interval: 500, validation_interval: 500}}";
+    "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}}";
 
 /* ---- opening ---- */
 
@@ -82,12 +79,12 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
 /* What an export holds, on its way. */
 typedef struct made {
     et_arena arena;
-    et_strbuf settings;
-} made;
-
     et_experiment experiment;
     et_vocabularies vocabularies;
     et_params *params;
+    et_strbuf settings;
+} made;
+
 #define MADE_INIT                                                                                  \
     {                                                                                              \
         .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT                                         \
@@ -104,7 +101,10 @@ static int set_settings(made *m, const et_import *from, et_error *error)
     if (!status && text.failed)
         status = et_alloc_failed(error, text.length, "settings");
     if (!status)
-        status = et_experiment_set(&m->experiment, recipe, &m->arena, error);
+        status =
+            et_experiment_set(&m->experiment, et_translation_finetuning.settings, &m->arena, error);
+    if (!status)
+        status = et_experiment_set(&m->experiment, data_settings, &m->arena, error);
     if (!status)
         status = et_experiment_set(&m->experiment, et_strbuf_text(&text), &m->arena, error);
     et_strbuf_release(&text);
