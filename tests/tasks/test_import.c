@@ -204,8 +204,8 @@ static et_params *make_params(int64_t rows)
     assert_ok(et_params_new(&params, error));
     assert_ok(et_params_declare(params, "encoder/layer_0/self_attention/norm/scale",
                                 et_shape_1(WIDTH), (et_init){ 0 }, &index, error));
-    assert_ok(et_params_declare(params, "embedding/table", et_shape_2(rows, WIDTH),
-                                (et_init){ 0 }, &index, error));
+    assert_ok(et_params_declare(params, "embedding/table", et_shape_2(rows, WIDTH), (et_init){ 0 },
+                                &index, error));
     assert_ok(et_params_materialize(params, true, error));
     for (int64_t i = 0; i < et_params_elements(params); i++)
         et_params_values(params)[i] = 7;
@@ -243,6 +243,35 @@ static void test_import__initializes(void **state)
     assert_fails(et_import_initialize(params, path, "none", error), ET_ECONFIG,
                  "init_pattern matches no parameter");
     et_params_free(params);
+}
+
+/* Tables that config.json says are one, as transformers since 5 writes them if the output has its
+ * own: equal or not. */
+static void test_import__untied(void **state)
+{
+    static const char *const names[] = { "model.encoder.embed_tokens.weight",
+                                         "model.decoder.embed_tokens.weight", "lm_head.weight" };
+    for (int apart = 0; apart < 2; apart++) {
+        et_import *from;
+        char text[1024];
+        bool shared;
+        write_folder(state);
+        for (int i = 0; i < 3; i++) {
+            add_weight(names[i], "", TOKENS, WIDTH);
+            if (!apart && i < 2)
+                memcpy(values + weights[weight_count - 1].at, values + weights[1].at,
+                       sizeof *values * TOKENS * WIDTH);
+        }
+        write_safetensors(folder(state, "model.safetensors"), "F32");
+        snprintf(text, sizeof text, "{\"tie_word_embeddings\": false, %s", config + 1);
+        put_text(state, "config.json", text);
+        assert_ok(import(state, error));
+        assert_ok(et_import_open(&from, in(state, "hf"), error));
+        assert_ok(et_value_read_bool(et_value_get(et_import_settings(from), "model"),
+                                     "shared_embeddings", &shared, error));
+        assert_int_equal(shared, !apart);
+        et_import_close(from);
+    }
 }
 
 /* ---- what is refused ---- */
@@ -363,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_import__torch),
         cmocka_unit_test(test_import__tokens),
         cmocka_unit_test(test_import__initializes),
+        cmocka_unit_test(test_import__untied),
         cmocka_unit_test(test_import__refuses_by_name),
         cmocka_unit_test(test_import__files),
         cmocka_unit_test(test_import__damage),

@@ -254,5 +254,5 @@ const et_task_kind et_translation_kind = {
     .batch = "task.train_data.global_batch_size",
     .attention = et_attention_plot,
     .recipe = &et_translation_recipe,
-};
     .finetuning = &et_translation_finetuning,
+};

@@ -34,7 +34,9 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     if (!from->folder)
         return et_alloc_failed(error, length, "a path");
     int status = et_import_read_config(from, error);
-    return status ? status : et_import_read_vocabularies(from, error);
+    if (!status)
+        status = et_import_read_vocabularies(from, error);
+    return status ? status : et_import_look_at_tables(from, error);
 }
 
 int et_import_open(et_import **out, const char *folder, et_error *error)

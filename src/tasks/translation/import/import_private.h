@@ -12,6 +12,7 @@ typedef struct et_import_facts {
     int64_t tokens[ET_SIDES]; /* rows of the two tables */
     int64_t eos, pad;         /* numbers of the symbols */
     bool shared, tied;        /* source and target have one table; the target's is the output's */
+    bool apart;               /* not shared, although config.json says so: the tables differ */
 } et_import_facts;
 
 struct et_import {
@@ -40,7 +41,11 @@ int et_import_read_config(et_import *from, et_error *error);
 /* import_vocabulary.c */
 int et_import_read_vocabularies(et_import *from, et_error *error);
 
-/* import_tensors.c: fills params, which are declared and have memory. ET_EFORMAT: a tensor is
+/* import_tensors.c: opens the file of weights, which finds a part of a download, and decides
+ * whether the tables of both sides are one. */
+int et_import_look_at_tables(et_import *from, et_error *error);
+
+/* Fills params, which are declared and have memory. ET_EFORMAT: a tensor is
  * missing, is not known, or has another shape. */
 int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
                            et_error *error);

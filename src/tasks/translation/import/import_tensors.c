@@ -130,6 +130,26 @@ static float value_at(const void *bytes, size_t i, et_pickle_type type)
     return type == ET_PICKLE_FLOAT16 ? et_half_to_float(half) : et_bf16_to_float(half);
 }
 
+/* For tensors of up to so many elements. */
+static int make_room(reading *r, size_t most, et_error *error)
+{
+    const size_t count = count_of(&r->from);
+    r->most = most;
+    r->from.seen = et_alloc_zero(count + 1, sizeof *r->from.seen);
+    r->room = et_alloc(r->most + 1, sizeof *r->room);
+    r->from.bytes = r->from.torch ? et_alloc(r->most + 1, sizeof(float)) : NULL;
+    return r->from.seen && r->room && (r->from.bytes || !r->from.torch)
+               ? ET_OK
+               : et_alloc_failed(error, r->most * sizeof *r->room, "a tensor");
+}
+
+static void release_room(reading *r)
+{
+    et_free(r->from.seen);
+    et_free(r->from.bytes);
+    et_free(r->room);
+}
+
 /* As float32, in room. */
 static int read_values(reading *r, const tensor *t, et_error *error)
 {
@@ -346,17 +366,63 @@ static int read_table(reading *r, const table *of, et_error *error)
 #define OF_DECODER "model.decoder.embed_tokens.weight"
 #define OF_OUTPUT  "lm_head.weight"
 
+/* Without tied tables, transformers since 5 keeps a table for each side, whatever config.json says
+ * of sharing, and one more that is not used. */
+static int look(et_import *import, source *from, et_error *error)
+{
+    et_import_facts *facts = &import->facts;
+    reading r = { .import = import, .from = *from };
+    tensor encoder, decoder;
+    float *first = NULL;
+    if (!facts->shared || facts->tied || !find(from, OF_ENCODER, &encoder) ||
+        !find(from, OF_DECODER, &decoder) || !et_shape_equal(encoder.shape, decoder.shape) ||
+        encoder.shape.rank != 2 || encoder.shape.size[0] != facts->tokens[ET_SIDE_SOURCE])
+        return ET_OK;
+    int status = make_room(&r, (size_t)et_shape_count(encoder.shape), error);
+    const size_t bytes = r.most * sizeof *first;
+    first = status ? NULL : et_alloc(r.most + 1, sizeof *first);
+    if (!status && !first)
+        status = et_alloc_failed(error, bytes, "a table");
+    if (!status)
+        status = read_values(&r, &encoder, error);
+    if (!status) {
+        memcpy(first, r.room, bytes);
+        status = read_values(&r, &decoder, error);
+    }
+    facts->apart = !status && memcmp(first, r.room, bytes) != 0;
+    facts->shared = !facts->apart;
+    et_free(first);
+    release_room(&r);
+    return status;
+}
+
+int et_import_look_at_tables(et_import *from, et_error *error)
+{
+    source file = { 0 };
+    int status = open_file(from, &file, error);
+    if (!status)
+        status = look(from, &file, error);
+    et_safetensors_close(file.safetensors);
+    et_torch_file_close(file.torch);
+    et_value_set_bool(et_value_get(from->settings, "model"), "shared_embeddings",
+                      from->facts.shared);
+    return status;
+}
+
 static int read_tables(reading *r, et_error *error)
 {
     const et_import_facts *facts = &r->import->facts;
+    tensor unused;
     const char *output = facts->tied ? OF_OUTPUT : NULL;
     const table all[] = {
         { r->model->target.scope, { SHARED, OF_ENCODER, OF_DECODER, output } },
-        { r->model->source.scope, { OF_ENCODER, facts->shared ? NULL : SHARED } },
+        { r->model->source.scope, { OF_ENCODER, facts->shared || facts->apart ? NULL : SHARED } },
         { r->model->target.scope, { OF_DECODER, output } },
         { r->model->output.scope, { OF_OUTPUT } },
     };
     int status = ET_OK;
+    if (facts->apart && find(&r->from, SHARED, &unused))
+        r->from.seen[unused.number] = true;
     if (facts->shared)
         status = read_table(r, &all[0], error);
     else
@@ -405,26 +471,23 @@ static int check_positions(reading *r, const char *stack, et_error *error)
 
 /* ---- all ---- */
 
-static int make_room(reading *r, et_error *error)
+/* The largest tensor of the file. A storage may claim to be of any size; the largest tensor that is
+ * read is a parameter. */
+static int measure(reading *r, size_t *most, et_error *error)
 {
     const size_t count = count_of(&r->from);
-    r->from.seen = et_alloc_zero(count + 1, sizeof *r->from.seen);
-    for (size_t i = 0; i < count; i++) {
-        const int64_t elements = et_shape_count(tensor_at(&r->from, i).shape);
-        r->most = elements > 0 && (size_t)elements > r->most ? (size_t)elements : r->most;
-    }
-    /* A storage may claim any size; the largest tensor that is read is a parameter. */
     const size_t known = (size_t)et_params_elements(r->params) +
                          (size_t)(r->model->width * 2 * ET_TRANSLATION_LENGTH_MAX);
-    if (r->most > known)
-        return et_fail(error, ET_EFORMAT,
-                       "%s: a tensor has %zu elements, more than the model of config.json",
-                       r->from.path, r->most);
-    r->room = et_alloc(r->most + 1, sizeof *r->room);
-    r->from.bytes = r->from.torch ? et_alloc(r->most + 1, sizeof(float)) : NULL;
-    return r->from.seen && r->room && (r->from.bytes || !r->from.torch)
+    *most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t elements = et_shape_count(tensor_at(&r->from, i).shape);
+        *most = elements > 0 && (size_t)elements > *most ? (size_t)elements : *most;
+    }
+    return *most <= known
                ? ET_OK
-               : et_alloc_failed(error, r->most * sizeof *r->room, "a tensor");
+               : et_fail(error, ET_EFORMAT,
+                         "%s: a tensor has %zu elements, more than the model of config.json",
+                         r->from.path, *most);
 }
 
 static int check_seen(const reading *r, et_error *error)
@@ -457,17 +520,18 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
                            et_error *error)
 {
     reading r = { .import = from, .params = params, .model = model };
+    size_t most;
     int status = open_file(from, &r.from, error);
     if (!status)
-        status = make_room(&r, error);
+        status = measure(&r, &most, error);
+    if (!status)
+        status = make_room(&r, most, error);
     et_params_begin_change(params);
     if (!status)
         status = read_all(&r, error);
     et_params_changed(params, true);
     et_safetensors_close(r.from.safetensors);
     et_torch_file_close(r.from.torch);
-    et_free(r.from.seen);
-    et_free(r.from.bytes);
-    et_free(r.room);
+    release_room(&r);
     return status;
 }
