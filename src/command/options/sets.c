@@ -5,8 +5,12 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "base/text/format.h"
 #include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
+
+/* Letters of the name of a part. */
+#define PART_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 enum { SETTINGS_MOST = sizeof((et_option_sets *)0)->settings / sizeof(const char *) };
 
@@ -153,11 +157,153 @@ static int apply_one(const et_option *row, const et_option_words *words, et_expe
     return status;
 }
 
-static int apply(const et_option *row, const et_option_words *words, et_experiment *experiment,
-                 et_arena *arena, et_error *error)
+/* ---- options that are given several times ---- */
+
+static const et_option_words *words_of(const et_option_settings *settings, const char *name)
 {
+    for (int i = 0; name && i < settings->count; i++)
+        if (!strcmp(settings->names[i], name) && settings->words[i].times)
+            return &settings->words[i];
+    return NULL;
+}
+
+/* "task.train_data.source_path" -> "source_path". */
+static const char *last_name(const char *setting)
+{
+    const char *dot = strrchr(setting, '.');
+    return dot ? dot + 1 : setting;
+}
+
+/* "text/new.en.gz" -> "new", "new-2" where that is taken. */
+static const char *name_part(const et_value *parts, const char *path, et_arena *arena)
+{
+    const char *base = et_path_base(path), *name;
+    char *stem = et_arena_printf(arena, "%.*s", (int)strcspn(base, "."), base);
+    if (!stem)
+        return NULL;
+    for (char *at = stem; *at; at++)
+        if (!strspn(at, PART_NAME))
+            *at = '_';
+    name = *stem ? stem : "set";
+    for (int number = 2;; number++) {
+        const et_value *part = parts->first;
+        while (part && strcmp(et_value_get(part, "name")->string, name) != 0)
+            part = part->next;
+        if (!part)
+            return name;
+        name = et_arena_printf(arena, "%s-%d", *stem ? stem : "set", number);
+        if (!name)
+            return NULL;
+    }
+}
+
+/* The files of one time that the option was given: a word for each setting, or one of pairs. */
+static int add_part(et_value *parts, const et_option *row, const et_option_words *words, int time,
+                    et_arena *arena, et_error *error)
+{
+    const int wanted = settings_of(row), found = words->given[time].count;
+    const char *first = word_at(words, time, 0);
+    const bool alone = row->sets->pairs && found == 1 && is_of_pairs(first);
+    et_value *part = et_value_dict(arena);
+    if (!alone && found != wanted)
+        return et_fail(error, ET_EUSAGE, "--%s: takes %s each time, but found %s", row->field.name,
+                       row->value, et_format_many(found, "word").text);
+    for (int i = 0, word = 0; part && word < found; i++) {
+        const char *setting = alone ? row->sets->pairs : row->sets->settings[i];
+        if (!is_given(setting))
+            et_value_set_string(part, last_name(setting), word_at(words, time, word++));
+    }
+    const char *name = row->sets->named ? name_part(parts, first, arena) : "";
+    if (!part || !name || (*name && !et_value_set_string(part, "name", name)) ||
+        et_value_failed(part))
+        return et_alloc_failed(error, 0, "settings");
+    et_value_append(parts, NULL, part);
+    return ET_OK;
+}
+
+/* "3,1": a weight for each part. */
+static int weigh_parts(et_value *parts, const et_option *row, const char *text, et_arena *arena,
+                       et_error *error)
+{
+    const char *name = row->sets->weights, *at = text;
+    for (et_value *part = parts->first; part; part = part->next) {
+        const size_t length = strcspn(at, ",");
+        et_value *weight = scalar_of(et_arena_printf(arena, "%.*s", (int)length, at), arena);
+        if (!weight)
+            return et_alloc_failed(error, 0, "settings");
+        const double number = weight->kind == ET_VALUE_INT     ? (double)weight->integer
+                              : weight->kind == ET_VALUE_FLOAT ? weight->real
+                                                               : -1;
+        if (!(number > 0))
+            return et_fail(error, ET_EUSAGE, "--%s: '%s' is not a positive number", name,
+                           weight->text);
+        et_value_set_float(part, "weight", number);
+        at += length;
+        const bool last = !part->next;
+        if (last != !*at || (!last && !at[1]))
+            return et_fail(error, ET_EUSAGE,
+                           "--%s %s: give one number for each --%s (%zu), with commas", name, text,
+                           row->field.name, parts->count);
+        at += *at == ',';
+    }
+    return ET_OK;
+}
+
+/* Groups in place of the settings that one text has. */
+static int apply_parts(const et_option *row, const et_option_words *words, const char *weights,
+                       et_experiment *experiment, et_arena *arena, et_error *error)
+{
+    const char *name = et_arena_printf(arena, "--%s", row->field.name);
+    et_value *parts = et_value_list(arena), *none = et_value_list(arena);
+    int status = name && parts && none ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (int time = 0; time < words->times && !status; time++)
+        status = add_part(parts, row, words, time, arena, error);
+    if (!status && weights)
+        status = weigh_parts(parts, row, weights, arena, error);
+    if (!status && et_value_failed(parts))
+        status = et_alloc_failed(error, 0, "settings");
+    for (int i = 0; i < SETTINGS_MOST && row->sets->settings[i] && !status; i++)
+        status = et_experiment_assign(experiment, name, row->sets->settings[i], none, arena, error);
+    if (!status && row->sets->pairs)
+        status = et_experiment_assign(experiment, name, row->sets->pairs, none, arena, error);
+    return status ? status
+                  : et_experiment_assign(experiment, name, row->sets->parts, parts, arena, error);
+}
+
+/* One text: parts of a run whose settings are used are none. */
+static int clear_parts(const et_option *row, et_experiment *experiment, et_arena *arena,
+                       et_error *error)
+{
+    const char *name = et_arena_printf(arena, "--%s", row->field.name);
+    et_value *none = et_value_list(arena);
+    return name && none
+               ? et_experiment_assign(experiment, name, row->sets->parts, none, arena, error)
+               : et_alloc_failed(error, 0, "settings");
+}
+
+/* ---- all ---- */
+
+static int apply(const et_option *row, const et_option_words *words,
+                 const et_option_settings *settings, et_experiment *experiment, et_arena *arena,
+                 et_error *error)
+{
+    const et_option_words *weights = words_of(settings, row->sets->weights);
+    if (row->sets->of) {
+        const et_option_words *of = words_of(settings, row->sets->of);
+        return of && of->times > 1 ? ET_OK
+                                   : et_fail(error, ET_EUSAGE, "--%s: only with several --%s",
+                                             row->field.name, row->sets->of);
+    }
+    if (row->sets->parts && words->times > 1)
+        return apply_parts(row, words, weights ? word_at(weights, weights->times - 1, 0) : NULL,
+                           experiment, arena, error);
     if (taking_of(row) == TAKES_ONE)
         return apply_one(row, words, experiment, arena, error);
+    if (row->sets->parts) {
+        int cleared = clear_parts(row, experiment, arena, error);
+        if (cleared)
+            return cleared;
+    }
     const int wanted = settings_of(row);
     const int last = words->times - 1, found = row->value ? words->given[last].count : 0;
     const bool list = taking_of(row) != TAKES_VALUES;
@@ -211,7 +357,7 @@ int et_option_settings_apply(const et_option_settings *settings, et_experiment *
             return et_fail(error, ET_EUSAGE,
                            "--%s: experiment %s, a task of %s, has no such option", name,
                            experiment->name, experiment->kind->name);
-        int status = apply(row, &settings->words[i], experiment, arena, error);
+        int status = apply(row, &settings->words[i], settings, experiment, arena, error);
         if (status)
             return status;
     }

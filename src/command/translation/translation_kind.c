@@ -200,9 +200,22 @@ static const et_command commands[] = {
 
 static const et_option options[] = {
     ET_OPTION_SETS(
-        "valid", "SOURCE TARGET", "text to validate on, as --data",
+        "data", "SOURCE TARGET",
+        "text to train on, one file per side, or one file of pairs, PAIRS.tsv; may be given "
+        "again, for several texts",
+        .settings = { "task.train_data.source_path", "task.train_data.target_path" },
+        .pairs = "task.train_data.tsv_path", .parts = "task.train_data.mix", .weights = "weights",
+        .experiment = ET_TRANSLATION_AUTO),
+    ET_OPTION_SETS("weights", "W,W",
+                   "with several --data: how often each text is drawn (default: "
+                   "equally often)",
+                   .of = "data"),
+    ET_OPTION_SETS(
+        "valid", "SOURCE TARGET",
+        "text to validate on, as --data; several texts are scored one by one",
         .settings = { "task.validation_data.source_path", "task.validation_data.target_path" },
-        .pairs = "task.validation_data.tsv_path"),
+        .pairs = "task.validation_data.tsv_path", .parts = "task.validation_data.sets",
+        .named = true),
     ET_OPTION_SETS("batch-size", "N", "tokens per batch, on each side",
                    .settings = { "task.train_data.global_batch_size" }),
     ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",
