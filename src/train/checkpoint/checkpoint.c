@@ -353,12 +353,13 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
     pthread_mutex_unlock(&checkpoints->mutex);
 }
 
-/* The caller's part: while a thread runs, job and manifest belong to the thread. */
+/* The caller's part: while a thread runs, job, manifest and best_before belong to the thread. */
 static void sane(const et_checkpoints *self)
 {
     et_assert(self->state && self->directory && self->best_directory);
     et_assert(self->running || !self->joined);
-    et_assert(self->newest_step >= -1 && self->line >= -1 && self->best_before >= -1);
+    et_assert(self->newest_step >= -1 && self->line >= -1);
+    et_assert(self->running || self->best_before >= -1);
     et_assert(self->running || self->taken_up <= self->manifest.count);
     et_assert(self->running || !self->reading);
     et_assert(self->begun >= 0);
