@@ -6,7 +6,7 @@
  * UTF-8 (RFC 3629), which next_code reads and et_utf8_encode writes:
  *   U+0000  - U+007F      0xxxxxxx
  *   U+0080  - U+07FF      110xxxxx 10xxxxxx
- *   U+0800  - U+FFFF      1110xxxx 10xxxxxx 10xxxxxx        but for U+D800 - U+DFFF
+ *   U+0800  - U+FFFF      1110xxxx 10xxxxxx 10xxxxxx        except U+D800 - U+DFFF
  *   U+10000 - U+10FFFF    11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
  * The shortest form is the only valid one, so every text has one sequence of bytes.
  *

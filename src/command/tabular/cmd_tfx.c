@@ -2,8 +2,8 @@
  *
  *   train      becomes the training program, with --job-dir and all flags that are not tfx's. So
  *              exit status, output and signals are the program's. TF_CONFIG is set to a single
- * node.
- *              --distributed starts one program for each task of a cluster, and ends as its master
+ *              node. --distributed starts one program for each task of a cluster, and ends as its
+ *              master
  *   predict    `predict` with --model for --model-dir, scores as lists
  *   scaffold   `scaffold`
  */

@@ -1,13 +1,12 @@
-/* etude evaluate: translates a file with a run's model and scores what comes out. Options are
- * checked and both files read, all before the model is loaded: a misspelt path should not cost
- * the minutes of a translation. Without files it is the run's own validation data, measured as
- * training does (command/training/evaluation.h).
+/* etude evaluate: translates a file with a run's model and scores the translation. It checks
+ * options and reads both files before it loads the model, so that a misspelt path is reported at
+ * once. Without files it measures the run's own validation data, as training does
+ * (command/training/evaluation.h).
  *
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
  *
- * Scores go to standard output, the bar to standard error. Nothing is kept for a second start:
- * an interrupted evaluation begins anew. Several ranks share the lines; rank 0 alone reads files,
- * scores and writes.
+ * Scores go to standard output, the bar to standard error. An interrupted evaluation starts again
+ * from the beginning. Several ranks share the lines; rank 0 alone reads files, scores and writes.
  *
  *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
 #include <signal.h>

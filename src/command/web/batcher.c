@@ -1,5 +1,7 @@
-/* Invariants: (1) a job is in the queue, with the service, or in `done`; never in two; (2) lists
- * and counts are touched under the lock alone; (3) done is called without it. */
+/* Invariants:
+ *   (1) a job is in the queue, with the service, or in `done`; never in two of them;
+ *   (2) lists and counts are read and written only under the lock;
+ *   (3) done is called without the lock. */
 #include "command/web/batcher.h"
 
 #include <omp.h>

@@ -1,6 +1,6 @@
-/* Collected results of all ranks (et_comm_collect), read in pieces, in any order of ranks: opened
- * (which may fail on one rank alone), taken by all, read, released. For a list whose items ranks
- * make in turn, it is one call. */
+/* Collected results of all ranks (et_comm_collect), read in pieces, in any order of ranks. The
+ * calls are open (which may fail on one rank alone), take (by all ranks), next or copy, release.
+ * For a list whose items ranks make in turn there is one call, et_collected_items. */
 #ifndef ETUDE_ENGINE_COMM_COLLECTED_H
 #define ETUDE_ENGINE_COMM_COLLECTED_H
 
@@ -8,9 +8,9 @@
 #include "base/text/strbuf.h"
 #include "engine/comm/comm.h"
 
-/* Zeros are a closed one, and may be released. */
+/* All zeros: closed; may be released. */
 typedef struct et_collected {
-    void *all;       /* owned, as both arrays */
+    void *all;       /* owned, like both arrays */
     size_t *size;    /* [ranks]: bytes that are not read yet */
     const char **at; /* [ranks]: the begin of each rank's bytes */
 } et_collected;
@@ -19,12 +19,12 @@ typedef struct et_collected {
 int et_collected_open(et_collected *collected, const et_comm *comm, et_error *error);
 void et_collected_release(et_collected *collected);
 
-/* et_comm_collect: all ranks call it, with the status of mine, opening included. Earlier contents
- * are freed. */
+/* et_comm_collect: all ranks call it, with the status of its own work, opening included. Earlier
+ * contents are freed. */
 int et_collected_take(et_collected *collected, et_comm *comm, int status, const void *mine,
                       size_t size, et_error *error);
 
-/* The next bytes of a rank's; NULL: there are not so many. */
+/* The next `size` bytes of a rank; NULL: fewer are left. */
 const char *et_collected_next(et_collected *collected, int rank, size_t size);
 
 /* The same, aligned and in the arena; NULL also without memory. */
@@ -36,7 +36,7 @@ typedef bool et_collected_read_fn(void *payload, int64_t item, et_collected *fro
 
 /* For a list of count items: each rank has made the items with its own number modulo the ranks, and
  * has written them to mine, one after another; read gets all others, in their order. All ranks call
- * it, with the status of mine. what: "translations". */
+ * it, with the status of its own work. what: "translations". */
 int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,
                        const et_strbuf *mine, et_collected_read_fn *read, void *payload,
                        et_error *error);

@@ -6,7 +6,7 @@
  *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
  *
  * All ranks call the same collectives in the same order. If one rank fails, the order is kept by
- * this rule: a rank that fails goes to the next et_comm_agree, wherever the others come from. So
+ * this rule: a rank that fails calls the next et_comm_agree, whatever the others did before it. So
  * every other collective comes after an agreement on ET_OK. Code outside of this folder calls the
  * functions of together.h, which agree by themselves; that header says who else agrees.
  *

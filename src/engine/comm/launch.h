@@ -1,11 +1,11 @@
 /* Starting ranks on one machine: processes of one program, each pair joined by a socket that both
- * inherit (sockets.c). No name, no port: nobody else can join.
+ * inherit (sockets.c). The sockets have no name and no port, so no other process can join.
  *
  *     pid_t ranks[4];
  *     if (et_ranks_start(ranks, 4, argv, &error)) ...
  *     ... waitpid ...
  *
- * A rank ends by SIGTERM when the one that started it dies. */
+ * A rank gets SIGTERM when the process that started it dies. */
 #ifndef ETUDE_ENGINE_COMM_LAUNCH_H
 #define ETUDE_ENGINE_COMM_LAUNCH_H
 

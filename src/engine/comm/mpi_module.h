@@ -1,8 +1,9 @@
 /* The interface between the library and a module for one MPI (mpi.c): a separate file, loaded if
  * the process was started by that MPI (mpi_module.c). Libraries of different MPIs fit neither each
- * other's programs nor one process, so only the module uses MPI. It uses nothing else but C.
+ * other's programs nor one process, so only the module uses MPI. Besides MPI it uses only the C
+ * library.
  *
- * Functions return 0, or -1 and a text for people in text[size]. */
+ * Functions return 0, or -1 with a message in text[size]. */
 #ifndef ETUDE_ENGINE_COMM_MPI_MODULE_H
 #define ETUDE_ENGINE_COMM_MPI_MODULE_H
 

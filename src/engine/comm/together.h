@@ -1,5 +1,6 @@
-/* Ranks around the work of one process. The work knows no ranks; these functions add what several
- * processes need: one status for all ranks, and rank 0's values for all ranks.
+/* Work of one process, done by several ranks. The work itself knows nothing of ranks; these
+ * functions add what several processes need: one status for all ranks, and rank 0's values for all
+ * ranks.
  *
  *     status = et_together_run(comm, open_files, self, &error);    each rank's own files
  *     if (!status && !et_comm_rank(comm))
@@ -18,7 +19,7 @@
  * All other code calls these functions instead of et_comm_agree (tools/check-names). Exceptions:
  * - train/run/run.c, inner_loop.c, saving.c: requests to stop or save are flags of the agreement
  *   between two steps, and an interrupted loop agrees again before it saves
- * - train/ranks/ranked.c, exchange.c: a step's agreement rides on the messages of its gradients
+ * - train/ranks/ranked.c, exchange.c: a step's agreement is sent with the messages of its gradients
  * - train/ranks/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
  *   so it agrees before and after its end
  * - command/training/processes/ranks.c: ranks of a command end with one status, and one rank

@@ -27,7 +27,7 @@
  *
  *   1. A list's spans ascend and do not touch: touching spans are merged.
  *   2. Rooms of overlapping times do not share a byte; offsets are multiples of
- * ET_ARENA_LAYOUT_ALIGN.
+ *      ET_ARENA_LAYOUT_ALIGN.
  *   3. The same tenants in the same order have the same places: those that a pass over all rooms
  *      would find (tests/engine/exec/test_arena_layout.c has it as the reference). */
 #include "engine/exec/arena_layout.h"

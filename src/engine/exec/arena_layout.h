@@ -2,9 +2,10 @@
  * and two tenants of the same time must not overlap. Independent of plans.
  *
  *     et_arena_layout_init(&layout, calls, &error);
- *     et_arena_layout_reserve(&layout, 0, 4096, 7, &error);          a tenant with a fixed place,
- * from call 7 et_arena_layout_assign(&layout, tenants, count, true, &error); size_t bytes =
- * layout.end; et_arena_layout_release(&layout);
+ *     et_arena_layout_reserve(&layout, 0, 4096, 7, &error);   a fixed place, from call 7
+ *     et_arena_layout_assign(&layout, tenants, count, true, &error);
+ *     size_t bytes = layout.end;
+ *     et_arena_layout_release(&layout);
  *
  * Tenants are placed largest first, each at the lowest offset that is free during its time (greedy
  * by size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference").

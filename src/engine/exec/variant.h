@@ -1,6 +1,6 @@
-/* Variants of a pass: its model function for one layout of batches. All that happens only once for
- * a layout is here: open builds the graph and derives it, plan makes the plan, as soon as the store
- * of parameters has memory. The pass (pass.h) keeps its variants, and only runs them.
+/* Variants of a pass: its model function for one layout of batches. This module does what happens
+ * once for a layout: open builds the graph and derives it; plan makes the plan, as soon as the
+ * store of parameters has memory. The pass (pass.h) keeps its variants and runs them.
  *
  *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order */
 #ifndef ETUDE_ENGINE_EXEC_VARIANT_H
@@ -15,7 +15,7 @@
 
 /* What all variants of a pass are made of. */
 typedef struct et_variant_parts {
-    et_device *device; /* borrowed, as all up to options, and listener */
+    et_device *device; /* borrowed, like all members before options, and listener */
     et_params *params;
     et_build_fn *build;
     void *payload;

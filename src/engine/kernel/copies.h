@@ -1,5 +1,5 @@
-/* Copies of elements of any type: nothing is computed, so there is one version, of memcpy. Threads
- * share out blocks and rows. */
+/* Copies of elements of any type: nothing is computed, so there is one version, with memcpy. Blocks
+ * and rows are divided among threads. */
 #ifndef ETUDE_ENGINE_KERNEL_COPIES_H
 #define ETUDE_ENGINE_KERNEL_COPIES_H
 

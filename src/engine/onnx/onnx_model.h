@@ -1,6 +1,6 @@
 /* An ONNX model being made: inputs, nodes, constants, outputs, then a file. A value is known by its
- * name, which lives as long as the model. Building is sticky, as a graph's is: once memory has gone
- * values are NULL, every call takes NULL, and write tells.
+ * name, which lives as long as the model. Errors are sticky, as in a graph: without memory a call
+ * returns NULL, every call accepts NULL, and et_onnx_write returns ET_ENOMEM.
  *
  *     et_onnx_new(&model, "encoder", &error);
  *     const et_onnx_dim dims[] = { { "batch", 0 }, { NULL, 784 } };
@@ -26,7 +26,7 @@ typedef enum et_onnx_type {
     ET_ONNX_F64 = 11
 } et_onnx_type;
 
-/* A size known only when the model runs has a name; else size. */
+/* A size that is known only when the model runs has a name; others have NULL and the size. */
 typedef struct et_onnx_dim {
     const char *name;
     int64_t size;

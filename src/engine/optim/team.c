@@ -1,4 +1,5 @@
-/* Work is counted in elements: among matrices of much the same smaller side it is about that. */
+/* Work is counted in elements: the time per element is about the same for matrices whose smaller
+ * sides are about equal. */
 #include "engine/optim/team.h"
 
 #include <omp.h>

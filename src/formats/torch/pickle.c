@@ -6,7 +6,7 @@
  *   1. An instruction takes at least a byte and adds at most two values, so memory is bounded by
  *      the length of the bytes.
  *   2. Readers look at values only at fixed depths: a dict, its tensors, their storages. Nothing
- * walks a value recursively, so a value that contains itself is harmless.
+ *      walks a value recursively, so a value that contains itself is harmless.
  *   3. A global is a row of the table below. An instruction that calls one makes a dict or a tensor
  *      from its arguments, and nothing else. */
 #include "formats/torch/pickle.h"

@@ -1,9 +1,8 @@
 /* Invariants:
  *   (1) between boundaries nothing but steps happens;
- *   (2) place.next is the first action of this step that has not acted; it is in the state, by
- * name, as is place.stopper, the one that has ended the run: what it ended is finished for good;
- *   (3) whether a run was interrupted shows nowhere in what it computes, logs or keeps in the
- *       end. */
+ *   (2) place.next is the first action of this step that has not acted. The state has it by name,
+ *       like place.stopper, the action that ended the run: what it ended is finished for good;
+ *   (3) a run that was interrupted computes, logs and keeps the same as one that was not. */
 #include "train/run/inner_loop.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  *
  *   until goal.target, or until an action says stop:
  *   - steps: the run serves requests to stop or save; then the trainer makes a step, which is
- *   counted and shown. A trainer with its own inner loop makes all steps at once
+ *     counted and shown. A trainer with its own inner loop makes all steps at once
  *   - actions: those of the list, in order. A row of the list says when its action acts
  *
  * A loop of steps ends at the target, after a number of steps (et_loop_length), and where a row

@@ -4,10 +4,10 @@
  * ends a cell. The fast way handles cells without quotes and cells that are quoted completely. Rows
  * with others (doubled quotes, blanks around, quotes within a text) are walked byte by byte.
  *
- *   row    = cell { delimiter cell } ( LF | CR LF )         the last one's LF is put there by csv
+ *   row    = cell { delimiter cell } ( LF | CR LF )         csv adds the LF of the last row
  *   cell   = blanks ( quoted blanks | text )
  *   quoted = '"' { any byte but '"' | '""' } '"'
- *   text   = bytes but delimiter, CR, LF that do not begin with '"'; blanks at its end are cut off
+ *   text   = bytes except delimiter, CR, LF; not '"' at its begin; blanks at its end are cut off
  *
  * Blanks are spaces, and tabs unless they delimit. A quote within text is text, which is
  * unambiguous and common. */

@@ -1,13 +1,12 @@
-/* SentencePiece behind C functions. Three things are done here and nowhere else: exceptions
- * become statuses (guarded), messages of the library become ours with a cure, and what the
- * library leaves to chance or locale is fixed, so that a trained model depends on lines and
- * options only.
+/* SentencePiece behind C functions. Only this file turns exceptions into statuses (guarded),
+ * replaces the library's messages by ours, which say what to do, and fixes what depends on chance
+ * or locale in the library: a trained model depends only on lines and options.
  *
  * Encoding of a line: NFKC and other normalisation by the model's table, spaces to U+2581, then
- * tokens by merges (BPE) or by the best path (unigram); ids of tokens come out.
+ * tokens by merges (BPE) or by the best path (unigram); the result is ids of tokens.
  *   "Hallo Welt" -> [25, 1034, 718]        no start or end symbol
- * Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer
- * and detokenizer for neural text processing". */
+ * Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer and
+ * detokenizer for neural text processing". */
 #include <climits>
 #include <cmath>
 #include <cstdio>

@@ -1,8 +1,9 @@
 /* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the largest
  * k. Rows are independent; one thread computes a row.
  *
- *   loss = -sum_i t_i log p_i - H(t)     formulas and sources:
- * tests/engine/kernel/reference/softmax.c
+ *   loss = -sum_i t_i log p_i - H(t)
+ *
+ * tests/engine/kernel/reference/softmax.c has the formulas and their sources.
  *
  * There are three passes over a row: the largest, the sum of exponentials (stored in the row if it
  * is float32 and becomes derivatives), the derivatives. A row of a usual vocabulary is tens of
@@ -10,9 +11,10 @@
  *
  * Invariants:
  *   (1) the largest is subtracted before every exponential: none exceeds 1, and their sum is at
- * least 1 (from the largest) and has a logarithm; (2) a row's sums are always added in the order of
- * its vectors, so bits are the same on any thread; (3) the label's logit is read before its row is
- * overwritten.
+ *       least 1 (from the largest) and has a logarithm;
+ *   (2) a row's sums are always added in the order of its vectors, so bits are the same on any
+ *       thread;
+ *   (3) the label's logit is read before its row is overwritten.
  *
  * With derivatives, a float32 row is read three times and written twice, because it stores the
  * exponentials; a bfloat16 row would round them, so they are computed twice. */

@@ -1,5 +1,6 @@
 /* Predictions of rows: what `etude predict` does, on one thread and into a program's file. A model
- * that was trained here predicts by what it would save, so both give the same lines. */
+ * that was trained here predicts with the parameters that it would save, so it gives the same lines
+ * as its saved file. */
 #include <stdio.h>
 #include <string.h>
 

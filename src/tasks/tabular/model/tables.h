@@ -1,4 +1,4 @@
-/* What the files of tables for programs share. */
+/* Shared by the files that implement <etude/table.h>. */
 #ifndef ETUDE_TASKS_TABULAR_MODEL_TABLES_H
 #define ETUDE_TASKS_TABULAR_MODEL_TABLES_H
 
