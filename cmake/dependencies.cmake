@@ -1,8 +1,8 @@
-# The libraries that Etude stands on, each behind one file of src/. `make setup` installs the
-# Debian packages. To add one: a find line, a row in the list, its packages in tools/setup, its
-# header in tools/check-layers.
+# The libraries that Etude uses, each in one file of src/. `make setup` installs the Debian
+# packages. To add one: a find line, a row in the list, its packages in tools/setup, its header in
+# tools/check-layers.
 #
-# All targets are global: who links the archive in another folder needs them there.
+# All targets are global, for projects that link the archive in another folder.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 add_library(etude_dependencies INTERFACE)
 find_package(PkgConfig REQUIRED)
@@ -15,13 +15,13 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET GLOBAL libprotobuf-c)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)
-# Optional: AUTO takes SentencePiece where it is found. Without it no vocabulary is trained and no
-# text encoded or decoded; each command that wants to says so.
+# Optional: AUTO uses SentencePiece if it is found. Without it commands that train a vocabulary, or
+# encode or decode text, fail and say so.
 set(ETUDE_SENTENCEPIECE AUTO CACHE STRING "Tokens by SentencePiece: AUTO, ON or OFF")
 set_property(CACHE ETUDE_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
 set(sentencepiece_libraries)
 if(ETUDE_SENTENCEPIECE)
-    # Not by its .pc, which asks for those of libraries that no package of Debian 13 brings along.
+    # Its .pc file is not used: it requires .pc files that no package of Debian 13 installs.
     find_library(SENTENCEPIECE_LIBRARY sentencepiece)
     find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train)
     find_path(SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
@@ -39,7 +39,8 @@ if(ETUDE_SENTENCEPIECE)
 else()
     set(SENTENCEPIECE_FOUND FALSE)
 endif()
-# Optional: a module for each MPI that is there (src/engine/comm). Debian has both beside each other.
+# Optional: a module for each MPI that is installed (src/engine/comm). On Debian both may be
+# installed.
 set(ETUDE_MPI AUTO CACHE STRING "Ranks by MPI: AUTO (each of Open MPI and MPICH that is there) or OFF")
 set_property(CACHE ETUDE_MPI PROPERTY STRINGS AUTO OFF)
 set(ETUDE_MPIS)
@@ -55,7 +56,7 @@ if(ETUDE_MPI)
         message(STATUS "no MPI found: ranks on one machine alone (libopenmpi-dev, libmpich-dev)")
     endif()
 endif()
-# Stands before the command of a test that can't pass without it, and skips it.
+# A prefix for commands of tests that need SentencePiece: skips them if it is missing.
 set(needs_sentencepiece)
 if(NOT SENTENCEPIECE_FOUND)
     set(needs_sentencepiece
@@ -69,10 +70,11 @@ function(etude_soname variable file)
     endif()
     set(${variable} ${CMAKE_MATCH_1} PARENT_SCOPE)
 endfunction()
-# etude_optional(OPTION LIBRARY HEADER TITLE WITHOUT PACKAGE): a library that ETUDE_OPTION says AUTO (where
-# it is found), ON or OFF of. It is loaded by who needs it (base/files/library.h), not linked: option_file is how
-# the dynamic loader finds it. Sets OPTION_FOUND; needs_option stands before the command of a test that
-# can't pass without it, and skips it.
+# etude_optional(OPTION LIBRARY HEADER TITLE WITHOUT PACKAGE): an optional library. ETUDE_OPTION is
+# AUTO (used if it is found), ON or OFF. It is not linked, but loaded when it is needed
+# (base/files/library.h); option_file is its name for the dynamic loader. Sets OPTION_FOUND, and
+# needs_option: a prefix for commands of tests that need the library, which skips them if it is
+# missing.
 function(etude_optional option library header title without package)
     string(TOLOWER ${option} name)
     string(TOUPPER ${library} prefix)
@@ -105,7 +107,7 @@ etude_optional(HTTP microhttpd microhttpd.h libmicrohttpd servers libmicrohttpd-
 # Without it training by the roles of a cluster says that it was built without.
 set(ETUDE_ZMQ AUTO CACHE STRING "Roles of a cluster by ZeroMQ: AUTO, ON or OFF")
 etude_optional(ZMQ zmq zmq.h ZeroMQ "roles of a cluster" libzmq3-dev)
-# Without it files of PyTorch's weights that are archives are refused; safetensors are read.
+# Without it PyTorch's archives of weights cannot be read; safetensors files can.
 set(ETUDE_ZIP AUTO CACHE STRING "Archives of PyTorch by libzip: AUTO, ON or OFF")
 etude_optional(ZIP zip zip.h libzip "PyTorch's archives" libzip-dev)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
@@ -129,7 +131,7 @@ target_link_libraries(etude_dependencies INTERFACE
     m
 )
 
-# What only tests stand on: with AUTO there are none without it.
+# Needed only by tests; with AUTO and without it no tests are built.
 set(ETUDE_TESTING OFF)
 if(ETUDE_TESTS AND (BUILD_TESTING OR NOT PROJECT_IS_TOP_LEVEL))
     pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET GLOBAL cmocka)
@@ -142,7 +144,7 @@ if(ETUDE_TESTS AND (BUILD_TESTING OR NOT PROJECT_IS_TOP_LEVEL))
     endif()
 endif()
 
-# What a program that links libetude.a names after it; goes into etude.pc.
+# Libraries that a program links after libetude.a; written to etude.pc.
 if(CMAKE_C_COMPILER_ID MATCHES Clang)
     set(openmp_flag -lomp)
 else()

@@ -1,6 +1,6 @@
-# Run at the end of an installation: makes the system's loader know libetude.so, or says what a program
-# needs to find it. ETUDE_LIBDIR is where it was installed. Nothing is done below a DESTDIR: what is
-# there is for a package.
+# Run at the end of an installation: runs ldconfig so that the system's loader finds libetude.so, or
+# says what a program needs to find it. ETUDE_LIBDIR is the folder of the library. With a DESTDIR it
+# does nothing, because the files are for a package.
 cmake_policy(VERSION 3.25)
 if(NOT "$ENV{DESTDIR}" STREQUAL "")
     return()

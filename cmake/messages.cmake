@@ -1,6 +1,7 @@
-# etude_messages(MESSAGE...): MESSAGE.proto, which may lie in a folder below this one, to C when configuring:
-# a target may not list a file that another folder makes. Kept as it was if nothing changed, or each
-# configuring would build half of everything anew. Sources see it as FOLDER/MESSAGE.pb-c.h.
+# etude_messages(MESSAGE...): generates C from MESSAGE.proto, which may be in a folder below this
+# one. It runs when CMake configures, because a target cannot list a file that another folder makes.
+# An unchanged file is not written again, because that would recompile half of the sources. Sources
+# include FOLDER/MESSAGE.pb-c.h.
 find_program(PROTOC_C protoc-c REQUIRED)
 function(etude_messages)
     foreach(message ${ARGN})
@@ -20,7 +21,7 @@ function(etude_messages)
         endforeach()
         set(generated ${CMAKE_CURRENT_BINARY_DIR}/${message}.pb-c.c)
         target_sources(etude_objects PRIVATE ${generated})
-        # Generated code is not held to our warnings.
+        # No warnings for generated code.
         set_source_files_properties(${generated} TARGET_DIRECTORY etude_objects
             PROPERTIES COMPILE_OPTIONS "-w")
     endforeach()

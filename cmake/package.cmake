@@ -13,7 +13,7 @@ install(TARGETS etude etude_dependencies EXPORT etude_static_targets
 if(TARGET etude_cli)
     install(TARGETS etude_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-# Loaded where that MPI starts ranks: found from the command's folder and from the library's.
+# Loaded by ranks that this MPI starts; searched from the command's folder and from the library's.
 foreach(mpi IN LISTS ETUDE_MPIS)
     install(TARGETS etude_mpi_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/etude)
 endforeach()
@@ -30,14 +30,15 @@ write_basic_package_version_file(etudeConfigVersion.cmake COMPATIBILITY SameMino
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/etudeConfig.cmake
     ${CMAKE_CURRENT_BINARY_DIR}/etudeConfigVersion.cmake DESTINATION ${package_dir})
 
-# etude.pc finds its folders from its own place, so an installed tree may be moved.
+# etude.pc has folders relative to itself, so an installed tree may be moved.
 file(RELATIVE_PATH pc_prefix /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 configure_file(cmake/etude.pc.in etude.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/etude.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# What people read. A package of Debian has zsh's functions in vendor-completions.
+# Documents, man pages and completions. Debian's packages have zsh's functions in
+# vendor-completions.
 set(ETUDE_ZSH_DIR zsh/site-functions CACHE STRING "Where zsh's completion goes, below share")
 install(FILES LICENSE README.md ARCHITECTURE.md CHANGES.md CITATION.cff CONTRIBUTING.md SECURITY.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
@@ -53,7 +54,7 @@ if(TARGET pages)
         DESTINATION ${CMAKE_INSTALL_DATADIR}/${ETUDE_ZSH_DIR} OPTIONAL)
 endif()
 
-# Last, when the library is in its place.
+# Last, when the library is installed.
 if(NOT CMAKE_CROSSCOMPILING)
     install(CODE "set(ETUDE_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")")
     install(SCRIPT cmake/loader.cmake)

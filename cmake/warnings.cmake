@@ -1,4 +1,4 @@
-# Warnings, one a line, each with its reason; errors for those who change Etude (Makefile, WERROR).
+# Warnings, one a line, each with its reason. The Makefile makes them errors (WERROR).
 option(ETUDE_WERROR "Treat warnings as errors" OFF)
 add_library(etude_warnings INTERFACE)
 target_compile_options(etude_warnings INTERFACE
@@ -15,7 +15,7 @@ target_compile_options(etude_warnings INTERFACE
     $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-format-truncation>  # error texts are cut on purpose
     -ffp-contract=off        # fused products only where a kernel asks: equal bits everywhere
 )
-# Not taken: -Wconversion (index arithmetic would drown in casts), -Wpadded (no use here).
+# Not used: -Wconversion (index arithmetic would need too many casts), -Wpadded (not useful here).
 if(ETUDE_SANITIZE)
     target_compile_options(etude_warnings INTERFACE
         -fsanitize=${ETUDE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,4 +1,4 @@
-# A project with etude in a folder of its own: ETUDE_SOURCE is where, HOW the way.
+# A project that has etude in a folder. ETUDE_SOURCE is the folder, HOW how it is added.
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C CXX)
 if(HOW STREQUAL "fetch")
@@ -8,7 +8,7 @@ if(HOW STREQUAL "fetch")
 else()
     add_subdirectory(${ETUDE_SOURCE} etude)
 endif()
-# The folder's settings stay in it, its tests with its own project.
+# Etude must not change the settings of this project, nor add its tests.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_C_VISIBILITY_PRESET OR TARGET bench_step OR TARGET etude_cli
         OR TARGET base.test_alloc OR NOT TARGET etude::etude OR NOT TARGET etude::etude_static)
     message(FATAL_ERROR "etude leaks into the project, or lacks its targets")

@@ -1,5 +1,5 @@
-# Makes OUT, a C file, of the page of NAME: cmake -DNAME=watch -DOUT=FILE -P page.cmake. A line @FILE@
-# of NAME/page.html is replaced by that file of the folder.
+# Makes OUT, a C file, from the page of NAME: cmake -DNAME=watch -DOUT=FILE -P page.cmake. A line
+# @FILE@ of NAME/page.html is replaced by that file of the folder.
 set(from ${CMAKE_CURRENT_LIST_DIR}/${NAME})
 file(READ ${from}/page.html bytes HEX)
 file(GLOB parts RELATIVE ${from} ${from}/*)

@@ -1,4 +1,4 @@
-# Makes OUT, a C file, of the templates beside this one: cmake -DOUT=FILE -P files.cmake
+# Makes OUT, a C file, from the templates in this folder: cmake -DOUT=FILE -P files.cmake
 # Rows: project, name in the project, template.
 set(rows
     "NULL|CMakeLists.txt|CMakeLists.txt.in"
@@ -14,7 +14,7 @@ foreach(row IN LISTS rows)
     list(GET part 1 name)
     list(GET part 2 template)
     file(READ ${CMAKE_CURRENT_LIST_DIR}/${template} bytes HEX)
-    # @COMMON@ and the line's end become what both projects have.
+    # @COMMON@ with its line end is replaced by the lines that both projects share.
     file(READ ${CMAKE_CURRENT_LIST_DIR}/common.c.in common HEX)
     string(REPLACE "40434f4d4d4f4e400a" "${common}" bytes "${bytes}")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
