@@ -1,7 +1,8 @@
 #!/bin/sh
-# test_example.sh BENCH_EXAMPLE: steps of programs are found and told, with two passes a step and with
-# rows that are no multiple of a block; shares lie between 0 and 1.5 (a roof that others disturb can be
-# exceeded); nothing stays behind; wrong words are refused. Times are not looked at.
+# test_example.sh BENCH_EXAMPLE: the program finds and prints the steps of examples, also with two
+# passes a step and with rows that are no multiple of a block. Shares are between 0 and 1.5 (other
+# processes can lower the measured roof, so more than 1 is possible). No file remains, and wrong
+# arguments are refused. Times are not checked.
 set -eu
 work=$(mktemp -d "$PWD/example.XXXXXX")
 trap 'rm -rf "$work"' EXIT

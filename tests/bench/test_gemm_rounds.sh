@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_gemm_rounds.sh BENCH_GEMM: the processor's name, a line for each product in each type, bits that
-# are equal for one thread and two, a share of at most 1, a mark where it is below 0.9, and a last line
-# for each type that names what is marked. Rates are not looked at.
+# test_gemm_rounds.sh BENCH_GEMM: prints the name of the processor, and a line for each product in
+# each type: equal bits for one thread and two, a share of at most 1, a mark if the share is below
+# 0.9. A last line for each type names the marked products. Rates are not checked.
 set -eu
 work=$(mktemp -d "$PWD/gemm.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_peers.sh BENCH: what of bench/peers and bench/join can be tried without a peer. Every
-# script compiles; a script that serves answers as worker.py says; what cannot be installed is
-# left out; records become medians of ratios, and the joined table is the canned one.
+# test_peers.sh BENCH: tests of bench/peers and bench/join that need no peer. Every script compiles;
+# a script that serves answers as worker.py says; peers that cannot be installed are left out;
+# records become medians of ratios, and the joined table is equal to the canned one.
 set -eu
 bench=$(cd "$1" && pwd)
 canned=$(cd "$(dirname "$0")/canned" && pwd)

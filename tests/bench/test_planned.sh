@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_planned.sh BENCH_STEP: what a step of base plans as the trainer plans it, on this processor and
-# on those that it can pass for. Bytes, not time.
+# test_planned.sh BENCH_STEP: a step of translation/base, planned as the trainer plans it, needs at
+# most 1,800 MB, on this processor and on those that it can emulate. Time is not measured.
 set -eu
 step=$1
 most=1800 # MB

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_quality.sh BENCH: what bench/quality/run makes of two sides, with stand-ins for both: a ratio
-# where both reach the target, none where one misses or fails; what has no data is left out.
+# test_quality.sh BENCH: bench/quality/run with stand-ins for both sides: it prints a ratio if both
+# reach the target, and none if one misses or fails; a comparison without data is left out.
 set -eu
 bench=$(cd "$1" && pwd)
 work=$(mktemp -d "$PWD/quality.XXXXXX")

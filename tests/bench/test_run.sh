@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_run.sh BENCH MAKEFILE: `make bench` runs every program of bench/ (those about growth and scale
-# have targets of their own), and the table and build/bench.jsonl have what each of them found. The
-# programs are stand-ins, that write one figure with their name.
+# test_run.sh BENCH MAKEFILE: `make bench` runs every program of bench/ (those about growth and
+# scale have their own targets), and the table and build/bench.jsonl have the figures of each. The
+# programs are stand-ins that write one figure with their name.
 set -eu
 bench=$(cd "$1" && pwd)
 makefile=$2

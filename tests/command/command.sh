@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Sourced by test_*.sh that type a command, $1 of theirs, in a folder of their own.
+# Sourced by test_*.sh that run the command ($1 of the test) in a folder of their own.
 etude=$1
 script=$(basename "$0" .sh)
 work=$(mktemp -d "$PWD/${script#test_}.XXXXXX")

@@ -1,4 +1,4 @@
-# Pairs of a language that is counted in, read with `.`: digits of squares, as words.
+# Sourced by tests: parallel text in a language of numbers: digits of squares, as words.
 
 # count_pairs FROM TO: a line for each number from FROM to before TO, in files `source` and `target`.
 count_pairs() {

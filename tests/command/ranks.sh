@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# Sourced by tests of several processes, called with ETUDE BUILD [MPI...]: a table t.csv in a folder of
-# their own, one thread each; of the arguments the MPIs are left.
+# Sourced by tests of several processes, which are called with ETUDE BUILD [MPI...]. Makes a table
+# t.csv in the test's own folder, sets one thread for each process, and leaves the MPIs as
+# arguments.
 . "$(dirname "$0")/command.sh"
 build=$2
 shift 2

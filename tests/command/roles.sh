@@ -1,5 +1,5 @@
-# What the tests of training by roles share, read with `.`: $etude, $name and $work are set, and work is the
-# current folder.
+# Sourced by tests of training by roles. They set $etude, $name and $work; work is the current
+# folder.
 
 # Processes whose command line names this folder's runs, as they were started: numbers come round.
 ours() {

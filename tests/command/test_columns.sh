@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_columns.sh ETUDE: `train` and `data analyze` say the same of each column: what is made of it, or why
-# it is ignored; codes keep all their digits, and dates are used however many differ.
+# test_columns.sh ETUDE: `train` and `data analyze` say the same about each column: how it is used,
+# or why it is ignored. Codes keep all their digits, and dates are used even if all differ.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_completion_bash.sh ETUDE TWO_KINDS: what bash offers where one types.
+# test_completion_bash.sh ETUDE TWO_KINDS: what bash offers at the cursor.
 set -eu
 command -v bash >/dev/null || {
     echo "SKIPPED: bash is not installed"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_completion_zsh.sh ETUDE: what zsh makes of what is typed, in a terminal of its own (zpty).
+# test_completion_zsh.sh ETUDE: how zsh completes typed words, in a pseudo-terminal (zpty).
 set -eu
 command -v zsh >/dev/null && zsh -fc 'zmodload zsh/zpty' 2>/dev/null || {
     echo "SKIPPED: zsh, or its module zpty, is not installed"

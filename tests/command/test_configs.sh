@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_configs.sh ETUDE CONFIGS: what is wrong with each file of CONFIGS, given texts that are not there, are the texts.
+# test_configs.sh ETUDE CONFIGS: each file of CONFIGS, with texts that do not exist, fails only
+# because of these texts.
 set -eu
 . "$(dirname "$0")/command.sh"
 

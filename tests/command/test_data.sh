@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_data.sh ETUDE: `etude data analyze` as typed: what it prints, writes and refuses.
+# test_data.sh ETUDE: what `etude data analyze` prints, writes and refuses.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/data.XXXXXX")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_export_file.sh ETUDE: a table's model that was exported, as one file or as a directory, is
-# measured, looked at and predicts as the run itself; also where the run is gone, with the data that
-# are named then.
+# test_export_file.sh ETUDE: an exported model of a table, one file or a directory, is evaluated and
+# inspected and predicts like its run; if the run was removed, too, with data that the command
+# names.
 set -eu
 . "$(dirname "$0")/command.sh"
 make_table

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_finetune.sh ETUDE: fine-tuning from each checkpoint of a run that another process trains, and
-# what is left of it when it is killed or interrupted.
+# the files that remain if it is killed or interrupted.
 set -u
 etude=$1
 . "$(dirname "$0")/counting.sh"

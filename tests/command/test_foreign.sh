@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_foreign.sh ETUDE: no name or value of others reaches a terminal, or the log of a run, as an
-# escape sequence: of files, columns, classes, settings. What is data stays data in a pipe.
+# test_foreign.sh ETUDE: no escape sequence in names or values of files, columns, classes or
+# settings reaches a terminal or the log of a run. In a pipe data are unchanged.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/foreign.XXXXXX")

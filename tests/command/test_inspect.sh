@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_inspect.sh ETUDE: what inspect says of a run, of a checkpoint, and of what is damaged.
+# test_inspect.sh ETUDE: what `inspect` prints for a run, for a checkpoint, and for damaged ones.
 set -eu
 . "$(dirname "$0")/command.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_lost_file.sh ETUDE: a file that is mapped and cut off while it trains is named, with exit code
-# 3; what was saved before goes on when it is back.
+# test_lost_file.sh ETUDE: if a mapped file is truncated during training, the command names it and
+# ends with exit code 3; the run resumes from its last checkpoint when the file is back.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/lost_file.XXXXXX")

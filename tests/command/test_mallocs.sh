@@ -1,8 +1,8 @@
 #!/bin/sh
-# test_mallocs.sh ETUDE COUNTER: a step of `etude train` asks for no memory, as users run it: a
-# long run asks malloc as often as a short one. COUNTER is malloc_report as a shared library. All
-# the process is counted, libraries too. A few calls are allowed: a thread that gets its first
-# product late fills its shelf then (small_new.cpp).
+# test_mallocs.sh ETUDE COUNTER: a step of `etude train` calls no malloc: a long run calls it as
+# often as a short one. COUNTER is malloc_report as a shared library. It counts the calls of the
+# whole process, including libraries. A few calls are allowed: a thread that gets its first product
+# late fills its shelf then (small_new.cpp).
 set -eu
 etude=$1
 counter=$2

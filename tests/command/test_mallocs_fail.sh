@@ -1,8 +1,8 @@
 #!/bin/sh
-# test_mallocs_fail.sh ETUDE PRELOADED: one malloc of a command fails, libraries' own as well, by
-# turns each of the first, then some. A command ends with exit code 4, or with the output that it has
-# with memory, byte by byte: never with a part of it. PRELOADED is malloc_fails_once as a shared
-# library.
+# test_mallocs_fail.sh ETUDE PRELOADED: one malloc of a command fails, in libraries too: each of the
+# first calls in turn, then every so many. The command ends with exit code 4, or with exactly the
+# output that it has with memory; never with a part of it. PRELOADED is malloc_fails_once as a
+# shared library.
 set -eu
 etude=$1
 preloaded=$2

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_man.sh ETUDE TWO_KINDS MAKE_PAGES: there is a man page for each command, in which each of its
-# options stands, and neither mandoc nor groff warns of any; for a program of a user's own as well.
+# test_man.sh ETUDE TWO_KINDS MAKE_PAGES: each command has a man page that names each of its
+# options, and neither mandoc nor groff warns about it; the same for a user's own program.
 set -eu
 etude=$1 two=$2 make_pages=$3
 work=$(mktemp -d "$PWD/man.XXXXXX")

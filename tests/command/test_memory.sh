@@ -1,7 +1,8 @@
 #!/bin/sh
-# test_memory.sh ETUDE [FROM STEP TO]: training, translating and scoring under `ulimit -v`, from too
-# little to enough (KiB). Each ends with success or with exit code 4 and a line that says so, never
-# by a signal or in a library. The shell's own limits are counted where libraries begin to load.
+# test_memory.sh ETUDE [FROM STEP TO]: training, translating and scoring under `ulimit -v`, with
+# limits from too little to enough (KiB). Each ends with success, or with exit code 4 and a line
+# that says so; never by a signal or in a library. Limits start at the size at which libraries can
+# be loaded.
 set -eu
 etude=$(readlink -f "$1")
 from=${2:-} step=${3:-17000} to=${4:-470000}

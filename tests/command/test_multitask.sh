@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_multitask.sh ETUDE: several tasks as settings of the command. What they share and what is each
-# one's own; joint and interleaved; values of each by its name; a run that is killed ends with the
-# bytes of one that was not, for any number of threads; what is wrong with the settings is said.
+# test_multitask.sh ETUDE: several tasks as settings of the command: what they share and what each
+# has alone; joint and interleaved training; values of each task by its name. A killed run ends with
+# the bytes of an unbroken one, for any number of threads. Wrong settings are reported.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_narrow.sh ETUDE: what commands print on terminals of 80 columns and fewer has no longer line, and
-# nothing is lost by that: what does not fit is below, or a line says what there is no room for.
+# test_narrow.sh ETUDE: on terminals of at most 80 columns commands print no longer lines and lose
+# nothing: text that does not fit is printed below, or a line says that there is no room.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1 NO_COLOR=1 LC_ALL=C.UTF-8 TERM=xterm

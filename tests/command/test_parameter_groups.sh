@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_parameter_groups.sh ETUDE: a run with parameter groups ends with the same bytes with any number
-# of threads and ranks and after kill -9; other groups are another training; wrong ones are refused.
+# test_parameter_groups.sh ETUDE: a run with parameter groups ends with the same bytes for any
+# number of threads and ranks, and after kill -9. Other groups give other bytes; wrong groups are
+# refused.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_plot.sh ETUDE: curves of logs that are made here, as typed.
+# test_plot.sh ETUDE: `plot` with curves of made logs.
 set -eu
 . "$(dirname "$0")/command.sh"
 

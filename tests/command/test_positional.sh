@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_positional.sh ETUDE: files as words behind a run, runs and experiments that nobody names.
+# test_positional.sh ETUDE: files as words after a run, and commands that find the run or the
+# experiment without a name.
 set -eu
 . "$(dirname "$0")/command.sh"
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_predict.sh ETUDE: what `predict` reads and writes, with a model that this trains: three
+# test_predict.sh ETUDE: what `predict` reads and writes, with a model that this test trains: three
 # kinds of flowers by two lengths and a colour.
 set -eu
 etude=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_privacy.sh ETUDE: task.differential_privacy_config reaches the trainer: noise changes what is
-# learnt, the same noise when the run is killed or done again; the defaults change nothing.
+# test_privacy.sh ETUDE: task.differential_privacy_config reaches the trainer: noise changes the
+# weights; a run that is killed or repeated has the same noise; the defaults change nothing.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/privacy.XXXXXX")

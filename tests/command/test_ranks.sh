@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_ranks.sh ETUDE BUILD [MPI...]: several processes train one model. Whatever their number, and
-# however often one of them is killed, stopped or fails, a run ends with the bytes of one process;
-# they end together, with one exit code. With each MPI (openmpi, mpich) that was built, too.
+# test_ranks.sh ETUDE BUILD [MPI...]: several processes train one model. For any number of
+# processes, and if one of them is killed, stopped or fails, a run ends with the bytes of one
+# process. They end together, with one exit code. The same with each MPI (openmpi, mpich) that was
+# built.
 #
-# ET_TEST_KILLS: how many random kills; 4 else.
+# ET_TEST_KILLS: the number of random kills (default: 4).
 set -eu
 . "$(dirname "$0")/ranks.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_ranks_follow.sh ETUDE: several processes that measure, or train on, the checkpoints of a run that
-# another process trains: what is printed and kept is that of one process.
+# test_ranks_follow.sh ETUDE: several processes evaluate the checkpoints of a run that another
+# process trains, or train on them: they print and keep the same as one process.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_ranks_memory.sh ETUDE PRELOADED: one malloc of one rank fails, by turns every some; wherever that is,
-# all ranks end with code 4, which is said, or as with memory. None waits for one that has failed.
-# PRELOADED is malloc_fails_once as a shared library.
+# test_ranks_memory.sh ETUDE PRELOADED: one malloc of one rank fails, every so many calls in turn.
+# Either all ranks end with code 4 and a message, or they end as with memory. No rank waits for one
+# that has failed. PRELOADED is malloc_fails_once as a shared library.
 set -eu
 etude=$1
 preloaded=$2

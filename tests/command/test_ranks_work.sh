@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_ranks_work.sh ETUDE BUILD [MPI...]: what several processes do beside training: translating and
-# scoring a file, trying a training out. What is printed and written is that of one process; it is
-# said once, and so is what is wrong.
+# test_ranks_work.sh ETUDE BUILD [MPI...]: what several processes do besides training: translate and
+# score a file, try a training out. They print and write the same as one process, and print
+# everything once, errors too.
 set -eu
 . "$(dirname "$0")/ranks.sh"
 awk 'BEGIN { for (i = 0; i < 600; i++) { line = ""; for (k = 0; k <= i % 5; k++)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_recipe.sh ETUDE: settings that follow from the data and the length of the run: without an
-# experiment, with steps, epochs, a time limit and nothing; what is set stays; runs resume.
+# experiment; with steps, epochs, a time limit, or none of them. Settings that the user gives are
+# kept; runs resume.
 set -eu
 . "$(dirname "$0")/command.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_refused.sh ETUDE: what the reference systems refuse in settings, and what they should: each ends
-# with the code of settings or of usage, says which setting, which value and what instead, and leaves
-# nothing behind. Rows: where Model Garden has it, what is said, what is typed.
+# test_refused.sh ETUDE: settings that the reference systems refuse, or should refuse. Each command
+# ends with the exit code for settings or usage, names the setting, the value and the cure, and
+# leaves no file. Columns of the rows: the place in Model Garden, the message, the command.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

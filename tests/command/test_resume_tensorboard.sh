@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_resume_tensorboard.sh BUILD_DIR ETUDE: TensorBoard's own reader finds every step of a
-# killed and resumed run once, and has nothing to complain of. 77 where it cannot be installed.
+# test_resume_tensorboard.sh BUILD_DIR ETUDE: TensorBoard's own reader finds every step of a killed
+# and resumed run once, without a warning. 77 if it cannot be installed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 etude=$2

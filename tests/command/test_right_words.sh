@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_right_words.sh ETUDE: messages that once misled, a line each: what is typed, how it ends, and
-# what is said now.
+# test_right_words.sh ETUDE: messages that were once misleading. A row has the exit code, the
+# present message, and the command.
 set -eu
 . "$(dirname "$0")/command.sh"
 make_table

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_roles.sh ETUDE: training by a master, workers and parameter servers, on this machine: it learns
-# what one process learns; workers are killed and come back; Ctrl-C saves; a server that is killed
-# ends the run, which goes on; the roles of TF_CONFIG with keys; no process is left by any of it.
+# test_roles.sh ETUDE: training by a master, workers and parameter servers, on this machine. It
+# learns the same as one process. Workers are killed and come back; Ctrl-C saves; killing a server
+# ends the run, and the run resumes; the roles of TF_CONFIG with keys. No process remains.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/roles.XXXXXX")

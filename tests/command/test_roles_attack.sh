@@ -1,12 +1,12 @@
 #!/bin/sh
-# test_roles_attack.sh ETUDE ATTACK: a master, a server and workers, each its own command, while strangers make 1,000
-# connections a second to master and server (tests/roles/attack.c). Training goes on and comes to its end; a
-# worker gets in meanwhile; what strangers hold, memory and descriptors, is bounded and given back; that there
-# were some is said once by each.
+# test_roles_attack.sh ETUDE ATTACK: a master, a server and workers, each its own command, while
+# strangers make 1,000 connections a second to master and server (tests/roles/attack.c). Training
+# ends as usual, and a worker can join during the attack. The memory and descriptors that strangers
+# hold are bounded and freed. Each process says once that there were strangers.
 #
-# ETUDE_ATTACK_SECONDS=N attacks for so long instead of 6, twice; ETUDE_ATTACK_RATE=N so many a second.
-# ETUDE_ATTACK_ROUNDS=N compares before that, N times in turn: steps a second, and what master, server and worker use of
-# a core, without strangers and with them.
+# ETUDE_ATTACK_SECONDS=N makes both attacks N seconds long instead of 6; ETUDE_ATTACK_RATE=N makes N
+# connections a second. ETUDE_ATTACK_ROUNDS=N first compares N times in turn, without strangers and
+# with them: steps a second, and the CPU time of master, server and worker.
 set -eu
 etude=$1 attack=$2
 name=test_roles_attack

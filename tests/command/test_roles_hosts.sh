@@ -1,8 +1,9 @@
 #!/bin/sh
-# test_roles_hosts.sh ETUDE: two hosts, which are two network namespaces with a link between them that is slow and
-# loses packets: a master, a server and a worker on one, a server and a worker on the other. The link goes down
-# for some seconds: training goes on. It goes down for good: all tasks end, and the same commands go on when
-# it is back. Needs root and namespaces; without it is skipped (77).
+# test_roles_hosts.sh ETUDE: two hosts, which are two network namespaces; the link between them is
+# slow and loses packets. A master, a server and a worker run on one, a server and a worker on the
+# other. If the link is down for some seconds, training continues. If it stays down, all tasks end,
+# and the same commands resume when it is back. Needs root and namespaces; skipped (77) without
+# them.
 set -eu
 etude=$1
 name=test_roles_hosts

@@ -1,8 +1,9 @@
 #!/bin/sh
-# test_roles_network.sh ETUDE PROXY: a master, two servers and two workers, each its own command, that reach each
-# other through a bad network only (tests/roles/proxy.c): pieces are lost, changed, sent twice and held
-# up, connections are cut and old ones played again. Training comes to its end as alone, or stops with a state
-# that the same commands go on from; nothing but our own exit codes, and no process is left.
+# test_roles_network.sh ETUDE PROXY: a master, two servers and two workers, each its own command,
+# which are connected only by a bad network (tests/roles/proxy.c): it loses, changes, repeats and
+# delays pieces, cuts connections, and replays old ones. Training ends with the same result as one
+# process, or stops with a state from which the same commands resume. There are only our own exit
+# codes, and no process remains.
 set -eu
 etude=$1 proxy=$2
 name=test_roles_network

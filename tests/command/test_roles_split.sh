@@ -1,8 +1,8 @@
 #!/bin/sh
-# test_roles_split.sh ETUDE: parameters that are cut over servers: what one worker learns by 1 to 5 of them is in
-# every byte what one process learns, slots as well; and a run goes on with another number of them. The first layer's
-# weights are 4 rows of 65,536, the least that is cut: over 5 servers it is whole, over 4 a row each, over 3 unevenly;
-# the second one's are 65,536 rows of 4.
+# test_roles_split.sh ETUDE: parameters that are split over servers: with 1 to 5 servers one worker
+# learns, slots included, the same bytes as one process; a run resumes with another number of
+# servers. The weights of the first layer are 4 rows of 65,536, the smallest that are split: whole
+# with 5 servers, a row each with 4, unevenly with 3. Those of the second are 65,536 rows of 4.
 set -eu
 etude=$1
 name=test_roles_split

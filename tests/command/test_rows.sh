@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_rows.sh ETUDE: what people read while a run trains: a row of a table for each validation, or
+# test_rows.sh ETUDE: what `train` prints while it runs: a row of a table for each validation or
 # epoch, the same in train.log; in a pipe, and on a terminal of 80 columns.
 set -eu
 . "$(dirname "$0")/command.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_runs.sh ETUDE: tables of runs whose logs are made here, and of one at work, as typed.
+# test_runs.sh ETUDE: tables of runs with made logs, and of one that is training.
 set -eu
 . "$(dirname "$0")/command.sh"
 

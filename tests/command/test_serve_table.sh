@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_serve_table.sh ETUDE: `serve` of a table answers with the bytes of `predict`: rows as JSON and
-# as CSV, answers as JSON, JSON lines and CSV; bad rows are refused and named. Skipped without curl.
+# test_serve_table.sh ETUDE: `serve` of a table answers with the bytes of `predict`: rows as JSON
+# and as CSV, answers as JSON, JSON lines and CSV; bad rows are refused and named. Skipped without
+# curl.
 set -eu
 etude=$1
 command -v curl >/dev/null || {

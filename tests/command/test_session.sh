@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_session.sh ETUDE: train.log and info.json: what is in them, that a kill at any moment leaves
-# both readable, and that nothing of a run depends on them.
+# test_session.sh ETUDE: train.log and info.json: what is in them; a kill at any moment leaves both
+# readable; a run does not depend on them.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/session.XXXXXX")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_settings_page.sh ETUDE TWO_KINDS PAGE: the page of settings is what the tables say now.
+# test_settings_page.sh ETUDE TWO_KINDS PAGE: the page of settings is equal to what the command
+# prints.
 set -eu
 etude=$1 two=$2 page=$3
 work=$(mktemp -d "$PWD/settings.XXXXXX")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_sharded.sh ETUDE BUILD [MPI...]: ranks that share an optimizer out (runtime.sharded_optimizer)
-# need less memory and end with the bytes of one process; whatever becomes of them, a run goes on
-# with another number of ranks and the switch the other way.
+# test_sharded.sh ETUDE BUILD [MPI...]: ranks with a sharded optimizer (runtime.sharded_optimizer)
+# need less memory and end with the bytes of one process. After a kill or a failure a run resumes
+# with another number of ranks, and with the switch on or off.
 set -eu
 . "$(dirname "$0")/ranks.sh"
 

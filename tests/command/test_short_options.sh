@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_short_options.sh ETUDE: short forms of settings, steps in epochs and early stopping, as typed.
+# test_short_options.sh ETUDE: short forms of settings, steps in epochs, and early stopping.
 set -eu
 . "$(dirname "$0")/command.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_sides.sh ETUDE: a vocabulary for each side. Sides have no letter in common: Latin there, Greek
-# here, so that nothing of one is cut by the other's vocabulary in silence.
+# test_sides.sh ETUDE: a vocabulary for each side. The sides have no letter in common (Latin and
+# Greek), so tokens made with the wrong vocabulary would be noticed.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

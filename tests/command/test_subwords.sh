@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_subwords.sh ETUDE: sub-words drawn in training: resumed wherever it was killed, and by any
-# number of threads, a run ends in the same bytes; and what is refused.
+# test_subwords.sh ETUDE: sub-words that are drawn in training: a run ends with the same bytes
+# wherever it was killed, and for any number of threads. Wrong settings are refused.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_table.sh ETUDE: a table from one command: what is not said is inferred and kept, a run that is
-# killed ends with the bytes of one that was not, and what is wrong with a table is said with file,
-# line, column, value and cure.
+# test_table.sh ETUDE: training of a table by one command. Settings that are not given are inferred
+# and kept; a killed run ends with the bytes of an unbroken one; a message about a faulty table has
+# file, line, column, value and cure.
 set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1

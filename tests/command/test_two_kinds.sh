@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_two_kinds.sh TWO_KINDS: a program with two kinds of task has the experiments and commands of
-# both; where both have a command of one name the run says whose is meant.
+# both; if both have a command of the same name, the run decides which is called.
 set -eu
 two=$1
 work=$(mktemp -d "$PWD/two_kinds.XXXXXX")

@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_typed.sh ETUDE: options that people type on their first day do what they say: --threads,
-# --quiet, --json, init, --init, --dry-run, limits, sets of validation data, vocabularies.
+# test_typed.sh ETUDE: options that people use on their first day do what their help says:
+# --threads, --quiet, --json, init, --init, --dry-run, limits, sets of validation data,
+# vocabularies.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/typed.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_uncaught.sh THROWER: memory that ends in a library's thread has its exit code and a line;
-# any other end of C++ stays what it is.
+# test_uncaught.sh THROWER: if memory ends in a thread of a library, the command ends with exit code
+# 4 and a message; other uncaught C++ exceptions end it as usual.
 set -eu
 thrower=$1
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_waiting.sh ETUDE: OpenMP's threads stop spinning soon, the user's own setting stands, and
-# the program is loaded once. libgomp says at its start what it goes by.
+# test_waiting.sh ETUDE: OpenMP's threads soon stop spinning, the user's own setting is kept, and
+# the program is loaded once. libgomp prints its settings when it starts.
 set -eu
 etude=$1
 unset GOMP_SPINCOUNT OMP_WAIT_POLICY

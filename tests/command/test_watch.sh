@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_watch.sh ETUDE: what `watch` tells of runs is what their logs hold; it follows a run that is at
-# work, also where its log is cut off; it changes nothing, and gives no file but samples. The same of
-# the page, in a headless Chromium: skipped where there is none. All is skipped without curl.
+# test_watch.sh ETUDE: `watch` reports what the logs of runs contain; it follows a run that is
+# training, also if its log is cut off; it changes nothing, and serves no files except samples. The
+# page is tested in a headless Chromium if there is one. Everything is skipped without curl.
 set -eu
 etude=$1
 here=$(cd "$(dirname "$0")" && pwd)

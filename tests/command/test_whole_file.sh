@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_whole_file.sh ETUDE: a file that names every field of Model Garden's configuration tree for
-# translation, with its default or with what wmt_transformer/large sets, trains as it is; any other
-# value of a field that means nothing here is refused, with the reason.
+# translation, with its default or with the value of wmt_transformer/large, trains unchanged. Other
+# values of fields without a meaning here are refused, with the reason.
 set -eu
 etude=$1
 work=$(mktemp -d "$PWD/whole_file.XXXXXX")

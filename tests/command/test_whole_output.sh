@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_whole_output.sh ETUDE: what a command prints or writes is whole, or the command fails and says
-# so: standard output on a full disk, into a pipe that nobody reads, closed; files past a limit of
-# their size, which leave nothing. Every command has a row.
+# test_whole_output.sh ETUDE: a command prints and writes its whole output, or fails and says so:
+# standard output on a full disk, in a pipe without a reader, or closed; files beyond a size limit,
+# of which nothing remains. Every command has a row.
 set -eu
 . "$(dirname "$0")/command.sh"
 [ -w /dev/full ] || {

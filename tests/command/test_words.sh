@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_words.sh ETUDE: words that people know from other programs: short options, what is an option
-# of another name here, and settings that would have no effect.
+# test_words.sh ETUDE: words that people know from other programs: short options, options that have
+# another name here, and settings that would have no effect.
 set -eu
 . "$(dirname "$0")/command.sh"
 

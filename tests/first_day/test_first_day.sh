@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_first_day.sh ETUDE [LIST]: types what LIST has, commands with their exit codes and an expression
-# of their output.
+# test_first_day.sh ETUDE [LIST]: runs the commands of LIST, and compares their exit codes and
+# output (an expression).
 set -eu
 list=${2:-$(cd "$(dirname "$0")" && pwd)/commands.txt}
 work=$(mktemp -d "$PWD/first_day.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# public_readers.sh BUILD_DIR SAMPLES: files of ours in the public readers of safetensors and
-# TensorBoard, and a file of the public writer in ours. 77 where they cannot be installed.
+# public_readers.sh BUILD_DIR SAMPLES: the public readers of safetensors and TensorBoard read our
+# files, and our reader reads a file of the public writer. 77 if they cannot be installed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 python=$("$here/../tools/venv" "$1" numpy safetensors tensorboard) || exit $?

@@ -1,8 +1,8 @@
 #!/bin/sh
 # test_same_run.sh ETUDE [OTHER]: two commands, built for two processors, train the same to the
-# tolerance of float32, and each takes what the other has left: ETUDE resumes a run of OTHER's that
-# was killed, OTHER gives the same classes and words with ETUDE's models. OTHER resumes its own run
-# byte for byte. Without OTHER it is ETUDE with the kernels of a lesser processor.
+# tolerance of float32, and each can use the files of the other: ETUDE resumes a killed run of
+# OTHER; OTHER gives the same classes and words with ETUDE's models. OTHER resumes its own run byte
+# for byte. Without OTHER it is ETUDE with the kernels of an older processor.
 set -eu
 . "$(dirname "$0")/../command/counting.sh"
 . "$(dirname "$0")/../command/command.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every piece of the kernels stands alone: it includes what it uses, so their order in
-# engine/kernel/simd/table.inc.c does not count.
+# Every piece of the kernels compiles alone: it includes what it uses, so the order in
+# engine/kernel/simd/table.inc.c does not matter.
 set -u
 compiler=$1 source=$2
 status=0

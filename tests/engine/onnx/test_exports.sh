@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_exports.sh ETUDE PYTHON: exports in formats of other programs, run by these: ONNX Runtime and
-# CTranslate2, of PyPI (bench/peers/setup build/peers/venv onnx ctranslate2). Skipped, and it says so,
-# where they are not.
+# test_exports.sh ETUDE PYTHON: exports for other programs, run by these: ONNX Runtime and
+# CTranslate2, from PyPI (bench/peers/setup build/peers/venv onnx ctranslate2). Skipped with a
+# message if they are missing.
 set -eu
 etude=$1
 python=${ET_PEERS:+$ET_PEERS/bin/python}
