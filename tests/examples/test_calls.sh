@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_calls.sh CALLS: a run by calls learns, exports its best weights, and ends with the same weights when it
-# is started again half-way.
+# test_calls.sh CALLS: a run whose program makes the calls itself learns and exports its best
+# weights. If it is started again half-way it ends with the same weights.
 set -eu
 calls=$1
 work=$(mktemp -d "$PWD/calls.XXXXXX")

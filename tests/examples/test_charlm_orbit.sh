@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_charlm_orbit.sh CHARLM_ORBIT: learns of our own pages; a run that is started again ends with
-# the same bytes; one that is over evaluates what it has.
+# test_charlm_orbit.sh CHARLM_ORBIT: the model learns from our own pages; a run that is started
+# again ends with the same bytes; a finished run only evaluates.
 set -eu
 charlm=$1
 source=$(cd "$(dirname "$0")/../.." && pwd)

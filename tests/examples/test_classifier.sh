@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_classifier.sh CLASSIFIER: learns, evaluates, saves; a run that is started again goes on, and
-# ends where an unbroken one does; one that is over does nothing.
+# test_classifier.sh CLASSIFIER: the program learns, evaluates and saves. A run that is started
+# again resumes and ends with the result of an unbroken one; a finished run does nothing.
 set -eu
 classifier=$1
 work=$(mktemp -d "$PWD/classifier.XXXXXX")

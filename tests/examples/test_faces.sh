@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_faces.sh LIBRARY CC ETUDE: compiles and runs the programs at the heads of orbit.h, modelgarden.h,
-# tfsnippet.h and tensorfx.h, and those of their pages in doc/. A program goes from `#include <stdio.h>`
-# to the next one or the end of the head, without the text between its parts; on a page, to the next text.
-# The first program of a page is the first one of the header. Code in the right column of a page's
-# tables stands in a program of the page or of the header.
+# test_faces.sh LIBRARY CC ETUDE: compiles and runs the programs in the heads of orbit.h,
+# modelgarden.h, tfsnippet.h and tensorfx.h, and those of their pages in doc/. A program begins with
+# `#include <stdio.h>`. In a head it ends at the next such line or at the end of the head, and text
+# between its parts is left out; on a page it ends at the next text. The first program of a page is
+# equal to the first one of the header. Code in the right column of a page's tables is also in a
+# program of the page or of the header.
 set -eu
 library=$1 cc=$2 etude=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)

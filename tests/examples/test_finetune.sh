@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_finetune.sh FINETUNE: a model learns ten pairs by heart, is tuned on other translations of two
-# of them, and says those; a second start trains nothing.
+# test_finetune.sh FINETUNE: a model memorises ten pairs, is tuned on other translations of two of
+# them, and translates them so; a second start trains nothing.
 set -eu
 finetune=$1
 work=$(mktemp -d "$PWD/finetune.XXXXXX")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_flows.sh FLOWS: what each flow gives; numbers that are drawn are those of every run.
+# test_flows.sh FLOWS: the elements of each flow; drawn numbers are the same in every run.
 set -eu
 flows=$1
 work=$(mktemp -d "$PWD/flows.XXXXXX")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_gan.sh GAN: both halves learn; a run that is started again ends with the same bytes.
+# test_gan.sh GAN: both networks learn; a run that is started again ends with the same bytes.
 set -eu
 gan=$1
 work=$(mktemp -d "$PWD/gan.XXXXXX")

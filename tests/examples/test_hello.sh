@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_hello.sh HELLO: the program at the head of <etude/model.h> is examples/hello.c, and learns.
+# test_hello.sh HELLO: the program in the head of <etude/model.h> is equal to examples/hello.c, and
+# learns.
 set -eu
 hello=$1 source=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d "$PWD/hello.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_hello_cpp.sh HELLO_CPP CXX: the program learns, and g++ and clang++ take <etude/etude.hpp> and
-# the program without a warning.
+# test_hello_cpp.sh HELLO_CPP CXX: the program learns; g++ and clang++ compile it and
+# <etude/etude.hpp> without a warning.
 set -eu
 hello=$1 cxx=$2 source=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d "$PWD/hello_cpp.XXXXXX")

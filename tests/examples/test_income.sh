@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_income.sh INCOME ETUDE: what the program prints is what the command predicts with its file.
+# test_income.sh INCOME ETUDE: the program prints the predictions of the command for its file.
 set -eu
 income=$1 etude=$2
 work=$(mktemp -d "$PWD/income.XXXXXX")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_kills.sh EXAMPLES: each example is killed at random moments and started again until it is
-# through; what it has learnt is that of a run that nobody disturbed, byte for byte. KILLS_SEED draws
-# the moments again.
+# test_kills.sh EXAMPLES: each example is killed at random moments and started again until it ends.
+# Its result is, byte for byte, that of an unbroken run. KILLS_SEED repeats the moments of an
+# earlier test.
 set -eu
 examples=$1
 source=$(cd "$(dirname "$0")/../.." && pwd)

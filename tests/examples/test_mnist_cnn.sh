@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_mnist_cnn.sh MNIST_CNN: one epoch of MNIST, where it lies in ../shared/data or ETUDE_MNIST
-# names it; a run that is over goes on from its end.
+# test_mnist_cnn.sh MNIST_CNN: one epoch of MNIST, if it is in ../shared/data or in the folder
+# ETUDE_MNIST; a finished run starts from its end.
 set -eu
 mnist_cnn=$1
 source=$(cd "$(dirname "$0")/../.." && pwd)

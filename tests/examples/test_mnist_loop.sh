@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_mnist_loop.sh MNIST_LOOP: learns, takes the best epoch back, and goes on where it was: on
-# noise in any case, on MNIST for one epoch where it lies in ../shared/data or ETUDE_MNIST names it.
+# test_mnist_loop.sh MNIST_LOOP: the program learns, restores the best epoch, and resumes where it
+# was: always on noise, and for one epoch of MNIST if it is in ../shared/data or in the folder
+# ETUDE_MNIST.
 set -eu
 mnist_loop=$1
 source=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_modes.sh OWN_TASK: run modes of a program's own task: which of them validate, and that those
-# that watch a run beside its training touch nothing of it.
+# test_modes.sh OWN_TASK: run modes of a program's own task: which of them validate; modes that
+# watch a run during its training change none of its files.
 set -eu
 own=$1
 work=$(mktemp -d "$PWD/modes.XXXXXX")

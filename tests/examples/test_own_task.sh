@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_own_task.sh OWN_TASK [MPI...]: a program with a task of its own has the whole command. It trains, is
-# killed again and again, goes on with the bytes of a run that nobody disturbed, and is evaluated,
-# listed and inspected; what is misspelt is said as of any task.
+# test_own_task.sh OWN_TASK [MPI...]: a program with its own task has all commands. Its run is
+# killed again and again, ends with the bytes of an unbroken one, and is evaluated, listed and
+# inspected. Misspelt settings are reported as for any task.
 set -eu
 own=$1
 shift

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_pair_pages.sh PROGRAM: pair-pages on small pages made here, good and bad.
+# test_pair_pages.sh PROGRAM: pair-pages on small pages that the test makes, good and bad.
 set -eu
 pair_pages=$1
 work=$(mktemp -d "$PWD/pair_pages.XXXXXX")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_records.sh RECORDS: records are written and read; two files take turns.
+# test_records.sh RECORDS: records are written and read; rows of two files are read in turn.
 set -eu
 records=$1
 work=$(mktemp -d "$PWD/records.XXXXXX")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_scores.sh SCORES: both scores of a small pair of files, the worst line, and what is wrong with a missing one.
+# test_scores.sh SCORES: both scores of a small pair of files, the worst line, and the message about
+# a missing file.
 set -eu
 scores=$1
 work=$(mktemp -d "$PWD/scores.XXXXXX")

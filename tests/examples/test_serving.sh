@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_serving.sh ETUDE SERVING: a small table is trained; the program answers rows on standard input,
-# by text and by cell, at once; a bad one gets a message.
+# test_serving.sh ETUDE SERVING: trains a small table; the program answers each row of standard
+# input at once, from text and from cells; a bad row gets a message.
 set -eu
 etude=$1 serving=$2
 work=$(mktemp -d "$PWD/serving.XXXXXX")

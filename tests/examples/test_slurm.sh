@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_slurm.sh ETUDE SCRIPT: the example for Slurm, with stand-ins for srun, which ends a first job
-# as Slurm does at its time limit, and for scontrol. The job is queued again, goes on, and ends with
+# test_slurm.sh ETUDE SCRIPT: the example for Slurm, with stand-ins for scontrol and for srun, which
+# ends a first job as Slurm does at its time limit. The job is queued again, resumes, and ends with
 # the bytes of an unbroken run.
 set -eu
 etude=$1 script=$2

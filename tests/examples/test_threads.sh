@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_threads.sh ETUDE THREADS: any number of threads prints what the command predicts.
+# test_threads.sh ETUDE THREADS: with any number of threads the program prints the predictions of
+# the command.
 set -eu
 etude=$1 threads=$2
 work=$(mktemp -d "$PWD/threads.XXXXXX")

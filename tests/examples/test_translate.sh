@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_translate.sh ETUDE TRANSLATE: a model learns ten pairs by heart and says them back, through
-# the command and through the program of examples/, whatever is translated beside them.
+# test_translate.sh ETUDE TRANSLATE: a model memorises ten pairs and translates them, with the
+# command and with the program of examples/, whatever other lines are in the batch.
 set -eu
 etude=$1 translate=$2
 work=$(mktemp -d "$PWD/translate.XXXXXX")

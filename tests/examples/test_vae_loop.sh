@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_vae_loop.sh VAE_LOOP: one epoch of MNIST, where it lies in ../shared/data or ETUDE_MNIST
-# names it; several samples bound the likelihood closer than one; a run that is over goes on from
-# its end.
+# test_vae_loop.sh VAE_LOOP: one epoch of MNIST, if it is in ../shared/data or in the folder
+# ETUDE_MNIST. Several samples give a tighter bound of the likelihood than one; a finished run
+# starts from its end.
 set -eu
 vae_loop=$1
 source=$(cd "$(dirname "$0")/../.." && pwd)

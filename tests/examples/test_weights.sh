@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_weights.sh WEIGHTS: weights by name, a group and a module, and what is wrong with a file.
+# test_weights.sh WEIGHTS: weights by name, of a group and of a module, and messages about a faulty
+# file.
 set -eu
 weights=$1
 work=$(mktemp -d "$PWD/weights.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_bundle.sh SOURCE BUILD: the archive of tools/make-bundle, unpacked in a root that holds glibc and
-# nothing else, trains a vocabulary, a translation model and a table, predicts, and serves.
+# test_bundle.sh SOURCE BUILD: the archive of tools/make-bundle, unpacked in a root that has only
+# glibc, trains a vocabulary, a translation model and a table, predicts, and serves.
 set -eu
 source=$1 build=$2
 command -v patchelf >/dev/null || {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_installed.sh BUILD CMAKE: what is installed below a DESTDIR is what installed.txt lists. A
-# pattern that ends in ? need not be there.
+# test_installed.sh BUILD CMAKE: an installation below a DESTDIR has exactly the files that
+# installed.txt lists. Files of a pattern that ends in ? may be missing.
 set -eu
 build=$1 cmake=$2
 here=$(cd "$(dirname "$0")" && pwd)

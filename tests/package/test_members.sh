@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_members.sh SOURCE LIBRARY PROGRAM: every function that doc/reference/members.md names, which is what
-# LIBRARY exports of its names, is among the symbols of PROGRAM (members_*.c), which calls them.
+# test_members.sh SOURCE LIBRARY PROGRAM: every function that doc/reference/members.md names and
+# LIBRARY exports is among the symbols of PROGRAM (members_*.c), which calls it.
 set -eu
 source=$1 library=$2 program=$3
 work=$(mktemp -d "$PWD/members.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_needs.sh SOURCE CMAKE CC CXX: without what only tests, the demo and servers stand on, the rest
-# is configured; whoever insists on tests hears what is missing.
+# test_needs.sh SOURCE CMAKE CC CXX: without the libraries that only tests, the demo and servers
+# need, the rest can be configured; with ETUDE_TESTS=ON CMake says what is missing.
 set -eu
 source=$1 cmake=$2 cc=$3 cxx=$4
 work=$(mktemp -d "$PWD/needs.XXXXXX")

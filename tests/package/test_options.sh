@@ -1,13 +1,14 @@
 #!/bin/sh
-# test_options.sh SOURCE LIBRARY: structs of the public headers before 1.0, when the middle number of the
-# version may change any of them.
+# test_options.sh SOURCE LIBRARY: structs of the public headers before 1.0, when the middle number
+# of the version may change any of them.
 #
-#   1. No struct keeps room for later: a member stands where it belongs.
-#   2. The library's SONAME has both numbers of a version below 1.0, and the first alone from then on: a
-#      program does not start with a library whose structs are others.
-#   3. The structs that doc/api.md lets programs write without names have the members that it gives, in
-#      its order; the heads of headers, pages and examples write no other one so.
-#   4. The checks find what breaks them.
+#   1. No struct has reserved members; a new member is inserted where it belongs.
+#   2. The library's SONAME has both numbers of a version below 1.0, and only the first from then on,
+#      so a program does not start with a library that has other structs.
+#   3. The structs that doc/api.md lets programs initialise without member names have the members
+#      that it gives, in its order; the heads of headers, pages and examples initialise no other
+#      struct so.
+#   4. The checks find faults of each kind.
 set -eu
 source=$1 library=$2
 work=$(mktemp -d "$PWD/options.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_scaffold.sh BUILD CMAKE CC: the projects that `scaffold` writes build against an installed
-# library, train, go on, and predict, by themselves and by `tfx`.
+# test_scaffold.sh BUILD CMAKE CC: the projects that `scaffold` writes are built against an
+# installed library, train, resume, and predict, started directly and by `tfx`.
 set -eu
 build=$1 cmake=$2 cc=$3
 work=$(mktemp -d "$PWD/scaffold.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_subproject.sh SOURCE CMAKE CC CXX LAUNCHER: a project that has SOURCE in a folder by
-# add_subdirectory builds and runs programs against both libraries; FetchContent finds the same.
+# test_subproject.sh SOURCE CMAKE CC CXX LAUNCHER: a project that has SOURCE in a folder
+# (add_subdirectory) builds and runs programs against both libraries; the same with FetchContent.
 # LAUNCHER (a compiler cache) may be empty.
 set -eu
 source=$1 cmake=$2 cc=$3 cxx=$4 launcher=$5

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# hard_words.sh: read by tests with `.`. Words that make a sentence hard to read, and their limit:
-# 1.5 in 1,000 words of all files together.
+# Sourced by tests: hard_words.sh has words that make a sentence hard to read, and their limit: 1.5
+# in 1,000 words of all files together.
 
 hard="(is|are) (said|told|taken)|stands|goes by|of one's own|beside|behind|it is as if|there is none"
 

@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# Sourced by tests that type what pages say, in a short version: a small text made here replaces real
-# ones, and small models with few updates replace real ones. A block of a page whose first line is
-# `# NAME.SUFFIX` is a file, and is written. A command must succeed, and print lines that begin as the
-# lines below it do; `data analyze` must print those lines. What is not typed is listed in not_typed,
-# with the reason; a command that is neither is wrong, and so is a line of the list that no page needs.
-# $1 of theirs is the source, $2 the command.
+# Sourced by tests that run the commands of pages, in a short version: small texts and small models
+# with few updates replace real ones. A block of a page whose first line is `# NAME.SUFFIX` is
+# written to this file. A command must succeed, and print lines that begin like the lines below it;
+# `data analyze` must print exactly those lines. not_typed lists the commands that are not run, with
+# the reasons. A command that is neither run nor listed is a failure, and so is a line of the list
+# that no page has. $1 of the test is the source, $2 the command.
 source=$1 etude=$2
 script=$(basename "$0" .sh)
 work=$(mktemp -d "$PWD/${script#test_}.XXXXXX")

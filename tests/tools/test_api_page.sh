@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_api_page.sh SOURCE: doc/reference/api.md is what the headers say now, and tools/api-page refuses a header
-# without a group or an example.
+# test_api_page.sh SOURCE: doc/reference/api.md is equal to what tools/api-page makes from the
+# headers, and tools/api-page refuses a header without a group or an example.
 set -eu
 source=$1
 work=$(mktemp -d "$PWD/api_page.XXXXXX")

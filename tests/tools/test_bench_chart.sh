@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_bench_chart.sh SOURCE: bars of figures that are made here.
+# test_bench_chart.sh SOURCE: bars of made figures.
 set -eu
 chart=$1/tools/bench-chart
 work=$(mktemp -d "$PWD/bench_chart.XXXXXX")

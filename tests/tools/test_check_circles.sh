@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_check_circles.sh CC: check-circles on objects made here: a chain passes; two files that use
-# each other, and three in a ring, fail and are named with what they use.
+# test_check_circles.sh CC: check-circles on objects that the test makes: a chain passes; two files
+# that use each other, and three in a ring, fail, and the message names them and what they use.
 set -eu
 cc=$1
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-circles

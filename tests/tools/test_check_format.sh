@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-format on a tree made here: a clean one passes, each source that is not as the format says is
-# named, builds are not looked at, and without the right clang-format nothing is said to be right.
+# check-format on a tree that the test makes: a clean one passes, each badly formatted source is
+# named, build folders are skipped, and without the right clang-format the check fails.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 work=$(mktemp -d "$PWD/format.XXXXXX")

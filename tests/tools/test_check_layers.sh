@@ -1,5 +1,5 @@
 #!/bin/sh
-# check-layers on trees made here: a clean one passes; each bad line fails and is named.
+# check-layers on trees that the test makes: a clean one passes; each bad line fails and is named.
 set -eu
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-layers
 work=$(mktemp -d "$PWD/layers.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-names on trees made here: a clean one passes; each name that is said twice, each word that another one
-# replaced and each call that is for other files is found.
+# check-names on trees that the test makes: a clean one passes. It finds each name that is defined
+# twice, each word that was replaced by another, and each call that only other files may use.
 set -eu
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-names
 work=$(mktemp -d "$PWD/names.XXXXXX")

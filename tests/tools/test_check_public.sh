@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-public on trees made here: a function that is called, shown or documented may be public, and
-# each way in which one is not is found.
+# check-public on trees that the test makes: a function that is called, in an example or documented
+# may be public; the check finds each kind of function that is not.
 set -eu
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-public
 work=$(mktemp -d "$PWD/public.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_check_symbols.sh CC: check-symbols on libraries made here: a clean one passes; a foreign
-# export, a foreign extern name and each kind of writable global fail and are named.
+# test_check_symbols.sh CC: check-symbols on libraries that the test makes: a clean one passes; a
+# foreign export, a foreign extern name and each kind of writable global fail and are named.
 set -eu
 cc=$1
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-symbols

@@ -1,6 +1,6 @@
 #!/bin/sh
-# debian-root with a make-believe apt-get and dpkg-deb: what is unpacked where, links that would lead
-# out of the root, a second call, a failure. And aarch64 on a machine without its tools.
+# debian-root with stand-ins for apt-get and dpkg-deb: where it unpacks, links that would lead out
+# of the root, a second call, a failure. And tools/aarch64 on a machine without its tools.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 work=$(mktemp -d "$PWD/debian_root.XXXXXX")

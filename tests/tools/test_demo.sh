@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_demo.sh BUILD: tools/demo from packages made here to translations, with a tiny model: first
-# offline, then whole, interrupted, started again, and on damaged packages.
+# test_demo.sh BUILD: tools/demo, from made packages to translations, with a tiny model: offline,
+# complete, interrupted, started again, and with damaged packages.
 set -eu
 build=$1
 demo=$(cd "$(dirname "$0")/../.." && pwd)/tools/demo

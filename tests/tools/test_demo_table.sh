@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_demo_table.sh BUILD: tools/demo-table on a small table made here, in the form of UCI Adult.
+# test_demo_table.sh BUILD: tools/demo-table on a small made table in the form of UCI Adult.
 set -eu
 build=$1
 demo=$(cd "$(dirname "$0")/../.." && pwd)/tools/demo-table

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_documents.sh SOURCE [ETUDE]: what documents for users name is there: pages that they link to,
+# test_documents.sh SOURCE [ETUDE]: what documents for users name exists: pages that they link to,
 # headers, public names and, with the command, its commands and their options. Hard words
 # (hard_words.sh) are at most 1.5 in 1,000 words of all pages.
 set -eu

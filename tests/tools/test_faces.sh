@@ -1,8 +1,9 @@
 #!/bin/sh
-# test_faces.sh SOURCE: the headers of the four documented systems (orbit.h, modelgarden.h, tfsnippet.h,
-# tensorfx.h) list every documented member once, in the order of members.txt, which is that of the
-# documentation. What stands beside a member is what doc/reference/members.md says that it is here, and so
-# is declared (test_members.sh). Each opens with a program whose first part has less than 40 lines.
+# test_faces.sh SOURCE: the headers of the four documented systems (orbit.h, modelgarden.h,
+# tfsnippet.h, tensorfx.h) list every documented member once, in the order of members.txt and of the
+# documentation. The C name beside a member is the one in doc/reference/members.md, so it is
+# declared (test_members.sh). Each header begins with a program whose first part has fewer than 40
+# lines.
 set -eu
 source=$1
 work=$(mktemp -d "$PWD/faces.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_guard.sh: guard on counts and a program made here: what it lets pass, what it does not,
-# what it skips. Needs no valgrind: a folder of its own is all the PATH there is.
+# test_guard.sh: guard on made counts and a made program: changes that it accepts, changes that it
+# reports, and what it skips. PATH has only the test's own folder, so valgrind is not needed.
 set -eu
 guard=$(cd "$(dirname "$0")/../../tools" && pwd)/guard
 work=$(mktemp -d "$PWD/guard.XXXXXX")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_guides.sh SOURCE ETUDE: types what the guides say whose every step builds on the one before.
+# test_guides.sh SOURCE ETUDE: runs the commands of guides in which every step needs the one before.
 set -eu
 . "$(dirname "$0")/pages.sh"
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# test_header_examples.sh SOURCE CC: compiles the examples in the comments at the top of
-# headers. An example is what stands five spaces or more behind the star. It is taken as it is, but
-# for prose: what follows a statement after two spaces, lines that begin with "...", and "..." for
-# what is done about an error. Types and functions (lines that begin with typedef or static, up to
-# their end) stand before what is done. What an example needs and does not declare stands in
-# header_examples.txt; a header whose indented lines are no code is named there with "none".
+# test_header_examples.sh SOURCE CC: compiles the examples in the comments at the top of headers. An
+# example is the lines that are indented by at least five spaces after the star. Only prose is
+# removed: text that follows a statement after two spaces, lines that begin with "...", and "..."
+# for the handling of an error. Types and functions (lines that begin with typedef or static, up to
+# their end) are put before the statements. header_examples.txt has the declarations that an example
+# needs; a header whose indented lines are not code is listed there with "none".
 set -eu
 source=$1 cc=$2
 list=$source/tests/tools/header_examples.txt

@@ -1,9 +1,9 @@
 #!/bin/sh
-# test_members.sh SOURCE: doc/reference/members.md against the documents' members (members.txt), the public
-# headers and the tests. Each member has one row; each C name of a row is declared in a public
-# header (`et_call`, `ET_NAME`, or `et_struct.field`); each test (`tests/dir/file.c:case`) is there.
-# A member without a C name says so: its fourth column begins with "absent: ". And a page with a
-# fault of each kind is found out.
+# test_members.sh SOURCE: compares doc/reference/members.md with the documents' members
+# (members.txt), the public headers and the tests. Each member has one row; each C name of a row is
+# declared in a public header (`et_call`, `ET_NAME`, or `et_struct.field`); each test
+# (`tests/dir/file.c:case`) exists. If a member has no C name, its fourth column begins with
+# "absent: ". A page with a fault of each kind fails.
 set -eu
 source=$1
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_messages.sh SOURCE ETUDE: every text that a user may see (tools/messages), in one file to read:
-# messages.txt in the current folder, by folder and kind. What a program can check is checked:
+# test_messages.sh SOURCE ETUDE: writes every text that a user may see (tools/messages) to one file,
+# messages.txt in the current folder, by folder and kind, for people to read. It checks:
 #
 #   words        hard ones (hard_words.sh) are at most 1.5 in 1,000; no contraction, no exclamation mark
 #   length       a line of a text has at most 220 characters
@@ -8,7 +8,7 @@
 #   begins       a message begins with a small letter, a value, a sign or a name
 #   options      each --option is one of a command; each trainer., task. or runtime. setting exists
 #
-# And a tree with a fault of each kind is found out.
+# A tree with a fault of each kind fails.
 set -eu
 source=$1 etude=$2
 here=$(cd "$(dirname "$0")" && pwd)

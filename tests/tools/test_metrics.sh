@@ -1,5 +1,5 @@
 #!/bin/sh
-# metrics on sources made here: counts are exact, long functions and files are named.
+# metrics on sources that the test makes: counts are exact; long functions and files are named.
 set -eu
 metrics=$(cd "$(dirname "$0")/../../tools" && pwd)/metrics
 work=$(mktemp -d "$PWD/metrics.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_pages.sh SOURCE ETUDE: types what README and the other pages say, each page in a folder with the
-# files and runs that it speaks of.
+# test_pages.sh SOURCE ETUDE: runs the commands of README and the other pages, each page in a folder
+# with the files and runs that it mentions.
 set -eu
 . "$(dirname "$0")/pages.sh"
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What tools/quality says of programs that reach their goals, miss one, fail, or have no data.
+# tools/quality with programs that reach their goals, miss one, fail, or have no data.
 set -eu
 quality=$(cd "$(dirname "$0")/../.." && pwd)/tools/quality
 work=$(mktemp -d)

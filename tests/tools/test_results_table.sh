@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_results_table.sh SOURCE: rows of made results, what is wrong with others, and that the table of
-# doc/performance.md is the one that the results give.
+# test_results_table.sh SOURCE: rows of made results, messages about faulty ones; the table of
+# doc/performance.md is equal to the one that tools/results-table makes.
 set -eu
 source=$1
 table=$source/tools/results-table

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_run_tests.sh CMAKE: run-tests on a build made here: the counts, the skips, the status.
+# test_run_tests.sh CMAKE: run-tests on a made build: the counts, the skips, the status.
 set -eu
 cmake=$1
 run=$(cd "$(dirname "$0")/../../tools" && pwd)/run-tests

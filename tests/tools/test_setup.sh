@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup with a make-believe dpkg, apt-get and sudo: what it asks them for, and when.
+# setup with stand-ins for dpkg, apt-get and sudo: what it asks them for, and when.
 set -eu
 setup=$(cd "$(dirname "$0")/../../tools" && pwd)/setup
 work=$(mktemp -d "$PWD/setup.XXXXXX")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_terminal_picture.sh SOURCE: a screen with colors, escaped text and wide characters as SVG; a
-# command that goes on is stopped. Skipped without tmux.
+# command that does not end is stopped. Skipped without tmux.
 set -eu
 picture=$1/tools/terminal-picture
 command -v tmux >/dev/null || {
