@@ -109,6 +109,8 @@ typedef struct et_feature_choice {
     et_transform numeric;  /* 0: standardize; quantile; scale. The latter two only if the metadata
                               has what they need */
     et_transform discrete; /* 0: embed; one-hot */
+    et_transform also;     /* a second numeric one, in a feature of its own, such as "X_robust"; 0:
+                              none */
     const char *target;    /* field; NULL: none */
     bool classes;          /* the numbers of an integer target are classes */
     const char *id;        /* field that is only copied to predictions, as a key; NULL: none */

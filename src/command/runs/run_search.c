@@ -13,6 +13,7 @@
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "command/runs/history.h"
+#include "systems/modelgarden/series.h"
 #include "train/run/run_names.h"
 
 static int add(et_run_list *list, const char *path, et_error *error)
@@ -54,6 +55,13 @@ static int select_all(const struct dirent *item)
     return item->d_name[0] != '.';
 }
 
+/* The trainings of a series are listed while it trains; then the run has its model. */
+static bool is_passed(const char *directory, const char *name, bool run)
+{
+    return run && !strcmp(name, ET_SERIES_FOLDER) &&
+           et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS);
+}
+
 /* within: a run was found above. */
 static int search(et_run_list *list, const char *directory, bool within, int depth, et_error *error)
 {
@@ -68,7 +76,8 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
     if (count < 0 && !list->quiet)
         et_log(ET_LOG_WARNING, "cannot read %s; skipped", directory);
     for (int i = 0; i < count; i++) {
-        if (!status && is_folder(directory, items[i])) {
+        if (!status && is_folder(directory, items[i]) &&
+            !is_passed(directory, items[i]->d_name, run)) {
             char *path = et_path_join(directory, items[i]->d_name);
             status = path ? search(list, path, within || run, depth + 1, error)
                           : et_alloc_failed(error, 0, "a path");

@@ -54,6 +54,7 @@ typedef struct et_series_score {
 typedef struct et_series_run {
     const et_series_candidate *candidate; /* [count] */
     int count;
+    int64_t step; /* of the model, when written: the latest of a training */
     bool changed; /* settings were chosen by the data: open the task and the series again with them
                    */
 } et_series_run;
@@ -73,6 +74,8 @@ typedef struct et_series {
     const char *(*candidate)(const char *experiment, int i);
     /* What makes its first training of such settings, as for --set; NULL: nothing. */
     const char *(*first)(const void *options);
+    /* On resume: settings that the series has chosen are those of the run. */
+    void (*adopt)(void *options, const void *kept);
     int (*open)(et_series_run **out, const et_series_opening *opening, et_error *error);
     /* Puts files that a training needs into its directory, which exists. */
     int (*prepare)(et_series_run *run, const char *directory, et_error *error);

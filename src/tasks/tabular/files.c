@@ -315,6 +315,7 @@ static int infer(et_tabular_task *task, et_error *error)
 {
     et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
                                  .discrete = et_tabular_discrete(&task->options),
+                                 .also = et_tabular_also(&task->options),
                                  .target = task->options.target,
                                  .id = task->options.id,
                                  .groups = task->options.groups };

@@ -155,7 +155,7 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
 {
     et_tabular_inputs inputs;
     et_assert(model->type >= 0 && model->type < ET_TABULAR_MODELS && outputs >= 1);
-    et_tabular_inputs_open(&inputs, scope, encoder);
+    et_tabular_inputs_open(&inputs, scope, encoder, &model->ignored_features);
     et_node *y = models[model->type].build(scope, model, &inputs, outputs);
     et_tabular_inputs_release(&inputs);
     return et_copy(y, ET_F32, et_node_shape(y));
@@ -182,6 +182,7 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error)
 {
     const et_tabular_columns *columns = columns_of(model);
-    return columns ? et_tabular_fit_columns(params, "columns/", columns, encoder, samples, error)
+    return columns ? et_tabular_fit_columns(params, "columns/", columns, encoder,
+                                            &model->ignored_features, samples, error)
                    : ET_OK;
 }

@@ -70,7 +70,8 @@ const et_experiment_row et_tabular_experiments[] = {
                  ADAMW("2e-3", "3e-4", "") ", " PASSES("100", "16")) },
     { ET_TABULAR_AUTO,
       "trains linear, mlp, realmlp and tabm, keeps the best or their weighted mean",
-      EXPERIMENT("model: {type: mlp}", ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
+      EXPERIMENT("model: {type: mlp}, features: {also: robust}",
+                 ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
     { NULL, NULL, NULL },
 };
 

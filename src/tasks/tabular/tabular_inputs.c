@@ -17,6 +17,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <etude/pass.h>
 
@@ -43,70 +44,96 @@
 
 /* ---- nodes ---- */
 
+static bool is_ignored(const et_strings *ignored, const char *name)
+{
+    for (size_t i = 0; i < ignored->count; i++)
+        if (!strcmp(ignored->items[i], name))
+            return true;
+    return false;
+}
+
+/* Whether a model reads a field, which is of a kind. */
+static bool is_read(const et_encoded_field *field, et_encoded_kind kind, const et_strings *ignored)
+{
+    return field->kind == kind && !is_ignored(ignored, field->name);
+}
+
+/* Names of features that there are not are mistakes. */
+static et_node *check_ignored(et_scope *scope, const et_encoder *encoder, const et_strings *ignored)
+{
+    for (size_t i = 0; i < ignored->count; i++) {
+        int f = 0;
+        while (f < et_encoder_fields(encoder) &&
+               strcmp(et_encoder_field(encoder, f)->name, ignored->items[i]) != 0)
+            f++;
+        if (f == et_encoder_fields(encoder))
+            return et_graph_poison(et_scope_graph(scope),
+                                   "task.model.ignored_features: there is no feature %.60s",
+                                   ignored->items[i]);
+    }
+    return NULL;
+}
+
 /* Fields of a kind side by side; NULL: there are none. */
 static et_node *side_by_side(et_scope *scope, const et_encoder *encoder, et_encoded_kind kind,
-                             et_node **parts)
+                             const et_strings *ignored, et_node **parts)
 {
     int count = 0;
     for (int f = 0; f < et_encoder_fields(encoder); f++) {
         const et_encoded_field *field = et_encoder_field(encoder, f);
-        if (field->kind == kind)
+        if (is_read(field, kind, ignored))
             parts[count++] = et_batch_input(scope, field->name);
     }
     return count ? et_concatenate_columns(parts, count) : NULL;
 }
 
-static int count_ids(const et_encoder *encoder)
+/* Columns of a kind that a model reads. */
+static int64_t count_columns(const et_encoder *encoder, et_encoded_kind kind,
+                             const et_strings *ignored)
 {
     int64_t count = 0;
     for (int f = 0; f < et_encoder_fields(encoder); f++)
-        if (et_encoder_field(encoder, f)->kind == ET_ENCODED_IDS)
+        if (is_read(et_encoder_field(encoder, f), kind, ignored))
             count += et_encoder_field(encoder, f)->width;
     et_assert(count >= 0 && count < INT32_MAX);
-    return (int)count;
-}
-
-/* All columns of numbers of an encoder's layout. */
-static int64_t number_count(const et_encoder *encoder)
-{
-    int64_t count = 0;
-    for (int f = 0; f < et_encoder_fields(encoder); f++)
-        if (et_encoder_field(encoder, f)->kind == ET_ENCODED_NUMBERS)
-            count += et_encoder_field(encoder, f)->width;
     return count;
 }
 
-static void list_columns(et_tabular_inputs *inputs, const et_encoder *encoder)
+static void list_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
+                         const et_strings *ignored)
 {
     int at = 0;
     for (int f = 0; f < et_encoder_fields(encoder); f++) {
         const et_encoded_field *field = et_encoder_field(encoder, f);
-        for (int64_t c = 0; field->kind == ET_ENCODED_IDS && c < field->width; c++)
+        for (int64_t c = 0; is_read(field, ET_ENCODED_IDS, ignored) && c < field->width; c++)
             inputs->columns[at++].rows = field->cardinality[c];
     }
     et_assert(at == inputs->id_count);
 }
 
-void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder)
+void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
+                            const et_strings *ignored)
 {
     const size_t fields = (size_t)et_encoder_fields(encoder);
     et_graph *graph = et_scope_graph(scope);
     *inputs = (et_tabular_inputs){ .rows = et_scope_layout(scope)->capacity[0] };
     const int target = et_encoder_target(encoder);
     inputs->values = target >= 0 && et_encoder_field(encoder, target)->kind == ET_ENCODED_VALUES;
-    inputs->number_count = number_count(encoder);
-    inputs->id_count = count_ids(encoder);
+    inputs->number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored);
+    inputs->id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored);
     inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
     et_node **parts = et_alloc(fields + 1, sizeof *parts);
     if (!parts || !inputs->columns) {
         inputs->numbers = et_graph_out_of_memory(graph);
         inputs->id_count = 0;
     } else {
-        inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, parts);
-        inputs->ids = side_by_side(scope, encoder, ET_ENCODED_IDS, parts);
-        list_columns(inputs, encoder);
+        inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, ignored, parts);
+        inputs->ids = side_by_side(scope, encoder, ET_ENCODED_IDS, ignored, parts);
+        list_columns(inputs, encoder, ignored);
     }
     et_free(parts);
+    et_node *unknown = check_ignored(scope, encoder, ignored);
+    inputs->numbers = unknown ? unknown : inputs->numbers;
     if (!inputs->numbers && !inputs->ids)
         inputs->numbers =
             et_graph_poison(graph, "all features are targets: there are no input columns");
@@ -293,6 +320,7 @@ static void fit_column(const float *sorted, int64_t rows, int64_t bins, float *b
 /* The numbers of rows, column by column: to[column * rows + row]. */
 typedef struct reading {
     const et_encoder *encoder;
+    const et_strings *ignored;
     float *to;
     int64_t rows;
 } reading;
@@ -304,7 +332,8 @@ static void read_columns(void *payload, const et_batch *batch, int64_t first)
     for (int f = 0; f < et_encoder_fields(r->encoder); f++) {
         const et_encoded_field *field = et_encoder_field(r->encoder, f);
         const float *from = batch->data[et_layout_find(batch->layout, field->name)];
-        for (int64_t c = 0; field->kind == ET_ENCODED_NUMBERS && c < field->width; c++) {
+        const bool read = is_read(field, ET_ENCODED_NUMBERS, r->ignored);
+        for (int64_t c = 0; read && c < field->width; c++) {
             for (int64_t i = 0; i < batch->filled[0]; i++)
                 to[first + i] = from[i * field->width + c];
             to += r->rows;
@@ -335,9 +364,11 @@ static int find(const et_params *params, const char *scope, const char *name)
 }
 
 int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
-                           const et_encoder *encoder, et_samples *samples, et_error *error)
+                           const et_encoder *encoder, const et_strings *ignored,
+                           et_samples *samples, et_error *error)
 {
-    const int64_t numbers = number_count(encoder), bins = bins_of(columns, numbers);
+    const int64_t numbers = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
+                  bins = bins_of(columns, numbers);
     int factor = find(params, scope, "factor"), offset = find(params, scope, "offset");
     if (!bins)
         return ET_OK;
@@ -347,7 +378,7 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
     float *values = et_alloc(count, sizeof *values);
     if (!values)
         return et_alloc_failed(error, count * sizeof *values, "bins of columns");
-    reading r = { encoder, values, rows };
+    reading r = { encoder, ignored, values, rows };
     int status = et_tabular_read(samples, rows, read_columns, &r, error);
     if (!status)
         fit(params, factor, offset, values, numbers, rows, bins, values + numbers * rows);

@@ -18,9 +18,10 @@ typedef struct et_tabular_inputs {
     bool values;        /* the target is numbers, not a class */
 } et_tabular_inputs;
 
-/* The inputs of a model from the graph's batches, without targets and other fields. A poison node
- * for impossible ones. */
-void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder);
+/* The inputs of a model from the graph's batches, without targets, other fields, and features whose
+ * names are ignored. A poison node for impossible ones. */
+void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
+                            const et_strings *ignored);
 void et_tabular_inputs_release(et_tabular_inputs *inputs);
 
 /* All columns side by side, [rows, width] act: numbers, their encodings, ids one-hot or
@@ -31,6 +32,7 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
 /* Fits the variables that et_tabular_flatten has declared in a scope to the training rows. Does
  * nothing if it has none. */
 int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
-                           const et_encoder *encoder, et_samples *samples, et_error *error);
+                           const et_encoder *encoder, const et_strings *ignored,
+                           et_samples *samples, et_error *error);
 
 #endif

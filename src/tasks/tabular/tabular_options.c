@@ -142,6 +142,8 @@ static const et_fields tabm_table = { "tabm", tabm_fields };
 static const et_field model_fields[] = {
     ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "type of model",
                     .selects = true),
+    ET_FIELD_STRINGS(et_tabular_model, ignored_features,
+                     "features of the features file that the model does not read"),
     ET_FIELD_STRUCT(et_tabular_model, feed_forward, &feed_forward_table,
                     "TensorFX's model: layers with relu"),
     ET_FIELD_STRUCT(et_tabular_model, mlp, &mlp_table,
@@ -212,12 +214,18 @@ static const char *const numeric[] = { "standardize", "quantile", "scale",
 static const et_transform numeric_transforms[] = { ET_TRANSFORM_STANDARDIZE, ET_TRANSFORM_QUANTILE,
                                                    ET_TRANSFORM_SCALE, ET_TRANSFORM_IDENTITY,
                                                    ET_TRANSFORM_ROBUST };
+static const char *const also[] = { "none",     "standardize", "quantile", "scale",
+                                    "identity", "robust",      NULL };
 static const char *const discrete[] = { "embed", "one-hot", NULL };
 static const et_transform discrete_transforms[] = { ET_TRANSFORM_EMBED, ET_TRANSFORM_ONE_HOT };
 
 static const et_field features_fields[] = {
     ET_FIELD_CHOICE(et_tabular_features, numeric, 0, numeric, "transform for numbers"),
-    ET_FIELD_CHOICE(et_tabular_features, discrete, 0, discrete, "transform for texts"), ET_FIELD_END
+    ET_FIELD_CHOICE(et_tabular_features, discrete, 0, discrete, "transform for texts"),
+    ET_FIELD_CHOICE(et_tabular_features, also, 0, also,
+                    "a second transform for numbers, in a feature of its own (X_robust) for other "
+                    "models of an ensemble"),
+    ET_FIELD_END
 };
 static const et_fields features_table = { "features", features_fields };
 
@@ -338,6 +346,12 @@ double et_tabular_label_smoothing(const et_tabular_options *options)
 et_transform et_tabular_numeric(const et_tabular_options *options)
 {
     return numeric_transforms[options->features.numeric];
+}
+
+et_transform et_tabular_also(const et_tabular_options *options)
+{
+    return options->features.also ? numeric_transforms[options->features.also - 1]
+                                  : ET_TRANSFORM_IDENTITY;
 }
 
 et_transform et_tabular_discrete(const et_tabular_options *options)

@@ -87,7 +87,8 @@ enum {
 
 /* task.model: a type and its group, as in trainer.optimizer_config. */
 typedef struct et_tabular_model {
-    int type; /* ET_TABULAR_LINEAR, ... */
+    int type;                    /* ET_TABULAR_LINEAR, ... */
+    et_strings ignored_features; /* names of features that it does not read */
     et_tabular_feed_forward feed_forward;
     et_tabular_mlp mlp;
     et_tabular_resnet resnet;
@@ -154,6 +155,7 @@ typedef struct et_tabular_data {
 /* task.features: choices for inferred features. */
 typedef struct et_tabular_features {
     int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
+    int also;              /* the same as numeric, plus 1; 0: none */
 } et_tabular_features;
 
 /* The defaults of held_out and calibration_bins. */
@@ -207,6 +209,8 @@ double et_tabular_label_smoothing(const et_tabular_options *options);
 /* Transforms that settings choose between. */
 et_transform et_tabular_numeric(const et_tabular_options *options);
 et_transform et_tabular_discrete(const et_tabular_options *options);
+/* A second one of numbers, in a feature of its own; IDENTITY: none. */
+et_transform et_tabular_also(const et_tabular_options *options);
 
 /* Whether validation data are named, and none is held out. */
 static inline bool et_tabular_has_other(const et_tabular_options *options)

@@ -133,9 +133,11 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
         et_tabular_task_close(&task->task);
         return status;
     }
-    task->task.class = task->target.values                         ? &class_of_values
-                       : options->model.type == ET_TABULAR_REALMLP ? &class_of_smoothed
-                                                                   : &class_of_classes;
+    const bool smoothed =
+        options->model.type == ET_TABULAR_REALMLP && et_tabular_label_smoothing(options) > 0;
+    task->task.class = task->target.values ? &class_of_values
+                       : smoothed          ? &class_of_smoothed
+                                           : &class_of_classes;
     task->task.logging_dir = context->model_dir;
     task->task.task_config = &task->options;
     task->task.init_checkpoint = options->init_checkpoint;

@@ -15,6 +15,8 @@
 #include "base/flag.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/command.h"
 #include "command/model_dir.h"
 #include "command/print.h"
@@ -24,6 +26,7 @@
 #include "command/training/training.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
+#include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -127,6 +130,7 @@ static int claim(series *s, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of %s with other settings; choose another --model-dir",
                        s->run_dir, kept.name);
+    s->class->adopt(s->experiment.task, kept.task);
     status = et_experiment_adopt(&s->experiment, &kept, &s->arena, error);
     return status ? status
                   : et_experiment_check_same(&kept, &s->experiment, &none, s->run_dir,
@@ -145,7 +149,8 @@ static void close_task(series *s)
     s->params = NULL;
 }
 
-static int open_task(series *s, et_error *error)
+/* identity: of the model; NULL: there is none yet. */
+static int open_task(series *s, const et_identity *identity, et_error *error)
 {
     const et_experiment *e = &s->experiment;
     int status = et_params_new(&s->params, error);
@@ -153,17 +158,21 @@ static int open_task(series *s, et_error *error)
                                       .params = s->params,
                                       .device = s->device,
                                       .seed = (uint64_t)e->runtime.seed,
+                                      .identity = identity,
+                                      .reader = identity != NULL,
                                       .listener = s,
                                       .tell = tell,
                                       .stop = &et_stop_requested };
     if (!status)
         status = e->kind->open(&s->task, e->task, &context, error);
+    if (status || identity)
+        return status;
     const et_series_opening opening = { .experiment = e->name,
                                         .options = e->task,
                                         .task = s->task,
                                         .device = s->device,
                                         .model_dir = s->run_dir };
-    return status ? status : s->class->open(&s->run, &opening, error);
+    return s->class->open(&s->run, &opening, error);
 }
 
 /* Of an open series. */
@@ -183,15 +192,26 @@ static int make_settings(series *s, et_error *error)
     return et_series_settings_make(&settings, error);
 }
 
+static void say_task(const series *s)
+{
+    if (!s->args->quiet)
+        et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
+                 s->experiment.name, s->run_dir);
+    if (s->experiment.kind->describe)
+        s->experiment.kind->describe(s->task);
+}
+
 static int open_parts(series *s, et_error *error)
 {
     int status = et_device_open(&s->device, error);
     if (!status)
-        status = open_task(s, error);
+        status = open_task(s, NULL, error);
     if (!status && s->run->changed) {
         close_task(s);
-        status = open_task(s, error);
+        status = open_task(s, NULL, error);
     }
+    if (!status)
+        say_task(s);
     if (!status)
         status = write_settings(s, error);
     if (!status)
@@ -375,6 +395,26 @@ static int say_table(const series *s, const double *weights, const et_series_sco
     return status;
 }
 
+/* What `runs` and others show of the run: a log of one validation, the model's. */
+static int log_score(series *s, const et_series_score *score, et_error *error)
+{
+    const char *path = path_of(s, ET_RUN_LOG);
+    et_value *line = et_value_dict(&s->arena);
+    et_value_set_int(line, "step", s->run->step);
+    et_value *values = et_value_set_dict(line, ET_LOGGED_VALIDATION);
+    for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        const char *name =
+            et_arena_printf(&s->arena, ET_LOGGED_OF_VALIDATION "%s", score->metric[i]);
+        et_value_set_float(values, name ? name : "", score->mean[i]);
+    }
+    const char *best = et_arena_printf(&s->arena, ET_LOGGED_OF_BEST ET_LOGGED_OF_VALIDATION "%s",
+                                       score->metric[0]);
+    et_value_set_float(values, best ? best : "", score->mean[0]);
+    et_value_set_int(values, ET_LOGGED_BEST_STEP, s->run->step);
+    return path && best ? et_json_write(path, line, 0, "\n", error)
+                        : et_alloc_failed(error, 0, "a log");
+}
+
 static void say_end(const series *s)
 {
     const et_task_kind *kind = s->experiment.kind;
@@ -394,6 +434,8 @@ static int finish(series *s, et_error *error)
         status = write_settings(s, error);
     if (!status)
         status = s->class->write(s->run, &s->experiment, error);
+    if (!status)
+        status = log_score(s, &score, error);
     if (!status && s->run->count > 1)
         status = say_table(s, weights, &score, error);
     return status;
@@ -433,6 +475,32 @@ static int try_out(series *s, et_error *error)
     return status;
 }
 
+/* A run that has its model is left as it is, if it is the one that is meant. */
+static int leave_complete(series *s, et_error *error)
+{
+    et_artifact artifact;
+    et_identity identity = { NULL, NULL };
+    const bool given = s->args->config.count || s->args->set.count || s->args->settings.count;
+    int status = claim(s, error);
+    if (!status)
+        status = et_artifact_open(&artifact, s->run_dir, error);
+    if (status)
+        return status;
+    if (given)
+        status = et_artifact_identity(&artifact, &identity, &s->arena, error);
+    et_artifact_close(&artifact);
+    if (!status && given)
+        status = et_device_open(&s->device, error);
+    if (!status && given)
+        status = open_task(s, &identity, error);
+    if (!status && !s->args->quiet)
+        et_print(stderr, "complete     %s has its model%s\n", s->run_dir,
+                 given ? "; train another run for other settings" : "");
+    if (!status)
+        say_end(s);
+    return status;
+}
+
 static int begin(series *s, et_error *error)
 {
     et_initial initial;
@@ -444,21 +512,13 @@ static int begin(series *s, et_error *error)
         s->class = class_of(&s->experiment);
     if (!status && s->args->dry_run)
         return try_out(s, error);
-    if (!status && et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS) &&
-        et_train_finds_run(s->args)) {
-        if (!s->args->quiet)
-            et_print(stderr, "%s is complete\n", s->run_dir);
-        say_end(s);
-        return ET_OK;
-    }
+    const bool complete =
+        et_train_finds_run(s->args) && et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS);
+    if (!status && complete)
+        return leave_complete(s, error);
     if (!status)
         status = set_up(s, error);
     if (!status) {
-        if (!s->args->quiet)
-            et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
-                     s->experiment.name, s->run_dir);
-        if (s->experiment.kind->describe)
-            s->experiment.kind->describe(s->task);
         et_leave_on_signals(between);
         status = train_all(s, error);
     }

@@ -1,6 +1,7 @@
 /* Chooses features from metadata alone, by the verdict of column_use.h for each column: numbers go
  * together, and ids go together. */
 #include <float.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,6 +26,8 @@ typedef struct choosing {
     et_feature_choice choice;
     et_feature_spec *numbers, *ids; /* [2 fields, fields]: the arena's */
     int number_count, id_count;
+    et_feature_spec *also; /* [2 fields]: the numbers once more, by the other transform */
+    int also_count;
     et_arena arena;
     et_error *error;
 } choosing;
@@ -49,6 +52,23 @@ static void add_column(choosing *c, const et_schema_field *f)
     for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
         if (type != ET_TRANSFORM_TARGET && type != ET_TRANSFORM_KEY && (use.transforms >> type & 1))
             add(c, f->name, (et_transform)type, use.minimum_count);
+}
+
+/* All numbers once more. */
+static int add_also(choosing *c, size_t fields)
+{
+    choosing other = *c;
+    other.choice.numeric = c->choice.also;
+    other.number_count = other.id_count = 0;
+    other.numbers = et_arena_array(&c->arena, 2 * fields, sizeof *other.numbers);
+    other.ids = et_arena_array(&c->arena, fields, sizeof *other.ids);
+    if (!other.numbers || !other.ids)
+        return et_alloc_failed(c->error, fields * sizeof *other.ids, "features");
+    for (size_t i = 0; i < fields; i++)
+        add_column(&other, et_schema_at(c->schema, (int)i));
+    c->also = other.numbers;
+    c->also_count = other.number_count;
+    return ET_OK;
 }
 
 /* ---- the target ---- */
@@ -157,18 +177,27 @@ static int no_column(const choosing *c)
 /* The key's feature is called as its column, if no other feature is. */
 static const char *key_name(const char *id)
 {
-    return !strcmp(id, "X") || !strcmp(id, "ids") || !strcmp(id, "Y") ? "key" : id;
+    const bool taken =
+        !strcmp(id, "X") || !strncmp(id, "X_", 2) || !strcmp(id, "ids") || !strcmp(id, "Y");
+    return taken ? "key" : id;
 }
 
 static int make(et_feature_set **out, choosing *c)
 {
-    et_feature_spec specs[4];
+    et_feature_spec specs[5];
+    char also[40];
     int count = 0;
     if (c->number_count)
         specs[count++] = (et_feature_spec){ .name = "X",
                                             .type = ET_TRANSFORM_CONCAT,
                                             .features = c->numbers,
                                             .feature_count = c->number_count };
+    snprintf(also, sizeof also, "X_%s", et_transform_name(c->choice.also));
+    if (c->also_count)
+        specs[count++] = (et_feature_spec){ .name = also,
+                                            .type = ET_TRANSFORM_CONCAT,
+                                            .features = c->also,
+                                            .feature_count = c->also_count };
     if (c->id_count)
         specs[count++] = (et_feature_spec){ .name = "ids",
                                             .type = ET_TRANSFORM_CONCAT,
@@ -219,6 +248,13 @@ static int check_choice(choosing *c)
             c->error, ET_ECONFIG,
             "%s is not a transform for numbers: use standardize, quantile, scale or robust",
             et_transform_name(choice->numeric));
+    if (choice->also && choice->also != ET_TRANSFORM_STANDARDIZE &&
+        choice->also != ET_TRANSFORM_QUANTILE && choice->also != ET_TRANSFORM_SCALE &&
+        choice->also != ET_TRANSFORM_ROBUST)
+        return et_fail(c->error, ET_ECONFIG,
+                       "%s is not a second transform for numbers: use standardize, quantile, scale "
+                       "or robust",
+                       et_transform_name(choice->also));
     if (choice->discrete != ET_TRANSFORM_EMBED && choice->discrete != ET_TRANSFORM_ONE_HOT)
         return et_fail(c->error, ET_ECONFIG,
                        "%s is not a transform for texts: use embed or one-hot",
@@ -244,6 +280,8 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
         status = et_alloc_failed(error, count * sizeof *c.ids, "features");
     for (size_t i = 0; !status && i < count; i++)
         add_column(&c, et_schema_at(schema, (int)i));
+    if (!status && c.choice.also)
+        status = add_also(&c, count);
     if (!status)
         status = make(out, &c);
     et_arena_release(&c.arena);

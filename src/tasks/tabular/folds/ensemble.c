@@ -34,16 +34,22 @@
 #define FEW_ROWS  2000
 #define FEW_FOLDS 5
 
-/* In order of training. Costs are those of Adult and California housing, as multiples of the
- * MLP's. */
+/* In order of training. Costs are those of Adult and California housing, as multiples of the MLP's.
+ * Of the two features of numbers each reads one. RealMLP's smoothed labels are better for accuracy
+ * alone, but its probabilities are averaged here; and batches of few rows are all its time. */
 static const struct {
     const char *experiment;
     double cost;
-} candidates[] = { { "tabular/linear", 0.4 },
-                   { "tabular/mlp", 1 },
-                   { "tabular/realmlp", 4 },
-                   { "tabular/tabm", 8 },
-                   { "tabular/pack", 8 } };
+    const char *ignores;
+    const char *small;   /* settings for a small table, where no batch size is set; NULL: none */
+    const char *classes; /* the same for classes, where no label smoothing is set */
+} candidates[] = {
+    { "tabular/linear", 0.4, "X_robust", NULL, NULL },
+    { "tabular/mlp", 1, "X_robust", NULL, NULL },
+    { "tabular/realmlp", 4, "X", "task.train_data.batch_size=32", "task.label_smoothing=0" },
+    { "tabular/tabm", 8, "X_robust", NULL, NULL },
+    { "tabular/pack", 8, "X_robust", NULL, NULL },
+};
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -67,6 +73,7 @@ typedef struct selection {
     et_tabular_task *task;
     et_device *device;
     const char *model_dir;
+    bool is_auto;
     int64_t rows, width; /* of the arrays below */
     int folds;           /* 1: none */
     bool filled;         /* the arrays of targets */
@@ -97,6 +104,17 @@ static bool wanted(const char *experiment, const void *options)
     return et_tabular_is_auto(experiment) || (o->n_splits && o->fold < 0);
 }
 
+/* Only a search has settings that it chose by itself. */
+static void adopt(void *options, const void *kept)
+{
+    et_tabular_options *o = options;
+    const et_tabular_options *was = kept;
+    if (!o->n_splits && !et_tabular_has_other(o))
+        o->n_splits = was->n_splits;
+    if (!o->ensemble.count)
+        o->ensemble = was->ensemble;
+}
+
 static bool exists(const char *experiment)
 {
     const et_experiment_row *row = et_tabular_experiments;
@@ -120,25 +138,59 @@ static const char *first_training(const void *options)
     return ((const et_tabular_options *)options)->n_splits ? "task.fold=0" : NULL;
 }
 
-static double cost_of(const char *experiment)
+static int find_candidate(const char *experiment)
 {
-    double cost = 1;
-    for (int k = 0; k < CANDIDATES; k++)
-        if (!strcmp(candidates[k].experiment, experiment))
-            cost = candidates[k].cost;
-    return cost;
+    int k = 0;
+    while (k < CANDIDATES && strcmp(candidates[k].experiment, experiment) != 0)
+        k++;
+    return k < CANDIDATES ? k : -1;
+}
+
+/* Whether features were inferred with both transforms of numbers. */
+static bool has_both(const et_tabular_task *task)
+{
+    int found = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const char *name = et_encoder_field(task->encoder, f)->name;
+        found += !strcmp(name, "X") || !strcmp(name, "X_robust");
+    }
+    return found == 2 && et_tabular_also(&task->options) == ET_TRANSFORM_ROBUST;
+}
+
+/* On top of the experiment's, "a=1,b=2"; NULL: none. */
+static const char *settings_of(selection *s, int which, int fold)
+{
+    const et_tabular_options *o = &s->task->options;
+    const bool known = s->is_auto && which >= 0;
+    const bool small = known && candidates[which].small && !o->train_data.batch_size &&
+                       s->task->table->count <= FEW_ROWS;
+    const bool classes =
+        known && candidates[which].classes && s->task->target.classes && o->label_smoothing < 0;
+    const char *text = "";
+    if (s->folds > 1)
+        text = et_arena_printf(&s->arena, ",task.fold=%d", fold);
+    if (known && has_both(s->task) && text)
+        text = et_arena_printf(&s->arena, "%s,task.model.ignored_features=[%s]", text,
+                               candidates[which].ignores);
+    if (small && text)
+        text = et_arena_printf(&s->arena, "%s,%s", text, candidates[which].small);
+    if (classes && text)
+        text = et_arena_printf(&s->arena, "%s,%s", text, candidates[which].classes);
+    return text && *text ? text + 1 : NULL;
 }
 
 static void add_candidate(selection *s, et_series_candidate *to, const char *experiment)
 {
+    const int which = find_candidate(experiment);
     const int count = s->folds > 1 ? s->folds : 1;
     et_series_training *all = et_arena_array(&s->arena, (size_t)count, sizeof *all);
-    *to = (et_series_candidate){ et_path_base(experiment), all, count, cost_of(experiment) };
+    *to = (et_series_candidate){ et_path_base(experiment), all, count,
+                                 which < 0 ? 1 : candidates[which].cost };
     for (int i = 0; all && i < count; i++) {
         all[i].experiment = experiment;
         all[i].name =
             s->folds > 1 ? et_arena_printf(&s->arena, "%s_%d", to->name, i + 1) : to->name;
-        all[i].settings = s->folds > 1 ? et_arena_printf(&s->arena, "task.fold=%d", i) : NULL;
+        all[i].settings = settings_of(s, which, i);
     }
 }
 
@@ -238,6 +290,7 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     s->task = (et_tabular_task *)(void *)opening->task;
     s->device = opening->device;
     s->model_dir = opening->model_dir;
+    s->is_auto = et_tabular_is_auto(opening->experiment);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     s->run.changed = takes_folds(s->task, opening->experiment);
     options->ensemble.count = 0; /* of a start that was cut off before the model was written */
@@ -666,6 +719,7 @@ static int write_model(selection *s, const et_experiment *experiment, et_params 
         status = et_tabular_identify(&s->task->task, identity, error);
     if (!status)
         status = et_experiment_identify(experiment, identity, error);
+    s->run.step = content.step;
     return status ? status : et_artifact_write_weights(&content, path, error);
 }
 
@@ -738,6 +792,7 @@ const et_series et_tabular_series = {
     .wanted = wanted,
     .candidate = candidate_at,
     .first = first_training,
+    .adopt = adopt,
     .open = open_series,
     .prepare = prepare,
     .score = score_candidate,

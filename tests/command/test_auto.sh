@@ -1,0 +1,106 @@
+#!/bin/sh
+# test_auto.sh ETUDE: tabular/auto trains several models and is one run: its table, its record, what
+# the time limit leaves out, and the same bytes after kills and an interruption.
+set -eu
+. "$(dirname "$0")/command.sh"
+export OMP_NUM_THREADS=1
+
+make_table
+
+try() {
+    code=$1 text=$2
+    shift 2
+    says "$code" "$text" train --experiment tabular/auto --target kind --data t.csv --epochs 1 "$@"
+}
+
+# ---- a small table: folds ----------------------------------------------------------------------
+
+try 0 '^candidates   linear, mlp, realmlp, tabm.*, each on 5 folds' whole
+grep -q '^validation   5 folds' out || fail 'a small table loses rows'
+grep -q '^candidate  *log_likelihood  *accuracy  *time  *weight' out || fail 'no table at the end'
+for name in linear mlp realmlp tabm; do
+    grep -q "^$name  *-[0-9.]* +- [0-9.]*  *[0-9.]* +- [0-9.]*  *[0-9:]*  *[01]\.[0-9]*$" out ||
+        fail "no row of $name"
+    grep -q "\"candidate\":\"$name\",\"seconds\":" whole/members.jsonl || fail "no record of $name"
+done
+# RealMLP reads numbers as in its paper, the others as always.
+grep -q 'ignored_features: \[X\]' whole/members/realmlp_1/params.yaml || fail 'the numbers of realmlp'
+grep -q 'ignored_features: \[X_robust\]' whole/members/tabm_1/params.yaml || fail 'the numbers of tabm'
+# Weights of the models add up to 1.
+grep '^ *weight: ' whole/params.yaml | awk '{ sum += $2 } END { exit !(sum > 0.9999 && sum < 1.0001) }' ||
+    fail 'the weights are no mean'
+says 0 '^whole ' runs whole
+says 0 '{"label": "[a-z]*", "scores"' predict whole t.csv
+says 0 '^ *accuracy ' evaluate whole t.csv
+says 0 . export whole --output whole.safetensors
+says 0 complete train whole
+
+# ---- interrupted, killed -----------------------------------------------------------------------
+
+same() {
+    for file in params.yaml model.safetensors out_of_fold.jsonl; do
+        cmp whole/$file "$1/$file" >out 2>&1 || fail "$1/$file is another"
+    done
+}
+stopped=0
+for signal in KILL INT KILL INT; do
+    code=0
+    timeout --foreground --preserve-status -s $signal 0.6 "$etude" train stopped --experiment \
+        tabular/auto --target kind --data t.csv --epochs 1 >out 2>&1 || code=$?
+    case $code in 0 | 75 | 137) ;; *) fail "a run that gets $signal ends with $code" ;; esac
+    [ $code = 0 ] || stopped=$((stopped + 1))
+done
+[ $stopped -gt 0 ] || fail 'no signal came before the end'
+says 0 '^done ' train stopped
+same stopped
+
+# ---- the time limit ----------------------------------------------------------------------------
+
+# What others took says that no other candidate fits; the record says so, and is gone by.
+cp -r whole late
+rm late/model.safetensors
+head -1 whole/members.jsonl | sed 's/"seconds":[0-9.e-]*/"seconds":1000/' >late/members.jsonl
+says 0 '^time limit   1:00 for all' train late --time-limit 1m
+for name in mlp realmlp tabm; do
+    grep -q "^$name  *left out: it would take about .* of the time limit is left" out ||
+        fail "$name is left out without a line"
+    grep -q "\"candidate\":\"$name\",\"left_out\":" late/members.jsonl || fail "$name is not recorded"
+done
+grep -q '^linear .* 1\.00$' out || fail 'the rest of the candidates is not the model'
+cp late/model.safetensors first.safetensors
+rm late/model.safetensors
+says 0 '^done ' train late
+! grep -q '^mlp' out || fail 'a candidate that was left out is trained in another start'
+cmp late/model.safetensors first.safetensors >out 2>&1 || fail 'the record does not decide'
+# Nothing is left out before there is something to keep.
+says 75 . train none --experiment tabular/auto --target kind --data t.csv --epochs 1000000 \
+    --set trainer.early_stopping.patience=0 --time-limit 0:00:01
+
+# ---- a held-out part ---------------------------------------------------------------------------
+
+try 0 '^validation   80 of these rows are held out (20 %)' part --set task.held_out=0.2
+grep -q '^candidates   linear, mlp, realmlp, tabm' out || fail 'no candidates'
+[ ! -e part/out_of_fold.jsonl ] || fail 'folds where there are none'
+score=$(grep -o '"validation_log_likelihood":[0-9.e-]*' part/metrics.jsonl | cut -d: -f2)
+says 0 '^ *loss ' evaluate part
+awk -v score="$score" '$1 == "loss" { d = $2 + score; found = d * d < 1e-9 } END { exit !found }' \
+    out || fail "the rows that are held out have another score than $score"
+awk 'NR == 1 || NR % 5 == 0' t.csv >v.csv
+try 0 '^validation   80 rows' named --valid v.csv
+
+# Values, too.
+says 0 '^candidate  *rmse  *r2 ' train prices --experiment tabular/auto --target price --data t.csv \
+    --epochs 1
+says 0 '^{"values": ' predict prices t.csv
+says 0 . export prices --format onnx --output prices.onnx
+
+# ---- settings, refusals ------------------------------------------------------------------------
+
+says 0 '^linear  *keeps its own values of task.model.mlp.dropout$' train mine --experiment \
+    tabular/auto --target kind --data t.csv --epochs 1 --dropout 0.3
+grep -q 'dropout: 0.3' mine/members/mlp_1/params.yaml || fail 'a setting is not passed on'
+try 2 'cannot be used with several trainings' refused --init whole
+try 3 'task.held_out is 0; name validation data or folds' refused --set task.held_out=0
+try 3 'has no effect' refused --set task.model.tabm.members=4
+[ ! -e refused ] || fail 'a start that fails leaves files'
+says 3 'whole belongs to a run with' train whole --experiment tabular/mlp --target kind --data t.csv
