@@ -16,7 +16,7 @@
 typedef Etude__Onnx__Node node;
 typedef Etude__Onnx__Tensor tensor;
 
-enum { VALUES_MAX = 512, INPUTS_MAX = 8 };
+enum { VALUES_MAX = 8192, INPUTS_MAX = 8 };
 
 typedef struct values {
     evaluated all[VALUES_MAX];
@@ -177,18 +177,40 @@ static evaluated reshape(const evaluated *x, const evaluated *shape)
     return to;
 }
 
-/* Of the first dimension. */
-static evaluated slice(const evaluated *x, const evaluated *starts, const evaluated *ends)
+/* Of one dimension. */
+static evaluated slice(const evaluated *x, const evaluated *starts, const evaluated *ends, int axis)
 {
     int64_t size[EVALUATED_RANK], begin = (int64_t)starts->data[0], end = (int64_t)ends->data[0];
     assert_int_equal(count_of(starts), 1);
-    end = end < x->size[0] ? end : x->size[0];
+    end = end < x->size[axis] ? end : x->size[axis];
     assert_true(begin >= 0 && begin <= end);
     memcpy(size, x->size, sizeof size);
-    size[0] = end - begin;
+    size[axis] = end - begin;
     evaluated to = make(x->rank, size);
-    int64_t row = count_of(x) / x->size[0];
-    memcpy(to.data, x->data + begin * row, (size_t)count_of(&to) * sizeof *to.data);
+    int64_t inner = 1, outer = 1;
+    for (int i = 0; i < x->rank; i++)
+        *(i < axis ? &outer : &inner) *= i == axis ? 1 : x->size[i];
+    for (int64_t o = 0; o < outer; o++)
+        memcpy(to.data + o * (end - begin) * inner, x->data + (o * x->size[axis] + begin) * inner,
+               (size_t)((end - begin) * inner) * sizeof *to.data);
+    return to;
+}
+
+/* The sum over the last dimension. */
+static evaluated sum_rows(const node *n, const evaluated *x, const evaluated *axes)
+{
+    const bool keep = attribute(n, "keepdims", 1);
+    int64_t size[EVALUATED_RANK], width = x->size[x->rank - 1];
+    assert_true(count_of(axes) == 1 &&
+                (axes->data[0] == -1 || axes->data[0] == (double)(x->rank - 1)));
+    memcpy(size, x->size, sizeof size);
+    size[x->rank - 1] = 1;
+    evaluated to = make(keep ? x->rank : x->rank - 1, size);
+    for (int64_t i = 0; i < count_of(&to); i++) {
+        to.data[i] = 0;
+        for (int64_t k = 0; k < width; k++)
+            to.data[i] += x->data[i * width + k];
+    }
     return to;
 }
 
@@ -314,8 +336,18 @@ static evaluated of_each(const node *n, const evaluated *x)
             to.data[i] = larger(x->data[i], 0);
         else if (!strcmp(n->op_type, "IsNaN"))
             to.data[i] = isnan(x->data[i]);
+        else if (!strcmp(n->op_type, "Cos"))
+            to.data[i] = cos(x->data[i]);
+        else if (!strcmp(n->op_type, "Tanh"))
+            to.data[i] = tanh(x->data[i]);
+        else if (!strcmp(n->op_type, "Softplus"))
+            to.data[i] = log1p(exp(x->data[i]));
     return to;
 }
+
+static const char *const ones[] = {
+    "Relu", "IsNaN", "Identity", "Cast", "Cos", "Tanh", "Softplus"
+};
 
 static evaluated compute(const node *n, const evaluated *const *in)
 {
@@ -323,19 +355,17 @@ static evaluated compute(const node *n, const evaluated *const *in)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (!strcmp(op, pairs[i].op) && n->n_input == 2)
             return of_pair(pairs[i].fn, in[0], in[1]);
-    if (!strcmp(op, "Relu") || !strcmp(op, "IsNaN") || !strcmp(op, "Identity") ||
-        !strcmp(op, "Cast"))
-        return of_each(n, in[0]);
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        if (!strcmp(op, ones[i]))
+            return of_each(n, in[0]);
     if (!strcmp(op, "Where"))
         return where(in[0], in[1], in[2]);
     if (!strcmp(op, "Shape"))
         return shape_of(in[0]);
-    if (!strcmp(op, "Slice") && n->n_input == 3)
-        return slice(in[0], in[1], in[2]);
-    if (!strcmp(op, "Slice")) {
-        assert_true(n->n_input == 4 && in[3]->data[0] == 0);
-        return slice(in[0], in[1], in[2]);
-    }
+    if (!strcmp(op, "Slice"))
+        return slice(in[0], in[1], in[2], n->n_input > 3 ? (int)in[3]->data[0] : 0);
+    if (!strcmp(op, "ReduceSum") && n->n_input == 2)
+        return sum_rows(n, in[0], in[1]);
     if (!strcmp(op, "Concat"))
         return concatenate(n, in);
     if (!strcmp(op, "Expand"))

@@ -289,6 +289,25 @@ static void test_onnx_tables__as_predict(void **state)
     check_run("classes");
 }
 
+#define SEVERAL(experiment, data, more)                                                            \
+    "train %s --experiment " experiment " --data " data " --target y --epochs 2 --seed 3 -q "      \
+    "--set task.features_path=features.yaml " more
+
+/* A weighted mean of several models is one graph. */
+static void test_onnx_tables__of_several_models(void **state)
+{
+    (void)state;
+    bad_end end = succeed(SEVERAL("tabular/mlp", "values.csv", "--folds 2"), "folds");
+    bad_release(&end);
+    check_run("folds");
+    end = succeed(SEVERAL("tabular/tabm", "classes.csv", "--folds 2"), "classfolds");
+    bad_release(&end);
+    check_run("classfolds");
+    end = succeed(SEVERAL("tabular/auto", "values.csv", "--set task.held_out=0.2"), "search");
+    bad_release(&end);
+    check_run("search");
+}
+
 /* The schema has a replacement for a missing value, and a required value. */
 static void test_onnx_tables__defaults(void **state)
 {
@@ -329,7 +348,8 @@ static void test_onnx_tables__defaults(void **state)
 static void test_onnx_tables__runtime(void **state)
 {
     (void)state;
-    static const char *const models[] = { "values", "classes", "defaults" };
+    static const char *const models[] = { "values", "classes",    "defaults",
+                                          "folds",  "classfolds", "search" };
     const char *peers = getenv("ET_PEERS");
     char python[512], line[1200];
     snprintf(python, sizeof python, "%s/bin/python", peers ? peers : ET_TEST_BUILD "/peers/venv");
@@ -348,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onnx_tables__as_predict),
+        cmocka_unit_test(test_onnx_tables__of_several_models),
         cmocka_unit_test(test_onnx_tables__defaults),
         cmocka_unit_test(test_onnx_tables__runtime),
     };
