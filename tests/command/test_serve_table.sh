@@ -132,11 +132,11 @@ asks() {
 }
 row='{"long": 1, "wide": 1, "colour": "red"}'
 asks "{\"rows\": [$row, {\"wide\": 1, \"colour\": 7.50}, {\"long\": 1, \"wide\": 1, \"colour\": true}], \"unknown\": true}" \
-    application/json 200 ']}], "unknown": [{"column":"long","values":1,"row":2,"value":null},{"column":"colour","values":2,"row":2,"value":"7.50"}]}'
-asks "{\"rows\": [$row], \"unknown\": true}" application/json 200 ']}], "unknown": []}'
+    application/json 200 '}}], "unknown": [{"column":"long","values":1,"row":2,"value":null},{"column":"colour","values":2,"row":2,"value":"7.50"}]}'
+asks "{\"rows\": [$row], \"unknown\": true}" application/json 200 '}}], "unknown": []}'
 asks "{\"rows\": [$row], \"unknown\": true}" application/x-ndjson 200 '{"unknown": []}'
 asks '{"rows": [], "unknown": true}' application/json 200 '{"predictions": [], "unknown": []}'
-asks "{\"rows\": [{\"long\": 1, \"wide\": 1, \"colour\": \"re\\u001bd\"}]}" application/json 200 ']}]}'
+asks "{\"rows\": [{\"long\": 1, \"wide\": 1, \"colour\": \"re\\u001bd\"}]}" application/json 200 '}}]}'
 asks "{\"rows\": [$row], \"unknown\": 1}" application/json 400 'unknown: expected true or false'
 asks "{\"rows\": [$row], \"unknown\": true}" text/csv 400 'unknown: not possible in CSV'
 # A request that is refused counts for nothing.
