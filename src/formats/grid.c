@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/markup.h"
 #include "base/text/plain.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
@@ -201,12 +202,31 @@ static void append_markdown(const et_grid *grid, et_strbuf *out)
     }
 }
 
+static void append_html(const et_grid *grid, et_strbuf *out)
+{
+    size_t width;
+    column *columns = measure(grid, &width);
+    out->failed |= !columns;
+    et_strbuf_append(out, "<table>\n");
+    for (size_t i = 0; columns && i < grid->count; i++) {
+        const char *name = i < grid->columns && !grid->headless ? "th" : "td";
+        const size_t at = i % grid->columns;
+        et_strbuf_printf(out, "%s<%s%s>", at ? "" : "<tr>", name,
+                         columns[at].numbers ? " class=\"number\"" : "");
+        et_markup_append(out, grid->cells[i]);
+        et_strbuf_printf(out, "</%s>%s", name, at + 1 == grid->columns ? "</tr>\n" : "");
+    }
+    et_strbuf_append(out, "</table>\n");
+    et_free(columns);
+}
+
 void et_grid_append(const et_grid *grid, et_grid_form form, et_strbuf *out)
 {
     static void (*const append[])(const et_grid *grid, et_strbuf *out) = {
         [ET_GRID_TEXT] = append_text,
         [ET_GRID_CSV] = append_csv,
         [ET_GRID_MARKDOWN] = append_markdown,
+        [ET_GRID_HTML] = append_html,
     };
     et_assert(grid->columns > 0 && (grid->failed || grid->count % grid->columns == 0));
     out->failed |= grid->failed;

@@ -1,5 +1,5 @@
 /* A table of texts, filled row by row; the first row is the head. It is printed for people, aligned
- * (columns of numbers to the right), as CSV (RFC 4180), or as a Markdown table.
+ * (columns of numbers to the right), as CSV (RFC 4180), or as a table of Markdown or HTML.
  *
  *     et_grid grid = { .columns = 2 };
  *     et_grid_add(&grid, "run");
@@ -37,7 +37,12 @@ typedef struct et_grid {
     bool failed; /* there was no memory: the table's text fails with it */
 } et_grid;
 
-typedef enum et_grid_form { ET_GRID_TEXT, ET_GRID_CSV, ET_GRID_MARKDOWN } et_grid_form;
+typedef enum et_grid_form {
+    ET_GRID_TEXT,
+    ET_GRID_CSV,
+    ET_GRID_MARKDOWN,
+    ET_GRID_HTML, /* cells of columns of numbers have the class number */
+} et_grid_form;
 
 /* The next cell; NULL is an empty one. */
 void et_grid_add(et_grid *grid, const char *text);

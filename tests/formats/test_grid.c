@@ -130,6 +130,24 @@ static void test_grid__quoted_and_escaped(void **state)
     assert_prints(&grid, ET_GRID_MARKDOWN,
                   "| name |  |\n|---|---|\n| a,b | say \"x\" |\n| a\\|b\\\\|c | two\\n2 |\n"
                   "| \\u001b | plain |\n");
+    assert_prints(&grid, ET_GRID_HTML,
+                  "<table>\n<tr><th>name</th><th></th></tr>\n"
+                  "<tr><td>a,b</td><td>say &quot;x&quot;</td></tr>\n"
+                  "<tr><td>a|b\\|c</td><td>two\\n2</td></tr>\n"
+                  "<tr><td>\\u001b</td><td>plain</td></tr>\n</table>\n");
+    et_grid_release(&grid);
+}
+
+static void test_grid__html(void **state)
+{
+    (void)state;
+    static const char *const cells[] = { "a<b", "rows", "c & d", "12", "e", "-3.5", NULL };
+    et_grid grid = { .columns = 2 };
+    add_all(&grid, cells);
+    assert_prints(&grid, ET_GRID_HTML,
+                  "<table>\n<tr><th>a&lt;b</th><th class=\"number\">rows</th></tr>\n"
+                  "<tr><td>c &amp; d</td><td class=\"number\">12</td></tr>\n"
+                  "<tr><td>e</td><td class=\"number\">-3.5</td></tr>\n</table>\n");
     et_grid_release(&grid);
 }
 
@@ -164,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_grid__wide_characters),
         cmocka_unit_test(test_grid__least_and_last),
         cmocka_unit_test(test_grid__quoted_and_escaped),
+        cmocka_unit_test(test_grid__html),
         cmocka_unit_test(test_grid__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,4 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
 /* Appends the style of a picture: of text, of elements with the class title, and more rules. */
 void et_chart_append_style(et_strbuf *out, const char *more);
 
-/* Escaped, for text and attributes of SVG. */
-void et_chart_append_escaped(et_strbuf *out, const char *text);
-
 #endif

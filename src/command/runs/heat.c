@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/markup.h"
 #include "base/text/unicode.h"
 
 #define CELL   26  /* pixels of a side of a cell */
@@ -48,14 +49,14 @@ static void append_names(et_strbuf *out, const et_chart_heat *heat, int left, in
     for (int r = 0; r < heat->row_count; r++) {
         et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6,
                          top + r * CELL + CELL / 2 + 4);
-        et_chart_append_escaped(out, heat->rows[r]);
+        et_markup_append(out, heat->rows[r]);
         et_strbuf_append(out, "</text>\n");
     }
     for (int c = 0; c < heat->column_count; c++) {
         int x = left + c * CELL + CELL / 2 + 4;
         et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" transform=\"rotate(-90 %d %d)\">", x,
                          top - 6, x, top - 6);
-        et_chart_append_escaped(out, heat->columns[c]);
+        et_markup_append(out, heat->columns[c]);
         et_strbuf_append(out, "</text>\n");
     }
 }
@@ -80,7 +81,7 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
     et_chart_append_style(out, ".cells{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
     if (heat->title) {
         et_strbuf_printf(out, "<text class=\"title\" x=\"%d\" y=\"%d\">", MARGIN, MARGIN + 12);
-        et_chart_append_escaped(out, heat->title);
+        et_markup_append(out, heat->title);
         et_strbuf_append(out, "</text>\n");
     }
     append_cells(out, heat, left, top);

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/plain.h"
+#include "base/text/markup.h"
 #include "command/runs/axis.h"
 
 #define LETTER 6.6 /* pixels of a letter of 12 pixels, about */
@@ -44,25 +44,6 @@ void et_chart_append_style(et_strbuf *out, const char *more)
                      more);
 }
 
-void et_chart_append_escaped(et_strbuf *out, const char *text)
-{
-    et_strbuf plain = ET_STRBUF_INIT;
-    et_plain_append(&plain, text);
-    for (const char *c = et_strbuf_text(&plain); *c; c++) {
-        const char *name = *c == '&'   ? "&amp;"
-                           : *c == '<' ? "&lt;"
-                           : *c == '>' ? "&gt;"
-                           : *c == '"' ? "&quot;"
-                                       : NULL;
-        if (name)
-            et_strbuf_append(out, name);
-        else
-            et_strbuf_append_char(out, *c);
-    }
-    out->failed |= plain.failed;
-    et_strbuf_release(&plain);
-}
-
 /* A place in pixels, with a point whatever the locale: tenths of a pixel as whole numbers. */
 static void append_pixel(et_strbuf *out, double pixel)
 {
@@ -86,7 +67,7 @@ static void append_text(picture *p, double x, double y, const char *extra, const
     append_attribute(p->out, "x", x);
     append_attribute(p->out, "y", y);
     et_strbuf_printf(p->out, "%s>", extra);
-    et_chart_append_escaped(p->out, text);
+    et_markup_append(p->out, text);
     et_strbuf_append(p->out, "</text>\n");
 }
 
@@ -224,7 +205,7 @@ static void append_curves(picture *p)
         et_strbuf_append(p->out, "\">");
         if (curve->name) {
             et_strbuf_append(p->out, "<title>");
-            et_chart_append_escaped(p->out, curve->name);
+            et_markup_append(p->out, curve->name);
             et_strbuf_append(p->out, "</title>");
         }
         et_strbuf_append(p->out, "</path>\n");
@@ -324,7 +305,7 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
                      width, height, width, height);
     if (chart->title) {
         et_strbuf_append(out, "<title>");
-        et_chart_append_escaped(out, chart->title);
+        et_markup_append(out, chart->title);
         et_strbuf_append(out, "</title>\n");
     }
     et_chart_append_style(out, rules);
