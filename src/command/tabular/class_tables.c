@@ -1,21 +1,23 @@
 #include "command/tabular/class_tables.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/format.h"
+#include "base/text/markup.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
-#include "command/print.h"
-#include "formats/grid.h"
 
 /* Classes whose matrix is printed; confusions, lines and curves that are shown of more classes. */
 #define MATRIX_MAX    12
 #define CONFUSION_MAX 20
 #define LINES_MAX     50
 #define CURVES_MAX    10
+
+#define NOTE 100 /* bytes of a line below a table */
 
 /* ---- opening ---- */
 
@@ -80,16 +82,29 @@ void et_class_tables_release(et_class_tables *t)
 
 /* ---- the confusion matrix ---- */
 
-static void print_heading(const et_class_tables *t, const char *text)
+static void append_heading(const et_class_tables *t, const char *text, et_grid_form form,
+                           et_strbuf *out)
 {
-    et_print(stdout, "\n%s%s%s:\n", text, t->name ? " of " : "", t->name ? t->name : "");
+    const bool html = form == ET_GRID_HTML;
+    et_strbuf_printf(out, "%s%s%s", html ? "<h3>" : "\n", text, t->name ? " of " : "");
+    if (t->name && html)
+        et_markup_append(out, t->name);
+    else if (t->name)
+        et_strbuf_append(out, t->name);
+    et_strbuf_append(out, html ? "</h3>\n" : ":\n");
 }
 
-static int print_matrix(const et_class_tables *t, et_error *error)
+static void append_note(const char *text, et_grid_form form, et_strbuf *out)
+{
+    const bool html = form == ET_GRID_HTML;
+    et_strbuf_printf(out, "%s%s%s\n", html ? "<p>" : "(", text, html ? "</p>" : ")");
+}
+
+static void append_matrix(const et_class_tables *t, et_grid_form form, et_strbuf *out)
 {
     const int64_t classes = t->of.classes;
     et_grid grid = { .columns = (size_t)classes + 1, .left = 1, .most = ET_GRID_CELL_MAX };
-    print_heading(t, "confusion matrix (rows: class, columns: prediction)");
+    append_heading(t, "confusion matrix (rows: class, columns: prediction)", form, out);
     et_grid_add(&grid, "");
     for (int64_t c = 0; c < classes; c++)
         et_grid_add(&grid, t->labels[c]);
@@ -98,9 +113,8 @@ static int print_matrix(const et_class_tables *t, et_error *error)
         for (int64_t c = 0; c < classes; c++)
             et_grid_addf(&grid, "%.6g", t->confusion[target * classes + c]);
     }
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_append(&grid, form, out);
     et_grid_release(&grid);
-    return status;
 }
 
 typedef struct mistake {
@@ -128,16 +142,18 @@ static size_t find_mistakes(const et_class_tables *t, mistake *mistakes)
 }
 
 /* Of many classes the mistakes that are most frequent. */
-static int print_mistakes(const et_class_tables *t, et_error *error)
+static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbuf *out,
+                           et_error *error)
 {
     const int64_t classes = t->of.classes;
     mistake *mistakes = et_alloc((size_t)(classes * classes), sizeof *mistakes);
+    char note[NOTE];
     if (!mistakes)
         return et_alloc_failed(error, (size_t)(classes * classes) * sizeof *mistakes, "mistakes");
     const size_t count = find_mistakes(t, mistakes);
     const size_t shown = count < CONFUSION_MAX ? count : CONFUSION_MAX;
     et_grid grid = { .columns = 3, .left = 2, .most = ET_GRID_CELL_MAX };
-    print_heading(t, "most frequent mistakes");
+    append_heading(t, "most frequent mistakes", form, out);
     static const char *const head[] = { "class", "prediction", "rows" };
     et_grid_add_row(&grid, head);
     for (size_t i = 0; i < shown; i++) {
@@ -145,13 +161,15 @@ static int print_mistakes(const et_class_tables *t, et_error *error)
         et_grid_add(&grid, t->labels[mistakes[i].cell % classes]);
         et_grid_addf(&grid, "%.6g", mistakes[i].weight);
     }
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
-    if (!status && shown < count)
-        et_print(stdout, "(%s more kinds of mistakes; --json has the whole matrix)\n",
+    et_grid_append(&grid, form, out);
+    if (shown < count) {
+        snprintf(note, sizeof note, "%s more kinds of mistakes; --json has the whole matrix",
                  et_format_count((int64_t)(count - shown)).text);
+        append_note(note, form, out);
+    }
     et_grid_release(&grid);
     et_free(mistakes);
-    return status;
+    return ET_OK;
 }
 
 /* ---- lines of classes ---- */
@@ -171,16 +189,18 @@ static mistake *rank_classes(const et_class_tables *t, et_error *error)
     return order;
 }
 
-static int print_lines(const et_class_tables *t, et_error *error)
+static int append_lines(const et_class_tables *t, et_grid_form form, et_strbuf *out,
+                        et_error *error)
 {
     static const char *const head[] = { "class", "precision", "recall", "f1", "support" };
     const int64_t classes = t->of.classes, shown = classes < LINES_MAX ? classes : LINES_MAX;
     const bool all = shown == classes;
+    char note[NOTE];
     mistake *order = rank_classes(t, error);
     if (!order)
         return ET_ENOMEM;
     et_grid grid = { .columns = 5, .left = 1, .most = ET_GRID_CELL_MAX };
-    print_heading(t, "classes");
+    append_heading(t, "classes", form, out);
     et_grid_add_row(&grid, head);
     for (int64_t i = 0; i < shown; i++) {
         const int64_t c = all ? i : order[i].cell;
@@ -190,19 +210,28 @@ static int print_lines(const et_class_tables *t, et_error *error)
         et_grid_addf(&grid, "%.4f", t->lines[c].f1);
         et_grid_addf(&grid, "%.6g", t->lines[c].support);
     }
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
-    if (!status && !all)
-        et_print(stdout, "(%s classes with fewer rows are not shown; --json has all)\n",
+    et_grid_append(&grid, form, out);
+    if (!all) {
+        snprintf(note, sizeof note, "%s classes with fewer rows are not shown; --json has all",
                  et_format_count(classes - shown).text);
+        append_note(note, form, out);
+    }
     et_grid_release(&grid);
     et_free(order);
-    return status;
+    return ET_OK;
 }
 
-int et_class_tables_print(const et_class_tables *t, et_error *error)
+int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbuf *out,
+                           et_error *error)
 {
-    int status = t->of.classes <= MATRIX_MAX ? print_matrix(t, error) : print_mistakes(t, error);
-    return status ? status : print_lines(t, error);
+    int status = ET_OK;
+    if (t->of.classes <= MATRIX_MAX)
+        append_matrix(t, form, out);
+    else
+        status = append_mistakes(t, form, out, error);
+    if (!status)
+        status = append_lines(t, form, out, error);
+    return status || !out->failed ? status : et_alloc_failed(error, out->length, "tables");
 }
 
 /* ---- JSON ---- */

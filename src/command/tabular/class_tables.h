@@ -2,7 +2,7 @@
  * calibration curves.
  *
  *     et_class_tables_open(&tables, &predictions, labels, NULL, &error);
- *     et_class_tables_print(&tables, &error);               on standard output
+ *     et_class_tables_append(&tables, ET_GRID_TEXT, &out, &error);
  *     et_class_tables_add(&tables, results, &error);        in a dict, for --json
  *     et_class_tables_release(&tables);
  *
@@ -11,6 +11,7 @@
 #define ETUDE_COMMAND_TABULAR_CLASS_TABLES_H
 
 #include "command/runs/chart.h"
+#include "formats/grid.h"
 #include "metric/class_report.h"
 
 typedef struct et_class_tables {
@@ -28,8 +29,10 @@ int et_class_tables_open(et_class_tables *tables, const et_class_predictions *pr
                          const char *const *labels, const char *name, et_error *error);
 void et_class_tables_release(et_class_tables *tables);
 
-/* For people; large matrices and many classes are shortened, and a line says so. */
-int et_class_tables_print(const et_class_tables *tables, et_error *error);
+/* For people, as TEXT or HTML; large matrices and many classes are shortened, and a line says so.
+ */
+int et_class_tables_append(const et_class_tables *tables, et_grid_form form, et_strbuf *out,
+                           et_error *error);
 /* "labels", "confusion" (lists by label), "classes" (by label), "calibration", "cost". */
 int et_class_tables_add(const et_class_tables *tables, et_value *to, et_error *error);
 

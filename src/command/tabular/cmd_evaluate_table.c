@@ -12,12 +12,10 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
-#include "command/tabular/class_tables.h"
 #include "command/tabular/name_list.h"
+#include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
-#include "command/training/evaluation.h"
 #include "tasks/tabular/tabular_kind.h"
-#include "tasks/tabular/tabular_task_private.h"
 
 typedef struct evaluate_options {
     et_evaluate_args general;
@@ -51,8 +49,7 @@ typedef struct evaluating {
     const evaluate_options *args;
     et_arena arena; /* of names of costs */
     double *costs;  /* [classes, classes], owned; NULL: none */
-    et_class_tables set[ET_TABULAR_SETS_MAX];
-    size_t sets;
+    et_table_scores scores;
 } evaluating;
 
 static const et_encoded_field *target_of(const et_tabular_task *task)
@@ -130,25 +127,11 @@ static bool wants_classes(const evaluate_options *args)
            args->calibration;
 }
 
-static int keep_rows(void *payload, const et_tabular_task *task, et_error *error)
-{
-    evaluating *e = payload;
-    const et_class_predictions rows = et_tabular_scored_classes(task);
-    const et_structs *sets = &task->options.validation_data.sets;
-    const et_tabular_set *set = sets->items;
-    et_class_tables *to = &e->set[e->sets];
-    if (e->sets == ET_TABULAR_SETS_MAX)
-        return ET_OK;
-    e->sets++;
-    return et_class_tables_open(to, &rows, target_of(task)->label,
-                                sets->count ? set[task->seen.set].name : NULL, error);
-}
-
 static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
 {
     evaluating *e = payload;
     const evaluate_options *args = e->args;
-    et_tabular_task *task = (et_tabular_task *)(void *)evaluation->task;
+    const et_tabular_task *task = et_table_task_of(evaluation);
     const int64_t classes = task->target.classes;
     if (!classes && wants_classes(args))
         return et_fail(error, ET_EUSAGE,
@@ -162,7 +145,7 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
                        "--threshold is for two classes, but %s has %lld; give --costs",
                        target_of(task)->column[0], (long long)classes);
     int status = args->costs.count ? read_costs(e, target_of(task), error) : ET_OK;
-    task->scoring = (et_tabular_scoring){ args->threshold, e->costs, keep_rows, e };
+    et_table_scores_attach(&e->scores, evaluation, args->threshold, e->costs);
     return status;
 }
 
@@ -178,7 +161,7 @@ static int check_pictures(void *payload, et_outputs *outputs, et_error *error)
 static int draw(const evaluating *e, bool roc, const char *path, et_error *error)
 {
     et_class_chart chart;
-    int status = et_class_chart_open(&chart, roc, e->set, e->sets, error);
+    int status = et_class_chart_open(&chart, roc, e->scores.set, e->scores.sets, error);
     if (!status && path)
         status = et_chart_write(path, &chart.chart, 0, 0, error);
     else if (!status) {
@@ -199,29 +182,40 @@ static int draw_pictures(const evaluating *e, et_error *error)
 /* "positive class     yes" */
 static void print_choice(const evaluating *e)
 {
-    const et_class_predictions *of = &e->set[0].of;
+    const et_class_predictions *of = &e->scores.set[0].of;
     if (of->classes == 2)
-        et_print(stdout, "%-19s %s\n", "positive class", e->set[0].labels[!of->first]);
+        et_print(stdout, "%-19s %s\n", "positive class", e->scores.set[0].labels[!of->first]);
     if (of->threshold > 0)
         et_print(stdout, "%-19s %g\n", "threshold", of->threshold);
-    for (size_t i = 0; of->costs && i < e->sets; i++)
-        et_print(stdout, "%-19s %.6g%s%s\n", "cost per row", e->set[i].cost,
-                 e->set[i].name ? " of " : "", e->set[i].name ? e->set[i].name : "");
+    for (size_t i = 0; of->costs && i < e->scores.sets; i++)
+        et_print(stdout, "%-19s %.6g%s%s\n", "cost per row", e->scores.set[i].cost,
+                 e->scores.set[i].name ? " of " : "",
+                 e->scores.set[i].name ? e->scores.set[i].name : "");
+}
+
+static int print_tables(const evaluating *e, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = ET_OK;
+    print_choice(e);
+    for (size_t i = 0; i < e->scores.sets && !status; i++)
+        status = et_class_tables_append(&e->scores.set[i], ET_GRID_TEXT, &out, error);
+    if (!status)
+        et_print_text(stdout, et_strbuf_text(&out));
+    et_strbuf_release(&out);
+    if (!status && e->args->charts)
+        status = draw(e, true, NULL, error);
+    if (!status && e->args->charts)
+        status = draw(e, false, NULL, error);
+    return status;
 }
 
 static int print_text(const evaluating *e, const et_evaluation *evaluation, const et_value *logs,
                       et_error *error)
 {
     int status = et_evaluation_print(evaluation, logs, error);
-    if (!status && e->sets && !et_comm_rank(evaluation->comm))
-        print_choice(e);
-    for (size_t i = 0; i < e->sets && !status && !et_comm_rank(evaluation->comm); i++)
-        status = et_class_tables_print(&e->set[i], error);
-    if (!status && e->args->charts && !et_comm_rank(evaluation->comm)) {
-        status = draw(e, true, NULL, error);
-        if (!status)
-            status = draw(e, false, NULL, error);
-    }
+    if (!status && e->scores.sets && !et_comm_rank(evaluation->comm))
+        status = print_tables(e, error);
     fflush(stdout);
     return status;
 }
@@ -231,13 +225,14 @@ static int print_json(const evaluating *e, const et_evaluation *evaluation, cons
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *more = et_value_dict(&arena);
-    et_value *sets = more && e->sets && e->set[0].name ? et_value_set_dict(more, "sets") : NULL;
+    et_value *sets =
+        more && e->scores.sets && e->scores.set[0].name ? et_value_set_dict(more, "sets") : NULL;
     int status = more ? ET_OK : et_alloc_failed(error, 0, "results");
-    if (!status && e->sets && e->set[0].of.classes == 2)
-        et_value_set_string(more, "positive", e->set[0].labels[!e->set[0].of.first]);
-    for (size_t i = 0; i < e->sets && !status; i++)
-        status = et_class_tables_add(&e->set[i],
-                                     sets ? et_value_set_dict(sets, e->set[i].name) : more, error);
+    if (!status && e->scores.sets && e->scores.set[0].of.classes == 2)
+        et_value_set_string(more, "positive", e->scores.set[0].labels[!e->scores.set[0].of.first]);
+    for (size_t i = 0; i < e->scores.sets && !status; i++)
+        status = et_class_tables_add(
+            &e->scores.set[i], sets ? et_value_set_dict(sets, e->scores.set[i].name) : more, error);
     if (!status)
         status = et_evaluation_print_json(evaluation, logs, more, error);
     et_arena_release(&arena);
@@ -276,8 +271,7 @@ int et_cmd_evaluate_table(const et_call *call, et_error *error)
     int status = check(e.args, error);
     if (!status)
         status = et_evaluate_own_data(call, &e.args->general, &more, error);
-    for (size_t i = 0; i < e.sets; i++)
-        et_class_tables_release(&e.set[i]);
+    et_table_scores_release(&e.scores);
     et_free(e.costs);
     et_arena_release(&e.arena);
     return status;

@@ -101,9 +101,8 @@ static bool is_id(const et_column_use *use)
     return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
 }
 
-/* Finds how the features use each column. Why they ignore a column is known only if the features
- * were inferred. Returns whether they ignore one that looks like an ID. */
-static bool find_uses(const et_tabular_task *task, et_column_use *uses)
+/* Why features ignore a column is known only if they were inferred. */
+bool et_tabular_find_uses(const et_tabular_task *task, et_column_use *uses)
 {
     const char *given = task->options.features_path;
     const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
@@ -129,7 +128,7 @@ static void describe_columns(const et_tabular_task *task)
     const et_tabular_file *file = &task->file[ET_TABLE_TEXT_FEATURES];
     et_strbuf text = ET_STRBUF_INIT;
     et_column_use *uses = et_alloc((size_t)et_schema_count(task->texts.schema), sizeof *uses);
-    const bool ids = uses && find_uses(task, uses);
+    const bool ids = uses && et_tabular_find_uses(task, uses);
     if (!uses || et_column_uses_print(&text, uses, task->texts.schema, task->texts.metadata, NULL))
         et_task_tell(&task->context, "%-12s no memory to list the columns", "columns");
     else
@@ -304,6 +303,7 @@ static const et_command commands[] = {
     ET_COMMAND("evaluate", et_cmd_evaluate_table, "evaluate a trained model on tables",
                &et_usage_evaluate_table),
     ET_COMMAND("explain", et_cmd_explain, "measure what predictions depend on", &et_usage_explain),
+    ET_COMMAND("report", et_cmd_report, "write a page about a run", &et_usage_report),
     ET_COMMAND("data", et_cmd_data, "analyze a table", &et_usage_data),
     ET_COMMAND("export", et_cmd_export_table, "export a model for prediction",
                &et_usage_export_table),

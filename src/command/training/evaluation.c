@@ -185,9 +185,7 @@ int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
 
 #define NAME_LEAST 19 /* columns of names */
 
-/* What was measured is of validation data, or of those that were named: names do not say it again,
- * but where two would be the same. */
-static const char *name_of(const et_value *logs, const et_value *value)
+const char *et_evaluation_name(const et_value *logs, const et_value *value)
 {
     const char *key = value->key;
     static const char prefix[] = ET_LOGGED_OF_VALIDATION;
@@ -202,7 +200,8 @@ static void add_values(et_grid *grid, const et_value *logs, const char *path)
         if (et_metric_repeats(logs, value))
             continue;
         char name[200];
-        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", name_of(logs, value));
+        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "",
+                 et_evaluation_name(logs, value));
         if (value->kind == ET_VALUE_DICT) {
             add_values(grid, value, name);
         } else if (value->kind == ET_VALUE_FLOAT) {

@@ -68,6 +68,9 @@ int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *lo
 
 void et_evaluation_close(et_evaluation *evaluation);
 
+/* The name of a value for people: without "validation_", unless two names would be the same. */
+const char *et_evaluation_name(const et_value *logs, const et_value *value);
+
 /* ---- as a command (cmd_evaluate.c) ---- */
 
 /* What a kind of task adds to the command. */

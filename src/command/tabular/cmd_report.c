@@ -1,0 +1,563 @@
+/* etude report: a page about a run of a table.
+ *
+ *   evaluation (scores, classes), history (curves), explain (importance), train.log (warnings)
+ *       -> report_page -> one HTML file
+ *
+ * It is the command `evaluate` with another print: rows and weights are chosen as there. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/threads/team.h"
+#include "command/command.h"
+#include "command/options/options.h"
+#include "command/print.h"
+#include "command/runs/history.h"
+#include "command/tabular/report_page.h"
+#include "command/tabular/table_scores.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/training/processes/ranks.h"
+#include "data/table/analysis/column_use.h"
+#include "data/table/features/schema.h"
+#include "data/text/paths.h"
+#include "formats/events/log_names.h"
+#include "tasks/tabular/model/explain.h"
+#include "train/run/run_names.h"
+#include "train/task/metric_name.h"
+
+#define TEXT_MAX     ((size_t)64 << 20) /* bytes of train.log and params.yaml */
+#define REPEATS      5
+#define COLUMNS_MAX  2000 /* of the table of columns */
+#define MEASURED_MAX 500  /* columns whose importance is measured */
+#define WARNINGS_MAX 50
+
+typedef struct report_options {
+    et_evaluate_args general;
+    const char *output;
+    int64_t rows;
+} report_options;
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(report_options, output, "output", "FILE",
+                   "page to write, FILE.html (default: RUN.html, if no such file exists)"),
+    ET_OPTION_COUNT(report_options, rows, "rows", "N", 0, ET_OPTION_COUNT_MAX,
+                    "most rows to measure importance on (default: 2,000; 0: none)",
+                    .field.default_number = 2000),
+    ET_OPTION_MODEL_DIR(report_options, general.model_dir),
+    ET_OPTION_TASK(report_options, general.task),
+    ET_OPTION_LIST(report_options, general.data, "data", "FILE",
+                   "score these files, not the run's validation data; may be given again"),
+    ET_OPTION_CHECKPOINT(report_options, general.checkpoint),
+    ET_OPTION_SET(report_options, general.set,
+                  "settings that override those of the run; may be given again"),
+    ET_OPTION_LIVE_WEIGHTS(report_options, general.live_weights),
+    ET_OPTION_QUIET(report_options, general.quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(report_options, general.model_dir),
+    ET_OPTION_REST(report_options, general.data, "[FILE]..."),
+    ET_OPTION_END,
+};
+
+const et_usage et_usage_report = {
+    options, sizeof(report_options),
+    "Writes a page about a run of a table: data, columns, scores, curves, importance,\n"
+    "warnings, settings, and how to use the model.",
+    "runs/adult --output adult.html"
+};
+
+typedef struct reporting {
+    const report_options *args;
+    const et_program *program;
+    et_history *history;
+    et_table_scores scores;
+    et_report_page page;
+    char *output; /* owned: the default */
+} reporting;
+
+/* ---- the run and its data ---- */
+
+static void add_run(reporting *r, const et_evaluation *evaluation)
+{
+    const et_history *h = r->history;
+    const et_history_best best = et_history_best_of(h);
+    const double seconds = et_history_seconds_in_all(h);
+    et_report_page *page = &r->page;
+    et_report_page_section(page, "Run");
+    et_report_page_fact(page, "experiment", "%s", evaluation->experiment->name);
+    if (*et_history_state_name(et_history_state_of(h)))
+        et_report_page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
+    et_report_page_fact(page, "steps", "%s of %s", et_format_count(et_history_steps_done(h)).text,
+                        et_format_count(et_history_steps(h)).text);
+    if (!isnan(seconds))
+        et_report_page_fact(page, "training time", "%s", et_format_duration(seconds).text);
+    et_report_page_fact(page, "parameters", "%s",
+                        et_format_count(et_params_elements(evaluation->params)).text);
+    et_report_page_fact(page, "checkpoint", "%s, step %lld", evaluation->path,
+                        (long long)evaluation->step);
+    if (best.series && best.step >= 0)
+        et_report_page_fact(page, "best", "%s %s at step %lld", best.metric,
+                            et_format_value(best.value).text, (long long)best.step);
+}
+
+static void add_files(et_report_page *page, const char *name, const et_strings *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        et_report_page_fact(page, i ? "" : name, "%s", files->items[i]);
+}
+
+static void add_data(reporting *r, const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    const et_column_metadata *first =
+        et_metadata_count(task->texts.metadata) ? et_metadata_at(task->texts.metadata, 0) : NULL;
+    et_report_page *page = &r->page;
+    et_report_page_section(page, "Data");
+    add_files(page, "training", &o->train_data.input_path);
+    if (r->args->general.data.count)
+        add_files(page, "scored", &r->args->general.data);
+    else if (et_tabular_has_other(o))
+        add_files(page, "validation", &o->validation_data.input_path);
+    else
+        et_report_page_fact(page, "validation", "%g %% of the training rows, which are held out",
+                            100 * o->held_out);
+    if (first && first->count + first->missing > 0)
+        et_report_page_fact(page, "rows", "%s",
+                            et_format_count(first->count + first->missing).text);
+    et_report_page_fact(page, "columns", "%s",
+                        et_format_count(et_schema_count(task->texts.schema)).text);
+    if (o->target)
+        et_report_page_fact(page, "target", "%s", o->target);
+    if (o->id)
+        et_report_page_fact(page, "ID", "%s", o->id);
+}
+
+/* ---- columns ---- */
+
+static void add_column(et_grid *grid, const et_tabular_task *task, const et_column_use *use, int i)
+{
+    const et_schema_field *field = et_schema_at(task->texts.schema, i);
+    const et_column_metadata *m = et_metadata_find(task->texts.metadata, field->name);
+    et_strbuf text = ET_STRBUF_INIT;
+    et_column_use_print(&text, use, m);
+    et_grid_add(grid, field->name);
+    et_grid_add(grid, et_schema_type_name(field->type));
+    et_grid_add(grid, m ? et_format_count(m->missing).text : "");
+    et_grid_add(grid, m ? et_format_count(et_column_distinct(m)).text : "");
+    et_grid_add(grid, et_strbuf_text(&text));
+    grid->failed |= text.failed;
+    et_strbuf_release(&text);
+}
+
+static int add_columns(reporting *r, const et_tabular_task *task, et_error *error)
+{
+    static const char *const head[] = { "column", "type", "missing", "distinct", "use" };
+    const int count = et_schema_count(task->texts.schema);
+    et_column_use *uses = et_alloc((size_t)count + 1, sizeof *uses);
+    et_grid grid = { .columns = 5, .left = 2, .last_left = true };
+    if (!uses)
+        return et_alloc_failed(error, (size_t)count * sizeof *uses, "columns");
+    et_tabular_find_uses(task, uses);
+    et_report_page_section(&r->page, "Columns");
+    et_grid_add_row(&grid, head);
+    for (int i = 0; i < count && i < COLUMNS_MAX; i++)
+        add_column(&grid, task, &uses[i], i);
+    et_report_page_grid(&r->page, &grid);
+    if (count > COLUMNS_MAX)
+        et_report_page_text(&r->page, "%s more columns are not listed.",
+                            et_format_count(count - COLUMNS_MAX).text);
+    et_grid_release(&grid);
+    et_free(uses);
+    return ET_OK;
+}
+
+/* ---- scores ---- */
+
+static void add_values(et_grid *grid, const et_value *logs, const char *set)
+{
+    for (const et_value *v = logs->first; v; v = v->next) {
+        if (et_metric_repeats(logs, v))
+            continue;
+        if (v->kind == ET_VALUE_DICT) {
+            add_values(grid, v, v->key);
+        } else if (v->kind == ET_VALUE_FLOAT || v->kind == ET_VALUE_INT) {
+            et_grid_addf(grid, "%s%s%s", set, *set ? "/" : "", et_evaluation_name(logs, v));
+            et_grid_addf(grid, "%.6g", v->kind == ET_VALUE_INT ? (double)v->integer : v->real);
+        }
+    }
+}
+
+static int add_class_chart(reporting *r, bool roc, et_error *error)
+{
+    et_class_chart chart;
+    et_error reason = ET_ERROR_INIT;
+    int status = et_class_chart_open(&chart, roc, r->scores.set, r->scores.sets, &reason);
+    if (!status)
+        status = et_report_page_chart(&r->page, &chart.chart, &reason);
+    et_class_chart_release(&chart);
+    return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
+}
+
+static int add_scores(reporting *r, const et_value *logs, et_error *error)
+{
+    et_grid grid = { .columns = 2, .left = 1 };
+    int status = ET_OK;
+    et_report_page_section(&r->page, "Scores");
+    et_grid_add(&grid, "metric");
+    et_grid_add(&grid, "value");
+    add_values(&grid, logs, "");
+    et_report_page_grid(&r->page, &grid);
+    et_grid_release(&grid);
+    for (size_t i = 0; i < r->scores.sets && !status; i++)
+        status = et_class_tables_append(&r->scores.set[i], ET_GRID_HTML, &r->page.html, error);
+    if (!status && r->scores.sets)
+        status = add_class_chart(r, true, error);
+    if (!status && r->scores.sets)
+        status = add_class_chart(r, false, error);
+    return status;
+}
+
+/* ---- curves ---- */
+
+typedef struct drawn {
+    double *x, *y; /* [count] */
+    et_chart_curve curve;
+} drawn;
+
+static int make_curve(drawn *d, const et_history_series *s, et_error *error)
+{
+    d->x = et_alloc(s->count + 1, sizeof *d->x);
+    d->y = et_alloc(s->count + 1, sizeof *d->y);
+    if (!d->x || !d->y)
+        return et_alloc_failed(error, s->count * sizeof *d->x, "a curve");
+    for (size_t i = 0; i < s->count; i++) {
+        d->x[i] = (double)s->points[i].step;
+        d->y[i] = s->points[i].value;
+    }
+    char *name = et_history_label(s);
+    d->curve = (et_chart_curve){ name, d->x, d->y, s->count };
+    return name ? ET_OK : et_alloc_failed(error, strlen(s->name), "a curve");
+}
+
+/* Series that are NULL are left out. */
+static int add_curves(reporting *r, const et_history_series *const *series, int count,
+                      et_error *error)
+{
+    drawn all[2] = { { .x = NULL }, { .x = NULL } };
+    et_chart_curve curves[2];
+    et_chart chart = { .x_label = "step", .curves = curves };
+    int status = ET_OK;
+    for (int i = 0; i < count && !status; i++) {
+        if (!series[i])
+            continue;
+        status = make_curve(&all[i], series[i], error);
+        curves[chart.count++] = all[i].curve;
+    }
+    if (!status)
+        status = et_report_page_chart(&r->page, &chart, error);
+    for (int i = 0; i < count; i++) {
+        et_free((char *)all[i].curve.name);
+        et_free(all[i].x);
+        et_free(all[i].y);
+    }
+    return status;
+}
+
+static int add_history(reporting *r, et_error *error)
+{
+    const et_history_series *found[1];
+    const et_history_series *loss = et_history_loss(r->history);
+    const size_t validation = et_history_match(r->history, ET_LOGGED_VALIDATION_LOSS, found, 1);
+    const et_history_series *losses[] = { loss, validation ? found[0] : NULL };
+    const et_history_series *best = et_history_best_of(r->history).series;
+    if (!loss)
+        return ET_OK;
+    et_report_page_section(&r->page, "Curves");
+    int status = add_curves(r, losses, 2, error);
+    return status || !best ? status : add_curves(r, &best, 1, error);
+}
+
+/* ---- importance ---- */
+
+/* Where rows with cells are: what was scored, else the validation file, else the first training
+ * file. */
+static const char *rows_of(const reporting *r, const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    return r->args->general.data.count           ? r->args->general.data.items[0]
+           : o->validation_data.input_path.count ? o->validation_data.input_path.items[0]
+           : o->train_data.input_path.count      ? o->train_data.input_path.items[0]
+                                                 : NULL;
+}
+
+typedef struct measured {
+    const char *column;
+    double mean, deviation;
+} measured;
+
+static int by_mean(const void *left, const void *right)
+{
+    const measured *a = left, *b = right;
+    if (a->mean < b->mean || a->mean > b->mean)
+        return a->mean > b->mean ? -1 : 1;
+    return strcmp(a->column, b->column);
+}
+
+static int measure(measured *one, et_explain *e, int field, const char *column, et_error *error)
+{
+    double worse[REPEATS], sum = 0, squares = 0;
+    int status = et_explain_importance(e, field, REPEATS, worse, error);
+    for (int i = 0; i < REPEATS && !status; i++)
+        sum += worse[i] / REPEATS;
+    for (int i = 0; i < REPEATS && !status; i++)
+        squares += (worse[i] - sum) * (worse[i] - sum) / REPEATS;
+    *one = (measured){ column, sum, sqrt(squares) };
+    return status;
+}
+
+static void append_importance(reporting *r, measured *all, size_t count,
+                              const et_explain_facts *facts, const char *path)
+{
+    et_grid grid = { .columns = 3, .left = 1 };
+    qsort(all, count, sizeof *all, by_mean);
+    et_report_page_text(
+        &r->page,
+        "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
+        "and standard deviation of %d permutations.",
+        facts->metric, facts->score, et_format_many(facts->rows, "row").text, path, REPEATS);
+    et_grid_add(&grid, "column");
+    et_grid_add(&grid, "importance");
+    et_grid_add(&grid, "spread");
+    for (size_t i = 0; i < count; i++) {
+        et_grid_add(&grid, all[i].column);
+        et_grid_addf(&grid, "%.6f", all[i].mean);
+        et_grid_addf(&grid, "%.6f", all[i].deviation);
+    }
+    et_report_page_grid(&r->page, &grid);
+    et_grid_release(&grid);
+}
+
+static int measure_all(reporting *r, et_explain *e, const char *path, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(et_explain_predictor(e)->model->encoder);
+    measured *all = et_alloc(MEASURED_MAX, sizeof *all);
+    size_t count = 0;
+    int left = 0, status = all ? ET_OK : et_alloc_failed(error, sizeof *all, "columns");
+    for (int f = 0; f < et_schema_count(schema) && !status; f++) {
+        if (!et_explain_reads(e, f))
+            continue;
+        if (count == MEASURED_MAX)
+            left++;
+        else
+            status = measure(&all[count++], e, f, et_schema_at(schema, f)->name, error);
+    }
+    if (!status)
+        append_importance(r, all, count, et_explain_facts_of(e), path);
+    if (left)
+        et_report_page_text(&r->page, "%s more columns were not measured.",
+                            et_format_count(left).text);
+    et_free(all);
+    return status;
+}
+
+/* A file that the predictor cannot read is told, because the rest of the page is as good. */
+static int add_importance(reporting *r, const et_evaluation *evaluation, et_error *error)
+{
+    const et_tabular_task *task = et_table_task_of(evaluation);
+    const char *path = rows_of(r, task);
+    et_arena arena = ET_ARENA_INIT;
+    et_strings files;
+    et_explain *e = NULL;
+    et_error reason = ET_ERROR_INIT;
+    if (!r->args->rows || !path)
+        return ET_OK;
+    et_report_page_section(&r->page, "Importance of columns");
+    if (!et_paths_match(&files, &(et_strings){ &path, 1 }, NULL, &arena, NULL) && files.count)
+        path = files.items[0];
+    const et_predictor_options predictor = { .checkpoint = r->args->general.checkpoint,
+                                             .live_weights = r->args->general.live_weights };
+    const et_explain_options how = { .rows.path = path,
+                                     .most = r->args->rows,
+                                     .threads = et_team_threads() };
+    int status = et_explain_open(&e, evaluation->model_dir, &predictor, &how, &reason);
+    if (!status)
+        status = measure_all(r, e, path, error);
+    else if (status == ET_ENOMEM)
+        status = et_fail(error, status, "%s", reason.text);
+    else {
+        et_report_page_text(&r->page, "Not measured: %s", reason.text);
+        status = ET_OK;
+    }
+    et_explain_close(e);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- texts of the run ---- */
+
+/* NULL: there is no such file. Owned by the caller. */
+static char *read_text(const reporting *r, const char *name)
+{
+    char *path = et_path_join(r->args->general.model_dir, name), *text = NULL;
+    size_t length;
+    if (!path || et_file_read(&text, &length, path, TEXT_MAX, NULL))
+        text = NULL;
+    et_free(path);
+    return text;
+}
+
+/* Of train.log: each once, without the time of day. */
+static void add_warnings(reporting *r)
+{
+    char *text = read_text(r, ET_RUN_MESSAGES);
+    et_strbuf lines = ET_STRBUF_INIT;
+    int count = 0;
+    for (char *line = text, *end; line && *line && count < WARNINGS_MAX; line = end) {
+        end = line + strcspn(line, "\n");
+        end += *end ? (*end = 0, 1) : 0;
+        const char *warning = strstr(line, "warning: ");
+        if (!warning || strstr(et_strbuf_text(&lines), warning))
+            continue;
+        et_strbuf_printf(&lines, "%s\n", warning);
+        count++;
+    }
+    et_report_page_section(&r->page, "Warnings");
+    if (count)
+        et_report_page_lines(&r->page, et_strbuf_text(&lines));
+    else
+        et_report_page_text(&r->page, "Training gave no warning.");
+    if (count == WARNINGS_MAX)
+        et_report_page_text(&r->page, "%s has the others.", ET_RUN_MESSAGES);
+    r->page.html.failed |= lines.failed;
+    et_strbuf_release(&lines);
+    et_free(text);
+}
+
+static void add_settings(reporting *r)
+{
+    char *text = read_text(r, ET_RUN_SETTINGS);
+    et_report_page_section(&r->page, "Settings");
+    if (text)
+        et_report_page_details(&r->page, "all settings (" ET_RUN_SETTINGS ")", text);
+    et_free(text);
+}
+
+static void add_use(reporting *r)
+{
+    const char *run = r->args->general.model_dir, *etude = r->program->name;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_printf(&text,
+                     "# predictions of new rows, a line of JSON for each\n"
+                     "%s predict %s --input new.csv\n"
+                     "# scores of rows with the target\n"
+                     "%s evaluate %s new.csv\n"
+                     "# how predictions depend on a column\n"
+                     "%s explain %s new.csv --partial COLUMN\n"
+                     "# a server: POST /predict\n"
+                     "%s serve %s\n"
+                     "# one file with all that predictions need\n"
+                     "%s export %s --output model.safetensors\n",
+                     etude, run, etude, run, etude, run, etude, run, etude, run);
+    et_report_page_section(&r->page, "Use of the model");
+    et_report_page_lines(&r->page, et_strbuf_text(&text));
+    r->page.html.failed |= text.failed;
+    et_strbuf_release(&text);
+}
+
+/* ---- the whole ---- */
+
+static int opened(void *payload, et_evaluation *evaluation, et_error *error)
+{
+    reporting *r = payload;
+    (void)error;
+    et_table_scores_attach(&r->scores, evaluation, 0, NULL);
+    return ET_OK;
+}
+
+static int fill(reporting *r, const et_evaluation *evaluation, const et_value *logs,
+                et_error *error)
+{
+    const et_tabular_task *task = et_table_task_of(evaluation);
+    et_report_page_begin(&r->page, evaluation->model_dir);
+    add_run(r, evaluation);
+    add_data(r, task);
+    int status = add_scores(r, logs, error);
+    if (!status)
+        status = add_importance(r, evaluation, error);
+    if (!status)
+        status = add_columns(r, task, error);
+    if (!status)
+        status = add_history(r, error);
+    add_warnings(r);
+    add_use(r);
+    add_settings(r);
+    et_report_page_end(&r->page);
+    return status || !r->page.html.failed ? status
+                                          : et_alloc_failed(error, r->page.html.length, "a page");
+}
+
+static int write_page(void *payload, const et_evaluation *evaluation, const et_value *logs,
+                      bool json, et_error *error)
+{
+    reporting *r = payload;
+    const char *path = r->args->output ? r->args->output : r->output;
+    (void)json;
+    int status = fill(r, evaluation, logs, error);
+    if (!status)
+        status = et_file_write(path, r->page.html.data, r->page.html.length, error);
+    et_strbuf_release(&r->page.html);
+    if (!status)
+        et_print(stdout, "report       %s\n", path);
+    return status;
+}
+
+static int check_output(void *payload, et_outputs *outputs, et_error *error)
+{
+    reporting *r = payload;
+    return et_outputs_check(outputs, "--output", r->args->output ? r->args->output : r->output,
+                            error);
+}
+
+/* RUN.html, beside the run. */
+static int name_output(reporting *r, et_error *error)
+{
+    const char *run = r->args->general.model_dir;
+    size_t length = strlen(run);
+    et_strbuf name = ET_STRBUF_INIT;
+    if (r->args->output)
+        return et_path_ends(r->args->output, ".html")
+                   ? ET_OK
+                   : et_fail(error, ET_EUSAGE, "--output %s: choose a name in .html",
+                             r->args->output);
+    while (length > 1 && run[length - 1] == '/')
+        length--;
+    et_strbuf_printf(&name, "%.*s.html", (int)length, run);
+    r->output = et_strbuf_detach(&name);
+    if (!r->output)
+        return et_alloc_failed(error, length, "a path");
+    return et_file_exists(r->output)
+               ? et_fail(error, ET_EUSAGE,
+                         "%s exists: give --output %s to replace it, or another name", r->output,
+                         r->output)
+               : ET_OK;
+}
+
+int et_cmd_report(const et_call *call, et_error *error)
+{
+    reporting r = { .args = call->options, .program = call->program };
+    const et_evaluate_more more = { &r, opened, write_page, check_output };
+    int status = et_ranks_refuse(call, "it writes one page", error);
+    if (!status)
+        status = et_history_open(&r.history, r.args->general.model_dir, error);
+    if (!status)
+        status = name_output(&r, error);
+    if (!status)
+        status = et_evaluate_own_data(call, &r.args->general, &more, error);
+    et_history_close(r.history);
+    et_table_scores_release(&r.scores);
+    et_free(r.output);
+    return status;
+}

@@ -1,0 +1,35 @@
+#include "command/tabular/table_scores.h"
+
+#include "base/assert.h"
+
+et_tabular_task *et_table_task_of(const et_evaluation *evaluation)
+{
+    return (et_tabular_task *)(void *)evaluation->task;
+}
+
+static int keep_rows(void *payload, const et_tabular_task *task, et_error *error)
+{
+    et_table_scores *scores = payload;
+    const et_class_predictions rows = et_tabular_scored_classes(task);
+    const et_encoded_field *target =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_structs *sets = &task->options.validation_data.sets;
+    const et_tabular_set *set = sets->items;
+    et_assert(scores->sets < ET_TABULAR_SETS_MAX);
+    return et_class_tables_open(&scores->set[scores->sets++], &rows, target->label,
+                                sets->count ? set[task->seen.set].name : NULL, error);
+}
+
+void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
+                            double threshold, const double *costs)
+{
+    et_tabular_task *task = et_table_task_of(evaluation);
+    if (task->target.classes)
+        task->scoring = (et_tabular_scoring){ threshold, costs, keep_rows, scores };
+}
+
+void et_table_scores_release(et_table_scores *scores)
+{
+    while (scores->sets)
+        et_class_tables_release(&scores->set[--scores->sets]);
+}

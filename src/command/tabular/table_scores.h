@@ -1,0 +1,31 @@
+/* The scored rows of an evaluation of a table: what `evaluate` and `report` show of classes.
+ *
+ *     static int opened(void *scores, et_evaluation *evaluation, et_error *error)
+ *     {
+ *         et_table_scores_attach(scores, evaluation, 0, NULL);
+ *         return 0;
+ *     }
+ *
+ * Then each validation adds a member to set. */
+#ifndef ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
+#define ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
+
+#include "command/tabular/class_tables.h"
+#include "command/training/evaluation.h"
+#include "tasks/tabular/tabular_task_private.h"
+
+typedef struct et_table_scores {
+    et_class_tables set[ET_TABULAR_SETS_MAX]; /* [sets] */
+    size_t sets; /* 0: nothing is scored yet, or the target is numbers */
+} et_table_scores;
+
+/* The task of an open evaluation of a table. */
+et_tabular_task *et_table_task_of(const et_evaluation *evaluation);
+
+/* threshold, costs: of et_class_predictions; costs are borrowed. Does nothing for a target of
+ * numbers. */
+void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
+                            double threshold, const double *costs);
+void et_table_scores_release(et_table_scores *scores);
+
+#endif
