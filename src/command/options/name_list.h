@@ -3,8 +3,8 @@
  *     et_name_list_read(&names, "--keep", &args->keep, &arena, &error);
  *
  * The option may be given again: the names are those of all its values, in order. */
-#ifndef ETUDE_COMMAND_TABULAR_NAME_LIST_H
-#define ETUDE_COMMAND_TABULAR_NAME_LIST_H
+#ifndef ETUDE_COMMAND_OPTIONS_NAME_LIST_H
+#define ETUDE_COMMAND_OPTIONS_NAME_LIST_H
 
 #include <etude/fields.h>
 

@@ -1,4 +1,4 @@
-#include "command/tabular/name_list.h"
+#include "command/options/name_list.h"
 
 #include <string.h>
 
