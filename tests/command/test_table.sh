@@ -248,8 +248,28 @@ grep -q '^n  *integer  *number, standardized (written like 1,234.50)$' out || fa
 grep -q '^d  *discrete  date, its parts (day-first)$' out || fail "dates: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
-echo '{"a": 1, "y": 2}' >t.jsonl
-says 3 't.jsonl is JSON: save the table as CSV' data analyze t.jsonl
+echo '{"a": 1, "y": 2}' >t.json
+says 3 't.json is JSON: save the table as CSV, or as JSON lines' data analyze t.json
+# JSON lines give the same run as CSV: a missing key, a null and an empty cell are a missing value.
+awk 'BEGIN { print "n,c,f,y" >"same.csv"; for (i = 0; i < 300; i++) {
+    printf "%s,%s,%s,%s\n", i % 7 ? i * 37 % 101 / 4 : "", i % 5 ? "c" i % 4 : "", i % 3 ? "true" : "false", i % 2 ? "yes" : "no" >"same.csv"
+    printf "{%s%s, \"f\": %s, \"y\": \"%s\"}\n", i % 7 ? "\"n\": " i * 37 % 101 / 4 ", " : i % 2 ? "" : "\"n\": null, ",
+        "\"c\": " (i % 5 ? "\"c" i % 4 "\"" : "null"), i % 3 ? "true" : "false", i % 2 ? "yes" : "no" >"same.jsonl" } }'
+for kind in csv jsonl; do
+    train 0 '^data  *300 rows, 4 columns' "same-$kind" --data "same.$kind" --target y --steps 20
+done
+for file in schema.yaml metadata.json features.yaml best/model.safetensors; do
+    [ ! -e "same-csv/$file" ] || cmp "same-csv/$file" "same-jsonl/$file" || fail "JSON lines: another $file"
+done
+"$etude" predict same-csv --input same.csv >predicted.csv && "$etude" predict same-jsonl --input same.jsonl >predicted.jsonl
+cmp predicted.csv predicted.jsonl || fail 'JSON lines: other predictions'
+gzip -c same.jsonl >packed.ndjson.gz
+says 0 'accuracy' evaluate same-csv packed.ndjson.gz
+says 0 '^same.jsonl: 300 rows of 4 columns, .* JSON lines$' data analyze same.jsonl --dry-run
+echo '{"n": 1, "c": {"d": 2}}' >>same.jsonl
+train 3 'same.jsonl:301: column c is an object: give one value (write a column for each part, such as c.d)' nested \
+    --data same.jsonl --target y
+[ ! -e nested ] || fail 'a start that failed leaves a run'
 # Integers that count are classes, as analyze has it; commas and units are read.
 { echo 'a;b;y'; for i in $(seq 200); do echo "$((i % 13)),5;$((i % 7)) kg;$((i % 3))"; done; } >euro.csv
 says 0 'target  *y: 3 classes: .*task.target_type=number' train --experiment tabular/linear euro --data euro.csv --target y --steps 2

@@ -90,12 +90,15 @@ static void print_head(et_strbuf *out, const et_value *report)
         et_plain_append(out, files->first->string);
     else
         et_strbuf_printf(out, "%zu files", files->count);
-    et_strbuf_printf(out, ": %s of %s, %s, delimiter %s%s%s, %s header\n",
-                     et_format_many(count_at(report, "rows"), "row").text,
+    et_strbuf_printf(out, ": %s of %s, %s, ", et_format_many(count_at(report, "rows"), "row").text,
                      et_format_many((int64_t)et_value_get(report, "columns")->count, "column").text,
-                     et_format_bytes((uint64_t)count_at(report, "bytes")).text, tab ? "" : "\"",
-                     tab ? "tab" : delimiter, tab ? "" : "\"",
-                     is_true(report, "header") ? "with a" : "no");
+                     et_format_bytes((uint64_t)count_at(report, "bytes")).text);
+    if (*delimiter)
+        et_strbuf_printf(out, "delimiter %s%s%s, %s header\n", tab ? "" : "\"",
+                         tab ? "tab" : delimiter, tab ? "" : "\"",
+                         is_true(report, "header") ? "with a" : "no");
+    else
+        et_strbuf_append(out, "JSON lines\n");
 }
 
 /* ---- numbers ---- */

@@ -263,9 +263,9 @@ static const et_run_file files[] = {
 };
 
 static const et_option options[] = {
-    ET_OPTION_SETS("data", "FILE,...", "training tables: CSV, plain or .gz",
+    ET_OPTION_SETS("data", "FILE,...", "training tables: CSV or JSON lines (.jsonl), plain or .gz",
                    .settings = { "task.train_data.input_path" }, .experiment = "tabular/mlp",
-                   .endings = ".csv .csv.gz"),
+                   .endings = ".csv .csv.gz .jsonl .jsonl.gz .ndjson .ndjson.gz"),
     ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),
     ET_OPTION_SETS("folds", "K", "validate each of K parts of the rows in turn, average the models",

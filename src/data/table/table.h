@@ -14,7 +14,7 @@
 
 typedef struct et_table_samples_options {
     et_strings paths; /* as et_paths_match gave them */
-    bool examples;    /* tf.Examples in record files; else CSV */
+    bool examples;    /* tf.Examples in record files; else CSV, or JSON lines by the files' names */
     et_csv_options csv;
     et_header header;
     const et_metadata *metadata; /* of training, to count values that a model has never seen

@@ -173,13 +173,15 @@ static const et_field set_fields[] = {
     ET_FIELD_STRING(
         et_tabular_set, name, "",
         "prefix of the logged scores of this set, such as new in new/" ET_LOGGED_VALIDATION_LOSS),
-    ET_FIELD_STRINGS(et_tabular_set, input_path, "CSV files, plain or .gz; wildcards are allowed"),
+    ET_FIELD_STRINGS(et_tabular_set, input_path,
+                     "CSV files or JSON lines (.jsonl), plain or .gz; wildcards are allowed"),
     ET_FIELD_END
 };
 static const et_fields set_table = { "sets", set_fields };
 
 static const et_field part_fields[] = {
-    ET_FIELD_STRINGS(et_tabular_part, input_path, "CSV files, plain or .gz; wildcards are allowed",
+    ET_FIELD_STRINGS(et_tabular_part, input_path,
+                     "CSV files or JSON lines (.jsonl), plain or .gz; wildcards are allowed",
                      .change = ET_CHANGE_FREE),
     ET_FIELD_FLOAT(et_tabular_part, weight, 1, 1e-6, 1e6,
                    "weight: fraction of the rows that come from this part"),
@@ -188,7 +190,8 @@ static const et_field part_fields[] = {
 static const et_fields part_table = { "mix", part_fields };
 
 static const et_field data_fields[] = {
-    ET_FIELD_STRINGS(et_tabular_data, input_path, "CSV files, plain or .gz; wildcards are allowed",
+    ET_FIELD_STRINGS(et_tabular_data, input_path,
+                     "CSV files or JSON lines (.jsonl), plain or .gz; wildcards are allowed",
                      .change = ET_CHANGE_FREE),
     ET_FIELD_STRUCTS(et_tabular_data, mix, et_tabular_part, &part_table,
                      "for train_data, instead of input_path: several tables with weights",

@@ -120,6 +120,8 @@ static int read_delimiter(et_tabular_task *task, et_error *error)
     const et_csv_options options = et_tabular_table_options(&task->options, task->missing).csv;
     et_csv_row row;
     et_csv *csv;
+    if (et_path_is_jsonl(task->paths.items[0]))
+        return ET_OK;
     int status = et_csv_open(&csv, task->paths.items[0], &options, error);
     if (status)
         return status;

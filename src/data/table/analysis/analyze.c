@@ -18,6 +18,7 @@
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/number_short.h"
+#include "data/table/rows/rows.h"
 
 /* Bytes of a piece. A parsed piece fits into a core's own cache. */
 #define PIECE ((size_t)256 << 10)
@@ -483,22 +484,32 @@ static void close_fields(et_table_stats *stats)
 }
 
 /* Takes first; NULL: the first file is read again. */
-static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
+static int read_csv(et_table_stats *stats, et_csv *first, et_error *error)
 {
     pass self = { .stats = stats,
                   .options = stats->options,
                   .threads = stats->options->threads,
                   .first = first };
-    stats->rows = 0;
-    stats->missing_found = 0;
-    int status = open_fields(stats, error);
-    if (!status)
-        status = open_pass(&self, error);
+    int status = open_pass(&self, error);
     for (; !status && self.file < (int)stats->paths->count; self.file++)
         status = read_file(&self, error);
     close_pass(&self);
     et_csv_close(self.first);
     stats->bytes = self.before;
+    return status;
+}
+
+/* One pass over all files. */
+static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
+{
+    stats->rows = 0;
+    stats->missing_found = 0;
+    int status = open_fields(stats, error);
+    if (status)
+        et_csv_close(first);
+    else
+        status =
+            stats->head.jsonl ? et_table_read_jsonl(stats, error) : read_csv(stats, first, error);
     for (int i = 0; !status && i < stats->head.fields; i++) {
         et_column_stats_finish(&stats->field[i]);
         if (stats->field[i].failed)
@@ -541,6 +552,23 @@ static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_
     return status;
 }
 
+/* *first: the first file, of CSV. */
+static int open_head(et_table_stats *stats, et_csv **first, et_arena *arena, et_error *error)
+{
+    const char *path = *stats->paths->items;
+    bool jsonl;
+    int status = et_paths_jsonl(&jsonl, stats->paths, error);
+    if (!status && jsonl && (stats->options->csv.delimiter || stats->options->csv.comment))
+        return et_fail(error, ET_ECONFIG, "%s: JSON lines have no %s: leave out this option", path,
+                       stats->options->csv.delimiter ? "delimiter" : "comments");
+    if (!status && jsonl)
+        return et_table_head_jsonl(stats, arena, error);
+    if (!status)
+        status = et_table_head_open(first, NULL, path, stats->options, error);
+    return status ? status
+                  : et_table_head_find(&stats->head, *first, path, stats->options, arena, error);
+}
+
 int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_options *options,
                et_error *error)
 {
@@ -553,9 +581,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
         return status;
     stats.bytes = size_of(paths);
     et_csv *first = NULL;
-    status = et_table_head_open(&first, NULL, *paths->items, &o, error);
-    if (!status)
-        status = et_table_head_find(&stats.head, first, *paths->items, &o, &arena, error);
+    status = open_head(&stats, &first, &arena, error);
     if (!status)
         status = et_table_head_target(&target, &stats.head, &o, *paths->items, error);
     if (!status)

@@ -10,16 +10,22 @@
 
 /* The columns of a table's files. */
 typedef struct et_table_head {
-    char delimiter;
+    bool jsonl; /* of JSON lines: columns are fields, and the members after name and numeric are not
+                   used */
+    char delimiter;      /* 0: of JSON lines */
     bool header;         /* the first row of the first file is one */
     int columns;         /* of a row */
     const char **name;   /* [columns], in the arena */
+    bool *numeric;       /* [columns], of JSON lines: texts such as "NA" are missing values */
     int fields;          /* number of analyzed columns, or of the fields of a schema */
     const int **column;  /* [fields]: which columns are a field's */
     int *column_count;   /* [fields] */
     et_same_header same; /* the header, or the names that the schema gives for none; count 0:
                             columns have no names */
 } et_table_head;
+
+/* Largest fraction of a numeric column's values that are not numbers. */
+#define ET_TEXT_SHARE 0.1
 
 /* A file, to look at its first rows, which are there again (et_csv_again). known: by the head of
  * the first file, of another one, for as long as its first row is not read; else NULL. */
@@ -84,6 +90,11 @@ int et_table_formats_begin(et_table_stats *table, et_arena *arena, et_error *err
 bool et_table_formats_find(et_table_stats *table, et_arena *arena);
 /* After a pass with the found ones. True: some were wrong, and are plain now. */
 bool et_table_formats_check(et_table_stats *table);
+
+/* Of JSON lines: finds the columns, the union of all rows' keys or those of the schema, and adds
+ * the values of all rows to the statistics. */
+int et_table_head_jsonl(et_table_stats *table, et_arena *arena, et_error *error);
+int et_table_read_jsonl(et_table_stats *table, et_error *error);
 
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);

@@ -1,6 +1,6 @@
 /* From statistics to types, schema, metadata and the report:
  *
- *   files, bytes, rows, delimiter, header, target
+ *   files, bytes, rows, delimiter (empty: JSON lines), header, target
  *   missing_unmatched: markers of missing values that match no value
  *   columns     name, type, target (true of one), use (a sentence: how training uses it)
  *               count, missing, distinct, exact
@@ -18,8 +18,6 @@
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 
-/* Largest fraction of a numeric column's values that are not numbers. */
-#define TEXT_SHARE 0.1
 /* Of the values, such that may be texts (007, 3E5, integers beyond 2^53) that make all of them
  * codes. */
 #define CODE_SHARE 0.01
@@ -70,8 +68,8 @@ et_schema_type et_table_column_type(const et_table_column *c)
     double values = (double)c->values;
     if (!c->numbers || are_codes(c))
         return ET_SCHEMA_DISCRETE;
-    return (double)s->count[ET_CELL_TEXT] > TEXT_SHARE * values ? ET_SCHEMA_DISCRETE
-                                                                : numeric_type(s);
+    return (double)s->count[ET_CELL_TEXT] > ET_TEXT_SHARE * values ? ET_SCHEMA_DISCRETE
+                                                                   : numeric_type(s);
 }
 
 /* Whole numbers, two or few that count from 0 or 1, and each written in one way: 1 and 1.0 would be

@@ -187,8 +187,7 @@ static int refill(et_csv *csv, et_error *error)
 /* ---- the beginning ---- */
 
 #define IS_JSON                                                                                    \
-    "is JSON: save the table as CSV; `predict` takes JSON lines too, an object a line "            \
-    "(--input-format jsonl)"
+    "is JSON: save the table as CSV, or as JSON lines, an object a line, in a file called .jsonl"
 
 /* Byte order marks, and their meaning. */
 static const struct {

@@ -53,14 +53,28 @@ typedef struct et_rows_options {
                           where opening fails; NULL: paths are files */
 } et_rows_options;
 
+/* How objects of JSON are read; all is borrowed. */
+typedef struct et_json_columns {
+    const et_encoder *encoder;
+    const et_metadata *metadata; /* NULL: of no run */
+    const char *const *missing;  /* as of et_csv_options, quoted in JSON as unquoted in CSV */
+} et_json_columns;
+
 /* paths: as et_paths_match gave them. options may be NULL. */
 int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
                      const et_rows_options *options, et_error *error);
-/* A file with an object of JSON in each line, UTF-8; lines of blanks are skipped. Its rows are
- * JSON. stream: a descriptor, which stays the caller's, and path names it in messages; -1: the
- * file. */
+/* A file with an object of JSON in each line, UTF-8, plain or gzip; lines of blanks are skipped.
+ * Its rows are JSON. stream: a descriptor, which stays the caller's, and path names it in messages;
+ * -1: the file. */
 int et_rows_open_jsonl(et_rows **out, const et_encoder *encoder, const et_strings *path, int stream,
                        et_error *error);
+/* The same of several files, as rows of cells. */
+int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_columns *columns,
+                         et_error *error);
+/* Whether a file is JSON lines, by its name: .jsonl or .ndjson, or either with .gz. */
+bool et_path_is_jsonl(const char *path);
+/* Whether all are. ET_EDATA: some are. */
+int et_paths_jsonl(bool *out, const et_strings *paths, et_error *error);
 /* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
  * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
  * text and a NaN are missing. */
@@ -89,13 +103,11 @@ int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_er
 int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
                    et_arena *arena, et_error *error);
 
-/* How objects of JSON are read; all is borrowed. */
-typedef struct et_json_columns {
-    const et_encoder *encoder;
-    const et_metadata *metadata;
-    const char *const *missing; /* as of et_csv_options, quoted in JSON as unquoted in CSV */
-} et_json_columns;
-
+/* One value (et_json_parse_written) as the text of a field, NULL if it is missing; in the value's
+ * memory. Of columns the encoder is not read, and metadata may be NULL. ET_EDATA: a list or an
+ * object. */
+int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
+                 const et_value *value, et_error *error);
 /* Cells of an object (et_json_parse_written), for et_encoder_row: cells [et_encoder_cells], their
  * texts in its memory. A number is its text as written. A truth value is the column's level "true",
  * else "True", else "TRUE". A column that the row lacks is missing. Names outside the schema are

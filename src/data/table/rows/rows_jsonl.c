@@ -16,13 +16,15 @@
 #include "base/vector.h"
 #include "data/table/features/metadata.h"
 #include "data/table/features/schema.h"
+#include "formats/records/packed.h"
 
 #define READ_BYTES ((size_t)1 << 16)
 
 typedef struct json_rows {
     et_rows rows;
     int descriptor;
-    bool stream; /* the descriptor is the caller's, and may have to be waited for */
+    bool stream;            /* the descriptor is the caller's, and may have to be waited for */
+    et_packed_reader *file; /* otherwise */
     bool ended;
     char *bytes; /* [room] */
     size_t begin, end, room;
@@ -38,13 +40,28 @@ static const char *name_of(const json_rows *self)
 static void json_close(et_rows *rows)
 {
     json_rows *self = (json_rows *)rows;
-    if (!self->stream && self->descriptor >= 0)
-        close(self->descriptor);
+    et_packed_reader_close(self->file);
     et_free(self->bytes);
     et_free(self);
 }
 
 /* ---- lines ---- */
+
+static int read_stream(json_rows *self, size_t *got, et_error *error)
+{
+    ssize_t count;
+    do
+        count = read(self->descriptor, self->bytes + self->end, READ_BYTES);
+    while (count < 0 && errno == EINTR);
+    *got = count > 0 ? (size_t)count : 0;
+    return count < 0 ? et_fail_errno(error, "cannot read %s", name_of(self)) : ET_OK;
+}
+
+static int read_file(json_rows *self, size_t *got, et_error *error)
+{
+    const int status = et_packed_read(self->file, self->bytes + self->end, READ_BYTES, got, error);
+    return status ? et_fail_while(error, status, "%s", name_of(self)) : ET_OK;
+}
 
 /* Reads more bytes after the rest, which is moved to the front. */
 static int fill(json_rows *self, et_error *error)
@@ -59,15 +76,11 @@ static int fill(json_rows *self, et_error *error)
     if (!bytes)
         return et_alloc_failed(error, self->end + READ_BYTES, "a line");
     self->bytes = bytes;
-    ssize_t got;
-    do
-        got = read(self->descriptor, self->bytes + self->end, READ_BYTES);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return et_fail_errno(error, "cannot read %s", name_of(self));
-    self->end += (size_t)got;
+    size_t got = 0;
+    const int status = self->stream ? read_stream(self, &got, error) : read_file(self, &got, error);
+    self->end += got;
     self->ended = !got;
-    return ET_OK;
+    return status;
 }
 
 /* The end of the line that begins at begin, NULL: it has not been read. */
@@ -182,8 +195,9 @@ int et_rows_open_jsonl(et_rows **out, const et_encoder *encoder, const et_string
     self->line = 1;
     self->descriptor = stream;
     self->stream = stream >= 0;
-    const int status =
-        self->stream ? ET_OK : et_file_open(&self->descriptor, path->items[0], error);
+    int status = self->stream ? ET_OK : et_file_open(&self->descriptor, path->items[0], error);
+    if (!self->stream && !status)
+        status = et_packed_reader_open(&self->file, self->descriptor, name_of(self), NULL, error);
     if (status)
         json_close(&self->rows);
     else
@@ -210,7 +224,7 @@ static const char *truth_text(const et_metadata *metadata, const char *column, b
 {
     static const char *const spellings[][3] = { { "false", "False", "FALSE" },
                                                 { "true", "True", "TRUE" } };
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; metadata && i < 3; i++)
         if (et_metadata_entry(metadata, column, spellings[truth][i], strlen(spellings[truth][i])) >=
             0)
             return spellings[truth][i];
@@ -231,8 +245,8 @@ static const char *number_text(const et_schema_field *field, const et_value *val
     return text;
 }
 
-static int set_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
-                    const et_value *value, et_error *error)
+int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
+                 const et_value *value, et_error *error)
 {
     const char *text = NULL;
     switch (value->kind) {
@@ -267,13 +281,13 @@ static int set_column(et_cell *cells, const et_json_columns *columns, int field,
     const et_schema_field *f = et_schema_at(et_encoder_schema(columns->encoder), field);
     et_cell *cell = cells + et_encoder_cell(columns->encoder, field);
     if (f->length == 1)
-        return set_cell(cell, columns, f, value, error);
+        return et_json_cell(cell, columns, f, value, error);
     if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
         return et_fail(error, ET_EDATA, "column %s: give a list of %lld values", f->name,
                        (long long)f->length);
     int status = ET_OK;
     for (const et_value *v = value->first; v && !status; v = v->next)
-        status = set_cell(cell++, columns, f, v, error);
+        status = et_json_cell(cell++, columns, f, v, error);
     return status;
 }
 

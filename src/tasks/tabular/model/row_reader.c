@@ -143,7 +143,7 @@ static int format_of(const et_row_reader_options *o)
 {
     if (o->format != ET_ROWS_AUTO || !o->path)
         return o->format == ET_ROWS_AUTO ? ET_ROWS_CSV : o->format;
-    if (et_path_ends(o->path, ".jsonl") || et_path_ends(o->path, ".ndjson"))
+    if (et_path_is_jsonl(o->path))
         return ET_ROWS_JSONL;
     return et_path_ends(o->path, ".tsv") ? ET_ROWS_TSV : ET_ROWS_CSV;
 }
