@@ -65,6 +65,48 @@ says 75 '' train stopped --experiment translation/tiny $data --steps 100000 --ti
 # shellcheck disable=SC2086
 says 0 'initial .*settings, vocabulary of stopped' train after --init stopped $data --steps 4
 ! grep -q '^fine-tuning' out || fail "the recipe of a run that is not finished"
+# As with any run: the same bytes with any number of ranks and threads and after kill -9.
+# shellcheck disable=SC2086
+begin() {
+    run=$1 steps=$2
+    shift 2
+    "$@" train "$run" --init hf $data --valid v.en v.de --steps "$steps" --lr 0.001 \
+        --set runtime.data_shards=2,trainer.validation_interval=20,trainer.checkpoint_interval=10 \
+        --set trainer.optimizer_config.learning_rate.polynomial.decay_steps=40,trainer.max_to_keep=99 \
+        --set trainer.optimizer_config.ema.average_decay=0.95,trainer.summary_interval=10 \
+        --set trainer.optimizer_config.warmup.linear.warmup_steps=2,trainer.early_stopping.patience=0
+}
+tensors() {
+    grep -ao '"checksum/[^,}]*' "$1/checkpoints/ckpt-40.safetensors"
+}
+begin whole 40 "$etude" >out 2>&1 || fail whole
+tensors whole >ours
+[ -s ours ] || fail "no checksums"
+OMP_NUM_THREADS=3 begin threads 40 "$etude" >out 2>&1 || fail threads
+begin ranks 40 "$etude" launch -n 2 -- >out 2>&1 || fail ranks
+begin killed 4000 exec "$etude" >out 2>&1 &
+process=$!
+for _ in $(seq 500); do
+    [ ! -e killed/checkpoints/ckpt-20.safetensors ] || break
+    sleep 0.02
+done
+kill -KILL $process
+wait $process 2>/dev/null
+[ -e killed/checkpoints/ckpt-20.safetensors ] || fail "no checkpoint before the kill"
+find killed/checkpoints -name 'ckpt-[3-9]?.safetensors' -o -name 'ckpt-[1-9]??*.safetensors' | xargs rm -f
+begin killed 40 "$etude" >out 2>&1 || fail "after a kill"
+for run in threads ranks killed; do
+    tensors $run | cmp -s - ours || fail "$run ended elsewhere"
+done
+says 0 'BLEU' evaluate whole v.en v.de
+says 0 'average' average whole/checkpoints/ckpt-30.safetensors whole/checkpoints/ckpt-40.safetensors \
+    --output mean.safetensors
+# shellcheck disable=SC2086
+says 0 'steps' train dry --init hf $data --dry-run --steps 20
+[ ! -e dry ] || fail "--dry-run left a run"
+# shellcheck disable=SC2086
+says 0 '^length       10 steps of .* fit into the time limit' train timed --init hf $data --time-limit 60s
+
 # A run does not need the folder any more.
 mv hf away
 # shellcheck disable=SC2086

@@ -12,6 +12,7 @@
 #include "command/options/options.h"
 #include "command/options/sets.h"
 #include "engine/exec/device.h"
+#include "engine/optim/options.h"
 
 const et_option et_option_general[] = {
     ET_OPTION_SETS("steps", "N", "number of updates; 2ep: two passes over the data",
@@ -26,7 +27,7 @@ const et_option et_option_general[] = {
     ET_OPTION_SETS("freeze", "PATTERN",
                    "do not train parameters whose names contain a match of this regular "
                    "expression, such as encoder or 'embedding|norm'",
-                   .settings = { "trainer.optimizer_config.frozen" }, .list = true),
+                   .settings = { ET_SETTING_FROZEN }, .list = true),
     ET_OPTION_SETS("seed", "N", "seed of initial values, data order and dropout",
                    .settings = { "runtime.seed" }),
     ET_OPTION_END,

@@ -167,7 +167,7 @@ static const et_option_words *words_of(const et_option_settings *settings, const
     return NULL;
 }
 
-/* "task.train_data.source_path" -> "source_path". */
+/* "a.b.name" -> "name". */
 static const char *last_name(const char *setting)
 {
     const char *dot = strrchr(setting, '.');

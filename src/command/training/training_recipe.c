@@ -4,6 +4,7 @@
  *   length is set         the recipe chooses before the data are opened
  *   --time-limit          the recipe chooses for an estimated number of updates; then a few updates
  *                         are timed with the open model, and the recipe chooses again for the time
+ *                         (of fine-tuning: never for more passes than without a limit)
  *   neither               the recipe also chooses the number of passes; a few updates are timed
  *                         only for people
  *
@@ -45,7 +46,7 @@ static void guess_length(et_training *t)
 {
     const int64_t set = t->experiment.trainer.train_steps;
     if (!et_recipe_has_length(&t->experiment)) {
-        if (t->args->ends > 0 && !t->roles)
+        if (t->args->ends > 0 && !t->roles && !t->experiment.finetunes)
             t->amounts.epochs = seconds_left(t) * GUESSED_RATE / t->amounts.units;
         t->experiment.trainer.train_steps =
             -(int64_t)llround(1000 * fmax(t->amounts.epochs, 0.001));
@@ -132,6 +133,8 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
     double seconds = t->args->ends > 0 && !t->roles ? seconds_left(t) : 0;
     status = take_slowest(&seconds, t->comm, error);
     t->amounts.steps = seconds > 0 ? steps_that_fit(t, seconds) : t->plan.train_steps;
+    if (t->experiment.finetunes && t->amounts.steps > t->plan.train_steps)
+        t->amounts.steps = t->plan.train_steps;
     t->experiment.trainer.train_steps = t->amounts.steps;
     if (!status && seconds > 0)
         status = apply(t, error);

@@ -23,8 +23,10 @@ int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et
         experiment->kind->adopt(experiment->task, kept->task);
     et_experiment_resolve_precision(experiment);
     const et_recipe *recipe = et_recipe_of(experiment);
-    return recipe && recipe == et_recipe_of(kept) ? et_recipe_adopt(experiment, kept, arena, error)
-                                                  : ET_OK;
+    /* Settings of a run do not say that it fine-tunes. */
+    const bool same = recipe && (experiment->finetunes ? experiment->kind == kept->kind
+                                                       : recipe == et_recipe_of(kept));
+    return same ? et_recipe_adopt(experiment, kept, arena, error) : ET_OK;
 }
 
 int et_experiment_trainer_options(const et_experiment *experiment, const et_trainer_options *plan,
