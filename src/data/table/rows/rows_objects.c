@@ -60,7 +60,8 @@ static int parse(object_rows *self, et_row *row, et_error *error)
 {
     et_arena_release(&self->arena);
     row->file = self->file;
-    const int status = et_row_parse(self->cells, &self->columns, &row->json, &self->arena, error);
+    const int status =
+        et_row_parse(self->cells, &self->columns, &row->json, &self->arena, NULL, error);
     row->json = (et_bytes){ NULL, 0 };
     row->cells = self->cells;
     return status ? et_fail_while(error, status, "%s:%lld", self->rows.paths.items[self->file],
