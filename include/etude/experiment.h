@@ -173,7 +173,7 @@ typedef struct et_task_kind {
                                        length of the run; NULL: none */
     const struct et_recipe *finetuning; /* internal: the same for a run that begins with a trained
                                            model (--init) and its settings; NULL: none */
-    const struct et_series *series; /* internal: a run made of several trainings; NULL: none */
+    const struct et_series *series;     /* internal: a run made of several trainings; NULL: none */
 } et_task_kind;
 
 #endif

@@ -110,6 +110,6 @@ says 3 'validation has no value acu' train auc3 --data t.csv --target kind --ste
 says 0 '^ *auc\|auc' runs auc --metric auc
 
 # ---- help has both kinds.
-says 0 'of a tabular task: FILE,..., training tables' train --help
+says 0 'training tables: CSV or JSON lines' train --help
 says 0 '^evaluate of a tabular model:' evaluate --help
 says 0 'TABLE\|NAME.onnx' export --help

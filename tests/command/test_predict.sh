@@ -370,7 +370,7 @@ says 3 'there is no column colour' sh -c "echo long,wide | '$etude' predict --mo
 echo '{"long": 1}' >one.jsonl
 says 3 'one.jsonl is JSON' "$etude" predict --model-dir run --input-format csv --input one.jsonl
 echo '{"long": 1, "colour": "red"}' >two.jsonl
-says 3 'standard input is JSON: .*(--input-format jsonl)' sh -c "'$etude' predict --model-dir run <two.jsonl"
+says 3 'standard input is JSON: .*--input-format jsonl' sh -c "'$etude' predict --model-dir run <two.jsonl"
 # What is no table, or none of these columns: what it is, where, and what to do.
 printf '{"rows": []}' >a.json
 printf '[\n {"long": 1},\n {"long": 2}]' >list.json

@@ -69,6 +69,8 @@ t.csv|tfx predict --model t
 -|evaluate m --json
 -|evaluate t
 -|evaluate t --json
+-|explain t t.csv
+-|explain t t.csv --json
 -|tfx predict --model t --input t.csv
 -|average t --last 2 --output new.safetensors --json
 -|train v $table --set trainer.train_steps=2 --dry-run --json

@@ -173,7 +173,7 @@ static void test_folds__few_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folds__stratified), cmocka_unit_test(test_folds__groups),
+        cmocka_unit_test(test_folds__stratified),      cmocka_unit_test(test_folds__groups),
         cmocka_unit_test(test_folds__held_out_groups), cmocka_unit_test(test_folds__time),
         cmocka_unit_test(test_folds__few_rows),
     };

@@ -187,7 +187,8 @@ static int refill(et_csv *csv, et_error *error)
 /* ---- the beginning ---- */
 
 #define IS_JSON                                                                                    \
-    "is JSON: save the table as CSV, or as JSON lines, an object a line, in a file called .jsonl"
+    "is JSON: save the table as CSV, or as JSON lines, an object a line, in a file called "        \
+    ".jsonl; `predict` reads JSON lines from anywhere with --input-format jsonl"
 
 /* Byte order marks, and their meaning. */
 static const struct {
