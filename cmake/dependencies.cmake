@@ -110,6 +110,9 @@ etude_optional(ZMQ zmq zmq.h ZeroMQ "roles of a cluster" libzmq3-dev)
 # Without it PyTorch's archives of weights cannot be read; safetensors files can.
 set(ETUDE_ZIP AUTO CACHE STRING "Archives of PyTorch by libzip: AUTO, ON or OFF")
 etude_optional(ZIP zip zip.h libzip "PyTorch's archives" libzip-dev)
+# Without it paragraphs are not cut into sentences: `translate --split` says so.
+set(ETUDE_ICU AUTO CACHE STRING "Sentences by ICU: AUTO, ON or OFF")
+etude_optional(ICU icuuc unicode/ubrk.h ICU "sentence breaks" libicu-dev)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})

@@ -44,4 +44,6 @@ configure silent -DETUDE_HTTP=OFF || fail "does not configure without libmicroht
 grep -q 'command/web/server_none.c' "$work/silent/build.ninja" || fail "there is a server all the same"
 configure unzipped -DETUDE_ZIP=OFF || fail "does not configure without libzip"
 grep -q 'formats/torch/zip_none.c' "$work/unzipped/build.ninja" || fail "archives are read all the same"
-echo "configures without cmocka, libxml2, libmicrohttpd and libzip"
+configure whole -DETUDE_ICU=OFF || fail "does not configure without ICU"
+grep -q 'data/text/sentences_none.c' "$work/whole/build.ninja" || fail "sentences are cut all the same"
+echo "configures without cmocka, libxml2, libmicrohttpd, libzip and ICU"

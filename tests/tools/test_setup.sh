@@ -122,7 +122,7 @@ make -n test 2>/dev/null | grep -qx 'tools/setup build test' || fail "make test 
 # a program that links the archive needs: all but those that are loaded (base/files/library.h).
 control=$(dirname "$setup")/../packaging/debian/control
 for package in $(sed -n "/^build=/,/'$/p" "$setup" | tr " '=" '\n\n\n' | grep -- '-dev$'); do
-    case $package in libmicrohttpd-dev | libzip-dev | libzmq3-dev) places=1 ;; *) places=2 ;; esac
+    case $package in libicu-dev | libmicrohttpd-dev | libzip-dev | libzmq3-dev) places=1 ;; *) places=2 ;; esac
     [ "$(grep -c "\b$package\b" "$control")" -ge "$places" ] ||
         fail "$package is not in Build-Depends and libetude-dev's Depends of packaging/debian/control"
 done

@@ -1,0 +1,34 @@
+/* Sentences of a text, by ICU's breaks for a language (Unicode Standard Annex 29, with the
+ * language's abbreviations where ICU knows them). ICU is loaded when the first is opened.
+ *
+ *     if (et_sentences_open(&s, "en", &error)) ...
+ *     if (!et_sentences_begin(s, text, length)) ...              no memory
+ *     for (size_t from = 0, end; et_sentences_next(s, &end); from = end)
+ *         ...                              text[from, end), with the white space after it
+ *     et_sentences_close(s);
+ *
+ * One thread at a time. */
+#ifndef ETUDE_DATA_TEXT_SENTENCES_H
+#define ETUDE_DATA_TEXT_SENTENCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/error.h>
+
+typedef struct et_sentences et_sentences;
+
+/* language: a code such as "en" or "pt-BR"; NULL: the rules for all languages. ET_ECONFIG: this
+ * build has no ICU. ET_ENOTFOUND: ICU's library is missing. ET_EUSAGE: no code of a language. */
+int et_sentences_open(et_sentences **out, const char *language, et_error *error);
+void et_sentences_close(et_sentences *sentences); /* NULL allowed */
+
+/* text: [length] bytes of valid UTF-8, borrowed until the next begin or close. false: no memory. */
+bool et_sentences_begin(et_sentences *sentences, const char *text, size_t length);
+/* The end of the next sentence, in bytes from the start of the text. false: there is none. */
+bool et_sentences_next(et_sentences *sentences, size_t *end);
+
+/* Whether text is a code of a language as above: "en", "pt-BR", "zh-Hans". */
+bool et_language_is_code(const char *text);
+
+#endif
