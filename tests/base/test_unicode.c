@@ -178,6 +178,37 @@ static void test_unicode__classes(void **state)
     }
 }
 
+/* Codes one by one, and which of them are letters. */
+static void test_unicode__letters(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t code;
+        size_t bytes;
+        bool letter;
+    } cases[] = {
+        { "ab", 'a', 1, true },
+        { "7", '7', 1, false },
+        { "_", '_', 1, false },
+        { "\xc3\xa4", 0xE4, 2, true },
+        { "\xe4\xb8\x80", 0x4E00, 3, true },
+        { "\xf0\x9f\x98\x80", 0x1F600, 4, false },
+        { "\xc2\xaa", 0xAA, 2, true },
+        { "\xcc\x81", 0x301, 2, false },
+        { "\xff"
+          "a",
+          0xFFFD, 1, false },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint32_t code;
+        const size_t bytes = et_utf8_decode(cases[i].text, strlen(cases[i].text), &code);
+        assert_int_equal(bytes, cases[i].bytes);
+        assert_int_equal(code, cases[i].code);
+        assert_int_equal(et_unicode_is_letter(code), cases[i].letter);
+    }
+}
+
 static void test_unicode__allocation_fails(void **state)
 {
     (void)state;
@@ -230,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_unicode__decode_names_the_byte),
         cmocka_unit_test(test_unicode__lower),
         cmocka_unit_test(test_unicode__classes),
+        cmocka_unit_test(test_unicode__letters),
         cmocka_unit_test(test_unicode__allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

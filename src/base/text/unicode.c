@@ -102,6 +102,14 @@ static int32_t next_code(const unsigned char *text, size_t length, size_t *size)
     return code;
 }
 
+size_t et_utf8_decode(const char *text, size_t length, uint32_t *code)
+{
+    size_t size;
+    const int32_t read = next_code((const unsigned char *)text, length, &size);
+    *code = read < 0 ? 0xFFFD : (uint32_t)read;
+    return size;
+}
+
 size_t et_utf8_mark(const char *text, size_t length)
 {
     return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -297,6 +305,12 @@ bool et_unicode_is_symbol(uint32_t code)
 {
     utf8proc_category_t kind = category(code);
     return kind >= UTF8PROC_CATEGORY_SM && kind <= UTF8PROC_CATEGORY_SO;
+}
+
+bool et_unicode_is_letter(uint32_t code)
+{
+    utf8proc_category_t kind = category(code);
+    return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
 }
 
 bool et_unicode_is_digit(uint32_t code)

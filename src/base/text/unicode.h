@@ -37,6 +37,10 @@ size_t et_utf8_columns(const char *text, size_t length);
 /* Bytes of the longest beginning of text that has at most this number of columns. */
 size_t et_utf8_fitting(const char *text, size_t columns);
 
+/* Reads the code that text, [length] valid bytes of UTF-8 and at least one, begins with; returns
+ * its bytes. An invalid byte is read as U+FFFD. */
+size_t et_utf8_decode(const char *text, size_t length, uint32_t *code);
+
 /* Writes code (a valid one) as 1 to 4 bytes; returns how many. */
 size_t et_utf8_encode(char bytes[4], uint32_t code);
 
@@ -57,5 +61,6 @@ bool et_unicode_is_space(uint32_t code);
 bool et_unicode_is_punctuation(uint32_t code); /* categories P* */
 bool et_unicode_is_symbol(uint32_t code);      /* categories S* */
 bool et_unicode_is_digit(uint32_t code);       /* category Nd: \d of Python */
+bool et_unicode_is_letter(uint32_t code);      /* categories L*: str.isalpha() */
 
 #endif

@@ -1,0 +1,229 @@
+/* A document from its text to its translation, in two rounds: segments, then the parts of those
+ * whose translation has lost a span. */
+#include "tasks/translation/documents/document.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/unicode.h"
+#include "tasks/translation/documents/document_private.h"
+
+typedef int read_fn(et_document *d, et_error *error);
+
+static const struct {
+    read_fn *read;
+    et_escape escape;
+} formats[] = {
+    [ET_DOCUMENT_LINES] = { et_document_read_lines, ET_ESCAPE_NONE },
+    [ET_DOCUMENT_TEXT] = { et_document_read_lines, ET_ESCAPE_NONE },
+    [ET_DOCUMENT_HTML] = { et_document_read_html, ET_ESCAPE_MARKUP },
+    [ET_DOCUMENT_XML] = { et_document_read_xml, ET_ESCAPE_MARKUP },
+};
+
+const char *const et_document_formats[] = { "lines", "text", "html", "xml", NULL };
+
+static size_t line_of(const et_document *d, size_t position)
+{
+    size_t line = 1;
+    for (size_t i = 0; i < position; i++)
+        line += d->text[i] == '\n';
+    return line;
+}
+
+static int check_text(const et_document *d, et_error *error)
+{
+    const char *nul = memchr(d->text, 0, d->length);
+    size_t bad;
+    if (nul)
+        return et_fail(error, ET_EDATA, "%s:%zu: the text has a byte NUL: save it as UTF-8",
+                       d->name, line_of(d, (size_t)(nul - d->text)));
+    if (!et_utf8_valid(d->text, d->length, &bad))
+        return et_fail(error, ET_EDATA, "%s:%zu: byte 0x%02X is not UTF-8: save the text as UTF-8",
+                       d->name, line_of(d, bad), (unsigned)(unsigned char)d->text[bad]);
+    return ET_OK;
+}
+
+static int read_all(et_document *d, et_error *error)
+{
+    int status = check_text(d, error);
+    if (status)
+        return status;
+    const size_t mark = et_utf8_mark(d->text, d->length);
+    et_document_keep(d, d->text, mark);
+    d->text += mark;
+    d->length -= mark;
+    status = formats[d->format].read(d, error);
+    if (status)
+        return status;
+    et_document_end(d);
+    d->counts.segments = d->count;
+    d->lines = et_alloc(d->count + 1, sizeof *d->lines);
+    if (d->failed || d->kept.failed || !d->lines)
+        return et_alloc_failed(error, d->length, d->name);
+    return ET_OK;
+}
+
+int et_document_open(et_document **out, const char *text, size_t length,
+                     const et_document_options *options, et_error *error)
+{
+    *out = NULL;
+    et_document *d = et_alloc_zero(1, sizeof *d);
+    if (!d)
+        return et_alloc_failed(error, sizeof *d, options->name);
+    d->name = options->name;
+    d->text = text;
+    d->length = length;
+    d->format = options->format;
+    d->escape = formats[d->format].escape;
+    d->sentences = options->sentences;
+    int status = read_all(d, error);
+    d->sentences = NULL;
+    if (status)
+        et_document_close(d);
+    else
+        *out = d;
+    return status;
+}
+
+void et_document_close(et_document *d)
+{
+    if (!d)
+        return;
+    for (size_t i = 0; i < d->count; i++)
+        et_spans_release(&d->segments[i].spans);
+    et_spans_release(&d->run_tags);
+    et_strbuf_release(&d->run);
+    et_strbuf_release(&d->kept);
+    et_free(d->lines);
+    et_free(d->segments);
+    et_free(d->items);
+    et_arena_release(&d->arena);
+    et_free(d);
+}
+
+/* ---- rounds ---- */
+
+/* The next part to translate at or after segment *s, part *p. */
+static et_part *next_part(et_document *d, size_t *s, size_t *p)
+{
+    for (; *s < d->count; ++*s, *p = 0) {
+        et_segment *segment = &d->segments[*s];
+        for (; segment->parts && *p <= segment->spans.count; ++*p)
+            if (segment->parts[*p].line)
+                return &segment->parts[(*p)++];
+    }
+    return NULL;
+}
+
+static int list_parts(et_document *d)
+{
+    size_t count = 0, s = 0, p = 0;
+    while (next_part(d, &s, &p))
+        count++;
+    /* Not fewer than the segments, for a restart. */
+    const char **lines = et_alloc((count > d->count ? count : d->count) + 1, sizeof *lines);
+    if (!lines)
+        return ET_ENOMEM;
+    et_free(d->lines);
+    d->lines = lines;
+    d->line_count = s = p = 0;
+    for (et_part *part; (part = next_part(d, &s, &p)) != NULL;)
+        d->lines[d->line_count++] = part->line;
+    return ET_OK;
+}
+
+const char *const *et_document_lines(et_document *d, size_t *count)
+{
+    if (!d->round)
+        for (d->line_count = 0; d->line_count < d->count; d->line_count++)
+            d->lines[d->line_count] = d->segments[d->line_count].text;
+    *count = d->line_count;
+    return d->line_count ? d->lines : NULL;
+}
+
+static void set_result(et_document *d, et_segment *s, const et_strbuf *encoded)
+{
+    s->result = encoded->failed ? NULL : et_arena_strdup(&d->arena, et_strbuf_text(encoded));
+    d->failed |= !s->result;
+}
+
+static void take_segments(et_document *d, char *const *results, et_strbuf *encoded)
+{
+    for (size_t i = 0; i < d->count && !d->failed; i++) {
+        et_segment *s = &d->segments[i];
+        if (d->format == ET_DOCUMENT_LINES) {
+            s->result = et_arena_strdup(&d->arena, results[i]);
+            d->failed |= !s->result;
+        } else if (et_segment_accept(d, s, results[i], encoded)) {
+            set_result(d, s, encoded);
+        } else {
+            et_segment_cut(d, s);
+            if (!d->counts.repaired++)
+                d->counts.line = s->line;
+        }
+    }
+    if (!d->failed)
+        d->failed = list_parts(d) != ET_OK;
+}
+
+static void take_parts(et_document *d, char *const *results)
+{
+    size_t s = 0, p = 0;
+    for (size_t i = 0; i < d->line_count && !d->failed; i++) {
+        et_part *part = next_part(d, &s, &p);
+        et_segment_take_part(d, &d->segments[s], part, results[i]);
+    }
+    d->line_count = 0;
+}
+
+static void join_parts(et_document *d, et_strbuf *encoded)
+{
+    for (size_t i = 0; i < d->count && !d->failed; i++) {
+        et_segment *s = &d->segments[i];
+        if (!s->parts)
+            continue;
+        et_segment_join(d, s, encoded);
+        set_result(d, s, encoded);
+    }
+}
+
+int et_document_take(et_document *d, char *const *results, et_error *error)
+{
+    et_strbuf encoded = ET_STRBUF_INIT;
+    et_assert(d->line_count && d->round < 2);
+    if (!d->round++)
+        take_segments(d, results, &encoded);
+    else
+        take_parts(d, results);
+    if (!d->line_count && !d->failed)
+        join_parts(d, &encoded);
+    et_strbuf_release(&encoded);
+    return d->failed ? et_alloc_failed(error, d->length, d->name) : ET_OK;
+}
+
+void et_document_restart(et_document *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        d->segments[i].parts = NULL;
+        d->segments[i].result = NULL;
+    }
+    d->counts = (et_document_counts){ .segments = d->count };
+    d->round = 0;
+}
+
+void et_document_print(const et_document *d, et_strbuf *out)
+{
+    for (size_t i = 0; i < d->item_count; i++) {
+        const et_item *item = &d->items[i];
+        if (item->segment == ET_NO_SEGMENT)
+            et_strbuf_append_bytes(out, d->kept.data + item->from, item->length);
+        else
+            et_strbuf_append(out, d->segments[item->segment].result);
+    }
+}
+
+et_document_counts et_document_count(const et_document *d)
+{
+    return d->counts;
+}

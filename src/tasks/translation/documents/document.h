@@ -1,0 +1,80 @@
+/* A text to translate that is more than lines: paragraphs of several sentences, or a format with
+ * markup. A document is cut into segments, which are translated, and a skeleton, which stays byte
+ * by byte: markup, white space between segments, and what has no letter.
+ *
+ * Within a segment, spans must stay as they are: inline markup, placeholders ({name}, %s, %1$d),
+ * URLs, e-mail addresses and numbers. If a translation has lost or changed a span, the text between
+ * the spans is translated alone, and the spans are put back between the results. If such a result
+ * has a span of its own, the source's text stays.
+ *
+ *     const et_document_options options = { .format = ET_DOCUMENT_HTML, .name = "a.html" };
+ *     if (et_document_open(&d, text, length, &options, &error)) ...
+ *     while ((lines = et_document_lines(d, &count)) != NULL) {              at most two rounds
+ *         if (et_translator_translate(t, lines, count, results, &error)) ...
+ *         if (et_document_take(d, results, &error)) ...
+ *         et_translator_free_results(results, count);
+ *     }
+ *     et_document_print(d, &out);
+ *     et_document_close(d);
+ *
+ * A document is used by one thread at a time. */
+#ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_H
+#define ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/error.h>
+
+struct et_sentences;
+struct et_strbuf;
+
+typedef enum et_document_format {
+    ET_DOCUMENT_LINES, /* each line is a segment, without protected spans */
+    ET_DOCUMENT_TEXT,  /* the same with protected spans */
+    ET_DOCUMENT_HTML,
+    ET_DOCUMENT_XML,
+} et_document_format;
+
+/* "lines", ..., "xml"; ended by NULL. */
+extern const char *const et_document_formats[];
+
+typedef struct et_document_options {
+    int format;                     /* an et_document_format */
+    struct et_sentences *sentences; /* cuts segments into sentences; borrowed during open. NULL:
+                                       they are not cut */
+    const char *name;               /* of the text, for messages */
+} et_document_options;
+
+/* How much of a document needed more than one translation. */
+typedef struct et_document_counts {
+    size_t segments; /* to translate */
+    size_t repaired; /* translated between their spans */
+    size_t kept;     /* parts of those that stayed in the source's language */
+    size_t line;     /* of the text, from 1: where the first repaired segment begins */
+} et_document_counts;
+
+typedef struct et_document et_document;
+
+/* text: [length] bytes, which must live as long as the document. ET_EDATA names the line: the text
+ * is not UTF-8, or not of this format. */
+int et_document_open(et_document **out, const char *text, size_t length,
+                     const et_document_options *options, et_error *error);
+void et_document_close(et_document *document); /* NULL allowed */
+
+/* The lines to translate in this round, [count]; NULL: all is translated. Valid until
+ * et_document_take. */
+const char *const *et_document_lines(et_document *document, size_t *count);
+
+/* Takes the translations of these lines. ET_ENOMEM. */
+int et_document_take(et_document *document, char *const *results, et_error *error);
+
+/* Begins again with the first round, for other translations of the same lines. */
+void et_document_restart(et_document *document);
+
+/* Appends the document with its translations. Call when no lines are left. */
+void et_document_print(const et_document *document, struct et_strbuf *out);
+
+et_document_counts et_document_count(const et_document *document);
+
+#endif

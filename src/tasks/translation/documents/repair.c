@@ -1,0 +1,278 @@
+/* Checks translations of segments, and mends those that have lost a span. A translation is searched
+ * for spans as the source was; a tag of the source is found where its bytes come next. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/unicode.h"
+#include "tasks/translation/documents/document_private.h"
+
+/* A segment with more spans is translated in parts, which needs less time than a search for all. */
+#define SPANS_MAX 256
+
+/* The entity of the character at text; NULL: none. */
+static const et_entity *entity_of(const et_document *d, const char *text, size_t length)
+{
+    for (size_t i = 0; i < d->entity_count; i++) {
+        const size_t count = strlen(d->entities[i].bytes);
+        if (count <= length && !memcmp(d->entities[i].bytes, text, count))
+            return &d->entities[i];
+    }
+    return NULL;
+}
+
+static const char *escape_of(et_escape escape, char c)
+{
+    switch (escape) {
+    case ET_ESCAPE_MARKUP:
+        return c == '&' ? "&amp;" : c == '<' ? "&lt;" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+void et_document_encode(const et_document *d, const char *text, size_t length, et_strbuf *out)
+{
+    for (size_t i = 0; i < length; i++) {
+        const et_entity *entity = entity_of(d, text + i, length - i);
+        const char *escaped = entity ? entity->written : escape_of(d->escape, text[i]);
+        if (escaped)
+            et_strbuf_append(out, escaped);
+        else
+            et_strbuf_append_char(out, text[i]);
+        if (entity)
+            i += strlen(entity->bytes) - 1;
+    }
+}
+
+/* ---- checks ---- */
+
+static bool is_same(const et_segment *s, const et_span *span, const char *text, size_t length)
+{
+    return span->length == length && !memcmp(s->text + span->start, text, length);
+}
+
+/* Marks a span of the segment, which is not marked, as found. false: there is none. */
+static bool mark(const et_segment *s, bool *marked, const char *text, size_t length)
+{
+    for (size_t i = 0; i < s->spans.count; i++)
+        if (!marked[i] && s->spans.items[i].kind != ET_SPAN_TAG &&
+            is_same(s, &s->spans.items[i], text, length))
+            return marked[i] = true;
+    return false;
+}
+
+/* The next tag at i or later; NULL: none. */
+static const et_span *next_tag(const et_segment *s, size_t i)
+{
+    while (i < s->spans.count && s->spans.items[i].kind != ET_SPAN_TAG)
+        i++;
+    return i < s->spans.count ? &s->spans.items[i] : NULL;
+}
+
+/* The next span of a translation, at from or later. tag: of the source, that must be next; NULL:
+ * none is left. */
+static bool find(const et_segment *s, const et_span *tag, const char *result, size_t length,
+                 size_t from, et_span *found)
+{
+    const char *next =
+        tag ? memmem(result + from, length - from, s->text + tag->start, tag->length) : NULL;
+    const size_t end = next ? (size_t)(next - result) : length;
+    if (et_span_find(result + from, end - from, 0, found)) {
+        found->start += from;
+        return true;
+    }
+    if (!next)
+        return false;
+    *found = (et_span){ end, tag->length, ET_SPAN_TAG };
+    return true;
+}
+
+/* What may be markup in a text of the format. */
+static const char *special_of(const et_document *d)
+{
+    switch (d->format) {
+    case ET_DOCUMENT_HTML:
+    case ET_DOCUMENT_XML:
+        return "<>";
+    default:
+        return "";
+    }
+}
+
+/* Whether c is in the source's text between its spans. */
+static bool is_in_source(const et_segment *s, char c)
+{
+    size_t at = 0;
+    for (size_t i = 0; i <= s->spans.count; i++) {
+        const et_span *span = i < s->spans.count ? &s->spans.items[i] : NULL;
+        if (memchr(s->text + at, c, (span ? span->start : s->length) - at))
+            return true;
+        at = span ? span->start + span->length : at;
+    }
+    return false;
+}
+
+/* Whether text has markup that the source's text has not. */
+static bool is_spoiled(const et_document *d, const et_segment *s, const char *text, size_t length)
+{
+    const char *special = special_of(d);
+    for (size_t i = 0; i < length; i++)
+        if (strchr(special, text[i]) && !is_in_source(s, text[i]))
+            return true;
+    return false;
+}
+
+/* Whether a tag could be mistaken for text. */
+static bool is_ambiguous(const et_document *d, const et_segment *s)
+{
+    if (!next_tag(s, 0))
+        return false;
+    for (const char *c = special_of(d); *c; c++)
+        if (is_in_source(s, *c))
+            return true;
+    return false;
+}
+
+/* Whether every span was found: tag is the next of those in order. */
+static bool is_complete(const et_segment *s, const et_span *tag, const bool *marked)
+{
+    for (size_t i = 0; i < s->spans.count; i++)
+        if (!marked[i] && s->spans.items[i].kind != ET_SPAN_TAG)
+            return false;
+    return !tag;
+}
+
+/* Whether a translation has lost all words between two tags that follow each other. */
+static bool is_emptied(const et_segment *s, const et_span *first, const et_span *second,
+                       const char *text, size_t length)
+{
+    const size_t from = first->start + first->length;
+    return first + 1 == second && et_text_has_letter(s->text + from, second->start - from) &&
+           !et_text_has_letter(text, length);
+}
+
+/* Writes the bytes of a translation up to a span. false: there is markup among them. */
+static bool write_up_to(const et_document *d, const et_segment *s, const char *text, size_t length,
+                        et_strbuf *out)
+{
+    et_document_encode(d, text, length, out);
+    return !is_spoiled(d, s, text, length);
+}
+
+/* A number more is no fault: "three" may become 3. */
+static bool check(const et_document *d, const et_segment *s, const char *result, bool *marked,
+                  et_strbuf *out)
+{
+    const size_t length = strlen(result);
+    const et_span *tag = next_tag(s, 0), *before = NULL; /* before: if the last span was a tag */
+    et_span found;
+    size_t at = 0;
+    for (; find(s, tag, result, length, at, &found); at = found.start + found.length) {
+        const char *text = result + found.start;
+        const size_t gap = found.start - at;
+        if (found.kind == ET_SPAN_TAG) {
+            if (before && is_emptied(s, before, tag, result + at, gap))
+                return false;
+            before = tag;
+            tag = next_tag(s, (size_t)(tag - s->spans.items) + 1);
+        } else {
+            if (!mark(s, marked, text, found.length) && found.kind != ET_SPAN_NUMBER)
+                return false;
+            before = NULL;
+        }
+        if (!write_up_to(d, s, result + at, gap, out))
+            return false;
+        et_strbuf_append_bytes(out, text, found.length);
+    }
+    return write_up_to(d, s, result + at, length - at, out) && is_complete(s, tag, marked);
+}
+
+bool et_segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out)
+{
+    bool *marked = et_alloc_zero(s->spans.count + 1, sizeof *marked);
+    d->failed |= !marked;
+    et_strbuf_reset(out);
+    const bool good = marked && *result && s->spans.count <= SPANS_MAX && !is_ambiguous(d, s) &&
+                      check(d, s, result, marked, out);
+    et_free(marked);
+    return good;
+}
+
+/* ---- parts ---- */
+
+static const char *copy_line(et_document *d, const char *text, size_t length)
+{
+    char *copy = et_arena_alloc(&d->arena, length + 1);
+    if (copy)
+        memcpy(copy, text, length);
+    d->failed |= !copy;
+    return copy;
+}
+
+/* White space, punctuation and symbols at the ends of a part stay. */
+static void trim(const char *text, size_t *from, size_t *to)
+{
+    size_t last = *from, size;
+    bool begun = false;
+    for (size_t i = *from; i < *to; i += size) {
+        uint32_t code;
+        size = et_utf8_decode(text + i, *to - i, &code);
+        if (et_unicode_is_space(code) || et_unicode_is_punctuation(code) ||
+            et_unicode_is_symbol(code))
+            continue;
+        *from = begun ? *from : i;
+        begun = true;
+        last = i + size;
+    }
+    *to = begun ? last : *from;
+}
+
+void et_segment_cut(et_document *d, et_segment *s)
+{
+    s->parts = et_arena_array(&d->arena, s->spans.count + 1, sizeof *s->parts);
+    d->failed |= !s->parts;
+    for (size_t i = 0, at = 0; i <= s->spans.count && !d->failed; i++) {
+        const et_span *span = i < s->spans.count ? &s->spans.items[i] : NULL;
+        size_t end = span ? span->start : s->length;
+        et_part *part = &s->parts[i];
+        trim(s->text, &at, &end);
+        *part = (et_part){ .start = at, .length = end - at };
+        if (et_text_has_letter(s->text + at, end - at))
+            part->line = copy_line(d, s->text + at, end - at);
+        at = span ? span->start + span->length : at;
+    }
+}
+
+void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result)
+{
+    const size_t length = strlen(result);
+    et_span found = { 0, 0, ET_SPAN_NUMBER };
+    for (size_t at = 0; et_span_find(result, length, at, &found); at = found.start + found.length)
+        if (found.kind != ET_SPAN_NUMBER)
+            break;
+    if (!length || found.kind != ET_SPAN_NUMBER || is_spoiled(d, s, result, length))
+        d->counts.kept++;
+    else
+        part->result = copy_line(d, result, length);
+}
+
+void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out)
+{
+    size_t at = 0;
+    et_strbuf_reset(out);
+    for (size_t i = 0; i <= s->spans.count; i++) {
+        const et_part *part = &s->parts[i];
+        const et_span *span = i < s->spans.count ? &s->spans.items[i] : NULL;
+        const size_t end = span ? span->start : s->length;
+        et_document_encode(d, s->text + at, part->start - at, out);
+        if (part->result)
+            et_document_encode(d, part->result, strlen(part->result), out);
+        else
+            et_document_encode(d, s->text + part->start, part->length, out);
+        at = part->start + part->length;
+        et_document_encode(d, s->text + at, end - at, out);
+        if (span)
+            et_strbuf_append_bytes(out, s->text + span->start, span->length);
+        at = span ? span->start + span->length : end;
+    }
+}

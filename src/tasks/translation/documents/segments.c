@@ -1,0 +1,304 @@
+/* From a format's text and inline markup to segments. A format adds them to one run; at its end
+ *
+ *   run --spans--> cut into sentences --trim--> white space and markup at the ends stay,
+ *                                               the rest is a segment of one line
+ *
+ * Without memory nothing more is added, and the document fails at its end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+#include "data/text/sentences.h"
+#include "tasks/translation/documents/document_private.h"
+
+/* The run and all of its spans: tags, and what spans.c finds between them. */
+typedef struct whole {
+    const char *text;
+    size_t length;
+    et_spans spans;
+} whole;
+
+static void add_item(et_document *d, et_item item)
+{
+    et_item *items =
+        et_vector_grow(d->items, &d->item_capacity, d->item_count + 1, sizeof *items, 64);
+    if (!items) {
+        d->failed = true;
+        return;
+    }
+    d->items = items;
+    d->items[d->item_count++] = item;
+}
+
+/* What was added to kept from `from` on is a item. */
+static void add_kept(et_document *d, size_t from)
+{
+    et_item *last = d->item_count ? &d->items[d->item_count - 1] : NULL;
+    if (d->kept.length == from)
+        return;
+    if (last && last->segment == ET_NO_SEGMENT)
+        last->length += d->kept.length - from;
+    else
+        add_item(d, (et_item){ from, d->kept.length - from, ET_NO_SEGMENT });
+}
+
+void et_document_keep(et_document *d, const char *bytes, size_t length)
+{
+    et_document_end(d);
+    const size_t from = d->kept.length;
+    et_strbuf_append_bytes(&d->kept, bytes, length);
+    add_kept(d, from);
+}
+
+void et_document_add(et_document *d, const char *text, size_t length, size_t line)
+{
+    if (!d->run.length)
+        d->run_line = line;
+    et_strbuf_append_bytes(&d->run, text, length);
+}
+
+void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line)
+{
+    const size_t start = d->run.length;
+    et_document_add(d, bytes, length, line);
+    d->failed |= !et_spans_add(&d->run_tags, start, length, ET_SPAN_TAG);
+}
+
+/* A document with more kinds of entities than ET_ENTITIES_MAX keeps the others as markup. */
+void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
+                            size_t line)
+{
+    char bytes[5] = "";
+    size_t i = 0;
+    const size_t count = et_utf8_encode(bytes, code);
+    while (i < d->entity_count && strcmp(d->entities[i].bytes, bytes) != 0)
+        i++;
+    if (i == ET_ENTITIES_MAX) {
+        et_document_add_tag(d, written, length, line);
+        return;
+    }
+    if (i == d->entity_count) {
+        if (!d->entities)
+            d->entities = et_arena_array(&d->arena, ET_ENTITIES_MAX, sizeof *d->entities);
+        char *copy = d->entities ? et_arena_alloc(&d->arena, length + 1) : NULL;
+        if (!copy) {
+            d->failed = true;
+            return;
+        }
+        memcpy(copy, written, length);
+        memcpy(d->entities[i].bytes, bytes, sizeof bytes);
+        d->entities[i].written = copy;
+        d->entity_count++;
+    }
+    et_document_add(d, bytes, count, line);
+}
+
+/* ---- the end of a run ---- */
+
+static bool find_spans(whole *w, const et_document *d)
+{
+    const bool finds = d->format != ET_DOCUMENT_LINES;
+    const et_spans *tags = &d->run_tags;
+    size_t at = 0;
+    et_span found;
+    bool good = true;
+    for (size_t i = 0; i <= tags->count && good; i++) {
+        const size_t end = i < tags->count ? tags->items[i].start : w->length;
+        while (finds && good && et_span_find(w->text + at, end - at, 0, &found)) {
+            good = et_spans_add(&w->spans, at + found.start, found.length, (int)found.kind);
+            at += found.start + found.length;
+        }
+        if (i == tags->count)
+            break;
+        good = good && et_spans_add(&w->spans, end, tags->items[i].length, ET_SPAN_TAG);
+        at = end + tags->items[i].length;
+    }
+    return good;
+}
+
+/* The first span that ends after position. */
+static size_t span_after(const whole *w, size_t position)
+{
+    size_t low = 0, high = w->spans.count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (w->spans.items[middle].start + w->spans.items[middle].length > position)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Bytes of white space at text[at]; 0: none. */
+static size_t space_at(const char *text, size_t at, size_t end)
+{
+    uint32_t code;
+    const size_t size = et_utf8_decode(text + at, end - at, &code);
+    return et_unicode_is_space(code) ? size : 0;
+}
+
+/* The same before it. */
+static size_t space_before(const char *text, size_t from, size_t at)
+{
+    size_t start = at - 1;
+    while (start > from && ((unsigned char)text[start] & 0xc0) == 0x80)
+        start--;
+    return space_at(text, start, at) == at - start ? at - start : 0;
+}
+
+/* Narrows [from, to) by white space and tags at its ends. */
+static void trim(const whole *w, size_t *from, size_t *to)
+{
+    for (size_t s = span_after(w, *from), step = 1; *from < *to && step; *from += step) {
+        const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
+        const bool here = span && span->start == *from;
+        step =
+            here ? (span->kind == ET_SPAN_TAG ? span->length : 0) : space_at(w->text, *from, *to);
+        s += here;
+    }
+    for (size_t step = 1; *from < *to && step; *to -= step) {
+        const size_t s = span_after(w, *to - 1);
+        const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
+        const bool here = span && span->start < *to;
+        step = here ? (span->kind == ET_SPAN_TAG ? span->length : 0)
+                    : space_before(w->text, *from, *to);
+    }
+}
+
+/* Bytes that stay: text as the document writes it, spans as they are. */
+static void keep_range(et_document *d, const whole *w, size_t from, size_t to)
+{
+    const size_t kept = d->kept.length;
+    et_assert(from <= to && to <= w->length);
+    for (size_t s = span_after(w, from); from < to; s++) {
+        const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
+        const size_t end = span && span->start < to ? span->start : to;
+        et_document_encode(d, w->text + from, end - from, &d->kept);
+        if (end < to)
+            et_strbuf_append_bytes(&d->kept, w->text + end, span->length);
+        from = end < to ? end + span->length : to;
+    }
+    add_kept(d, kept);
+}
+
+static bool has_letter(const whole *w, size_t from, size_t to)
+{
+    for (size_t s = span_after(w, from); from < to; s++) {
+        const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
+        const size_t end = span && span->start < to ? span->start : to;
+        if (et_text_has_letter(w->text + from, end - from))
+            return true;
+        from = end < to ? end + span->length : to;
+    }
+    return false;
+}
+
+/* Text with each run of white space as one space. */
+static void append_line(et_strbuf *out, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (!is_blank(text[i]))
+            et_strbuf_append_char(out, text[i]);
+        else if (!i || !is_blank(text[i - 1]))
+            et_strbuf_append_char(out, ' ');
+    }
+}
+
+static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t from, size_t to)
+{
+    et_strbuf line = ET_STRBUF_INIT;
+    bool good = true;
+    for (size_t i = span_after(w, from); from < to && good; i++) {
+        const et_span *span = i < w->spans.count ? &w->spans.items[i] : NULL;
+        const size_t end = span && span->start < to ? span->start : to;
+        append_line(&line, w->text + from, end - from);
+        if (end < to) {
+            good = et_spans_add(&s->spans, line.length, span->length, (int)span->kind);
+            et_strbuf_append_bytes(&line, w->text + end, span->length);
+        }
+        from = end < to ? end + span->length : to;
+    }
+    char *copy = good && !line.failed ? et_arena_alloc(&d->arena, line.length + 1) : NULL;
+    if (copy)
+        memcpy(copy, et_strbuf_text(&line), line.length);
+    s->text = copy;
+    s->length = line.length;
+    et_strbuf_release(&line);
+    return copy != NULL;
+}
+
+static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
+{
+    et_segment *segments =
+        et_vector_grow(d->segments, &d->capacity, d->count + 1, sizeof *segments, 64);
+    if (!segments) {
+        d->failed = true;
+        return;
+    }
+    d->segments = segments;
+    et_segment *s = &d->segments[d->count++];
+    *s = (et_segment){ .line = d->run_line };
+    d->failed |= !fill_segment(d, s, w, from, to);
+    add_item(d, (et_item){ .segment = d->count - 1 });
+}
+
+static void add_sentence(et_document *d, const whole *w, size_t from, size_t to)
+{
+    size_t first = from, last = to;
+    trim(w, &first, &last);
+    keep_range(d, w, from, first);
+    if (has_letter(w, first, last))
+        add_segment(d, w, first, last);
+    else
+        keep_range(d, w, first, last);
+    keep_range(d, w, last, to);
+}
+
+static bool is_inside_span(const whole *w, size_t position)
+{
+    const size_t s = span_after(w, position);
+    return s < w->spans.count && w->spans.items[s].start < position;
+}
+
+/* Begins to look for sentences. Tags count as closing brackets, because letters of a name
+ * after a full stop would continue the sentence. masked must live while sentences are read. */
+static bool begin_sentences(et_document *d, const whole *w, et_strbuf *masked)
+{
+    et_strbuf_append_bytes(masked, w->text, w->length);
+    for (size_t i = 0; i < d->run_tags.count && !masked->failed; i++)
+        memset(masked->data + d->run_tags.items[i].start, ')', d->run_tags.items[i].length);
+    return !masked->failed && et_sentences_begin(d->sentences, masked->data, masked->length);
+}
+
+void et_document_end(et_document *d)
+{
+    et_strbuf masked = ET_STRBUF_INIT;
+    whole w = { .text = et_strbuf_text(&d->run), .length = d->run.length };
+    size_t from = 0, end = 0;
+    if (!w.length && !d->run.failed)
+        return;
+    d->failed |= d->run.failed || !find_spans(&w, d);
+    if (!d->failed && d->sentences)
+        d->failed = !begin_sentences(d, &w, &masked);
+    while (!d->failed && d->sentences && et_sentences_next(d->sentences, &end)) {
+        if (end >= w.length || is_inside_span(&w, end))
+            continue;
+        add_sentence(d, &w, from, end);
+        from = end;
+    }
+    if (!d->failed)
+        add_sentence(d, &w, from, w.length);
+    et_spans_release(&w.spans);
+    et_strbuf_release(&masked);
+    et_strbuf_reset(&d->run);
+    d->run_tags.count = 0;
+}

@@ -1,0 +1,397 @@
+/* Documents: what is translated, what stays, and what happens to translations that lose spans. The
+ * translator here writes capitals, also in markup and placeholders, so these must be repaired. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
+#include "data/text/sentences.h"
+#include "skip.h"
+#include "tasks/translation/documents/document.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+typedef char *translate_fn(const char *line);
+
+static char *copy(const char *text)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append_bytes(&out, text, strlen(text));
+    return et_strbuf_detach(&out);
+}
+
+static char *capitals(const char *line)
+{
+    char *text = copy(line);
+    for (char *c = text; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return text;
+}
+
+/* Capitals only where no markup and no placeholder is. */
+static char *careful(const char *line)
+{
+    char *text = copy(line);
+    int inside = 0;
+    for (char *c = text; *c; c++) {
+        inside += strchr("<{", *c) ? 1 : 0;
+        if (!inside && c[0] != '%' && (c == text || c[-1] != '%'))
+            *c = (char)toupper((unsigned char)*c);
+        inside -= strchr(">}", *c) ? 1 : 0;
+    }
+    return text;
+}
+
+static char *nothing(const char *line)
+{
+    (void)line;
+    return copy("");
+}
+
+static char *junk(const char *line)
+{
+    (void)line;
+    return copy("<script> {x} https://example.org %s ```");
+}
+
+static et_document_counts counts;
+static int rounds;
+
+/* The translated document, to be freed; NULL: it was refused, with error. */
+static char *translate(int format, et_sentences *sentences, const char *text, size_t length,
+                       translate_fn *translator, et_error *error)
+{
+    const et_document_options options = { format, sentences, "a.txt" };
+    et_document *d;
+    const char *const *lines;
+    size_t count;
+    et_strbuf out = ET_STRBUF_INIT;
+    *error = (et_error)ET_ERROR_INIT;
+    if (et_document_open(&d, text, length, &options, error))
+        return NULL;
+    for (rounds = 0; (lines = et_document_lines(d, &count)) != NULL; rounds++) {
+        char **results = et_alloc_zero(count, sizeof *results);
+        for (size_t i = 0; i < count; i++)
+            results[i] = translator(lines[i]);
+        assert_int_equal(et_document_take(d, results, error), ET_OK);
+        for (size_t i = 0; i < count; i++)
+            et_free(results[i]);
+        et_free(results);
+    }
+    counts = et_document_count(d);
+    et_document_print(d, &out);
+    et_document_close(d);
+    et_strbuf_append(&out, "");
+    return et_strbuf_detach(&out);
+}
+
+typedef struct row {
+    int format;
+    const char *text, *expected;
+} row;
+
+static void assert_rows(const row *rows, size_t count, et_sentences *sentences, translate_fn *fn)
+{
+    et_error error;
+    for (size_t i = 0; i < count; i++) {
+        char *out =
+            translate(rows[i].format, sentences, rows[i].text, strlen(rows[i].text), fn, &error);
+        if (!out || strcmp(out, rows[i].expected) != 0)
+            fail_msg("%s\nbecame\n%s\nnot\n%s", rows[i].text, out ? out : error.text,
+                     rows[i].expected);
+        et_free(out);
+    }
+}
+
+static void test_documents__lines(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_LINES, "", "" },
+        { ET_DOCUMENT_LINES, "a dog", "A DOG" },
+        { ET_DOCUMENT_LINES, "  a  dog \r\n\r\n12 - 3\n\tcat {x}\n",
+          "  A DOG \r\n\r\n12 - 3\n\tCAT {X}\n" },
+        { ET_DOCUMENT_LINES,
+          "\xef\xbb\xbf"
+          "dog\n",
+          "\xef\xbb\xbf"
+          "DOG\n" },
+        { ET_DOCUMENT_TEXT, "a dog {name} %s\n", "A DOG {name} %s\n" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
+/* What must not change. */
+static void test_documents__spans(void **state)
+{
+    static const char *const spans[] = {
+        "{name}",
+        "{0}",
+        "{}",
+        "{0:.2f}",
+        "{{ name }}",
+        "${name}",
+        "$[name]",
+        "%s",
+        "%1$d",
+        "%-5.2f",
+        "%ld",
+        "%(name)s",
+        "%@",
+        "%name%",
+        "%PRODUCTNAME",
+        "http://example.org/a?b=c&d#e",
+        "https://example.org/a_(b)",
+        "www.example.org/x",
+        "mailto:a@example.org",
+        "some.one+x@mail.example.org",
+        "x_y@example.org",
+    };
+    static const char *const texts[] = { "50% of all", "a { b }", "$ 3", "%", "{",
+                                         "{{",         "100 %",   "a@b", "@", "{a b}",
+                                         "$",          "http://", "%1$", "%(" };
+    et_error error;
+    char text[256], expected[256];
+    (void)state;
+    for (size_t i = 0; i < COUNT(spans); i++) {
+        snprintf(text, sizeof text, "see %s, or (%s).", spans[i], spans[i]);
+        snprintf(expected, sizeof expected, "SEE %s, OR (%s).", spans[i], spans[i]);
+        char *out = translate(ET_DOCUMENT_TEXT, NULL, text, strlen(text), capitals, &error);
+        assert_string_equal(out, expected);
+        et_free(out);
+    }
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        char *upper = capitals(texts[i]);
+        snprintf(text, sizeof text, "see %s now", texts[i]);
+        snprintf(expected, sizeof expected, "SEE %s NOW", upper);
+        char *out = translate(ET_DOCUMENT_TEXT, NULL, text, strlen(text), capitals, &error);
+        assert_string_equal(out, expected);
+        et_free(upper);
+        et_free(out);
+    }
+}
+
+static char *other_number(const char *line)
+{
+    char *text = copy(line);
+    for (char *c = text; *c; c++)
+        *c = *c == '7' ? '8' : *c;
+    return text;
+}
+
+static void test_documents__numbers(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_TEXT, "page 7 of 12\n", "page 7 of 12\n" },
+        { ET_DOCUMENT_TEXT, "on 2024-07-01, at 17:30\n", "on 2024-07-01, at 17:30\n" },
+        { ET_DOCUMENT_TEXT, "1,237.5 km, F7\n", "1,237.5 km, F8\n" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, other_number);
+}
+
+static void test_documents__html(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML, "<!doctype html>\n<p class=\"a>b\">Click <b>ok</b> now.</p>\n",
+          "<!doctype html>\n<p class=\"a>b\">CLICK <b>OK</b> NOW.</p>\n" },
+        { ET_DOCUMENT_HTML, "<p>a &amp; b &lt; c&nbsp;d &#8212; e &unknown; f</p>",
+          "<p>A &amp; B &lt; C&nbsp;D &#8212; E &unknown; F</p>" },
+        { ET_DOCUMENT_HTML, "<p><b><i>all</i></b></p>", "<p><b><i>ALL</i></b></p>" },
+        { ET_DOCUMENT_HTML, "<script>if (a < b) a = '<p>x</p>';</script><p>x</p>",
+          "<script>if (a < b) a = '<p>x</p>';</script><p>X</p>" },
+        { ET_DOCUMENT_HTML, "run <code>ls <b>x</b></code> now",
+          "RUN <code>ls <b>x</b></code> NOW" },
+        { ET_DOCUMENT_HTML, "<div translate=\"no\">a <div>b</div> c</div>d",
+          "<div translate=\"no\">a <div>b</div> c</div>D" },
+        { ET_DOCUMENT_HTML, "one<br>two<hr/>three", "ONE<br>TWO<hr/>THREE" },
+        { ET_DOCUMENT_HTML, "a < b and c <d", "A &lt; B AND C <d" },
+        { ET_DOCUMENT_HTML, "a <!-- b --> c<!--d", "A <!-- b --> C<!--d" },
+        { ET_DOCUMENT_HTML, "<p title='a'>  one\n  two  </p>", "<p title='a'>  ONE TWO  </p>" },
+        { ET_DOCUMENT_HTML, "caf&eacute; <img src=a.png alt=x> b",
+          "CAF&eacute; <img src=a.png alt=x> B" },
+        { ET_DOCUMENT_HTML, "<b", "<b" },
+        { ET_DOCUMENT_HTML, "<textarea><p>a</textarea>b", "<textarea><p>a</textarea>B" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
+static void test_documents__xml(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_XML,
+          "<?xml version=\"1.0\"?>\n<!DOCTYPE a [ <!ENTITY b \"c>d\"> ]>\n<a>\n <b>one</b>\n "
+          "<b>two &b; "
+          "<i>three</i></b><c/>\n</a>\n",
+          "<?xml version=\"1.0\"?>\n<!DOCTYPE a [ <!ENTITY b \"c>d\"> ]>\n<a>\n <b>ONE</b>\n "
+          "<b>TWO &b; "
+          "<i>THREE</i></b><c/>\n</a>\n" },
+        { ET_DOCUMENT_XML, "<a><![CDATA[b <c>]]></a>", "<a><![CDATA[b <c>]]></a>" },
+        { ET_DOCUMENT_XML, "<a><b translate=\"no\">x</b>y</a>",
+          "<a><b translate=\"no\">x</b>Y</a>" },
+        { ET_DOCUMENT_XML, "<a><b>x</b><b>y</b></a>", "<a><b>X</b><b>Y</b></a>" },
+    };
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        { "<a>\n<b></a>", "a.txt:2: </a> closes no open element; <b> is open" },
+        { "<a>\n</a></b>", "a.txt:2: </b> closes no open element" },
+        { "<a>\n<b>", "no end" },
+        { "<a>\n<b", "a.txt:2: the markup" },
+        { "<a><!-- b", "a.txt:1: the markup" },
+    };
+    et_error error;
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_null(
+            translate(ET_DOCUMENT_XML, NULL, bad[i].text, strlen(bad[i].text), capitals, &error));
+        assert_int_equal(error.status, ET_EDATA);
+        if (!strstr(error.text, bad[i].words))
+            fail_msg("%s: %s", bad[i].text, error.text);
+    }
+}
+
+/* A translation that keeps the spans is taken as a whole. */
+static void test_documents__whole(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML, "<p>Click <b>ok</b> in {name}, 7 times.</p>",
+          "<p>CLICK <b>OK</b> IN {name}, 7 TIMES.</p>" },
+        { ET_DOCUMENT_TEXT, "Open %s", "OPEN %s" },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_rows(&rows[i], 1, NULL, careful);
+        assert_int_equal(rounds, 1);
+        assert_int_equal(counts.repaired, 0);
+    }
+}
+
+/* Words between two tags are not lost: <b></b> is refused. */
+static char *without_ok(const char *line)
+{
+    char *text = copy(line), *ok = strstr(text, "ok");
+    if (ok)
+        memmove(ok, ok + 2, strlen(ok + 2) + 1);
+    return text;
+}
+
+/* Translations that are of no use leave the source's text. */
+static void test_documents__kept(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML, "<p>Click <b>it</b> in {name}.</p>\n",
+          "<p>Click <b>it</b> in {name}.</p>\n" },
+        { ET_DOCUMENT_TEXT, "Open %s, please\nNow\n", "Open %s, please\nNow\n" },
+    };
+    static const row lost = { ET_DOCUMENT_HTML, "<p>Click <b>ok</b>.</p>",
+                              "<p>Click <b>ok</b>.</p>" };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, nothing);
+    assert_int_equal(counts.kept, 3);
+    assert_int_equal(counts.repaired, 2);
+    assert_int_equal(counts.line, 1);
+    assert_rows(rows, COUNT(rows), NULL, junk);
+    assert_rows(&lost, 1, NULL, without_ok);
+}
+
+static void test_documents__sentences(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_LINES, "One dog.  It runs.\nTwo.\n", "ONE DOG.  IT RUNS.\nTWO.\n" },
+        { ET_DOCUMENT_HTML, "<p><b>One.</b> Two <i>dogs</i>. See www.example.org/?A b.</p>",
+          "<p><b>ONE.</b> TWO <i>DOGS</i>. SEE www.example.org/?A B.</p>" },
+    };
+    et_sentences *s;
+    et_error error = ET_ERROR_INIT;
+    (void)state;
+    if (et_sentences_open(&s, "en", &error))
+        test_skip("built without ICU");
+    assert_rows(rows, 1, s, capitals);
+    assert_int_equal(counts.segments, 3);
+    assert_rows(rows + 1, 1, s, capitals);
+    assert_int_equal(counts.segments, 3);
+    et_sentences_close(s);
+}
+
+static void test_documents__refused(void **state)
+{
+    et_error error;
+    (void)state;
+    assert_null(translate(ET_DOCUMENT_LINES, NULL, "a\nb\0c", 5, capitals, &error));
+    assert_non_null(strstr(error.text, "a.txt:2: the text has a byte NUL"));
+    assert_null(translate(ET_DOCUMENT_HTML, NULL, "a\n\xff", 3, capitals, &error));
+    assert_non_null(strstr(error.text, "a.txt:2: byte 0xFF is not UTF-8"));
+}
+
+/* Damaged texts of every format: they are refused, or nothing between < and > is in capitals. */
+static void test_documents__damaged(void **state)
+{
+    static const char *const samples[] = {
+        "a dog {name} %1$d https://example.org/x a@b.org 7\n",
+        "<!doctype html><p class='a'>click <b>ok</b> &amp; <code>x</code> <!-- c --></p>",
+        "<?xml version='1.0'?><a><b>one <i>two</i></b><![CDATA[x]]></a>",
+    };
+    static const char bytes[] = "<>&;\"'{}%[]/!-?= a\n";
+    et_error error;
+    uint32_t random = 1;
+    (void)state;
+    for (int format = ET_DOCUMENT_LINES; et_document_formats[format]; format++)
+        for (int i = 0; i < 3000; i++) {
+            char text[128];
+            snprintf(text, sizeof text, "%s", samples[i % (int)COUNT(samples)]);
+            size_t length = strlen(text);
+            for (int n = 0; n < 1 + i % 4; n++) {
+                random = random * 1664525 + 1013904223;
+                text[(random >> 8) % length] = bytes[(random >> 20) % (sizeof bytes - 1)];
+            }
+            char *out = translate(format, NULL, text, length, i % 2 ? capitals : junk, &error);
+            assert_true(out || error.status == ET_EDATA);
+            et_free(out);
+        }
+}
+
+/* Time is linear: a megabyte of what begins something without an end. */
+static void test_documents__long(void **state)
+{
+    static const char *const parts[] = { "<",    "<b>", "&", "{",     "a@",      "a.",   "%(",
+                                         "<!--", "1.",  "(", "&amp;", "http://", "</b>", "<p>",
+                                         "*",    "[",   "`", "\\",    "\"" };
+    et_error error;
+    (void)state;
+    for (int format = ET_DOCUMENT_LINES; et_document_formats[format]; format++)
+        for (size_t i = 0; i < COUNT(parts); i++) {
+            et_strbuf text = ET_STRBUF_INIT;
+            while (text.length < (size_t)1 << 17)
+                et_strbuf_append(&text, parts[i]);
+            char *out = translate(format, NULL, text.data, text.length, capitals, &error);
+            assert_true(out || error.status == ET_EDATA);
+            et_free(out);
+            et_strbuf_release(&text);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_documents__lines),   cmocka_unit_test(test_documents__spans),
+        cmocka_unit_test(test_documents__numbers), cmocka_unit_test(test_documents__html),
+        cmocka_unit_test(test_documents__xml),     cmocka_unit_test(test_documents__whole),
+        cmocka_unit_test(test_documents__kept),    cmocka_unit_test(test_documents__sentences),
+        cmocka_unit_test(test_documents__refused), cmocka_unit_test(test_documents__damaged),
+        cmocka_unit_test(test_documents__long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
