@@ -11,6 +11,9 @@
  * batches changes the speed and no word. The same holds for ranks, which divide the lines of a
  * batch: rank 0 reads for all, and only rank 0 writes.
  *
+ * --split and --format translate pieces of the input (texts.h) and put them together again; a
+ * format needs the whole input.
+ *
  * Plain translations are printed alone, other results as in result_lines.h. */
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +35,7 @@
 #include "command/translation/line_output.h"
 #include "command/translation/lines.h"
 #include "command/translation/result_lines.h"
+#include "command/translation/texts.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 #include "engine/comm/together.h"
@@ -54,6 +58,10 @@ typedef struct translate_options {
     int replace;               /* bytes that are no UTF-8: 1; else they end it */
     const char *score_targets; /* a file of them, NULL: translate */
     et_lines targets;          /* targets to score, if the input has pairs */
+    int format;                /* an et_document_format */
+    bool split;                /* cut lines into sentences */
+    const char *language;      /* of the sentences; NULL: all */
+    et_texts *texts;           /* NULL: neither format nor split */
     et_decoding_options decoding;
 } translate_options;
 
@@ -69,6 +77,13 @@ static const et_option options[] = {
     ET_OPTION_TEXT(
         translate_options, work.output, "output", "FILE",
         "file for the translations, written when all are done (default: standard output)"),
+    ET_OPTION_CHOICE(translate_options, format, "format", NULL, et_document_formats,
+                     "format of the input, whose markup, placeholders, URLs and numbers stay "
+                     "(default: lines, where nothing does)"),
+    ET_OPTION_FLAG(translate_options, split, "split",
+                   "cut lines into sentences, translate each, and join them again"),
+    ET_OPTION_TEXT(translate_options, language, "language", "CODE",
+                   "language of the input, whose abbreviations end no sentence for --split: en"),
     ET_OPTION_CHOICE(translate_options, replace, "invalid", NULL, invalid,
                      "what to do with bytes that are not UTF-8: stop (default) or replace"),
     ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
@@ -146,6 +161,27 @@ static void take_options(translate_options *args)
     set_decoding(args);
 }
 
+/* Texts have one translation and nothing else. */
+static int check_texts(const translate_options *args, et_error *error)
+{
+    const char *other = args->results > 1     ? "--n-best"
+                        : args->scores        ? "--scores"
+                        : args->alignments    ? "--alignments"
+                        : args->json          ? "--json"
+                        : args->attention     ? "--attention"
+                        : args->score_targets ? "--score-targets"
+                                              : NULL;
+    if (args->language && !args->split)
+        return et_fail(error, ET_EUSAGE, "--language: only with --split");
+    if ((args->split || args->format) && other)
+        return et_fail(error, ET_EUSAGE, "%s is for single sentences; leave out %s", other,
+                       args->split ? "--split" : "--format");
+    if (args->format && args->input && et_path_ends(args->input, ".gz"))
+        return et_fail(error, ET_EUSAGE, "--format: %s is compressed; unpack it first",
+                       args->input);
+    return ET_OK;
+}
+
 /* Sizes that would make no sense; the rest is the translator's to check. */
 static int check(const translate_options *args, et_error *error)
 {
@@ -173,7 +209,7 @@ static int check(const translate_options *args, et_error *error)
     if (args->score_targets && needless)
         return et_fail(error, ET_EUSAGE, "--score-targets: translations are given, so leave out %s",
                        needless);
-    return ET_OK;
+    return check_texts(args, error);
 }
 
 /* Standard output that is appended to standard input's file would be read again, without an end. */
@@ -271,7 +307,11 @@ static int translate_batch(const translate_options *args, const et_lines *lines,
                                   .scores = args->scores || args->score_targets,
                                   .alignments = args->alignments,
                                   .several = args->results > 1 };
-    if (!how.json && !how.scores && !how.alignments && !how.several && !args->attention) {
+    if (args->texts) {
+        status = et_texts_translate(args->texts, translator, lines, &text, error);
+        if (!status)
+            et_progress_finish(progress, false);
+    } else if (!how.json && !how.scores && !how.alignments && !how.several && !args->attention) {
         status = translate_plainly(translator, lines, progress, &text, error);
     } else {
         status = search_batch(translator, args, lines, before, &found, error);
@@ -345,8 +385,17 @@ static int translate_input(const translate_options *args, et_line_output *output
     if (person && isatty(STDERR_FILENO) && !args->work.quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     int status = open_input(args, &input, error);
+    input.keeps_ends = args->format != ET_DOCUMENT_LINES;
+    if (args->texts)
+        args->texts->name = args->input ? args->input : "standard input";
     if (!status)
-        status = translate_lines(args, &input, person ? 1 : BATCH, output, error);
+        status = translate_lines(args, &input,
+                                 args->format ? 0
+                                 : person     ? 1
+                                              : BATCH,
+                                 output, error);
+    if (!status && args->texts && !args->work.quiet)
+        et_texts_tell(args->texts);
     if (!status && input.replaced)
         et_log(ET_LOG_WARNING, "%s: bytes that are not UTF-8 were replaced in %s", input.name,
                et_format_many((int64_t)input.replaced, "line").text);
@@ -369,7 +418,11 @@ static int translate_all(void *self, et_error *error)
     et_comm *comm = args->work.options.comm;
     bool shown =
         !args->work.quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
-    int status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
+    int status = args->texts
+                     ? et_texts_open(args->texts, args->format, args->split, args->language, error)
+                     : ET_OK;
+    if (!status)
+        status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
     if (!status && args->score_targets)
         status = et_lines_read_file(&args->targets, args->score_targets, comm, error);
     /* An output file is complete or absent: a signal ends the work and removes the temporary file.
@@ -385,9 +438,13 @@ static int translate_all(void *self, et_error *error)
 static int translate(translate_options *args, et_error *error)
 {
     translation t = { .args = args };
+    et_texts texts = { .format = args->format };
+    args->texts = args->split || args->format ? &texts : NULL;
     int status = et_together_run(args->work.options.comm, translate_all, &t, error);
     status = et_line_output_close(&t.output, status, error);
     et_lines_release(&args->targets);
+    et_texts_close(&texts);
+    args->texts = NULL;
     return et_translating_close(&args->work, status, error);
 }
 

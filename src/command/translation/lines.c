@@ -153,12 +153,13 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
                        reader->name, number, ET_TEXT_LINE_MAX);
     reader->begin += size;
     reader->number++;
-    const size_t mark = number == 1 ? et_utf8_mark(text, size) : 0;
+    const size_t mark = number == 1 && !reader->keeps_ends ? et_utf8_mark(text, size) : 0;
     text += mark;
     size -= mark;
     /* CR LF is a line end as well. */
-    if (size && text[size - 1] == '\r')
+    if (size && text[size - 1] == '\r' && !reader->keeps_ends)
         size--;
+    size += ended && reader->keeps_ends;
     status = check(text, size, reader->name, number, error);
     if (!status || !reader->replace)
         return status ? status : add(lines, text, size, error);

@@ -35,6 +35,8 @@ typedef struct et_line_reader {
     struct et_text *text; /* a compressed file, in place of fd; owned */
     et_strings paths;     /* its list: name */
     bool replace;         /* invalid UTF-8, and NUL, become U+FFFD */
+    bool keeps_ends;      /* lines keep their ends, and the first its byte order mark, so that
+                             together they are the text; set after open, not for a compressed file */
     size_t replaced;      /* lines with replacements; a warning names the first */
     const char *name;     /* for messages; borrowed */
     size_t number;        /* of the next line, from 1 */

@@ -1,0 +1,90 @@
+#!/bin/sh
+# test_texts.sh ETUDE: `translate --split` and `--format` give the translations of the sentences
+# alone, and everything between them as it was.
+set -eu
+. "$(dirname "$0")/command.sh"
+export OMP_NUM_THREADS=1
+
+make_pairs 160 "rot hund rennt baum haus blau katze" de
+"$etude" train run --experiment translation/tiny --data a.en a.de --seed 5 --steps 150 \
+    --set task.train_data.global_batch_size=256 \
+    --set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=30 \
+    --set "{task: {model: {embedding_width: 32, dropout_rate: 0, beam_size: 2, extra_decode_length: 8,
+            encoder: {num_layers: 1, intermediate_size: 64, dropout_rate: 0},
+            decoder: {num_layers: 1, intermediate_size: 64, dropout_rate: 0}}}}" >log 2>&1 ||
+    { cat log >&2; fail "train"; }
+translate() {
+    "$etude" translate run "$@" 2>log || fail "translate $*"
+}
+same() {
+    cmp -s "$1" "$2" || { diff "$1" "$2" >&2; fail "$3"; }
+}
+
+# --format text of lines without anything to keep is plain translation; so is one sentence a line.
+head -20 a.en >lines
+translate <lines >plain
+! grep -qx '' plain || fail "the model has learned nothing"
+translate --format text lines >got
+same plain got "lines as a text"
+[ ! -s log ] || fail "said something"
+
+# Line ends, a byte order mark and no line end at the end stay.
+first=$(sed -n 1p lines) second=$(sed -n 2p lines)
+one=$(sed -n 1p plain) two=$(sed -n 2p plain)
+printf '\357\273\277  %s\r\n\r\n\t%s' "$first" "$second" >crlf
+printf '\357\273\277  %s\r\n\r\n\t%s' "$one" "$two" >expected
+translate --format text crlf >got
+same expected got "white space"
+printf '<p class="x">%s</p>\n<!-- %s -->\n<p>%s &copy;</p>\n' "$first" "$first" "$second" >a.html
+printf '<p class="x">%s</p>\n<!-- %s -->\n<p>%s &copy;</p>\n' "$one" "$first" "$two" >expected
+translate --format html <a.html >got
+same expected got "html"
+
+# A placeholder that the model cannot know: the words around it are translated alone, and it is said.
+printf '%s {name_of_it}\n' "$first" >placeholder
+printf '%s {name_of_it}\n' "$one" >expected
+translate --format text --output got placeholder
+same expected got "a placeholder"
+grep -q '^in parts     1 of 1 segments: .* placeholder:1$' log || fail "not said"
+translate --format text --quiet placeholder >got
+same expected got "quiet"
+[ ! -s log ] || fail "not quiet"
+
+if "$etude" translate run --split <lines 2>log >split; then
+    same plain split "one sentence a line"
+    printf '%s.  %s.\n\n %s.\n' "$first" "$second" "$first" >paragraph
+    translate --split --language en <paragraph >got
+    [ "$(wc -l <got)" = 3 ] || fail "lines are lost"
+    # Without capitals nothing is cut; with them each sentence is translated alone.
+    printf 'A %s.  A %s.\n' "$first" "$second" >paragraph.two
+    printf 'A %s.\nA %s.\n' "$first" "$second" | translate >two
+    printf '%s  %s\n' "$(sed -n 1p two)" "$(sed -n 2p two)" >expected
+    translate --split --language en paragraph.two >again
+    same expected again "two sentences"
+    [ -z "$(sed -n 2p got)" ] || fail "an empty line"
+    translate --split --language en --format text <paragraph >again
+    same got again "streamed or whole"
+    (sed -n 1p paragraph; sleep 0.3; sed -n 2,3p paragraph) | translate --split --language en >again
+    same got again "line by line"
+else
+    grep -q 'libicu-dev' log || fail "another reason than ICU"
+fi
+
+refused() {
+    words=$1
+    shift
+    if "$etude" translate run "$@" <lines >got 2>log; then fail "$* passes"; fi
+    grep -q -- "$words" log || { cat log >&2; fail "$*: another message"; }
+}
+refused '--n-best is for single' --split --n-best 2
+refused '--scores is for single' --format html --scores
+refused '--json is for single' --format xml --json
+refused '--language: only with --split' --language en
+refused 'format' --format pdf
+gzip -k lines
+refused 'compressed' --format text --input lines.gz
+printf '<a>\n<b></a>\n' >bad.xml
+refused 'bad.xml:2: </a> closes no open element' --format xml bad.xml
+printf '<a>\377</a>\n' >bad.html
+refused 'bad.html:1: .*not UTF-8' --format html bad.html
+echo "sentences and markup are kept"
