@@ -38,7 +38,13 @@ typedef struct et_service_options {
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's */
     bool live_weights;      /* use the trained weights even if there are averaged weights */
     int64_t items_max;      /* most items of a request, and of requests answered together */
+    const char *languages;  /* "en,de": the codes of the model's input and output; NULL: unknown.
+                               Only for classes with `languages` */
 } et_service_options;
+
+/* Types of bodies that the server reads as forms. */
+#define ET_SERVICE_FORM  "application/x-www-form-urlencoded"
+#define ET_SERVICE_PARTS "multipart/form-data"
 
 /* A request. The server owns it; a service may allocate from its arena, which lives as long as the
  * request. */
@@ -47,8 +53,8 @@ typedef struct et_service_request {
     const char *accept;   /* value of the header Accept; "": none */
     char *text;           /* the body, [length] bytes and a 0; you may write to it */
     size_t length;        /* in bytes */
-    const et_value *json; /* the body, a dict; its numbers also have their texts. NULL for other
-                             types */
+    const et_value *json; /* the body, a dict; its numbers also have their texts. A form's values
+                             are texts. NULL for other types */
     et_arena *arena;
 
     /* set by read */
@@ -63,17 +69,32 @@ typedef struct et_service_request {
 } et_service_request;
 
 typedef struct et_service_class et_service_class;
+typedef struct et_service et_service;
+
+/* A further path of a service, whose answer needs no batch. */
+typedef struct et_service_path {
+    const char *path; /* "/languages"; NULL ends a list */
+    bool asks;        /* only POST, with a body; false: GET or POST, and a body is ignored */
+    bool open;        /* no token is required */
+    /* Writes the answer. Errors as those of read; called by the thread that calls read. */
+    int (*answer)(et_service *self, et_service_request *request, et_error *error);
+} et_service_path;
 
 /* The first member of the struct of a class; open sets ET_CLASS. */
-typedef struct et_service {
+struct et_service {
     const et_service_class *ET_CLASS;
-} et_service;
+};
 
 struct et_service_class {
     const char *name;         /* name in the path */
     const char *items;        /* the unit of items: "lines", "rows" */
     const char *example;      /* an example of a body, for GET / */
-    const char *const *types; /* further content types of requests, ended by NULL; NULL: none */
+    const char *const *types; /* further content types of requests, ended by NULL; NULL: none.
+                                 The server reads forms itself */
+    const char *key; /* member of a body that may have the server's token, for clients without the
+                        header Authorization; NULL: none */
+    bool languages;  /* it uses et_service_options.languages */
+    const et_service_path *paths; /* NULL: none */
 
     int (*open)(et_service **out, const char *model_dir, const et_service_options *options,
                 et_error *error);
@@ -83,6 +104,8 @@ struct et_service_class {
     /* Checks and reads a request. ET_EDATA, ET_ECONFIG: the error says what is wrong and the cure;
      * the server refuses the request with it. */
     int (*read)(et_service *self, et_service_request *request, et_error *error);
+    /* Frees the payload of a request, when the server frees the request. Optional. */
+    void (*release)(et_service_request *request);
     /* Answers all requests, each with et_service_answer or a status, except ended ones. */
     void (*answer)(et_service *self, et_service_request *const *requests, size_t count);
     /* Adds the service's counters since open to a list, for GET /metrics. A counter is a dict of

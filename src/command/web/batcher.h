@@ -25,6 +25,7 @@ typedef struct et_job {
     struct et_job *next; /* internal, until et_batcher_take returns the job */
     atomic_bool ended;   /* nobody waits for it: the service skips it */
     /* the owner's own */
+    const et_service_class *class;
     void *asker;
     char *body; /* owned: the request's text */
     double deadline;

@@ -29,6 +29,7 @@ typedef struct serve_options {
     et_web_args web;
     int64_t batch, queue;
     et_service_options service;
+    et_strings origins; /* whose pages may ask */
 } serve_options;
 
 static const et_option options[] = {
@@ -46,6 +47,11 @@ static const et_option options[] = {
     ET_OPTION_TIME(serve_options, deadline, "deadline", "TIME",
                    "a request that takes longer gets 504 (default: 10s)",
                    .field.default_number = DEADLINE),
+    ET_OPTION_TEXT(serve_options, service.languages, "languages", "SOURCE,TARGET",
+                   "codes of the languages of the model's input and output: en,de"),
+    ET_OPTION_LIST(serve_options, origins, "cors", "ORIGIN",
+                   "let pages of this origin ask, as https://example.org; *: all pages; may be "
+                   "given again"),
     ET_OPTION_CHECKPOINT(serve_options, service.checkpoint),
     ET_OPTION_PRECISION(serve_options, service.precision),
     ET_OPTION_LIVE_WEIGHTS(serve_options, service.live_weights),
@@ -70,6 +76,12 @@ static int check(serve_options *args, et_error *error)
                        "least as many, or leave --queue out",
                        (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
+    for (size_t i = 0; i < args->origins.count; i++)
+        if (!et_http_is_origin(args->origins.items[i]))
+            return et_fail(error, ET_EUSAGE,
+                           "--cors %s: expected scheme, host and port as browsers send them, such "
+                           "as https://example.org or http://localhost:3000, or *",
+                           args->origins.items[i]);
     return ET_OK;
 }
 
@@ -96,6 +108,10 @@ static int find_service(const serve_options *args, const et_call *call,
     else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",
                          args->model_dir, experiment.kind->name);
+    if (!status && args->service.languages && !(*class)->languages)
+        status = et_fail(error, ET_EUSAGE,
+                         "--languages: the model in %s has no languages; leave the option out",
+                         args->model_dir);
     et_arena_release(&arena);
     return status;
 }
@@ -147,6 +163,9 @@ static int serve(serve_options *args, const et_call *call, et_error *error)
         status = et_web_open(&web, &args->web, error);
     if (status)
         return status;
+    et_http_guard guard = web.guard;
+    guard.origins = args->origins.items;
+    guard.origin_count = (int)args->origins.count;
     et_leave_on_signals("interrupted before the model was open; no request was served");
     const et_serving_options how = {
         .batcher = { .class = class,
@@ -155,7 +174,7 @@ static int serve(serve_options *args, const et_call *call, et_error *error)
                      .queue = args->queue,
                      .threads = omp_get_max_threads(),
                      .patience = args->deadline },
-        .guard = web.guard,
+        .guard = guard,
         .connections_max = CONNECTIONS,
         .body_max = BODY_MAX,
         .run = args->model_dir,

@@ -148,12 +148,12 @@ static void handle_sample(void *payload, et_http_request *from)
 }
 
 static const et_http_route routes[] = {
-    { "GET", "/", true, handle_page, NULL },
-    { "GET", "/api/runs", false, handle_runs, NULL },
-    { "POST", "/api/points", false, handle_points, NULL },
-    { "GET", "/api/run", false, handle_run, NULL },
-    { "GET", "/api/sample", false, handle_sample, NULL },
-    { NULL, NULL, false, NULL, NULL },
+    { "GET", "/", true, handle_page, NULL, false },
+    { "GET", "/api/runs", false, handle_runs, NULL, false },
+    { "POST", "/api/points", false, handle_points, NULL, false },
+    { "GET", "/api/run", false, handle_run, NULL, false },
+    { "GET", "/api/sample", false, handle_sample, NULL, false },
+    { NULL, NULL, false, NULL, NULL, false },
 };
 
 /* ---- the command ---- */

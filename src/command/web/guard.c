@@ -94,16 +94,42 @@ static bool is_own_origin(const et_http_guard *guard, const char *origin, int us
     return guard->port && port == guard->port && (is_loopback(name) || is_this_machine(name));
 }
 
+static const struct {
+    const char *name;
+    int port;
+} schemes[] = { { "http://", 80 }, { "https://", 443 } };
+
 bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host)
 {
-    static const struct {
-        const char *name;
-        int port;
-    } scheme[] = { { "http://", 80 }, { "https://", 443 } };
-    for (size_t i = 0; i < sizeof scheme / sizeof scheme[0]; i++) {
-        const size_t length = strlen(scheme[i].name);
-        if (!strncasecmp(origin, scheme[i].name, length))
-            return is_own_origin(guard, origin + length, scheme[i].port, host);
+    if (et_http_guard_shared(guard, origin))
+        return true;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        const size_t length = strlen(schemes[i].name);
+        if (!strncasecmp(origin, schemes[i].name, length))
+            return is_own_origin(guard, origin + length, schemes[i].port, host);
+    }
+    return false;
+}
+
+const char *et_http_guard_shared(const et_http_guard *guard, const char *origin)
+{
+    for (int i = 0; i < guard->origin_count; i++)
+        if (!strcmp(guard->origins[i], "*") || !strcmp(guard->origins[i], origin))
+            return guard->origins[i];
+    return NULL;
+}
+
+bool et_http_is_origin(const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    if (!strcmp(text, "*"))
+        return true;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        const char *host = text + strlen(schemes[i].name);
+        if (strncmp(text, schemes[i].name, strlen(schemes[i].name)) != 0 || !split(host, name) ||
+            text[strlen(text) - 1] == ':')
+            continue;
+        return strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") == strlen(host);
     }
     return false;
 }
@@ -130,6 +156,11 @@ bool et_http_guard_token(const et_http_guard *guard, const char *authorization)
     if (!authorization || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
         return false;
     return is_equal(authorization + sizeof scheme - 1, guard->token);
+}
+
+bool et_http_guard_key(const et_http_guard *guard, const char *key)
+{
+    return !guard->token || (key && is_equal(key, guard->token));
 }
 
 int et_http_token_read(char token[ET_TOKEN_MAX + 1], const char *path, et_error *error)

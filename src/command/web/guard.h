@@ -3,7 +3,7 @@
  *   Host            a numeric address, localhost, this host's name or one of `hosts`. A page from
  *                   elsewhere whose own name points here (DNS rebinding) has another Host.
  *   Origin          the server's own, if a browser sends one: no page of another site may ask, nor
- *                   one of another port of this machine.
+ *                   one of another port of this machine. Exceptions are listed in `origins`.
  *   Authorization   "Bearer TOKEN", if there is a token. The time of the comparison does not depend
  *                   on where the tokens differ.
  *
@@ -22,17 +22,26 @@ typedef struct et_http_guard {
     const char *token;        /* NULL: no token is required */
     const char *const *hosts; /* [host_count]: further names */
     int host_count;
-    int port; /* that the server listens on; 0: of no use */
+    int port;                   /* that the server listens on; 0: of no use */
+    const char *const *origins; /* [origin_count]: origins whose pages may ask (CORS); "*": all */
+    int origin_count;
 } et_http_guard;
 
 /* host: value of the header, "localhost:8080". */
 bool et_http_guard_host(const et_http_guard *guard, const char *host);
-/* origin: "http://localhost:8080"; "null" is never allowed. host: the request's header Host.
+/* origin: "http://localhost:8080"; "null" is allowed only by "*". host: the request's header Host.
  * Allowed: that host and port; the loopback, localhost and this machine's name with the guard's
- * port; and the guard's hosts with any port, because a proxy may have another. */
+ * port; the guard's hosts with any port, because a proxy may have another; and shared origins. */
 bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host);
+/* What the header Access-Control-Allow-Origin permits a page of this origin to read: "*" or the
+ * origin; NULL: nothing. */
+const char *et_http_guard_shared(const et_http_guard *guard, const char *origin);
+/* Whether text is an origin as browsers write it, "https://example.org:8443", or "*". */
+bool et_http_is_origin(const char *text);
 /* authorization NULL: no such header. True if no token is required. */
 bool et_http_guard_token(const et_http_guard *guard, const char *authorization);
+/* The same of a token alone; NULL: none. */
+bool et_http_guard_key(const et_http_guard *guard, const char *key);
 
 /* Reads the first line of a file as a token of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - .
  * _ ~ + / = . ET_EDATA: it is not a token. ET_EDENIED: others than the owner may read the file. */

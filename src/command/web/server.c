@@ -38,7 +38,9 @@
 /* MHD_run is mhd.run, and so on: loaded by the first server. */
 #define CALLS(X)                                                                                   \
     X(MHD_, add_response_header)                                                                   \
+    X(MHD_, create_post_processor)                                                                 \
     X(MHD_, create_response_from_buffer)                                                           \
+    X(MHD_, destroy_post_processor)                                                                \
     X(MHD_, destroy_response)                                                                      \
     X(MHD_, get_connection_info)                                                                   \
     X(MHD_, get_connection_values_n)                                                               \
@@ -46,6 +48,7 @@
     X(MHD_, get_timeout)                                                                           \
     X(MHD_, lookup_connection_value)                                                               \
     X(MHD_, lookup_connection_value_n)                                                             \
+    X(MHD_, post_process)                                                                          \
     X(MHD_, queue_response)                                                                        \
     X(MHD_, quiesce_daemon)                                                                        \
     X(MHD_, resume_connection)                                                                     \
@@ -68,6 +71,8 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 #define POOL       ((size_t)64 << 10)
 #define HEADER_MAX ((size_t)16 << 10)
 #define TARGET_MAX 4096
+/* Of the longest name in a form. */
+#define FIELD_MAX ((size_t)4 << 10)
 
 /* The library's own limit is above ours by so many, so that there is one to make room for. */
 #define SPARE 16
@@ -125,6 +130,7 @@ struct et_http_request {
     int status;                    /* of it */
     bool handed, suspended;
     bool knows_interim; /* HTTP/1.1: answers before the answer */
+    bool preflight;     /* a browser asks whether a page of another site may send a request */
     bool closes;        /* its connection ends with the answer */
 };
 
@@ -135,13 +141,29 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return mhd.add_response_header(response, name, value) == MHD_YES; /* fails without memory */
 }
 
+/* Lets a page of another site read the answer, if the guard does. */
+static bool add_sharing(const et_http_request *r, struct MHD_Response *response)
+{
+    const et_http_guard *guard = &r->http->options.guard;
+    const char *origin = guard->origin_count ? et_http_header(r, "Origin") : NULL;
+    const char *shared = origin ? et_http_guard_shared(guard, origin) : NULL;
+    if (!guard->origin_count)
+        return true;
+    return add_header(response, "Vary", "Origin") &&
+           (!shared || add_header(response, "Access-Control-Allow-Origin", shared)) &&
+           (!r->preflight ||
+            (add_header(response, "Access-Control-Allow-Methods", "GET, POST") &&
+             add_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type") &&
+             add_header(response, "Access-Control-Max-Age", "86400")));
+}
+
 static bool add_headers(const et_http_request *r, struct MHD_Response *response,
                         const et_http_answer *answer)
 {
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", answer->retry_after);
-    return add_header(response, "Content-Type", answer->type) &&
-           add_header(response, "Cache-Control", "no-store") &&
+    return (!answer->type || add_header(response, "Content-Type", answer->type)) &&
+           add_sharing(r, response) && add_header(response, "Cache-Control", "no-store") &&
            add_header(response, "X-Content-Type-Options", "nosniff") &&
            add_header(response, "X-Frame-Options", "DENY") &&
            add_header(response, "Referrer-Policy", "no-referrer") &&
@@ -339,14 +361,15 @@ static bool read_length(const char *text, unsigned long long *length)
     return !*end;
 }
 
-static void judge_length(et_http_request *r, const headers *h, const char *method)
+static void judge_length(et_http_request *r, const headers *h, const char *method,
+                         const et_http_route *route)
 {
     const unsigned long long most = r->http->options.body_max;
     char text[128];
     unsigned long long length = 0;
     if (h->length && !read_length(h->length, &length))
         refuse(r, 400, "Content-Length is not a number");
-    if ((length || h->encodings) && strcmp(method, "POST") != 0)
+    if ((length || h->encodings) && strcmp(method, "POST") != 0 && !(route && route->ignores_body))
         refuse(r, 400, "only POST may have a body");
     if (length > most) {
         snprintf(text, sizeof text, "the body has %llu bytes, more than %llu", length, most);
@@ -377,6 +400,13 @@ static void judge_framing(et_http_request *r, const headers *h, const char *vers
     r->closes = r->refused != 0;
 }
 
+static bool is_preflight(const et_http_request *r, const char *method, const char *origin)
+{
+    return !strcmp(method, "OPTIONS") && origin &&
+           et_http_guard_shared(&r->http->options.guard, origin) &&
+           et_http_header(r, "Access-Control-Request-Method");
+}
+
 /* The order of checks: whether the request is valid, who sends it, what it asks for, how long it
  * is. */
 static void judge(et_http_request *r, const char *method, const char *version)
@@ -397,14 +427,15 @@ static void judge(et_http_request *r, const char *method, const char *version)
     const char *origin = et_http_header(r, "Origin");
     if (origin && !et_http_guard_origin(guard, origin, h.host ? h.host : ""))
         refuse(r, 403, "pages of other sites may not send requests (header Origin)");
-    const et_http_route *route = r->refused ? NULL : find_route(r, method);
-    if (!r->refused || r->refused == 404 || r->refused == 405)
+    r->preflight = !r->refused && is_preflight(r, method, origin);
+    const et_http_route *route = r->refused || r->preflight ? NULL : find_route(r, method);
+    if (!r->preflight && (!r->refused || r->refused == 404 || r->refused == 405))
         if (!(route && route->open) &&
             !et_http_guard_token(guard, et_http_header(r, "Authorization"))) {
             r->refused = 0;
             refuse(r, 401, "a token is required: Authorization: Bearer TOKEN");
         }
-    judge_length(r, &h, method);
+    judge_length(r, &h, method, route);
     r->route = r->refused ? NULL : route;
 }
 
@@ -464,6 +495,32 @@ const char *et_http_path(const et_http_request *request)
     return request->path;
 }
 
+typedef struct field_call {
+    et_http_field_fn *fn;
+    void *payload;
+} field_call;
+
+static enum MHD_Result on_field(void *payload, enum MHD_ValueKind kind, const char *name,
+                                const char *file, const char *type, const char *encoding,
+                                const char *bytes, uint64_t offset, size_t count)
+{
+    const field_call *call = payload;
+    (void)kind, (void)file, (void)type, (void)encoding;
+    return name && call->fn(call->payload, name, bytes, (size_t)offset, count) ? MHD_YES : MHD_NO;
+}
+
+bool et_http_read_form(et_http_request *request, const char *body, size_t length,
+                       et_http_field_fn *fn, void *payload)
+{
+    field_call call = { fn, payload };
+    struct MHD_PostProcessor *form =
+        mhd.create_post_processor(request->from, FIELD_MAX, on_field, &call);
+    if (!form)
+        return false;
+    const bool read = mhd.post_process(form, body, length) == MHD_YES;
+    return mhd.destroy_post_processor(form) == MHD_YES && read;
+}
+
 char *et_http_take_body(et_http_request *request, size_t *length)
 {
     char *body = request->body;
@@ -513,6 +570,11 @@ static enum MHD_Result finish(et_http_request *r)
     et_assert(!r->handed);
     if (r->refused) {
         make_refusal(r, r->refused, r->reason);
+        return send_response(r);
+    }
+    if (r->preflight) {
+        const et_http_answer yes = { .status = 204, .bytes = "", .lasting = true };
+        make_response(r, &yes);
         return send_response(r);
     }
     r->handed = true;

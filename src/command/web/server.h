@@ -2,8 +2,8 @@
  * they are answered then or later.
  *
  *     static const et_http_route routes[] = {
- *         { "GET", "/health", true, health, NULL },
- *         { NULL, NULL, false, NULL },
+ *         { "GET", "/health", true, health, NULL, false },
+ *         { NULL, NULL, false, NULL, NULL, false },
  *     };
  *     et_http_options options = { .routes = routes, .payload = self, .guard = { .token = NULL } };
  *     if (et_http_open(&http, &listener, &options, &error)) ...
@@ -16,6 +16,7 @@
  *
  * The server itself refuses wrong hosts, origins and tokens (guard.h), unknown paths and methods,
  * headers and bodies that are too long, and 0 bytes in a path. Errors are JSON, {"error": "..."}.
+ * If the guard shares answers with other origins, the server answers OPTIONS of their browsers.
  * If the end of a request is uncertain (two different lengths, a Transfer-Encoding other than
  * chunked), it is refused and the connection is closed.
  *
@@ -48,6 +49,7 @@ typedef struct et_http_route {
     void (*handle)(void *payload, et_http_request *request);
     const char *accept; /* only requests whose header Accept has this word; NULL: all. Must come
                            before a row of the same path for all */
+    bool ignores_body;  /* a GET may have a body, which is ignored */
 } et_http_route;
 
 typedef struct et_http_options {
@@ -92,6 +94,14 @@ const char *et_http_header(const et_http_request *request, const char *name); /*
 const char *et_http_query(const et_http_request *request, const char *name);  /* NULL: none */
 /* The body, terminated; owned by the caller afterwards, free with et_free. NULL: no body. */
 char *et_http_take_body(et_http_request *request, size_t *length);
+
+/* Called for each part of a field's value, in order; offset 0: a field begins. false: ends. */
+typedef bool et_http_field_fn(void *payload, const char *name, const char *bytes, size_t offset,
+                              size_t count);
+/* Reads a body, taken from this request, as a form of one of the two types. false: it is no form,
+ * or fn has ended it. */
+bool et_http_read_form(et_http_request *request, const char *body, size_t length,
+                       et_http_field_fn *fn, void *payload);
 
 typedef struct et_http_answer {
     int status;       /* of HTTP */

@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
+#include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/web/pages.h"
@@ -29,8 +30,11 @@
 /* Seconds between two checks while nothing happens. */
 #define IDLE 0.5
 
-#define ROUTES_MAX     8
+#define ROUTES_MAX     16
 #define PATH_MAX_BYTES 80
+
+/* Fields of a form. */
+#define FIELDS_MAX 64
 
 struct et_serving {
     et_serving_options options;
@@ -46,8 +50,21 @@ struct et_serving {
 
 /* ---- jobs ---- */
 
+static et_job *new_job(const et_serving *s)
+{
+    et_job *job = et_alloc_zero(1, sizeof *job);
+    if (!job)
+        return NULL;
+    job->class = s->class;
+    job->request.arena = &job->arena;
+    job->request.type = job->request.accept = "";
+    return job;
+}
+
 static void free_job(et_job *job)
 {
+    if (job->class->release && job->request.payload)
+        job->class->release(&job->request);
     et_strbuf_release(&job->answer);
     et_arena_release(&job->arena);
     et_free(job->body);
@@ -151,16 +168,104 @@ static int read_json(et_service_request *request, et_arena *arena, et_error *err
     return status;
 }
 
-/* 0, or the status of HTTP. */
-static int read_request(et_serving *s, et_job *job, et_http_request *from, et_error *error)
+/* A form that is being read into a dict of texts. */
+typedef struct form {
+    et_value *dict;
+    char name[64]; /* of the last field; "": none */
+    et_strbuf value;
+    int fields;
+    et_error *error;
+    int status;
+} form;
+
+/* The value of the last field is complete. Lines of a form end with CR LF. */
+static int add_field(form *f)
+{
+    char *to = f->value.data;
+    size_t bad;
+    if (!*f->name)
+        return ET_OK;
+    if (f->value.failed)
+        return et_alloc_failed(f->error, f->value.length, "a form");
+    if (memchr(et_strbuf_text(&f->value), 0, f->value.length))
+        return et_fail(f->error, ET_EDATA, "the form: %s has a byte 0", f->name);
+    if (!et_utf8_valid(et_strbuf_text(&f->value), f->value.length, &bad))
+        return et_fail(f->error, ET_EDATA, "the form: byte %zu of %s is not UTF-8", bad + 1,
+                       f->name);
+    if (et_value_get(f->dict, f->name))
+        return et_fail(f->error, ET_EDATA, "the form has %s twice", f->name);
+    for (const char *at = to; at && *at; at++)
+        if (at[0] != '\r' || at[1] != '\n')
+            *to++ = *at;
+    if (to)
+        *to = 0;
+    et_value_set_string(f->dict, f->name, et_strbuf_text(&f->value));
+    f->name[0] = 0;
+    et_strbuf_reset(&f->value);
+    return ET_OK;
+}
+
+static bool take_field(void *payload, const char *name, const char *bytes, size_t offset,
+                       size_t count)
+{
+    form *f = payload;
+    if (!offset) {
+        f->status = add_field(f);
+        if (!f->status && (++f->fields > FIELDS_MAX || strlen(name) >= sizeof f->name))
+            f->status = et_fail(f->error, ET_EDATA, "the form has more than %d fields, or %.20s...",
+                                FIELDS_MAX, name);
+        if (!f->status)
+            snprintf(f->name, sizeof f->name, "%s", name);
+    }
+    if (!f->status && count)
+        et_strbuf_append_bytes(&f->value, bytes, count);
+    return !f->status;
+}
+
+static int read_form(et_http_request *from, et_service_request *request, et_arena *arena,
+                     et_error *error)
+{
+    form f = { .dict = et_value_dict(arena), .value = ET_STRBUF_INIT, .error = error };
+    if (strcmp(request->type, ET_SERVICE_FORM) != 0 && strcmp(request->type, ET_SERVICE_PARTS) != 0)
+        return ET_OK;
+    const bool read = et_http_read_form(from, request->text, request->length, take_field, &f);
+    int status = f.status ? f.status : add_field(&f);
+    if (!status && !read)
+        status = et_fail(error, ET_EDATA, "the body is not a form of the type %s", request->type);
+    if (!status && et_value_failed(f.dict))
+        status = et_alloc_failed(error, request->length, "a form");
+    request->json = status ? NULL : f.dict;
+    et_strbuf_release(&f.value);
+    return status;
+}
+
+/* Whether who asks may. key: the body may have the token. */
+static bool is_allowed(const et_serving *s, et_http_request *from, const et_value *body, bool key)
+{
+    const et_http_guard *guard = &s->options.guard;
+    const char *header = et_http_header(from, "Authorization");
+    const et_value *value = key && !header ? et_value_get(body, s->class->key) : NULL;
+    if (et_http_guard_token(guard, header))
+        return true;
+    return value && value->kind == ET_VALUE_STRING && et_http_guard_key(guard, value->string);
+}
+
+static int refuse_unknown(et_error *error)
+{
+    et_fail(error, ET_EDENIED, "a token is required: Authorization: Bearer TOKEN");
+    return 401;
+}
+
+/* Reads the body. 0, or the status of HTTP. */
+static int read_body(et_serving *s, et_job *job, et_http_request *from, et_error *error)
 {
     et_service_request *request = &job->request;
     const char *accept = et_http_header(from, "Accept");
-    const int64_t most = s->options.batcher.service.items_max;
+    if (et_http_header(from, "Authorization") && !is_allowed(s, from, NULL, false))
+        return refuse_unknown(error);
     int refused = et_web_check_type(from, s->class->types, &request->type, error);
     if (refused)
         return refused;
-    request->arena = &job->arena;
     job->body = request->text = et_http_take_body(from, &request->length);
     if (!request->text) {
         et_fail(error, ET_EDATA, "the request has no body");
@@ -170,7 +275,21 @@ static int read_request(et_serving *s, et_job *job, et_http_request *from, et_er
     int status = request->accept ? read_json(request, &job->arena, error)
                                  : et_alloc_failed(error, 0, "a header");
     if (!status)
-        status = s->class->read(et_batcher_service(s->batcher), request, error);
+        status = read_form(from, request, &job->arena, error);
+    if (status)
+        return http_status(status);
+    return is_allowed(s, from, request->json, s->class->key != NULL) ? 0 : refuse_unknown(error);
+}
+
+/* 0, or the status of HTTP. */
+static int read_request(et_serving *s, et_job *job, et_http_request *from, et_error *error)
+{
+    et_service_request *request = &job->request;
+    const int64_t most = s->options.batcher.service.items_max;
+    int refused = read_body(s, job, from, error);
+    if (refused)
+        return refused;
+    int status = s->class->read(et_batcher_service(s->batcher), request, error);
     if (status)
         return http_status(status);
     et_assert(request->items >= 0);
@@ -189,7 +308,7 @@ static void handle_items(void *payload, et_http_request *from)
         et_http_refuse(from, 503, "the server stops");
         return;
     }
-    et_job *job = et_alloc_zero(1, sizeof *job);
+    et_job *job = new_job(s);
     if (!job) {
         et_http_refuse(from, 503, "no memory for the request");
         return;
@@ -215,6 +334,37 @@ static void handle_items(void *payload, et_http_request *from)
 }
 
 /* ---- other paths ---- */
+
+static const et_service_path *path_of(const et_serving *s, const et_http_request *request)
+{
+    const et_service_path *path = s->class->paths;
+    while (strcmp(path->path, et_http_path(request)) != 0)
+        path++;
+    return path;
+}
+
+/* A path of the class, answered at once. */
+static void handle_path(void *payload, et_http_request *from)
+{
+    et_serving *s = payload;
+    const et_service_path *path = path_of(s, from);
+    et_error error = ET_ERROR_INIT;
+    et_job *job = new_job(s);
+    if (!job) {
+        et_http_refuse(from, 503, "no memory for the request");
+        return;
+    }
+    int refused = path->asks ? read_body(s, job, from, &error) : 0;
+    int status = refused ? 0 : path->answer(et_batcher_service(s->batcher), &job->request, &error);
+    if (status)
+        refused = http_status(status);
+    if (refused) {
+        et_http_refuse(from, refused, error.text);
+        free_job(job);
+    } else {
+        reply(from, job);
+    }
+}
 
 static void reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
 {
@@ -394,15 +544,24 @@ et_serving_counts et_serving_count(const et_serving *s)
 static void set_routes(et_serving *s)
 {
     snprintf(s->path, sizeof s->path, "/%s", s->class->name);
+    /* A body may have the token, so the handler looks for it. */
+    const bool keyed = s->class->key != NULL;
     const et_http_route rows[] = {
-        { "GET", "/", true, handle_page, "text/html" },
-        { "GET", "/", false, handle_root, NULL },
-        { "POST", s->path, false, handle_items, NULL },
-        { "GET", "/health", true, handle_health, NULL },
-        { "GET", "/metrics", false, handle_metrics, NULL },
+        { "GET", "/", true, handle_page, "text/html", false },
+        { "GET", "/", false, handle_root, NULL, false },
+        { "POST", s->path, keyed, handle_items, NULL, false },
+        { "GET", "/health", true, handle_health, NULL, false },
+        { "GET", "/metrics", false, handle_metrics, NULL, false },
     };
     _Static_assert(sizeof rows < sizeof s->routes, "the last row ends them");
     memcpy(s->routes, rows, sizeof rows);
+    et_http_route *next = s->routes + sizeof rows / sizeof *rows;
+    for (const et_service_path *p = s->class->paths; p && p->path; p++) {
+        et_assert(next + 2 < s->routes + ROUTES_MAX);
+        if (!p->asks)
+            *next++ = (et_http_route){ "GET", p->path, p->open, handle_path, NULL, true };
+        *next++ = (et_http_route){ "POST", p->path, p->open || keyed, handle_path, NULL, false };
+    }
 }
 
 static int open_all(et_serving *s, et_listener *listener, et_error *error)

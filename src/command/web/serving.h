@@ -1,7 +1,8 @@
 /* A service over HTTP: requests become jobs, jobs go to a batcher, and answers go back to the
  * clients.
  *
- *     POST /NAME     of the service's class        GET /metrics   for Prometheus
+ *     POST /NAME     of the service's class, and   GET /metrics   for Prometheus
+ *                    the class's further paths
  *     GET /          an overview, as JSON          GET /health    200, or 503 once it ends
  *
  * 503 with Retry-After: the queue is full, or the server is ending. 504: the deadline has passed.

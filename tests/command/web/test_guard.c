@@ -180,12 +180,57 @@ static void test_guard__made_tokens(void **state)
     assert_string_not_equal(one, two);
 }
 
+/* Origins that a server shares its answers with. */
+static void test_guard__shared(void **state)
+{
+    static const char *const some[] = { "https://a.example", "http://localhost:3000" };
+    static const char *const all[] = { "*" };
+    static const char *const good[] = { "*", "https://a.example", "http://localhost:3000",
+                                        "https://[::1]:8", "http://127.0.0.1" };
+    static const char *const bad[] = { "",
+                                       "a.example",
+                                       "https://",
+                                       "https://a/",
+                                       "https://a.example:",
+                                       "ftp://a.example",
+                                       "null",
+                                       "https://A.example",
+                                       "https://a b",
+                                       "https://u@a",
+                                       "https://*" };
+    et_http_guard g = guard;
+    (void)state;
+    assert_null(et_http_guard_shared(&g, "https://a.example"));
+    g.origins = some;
+    g.origin_count = 2;
+    assert_string_equal(et_http_guard_shared(&g, "https://a.example"), "https://a.example");
+    assert_true(et_http_guard_origin(&g, "https://a.example", "localhost:8080"));
+    assert_true(et_http_guard_origin(&g, "http://localhost:3000", "localhost:8080"));
+    assert_null(et_http_guard_shared(&g, "http://a.example"));
+    assert_false(et_http_guard_origin(&g, "https://a.example:1", "localhost:8080"));
+    assert_false(et_http_guard_origin(&g, "null", "localhost:8080"));
+    g.origins = all;
+    g.origin_count = 1;
+    assert_string_equal(et_http_guard_shared(&g, "https://b.example"), "*");
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (!et_http_is_origin(good[i]))
+            fail_msg("%s: refused", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (et_http_is_origin(bad[i]))
+            fail_msg("%s: accepted", bad[i]);
+    assert_true(et_http_guard_key(&guard, "abcdefghijklmnop"));
+    assert_false(et_http_guard_key(&guard, "abcdefghijklmnoq"));
+    assert_false(et_http_guard_key(&guard, ""));
+    assert_false(et_http_guard_key(&guard, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guard__hosts),       cmocka_unit_test(test_guard__own_name),
-        cmocka_unit_test(test_guard__origins),     cmocka_unit_test(test_guard__tokens),
-        cmocka_unit_test(test_guard__token_files), cmocka_unit_test(test_guard__made_tokens),
+        cmocka_unit_test(test_guard__shared),      cmocka_unit_test(test_guard__hosts),
+        cmocka_unit_test(test_guard__own_name),    cmocka_unit_test(test_guard__origins),
+        cmocka_unit_test(test_guard__tokens),      cmocka_unit_test(test_guard__token_files),
+        cmocka_unit_test(test_guard__made_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
