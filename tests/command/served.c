@@ -43,6 +43,16 @@ int served_set_up(void **state)
     return 0;
 }
 
+const char *served_source(int line)
+{
+    return source[line];
+}
+
+const char *served_target(int line)
+{
+    return target[line];
+}
+
 char *request_of(int first, int count, const char *options)
 {
     et_strbuf out = ET_STRBUF_INIT;

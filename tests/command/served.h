@@ -22,6 +22,10 @@ enum { SERVED_LINES = 60 }; /* of a.en, and of its translations by `translate` *
 /* Setup of a group: bad_set_up, and the model. bad_tear_down ends it. */
 int served_set_up(void **state);
 
+/* A line of a.en and its translation. */
+const char *served_source(int line);
+const char *served_target(int line);
+
 /* {"lines": [...]} of some lines, from first on, cyclically; options precede them; free it. */
 char *request_of(int first, int count, const char *options);
 

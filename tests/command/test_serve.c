@@ -141,7 +141,7 @@ static void test_serve__what_it_says_of_itself(void **state)
     const et_value *facts = parse(&arena, web_body(answer));
     assert_int_equal(et_value_get(facts, "step")->integer, 30);
     assert_non_null(et_value_get(facts, "beam_size"));
-    assert_int_equal(et_value_get(facts, "paths")->count, 4);
+    assert_int_equal(et_value_get(facts, "paths")->count, 7);
     free(answer);
     static const char named[] =
         "HEAD /health HTTP/1.1\r\nHost: models.example.org\r\nConnection: close\r\n\r\n";

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/values/json.h"
+#include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
@@ -29,6 +30,7 @@ typedef struct translations {
     et_translator *usual;
     int beam; /* of the run */
     int beam_max;
+    et_libre_languages languages;
     variant other[OTHERS_MAX];
     uint64_t batches;
 } translations;
@@ -36,6 +38,7 @@ typedef struct translations {
 typedef struct asked {
     const char **lines; /* [items] */
     int beam, results;  /* results 0: only the best translation, as text */
+    et_libre *libre;    /* a request of LibreTranslate's API, owned; NULL: of ours */
 } asked;
 
 /* Both are at most ET_BEAM_SIZE_MAX. */
@@ -54,6 +57,7 @@ static void close_service(et_service *self)
     for (int i = 0; i < OTHERS_MAX; i++)
         et_translator_close(all->other[i].translator);
     et_translator_close(all->usual);
+    et_libre_languages_close(&all->languages);
     et_free(all);
 }
 
@@ -68,7 +72,9 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_translation_service;
-    int status = et_translator_open(&all->usual, model_dir, &o, error);
+    int status = et_libre_languages_open(&all->languages, options->languages, error);
+    if (!status)
+        status = et_translator_open(&all->usual, model_dir, &o, error);
     if (status) {
         close_service(&all->service);
         return status;
@@ -87,11 +93,28 @@ static void describe(const et_service *self, et_value *facts)
     et_value_set_int(facts, "step", et_translator_step(all->usual));
     et_value_set_int(facts, "beam_size", all->beam);
     et_value_set_int(facts, "beam_size_max", all->beam_max);
+    if (*all->languages.source) {
+        et_value_set_string(facts, "source", all->languages.source);
+        et_value_set_string(facts, "target", all->languages.target);
+    }
 }
 
 /* ---- reading ---- */
 
 /* No line is cut silently: a line with too many tokens is refused. */
+static int check_length(const translations *all, const char *line, int64_t number,
+                        et_tokens *tokens, et_error *error)
+{
+    size_t length = strlen(line);
+    if (length < BYTES_SAFE)
+        return ET_OK;
+    int status = et_vocabulary_encode(all->usual->sides.source, line, length, tokens, error);
+    if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
+        return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
+                       (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
+    return status;
+}
+
 static int check_line(const translations *all, const et_value *line, int64_t number,
                       et_tokens *tokens, et_error *error)
 {
@@ -101,15 +124,7 @@ static int check_line(const translations *all, const et_value *line, int64_t num
     if (strpbrk(line->string, "\r\n"))
         return et_fail(error, ET_EDATA, "line %lld contains a line end: send two lines",
                        (long long)number);
-    size_t length = strlen(line->string);
-    if (length < BYTES_SAFE)
-        return ET_OK;
-    int status =
-        et_vocabulary_encode(all->usual->sides.source, line->string, length, tokens, error);
-    if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
-        return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
-                       (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
-    return status;
+    return check_length(all, line->string, number, tokens, error);
 }
 
 static int read_lines(const translations *all, et_service_request *request, asked *to,
@@ -132,15 +147,39 @@ static int read_lines(const translations *all, et_service_request *request, aske
     return status;
 }
 
-static int read_request(et_service *self, et_service_request *request, et_error *error)
+/* The lines of all texts. Without any, the answer is there. */
+static int read_texts(const translations *all, et_service_request *request, asked *to,
+                      et_error *error)
+{
+    et_tokens tokens = ET_TOKENS_INIT;
+    int status = et_libre_open(&to->libre, &all->languages, request, error);
+    if (status)
+        return status;
+    const size_t count = et_libre_count(to->libre);
+    const int results = et_libre_alternatives(to->libre) + 1;
+    if (results > all->beam_max)
+        return et_fail(error, ET_EDATA, "alternatives %d: this model has at most %d", results - 1,
+                       all->beam_max - 1);
+    to->beam = results > all->beam ? results : all->beam;
+    to->results = results > 1 ? results : 0;
+    to->lines = et_arena_array(request->arena, count + 1, sizeof *to->lines);
+    if (!to->lines)
+        return et_alloc_failed(error, count * sizeof *to->lines, "lines");
+    et_libre_lines(to->libre, to->lines);
+    request->items = (int64_t)count;
+    for (size_t i = 0; i < count && !status; i++)
+        status = check_length(all, to->lines[i], (int64_t)i + 1, &tokens, error);
+    et_tokens_release(&tokens);
+    if (!status && !count)
+        status = et_libre_print(to->libre, request, error);
+    return status;
+}
+
+static int read_own(const translations *all, et_service_request *request, asked *to,
+                    et_error *error)
 {
     static const char *const keys[] = { "lines", "beam_size", "n_best", NULL };
-    const translations *all = (const translations *)(const void *)self;
     int64_t beam, results;
-    asked *to = et_arena_alloc(request->arena, sizeof *to);
-    request->payload = to;
-    if (!to)
-        return et_alloc_failed(error, sizeof *to, "a request");
     int status = et_service_keys(request, keys, error);
     if (!status)
         status = et_service_number(request, "beam_size", 1, all->beam_max, all->beam, &beam, error);
@@ -153,7 +192,6 @@ static int read_request(et_service *self, et_service_request *request, et_error 
     if (!status) {
         to->beam = (int)beam;
         to->results = (int)results;
-        request->group = group_of(to->beam, to->results);
         status = read_lines(all, request, to, error);
     }
     if (!status && !request->items) {
@@ -161,6 +199,35 @@ static int read_request(et_service *self, et_service_request *request, et_error 
         et_service_answer(request, none, strlen(none));
     }
     return status;
+}
+
+static int read_request(et_service *self, et_service_request *request, et_error *error)
+{
+    const translations *all = (const translations *)(const void *)self;
+    asked *to = et_arena_alloc(request->arena, sizeof *to);
+    request->payload = to;
+    if (!to)
+        return et_alloc_failed(error, sizeof *to, "a request");
+    int status = et_libre_is(request) ? read_texts(all, request, to, error)
+                                      : read_own(all, request, to, error);
+    request->group = group_of(to->beam, to->results);
+    return status;
+}
+
+static void release_request(et_service_request *request)
+{
+    et_libre_close(((asked *)request->payload)->libre);
+}
+
+static int answer_languages(et_service *self, et_service_request *request, et_error *error)
+{
+    return et_libre_print_languages(&((const translations *)(const void *)self)->languages, request,
+                                    error);
+}
+
+static int answer_detect(et_service *self, et_service_request *request, et_error *error)
+{
+    return et_libre_detect(&((const translations *)(const void *)self)->languages, request, error);
 }
 
 /* ---- decoders ---- */
@@ -282,6 +349,67 @@ static void print_answer(et_service_request *request, char **results, const et_h
     et_strbuf_release(&out);
 }
 
+static void fail_request(et_service_request *request, int status, const et_error *error)
+{
+    request->status = status;
+    request->error = *error;
+}
+
+/* Takes the results of requests of LibreTranslate's API. Returns the number of lines that they need
+ * translated once more. */
+static size_t take_texts(batch *b, const et_hypotheses *found)
+{
+    size_t left = 0, first = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        et_error error = ET_ERROR_INIT;
+        et_libre *libre = ((asked *)b->requests[i]->payload)->libre;
+        int status = ET_OK;
+        if (libre && !b->ended[i])
+            status = et_libre_take(libre, b->results + first, found, first, &error);
+        if (status)
+            fail_request(b->requests[i], status, &error);
+        else if (libre && !b->ended[i] && !found)
+            left += et_libre_count(libre);
+        first += (size_t)b->requests[i]->items;
+    }
+    return left;
+}
+
+/* The second round of documents whose translations have lost markup. */
+static int translate_again(translations *all, batch *b, size_t left, et_error *error)
+{
+    const char **lines = et_alloc(left, sizeof *lines);
+    char **results = et_alloc_zero(left, sizeof *results);
+    int status = lines && results ? ET_OK : et_alloc_failed(error, left * sizeof *lines, "texts");
+    for (int round = 0; round < 2 && !status; round++) {
+        size_t first = 0;
+        for (size_t i = 0; i < b->count && !status; i++) {
+            et_libre *libre = ((asked *)b->requests[i]->payload)->libre;
+            const size_t count =
+                libre && !b->ended[i] && !b->requests[i]->status ? et_libre_count(libre) : 0;
+            if (count && !round)
+                et_libre_lines(libre, lines + first);
+            else if (count)
+                status = et_libre_take(libre, results + first, NULL, 0, error);
+            first += count;
+        }
+        if (!round && !status)
+            status = et_translator_translate(all->usual, lines, left, results, error);
+    }
+    et_translator_free_results(results, results ? left : 0);
+    et_free(results);
+    et_free(lines);
+    return status;
+}
+
+static void print_text(et_service_request *request, const et_libre *libre)
+{
+    et_error error = ET_ERROR_INIT;
+    int status = request->status ? ET_OK : et_libre_print(libre, request, &error);
+    if (status)
+        fail_request(request, status, &error);
+}
+
 static int translate(translations *all, batch *b, et_error *error)
 {
     const asked *what = b->requests[0]->payload;
@@ -296,8 +424,14 @@ static int translate(translations *all, batch *b, et_error *error)
                            : et_translator_translate(t, b->lines, b->total, b->results, error);
     et_translator_set_progress(t, NULL, NULL);
     t->ended = NULL;
+    const size_t left = status ? 0 : take_texts(b, found);
+    if (left)
+        status = translate_again(all, b, left, error);
     for (size_t i = 0, first = 0; i < b->count && !status; i++) {
-        if (!b->ended[i])
+        const et_libre *libre = ((asked *)b->requests[i]->payload)->libre;
+        if (!b->ended[i] && libre)
+            print_text(b->requests[i], libre);
+        else if (!b->ended[i])
             print_answer(b->requests[i], b->results, found, first);
         first += (size_t)b->requests[i]->items;
     }
@@ -313,12 +447,18 @@ static void answer(et_service *self, et_service_request *const *requests, size_t
     int status = init_batch(&b, requests, count, &error);
     if (!status)
         status = translate(all, &b, &error);
-    for (size_t i = 0; i < count && status; i++) {
-        requests[i]->status = status;
-        requests[i]->error = error;
-    }
+    for (size_t i = 0; i < count && status; i++)
+        fail_request(requests[i], status, &error);
     release_batch(&b);
 }
+
+static const char *const types[] = { ET_SERVICE_FORM, ET_SERVICE_PARTS, NULL };
+
+static const et_service_path paths[] = {
+    { .path = "/languages", .open = true, .answer = answer_languages },
+    { .path = "/detect", .asks = true, .answer = answer_detect },
+    { .path = NULL },
+};
 
 const et_service_class et_translation_service = {
     .name = "translate",
@@ -327,6 +467,11 @@ const et_service_class et_translation_service = {
     .open = open_service,
     .close = close_service,
     .describe = describe,
+    .types = types,
+    .key = "api_key",
+    .languages = true,
+    .paths = paths,
     .read = read_request,
+    .release = release_request,
     .answer = answer,
 };

@@ -1,0 +1,436 @@
+#include "command/translation/libretranslate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "data/text/sentences.h"
+#include "tasks/translation/decoding/beam.h"
+#include "tasks/translation/documents/document.h"
+
+/* A text of a request, and its printed translations, the best first. */
+typedef struct text {
+    et_document *document;
+    et_strbuf *results; /* [1 + alternatives]; the last may be missing */
+    int count;
+} text;
+
+struct et_libre {
+    const et_libre_languages *languages;
+    bool list, detected;
+    int alternatives;
+    text *texts; /* [count], owned */
+    size_t count;
+};
+
+/* ---- languages ---- */
+
+int et_libre_languages_open(et_libre_languages *l, const char *given, et_error *error)
+{
+    const char *comma = given ? strchr(given, ',') : NULL;
+    *l = (et_libre_languages){ .sentences = NULL };
+    if (!given)
+        return ET_OK;
+    if (comma && comma - given < (long)sizeof l->source && strlen(comma + 1) < sizeof l->target) {
+        memcpy(l->source, given, (size_t)(comma - given));
+        strcpy(l->target, comma + 1);
+    }
+    if (!et_language_is_code(l->source) || !et_language_is_code(l->target))
+        return et_fail(error, ET_EUSAGE,
+                       "--languages %s: expected the codes of two languages, such as en,de", given);
+    et_error missing = ET_ERROR_INIT;
+    if (et_sentences_open(&l->sentences, l->source, &missing))
+        et_log(ET_LOG_WARNING, "%s; each line of a text is translated as one sentence",
+               missing.text);
+    return ET_OK;
+}
+
+void et_libre_languages_close(et_libre_languages *l)
+{
+    et_sentences_close(l->sentences);
+    l->sentences = NULL;
+}
+
+static int check_known(const et_libre_languages *l, et_error *error)
+{
+    return *l->source ? ET_OK
+                      : et_fail(error, ET_ECONFIG,
+                                "the server does not know the languages of its model; start it "
+                                "with --languages en,de");
+}
+
+/* English names by ISO 639-1. */
+static const struct {
+    const char *code, *name;
+} names[] = {
+    { "ar", "Arabic" },     { "az", "Azerbaijani" }, { "bg", "Bulgarian" },  { "bn", "Bengali" },
+    { "ca", "Catalan" },    { "cs", "Czech" },       { "da", "Danish" },     { "de", "German" },
+    { "el", "Greek" },      { "en", "English" },     { "eo", "Esperanto" },  { "es", "Spanish" },
+    { "et", "Estonian" },   { "eu", "Basque" },      { "fa", "Persian" },    { "fi", "Finnish" },
+    { "fr", "French" },     { "ga", "Irish" },       { "gl", "Galician" },   { "he", "Hebrew" },
+    { "hi", "Hindi" },      { "hr", "Croatian" },    { "hu", "Hungarian" },  { "hy", "Armenian" },
+    { "id", "Indonesian" }, { "is", "Icelandic" },   { "it", "Italian" },    { "ja", "Japanese" },
+    { "ka", "Georgian" },   { "kk", "Kazakh" },      { "ko", "Korean" },     { "lt", "Lithuanian" },
+    { "lv", "Latvian" },    { "mk", "Macedonian" },  { "ms", "Malay" },      { "mt", "Maltese" },
+    { "nb", "Norwegian" },  { "nl", "Dutch" },       { "pl", "Polish" },     { "pt", "Portuguese" },
+    { "ro", "Romanian" },   { "ru", "Russian" },     { "sk", "Slovak" },     { "sl", "Slovenian" },
+    { "sq", "Albanian" },   { "sr", "Serbian" },     { "sv", "Swedish" },    { "sw", "Swahili" },
+    { "th", "Thai" },       { "tl", "Tagalog" },     { "tr", "Turkish" },    { "uk", "Ukrainian" },
+    { "ur", "Urdu" },       { "uz", "Uzbek" },       { "vi", "Vietnamese" }, { "zh", "Chinese" },
+};
+
+/* A language without a row has its code for a name. */
+static const char *name_of(const char *code)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i].code, code))
+            return names[i].name;
+    return code;
+}
+
+static int answer(et_service_request *request, et_strbuf *out, et_error *error)
+{
+    int status = out->failed ? et_alloc_failed(error, out->length, "an answer") : ET_OK;
+    if (!status)
+        et_service_answer(request, out->data, out->length);
+    et_strbuf_release(out);
+    return status;
+}
+
+int et_libre_print_languages(const et_libre_languages *l, et_service_request *request,
+                             et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = check_known(l, error);
+    if (status)
+        return status;
+    et_strbuf_printf(&out,
+                     "[{\"code\": \"%s\", \"name\": \"%s\", \"targets\": [\"%s\"]}, "
+                     "{\"code\": \"%s\", \"name\": \"%s\", \"targets\": []}]\n",
+                     l->source, name_of(l->source), l->target, l->target, name_of(l->target));
+    return answer(request, &out, error);
+}
+
+static void print_detected(const et_libre_languages *l, et_strbuf *out)
+{
+    et_strbuf_printf(out, "{\"confidence\": 0.0, \"language\": \"%s\"}", l->source);
+}
+
+/* ---- reading ---- */
+
+/* NULL: it is missing, null or empty. */
+static const et_value *member(const et_value *body, const char *key)
+{
+    const et_value *value = et_value_get(body, key);
+    if (!value || value->kind == ET_VALUE_NULL ||
+        (value->kind == ET_VALUE_STRING && !*value->string) ||
+        (value->kind == ET_VALUE_LIST && !value->count))
+        return NULL;
+    return value;
+}
+
+static int read_text(const et_value *body, const char *key, const char **out, et_error *error)
+{
+    const et_value *value = member(body, key);
+    if (!value)
+        return et_fail(error, ET_EDATA, "Invalid request: missing %s parameter", key);
+    if (value->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_EDATA, "%s is %s; expected a text", key,
+                       et_json_kind_name(value->kind));
+    *out = value->string;
+    return ET_OK;
+}
+
+static int read_languages(et_libre *r, const et_value *body, et_error *error)
+{
+    const char *source, *target;
+    int status = read_text(body, "source", &source, error);
+    if (!status)
+        status = read_text(body, "target", &target, error);
+    if (!status)
+        status = check_known(r->languages, error);
+    if (status)
+        return status;
+    r->detected = !strcmp(source, "auto");
+    if (!r->detected && strcmp(source, r->languages->source) != 0)
+        return et_fail(error, ET_EDATA, "%s is not supported", source);
+    if (strcmp(target, r->languages->target) != 0)
+        return et_fail(error, ET_EDATA, "%s is not supported", target);
+    return ET_OK;
+}
+
+/* A form has digits for a number. */
+static int read_alternatives(et_libre *r, const et_value *body, et_error *error)
+{
+    const et_value *value = member(body, "alternatives");
+    char *end = NULL;
+    long number = 0;
+    if (value && value->kind == ET_VALUE_STRING)
+        number = strtol(value->string, &end, 10);
+    else if (value && value->kind == ET_VALUE_INT)
+        number = value->integer < ET_BEAM_SIZE_MAX ? (long)value->integer : ET_BEAM_SIZE_MAX;
+    if (value && (end ? *end || end == value->string : value->kind != ET_VALUE_INT))
+        return et_fail(error, ET_EDATA, "Invalid request: alternatives parameter is not a number");
+    if (number < 0 || number >= ET_BEAM_SIZE_MAX)
+        return et_fail(error, ET_EDATA, "alternatives: expected a number from 0 to %d",
+                       ET_BEAM_SIZE_MAX - 1);
+    r->alternatives = (int)number;
+    return ET_OK;
+}
+
+static int read_format(et_libre *r, const et_value *body, int *format, et_error *error)
+{
+    const char *given = "text";
+    int status = member(body, "format") ? read_text(body, "format", &given, error) : ET_OK;
+    if (status)
+        return status;
+    *format = !strcmp(given, "html") ? ET_DOCUMENT_HTML : ET_DOCUMENT_LINES;
+    if (*format == ET_DOCUMENT_LINES && strcmp(given, "text") != 0)
+        return et_fail(error, ET_EDATA, "%s format is not supported", given);
+    if (*format == ET_DOCUMENT_HTML && r->alternatives)
+        return et_fail(error, ET_EDATA, "alternatives: only with the format text");
+    return ET_OK;
+}
+
+static int open_text(et_libre *r, const et_value *value, int format, et_error *error)
+{
+    const et_document_options options = { .format = format,
+                                          .sentences = r->languages->sentences,
+                                          .name = "q" };
+    text *t = &r->texts[r->count];
+    if (value->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_EDATA, "q: text %zu is %s; expected a text", r->count + 1,
+                       et_json_kind_name(value->kind));
+    t->results = et_alloc_zero((size_t)r->alternatives + 1, sizeof *t->results);
+    r->count++;
+    if (!t->results)
+        return et_alloc_failed(error, sizeof *t->results, "a text");
+    return et_document_open(&t->document, value->string, strlen(value->string), &options, error);
+}
+
+static int open_texts(et_libre *r, const et_value *q, int format, et_error *error)
+{
+    int status = ET_OK;
+    r->list = q->kind == ET_VALUE_LIST;
+    r->texts = et_alloc_zero(r->list ? q->count : 1, sizeof *r->texts);
+    if (!r->texts)
+        return et_alloc_failed(error, q->count * sizeof *r->texts, "texts");
+    if (!r->list)
+        return open_text(r, q, format, error);
+    for (const et_value *v = q->first; v && !status; v = v->next)
+        status = open_text(r, v, format, error);
+    return status;
+}
+
+bool et_libre_is(const et_service_request *request)
+{
+    static const char *const keys[] = { "q", "source", "target", "format" };
+    if (et_value_get(request->json, "lines"))
+        return false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (et_value_get(request->json, keys[i]))
+            return true;
+    return strcmp(request->type, "application/json") != 0;
+}
+
+int et_libre_open(et_libre **out, const et_libre_languages *languages,
+                  const et_service_request *request, et_error *error)
+{
+    static const char *const keys[] = { "q",       "source", "target", "format", "alternatives",
+                                        "api_key", "secret", NULL };
+    const et_value *q = member(request->json, "q");
+    int format = 0;
+    *out = NULL;
+    int status = et_service_keys(request, keys, error);
+    if (!status && !q)
+        status = et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
+    et_libre *r = status ? NULL : et_alloc_zero(1, sizeof *r);
+    if (status || !r)
+        return status ? status : et_alloc_failed(error, sizeof *r, "a request");
+    r->languages = languages;
+    status = read_languages(r, request->json, error);
+    if (!status)
+        status = read_alternatives(r, request->json, error);
+    if (!status)
+        status = read_format(r, request->json, &format, error);
+    if (!status)
+        status = open_texts(r, q, format, error);
+    if (status)
+        et_libre_close(r);
+    else
+        *out = r;
+    return status;
+}
+
+void et_libre_close(et_libre *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->count; i++) {
+        for (int n = 0; r->texts[i].results && n <= r->alternatives; n++)
+            et_strbuf_release(&r->texts[i].results[n]);
+        et_free(r->texts[i].results);
+        et_document_close(r->texts[i].document);
+    }
+    et_free(r->texts);
+    et_free(r);
+}
+
+int et_libre_detect(const et_libre_languages *l, et_service_request *request, et_error *error)
+{
+    static const char *const keys[] = { "q", "api_key", NULL };
+    et_strbuf out = ET_STRBUF_INIT;
+    const char *q;
+    int status = et_service_keys(request, keys, error);
+    if (!status)
+        status = read_text(request->json, "q", &q, error);
+    if (!status)
+        status = check_known(l, error);
+    if (status)
+        return status;
+    et_strbuf_append_char(&out, '[');
+    print_detected(l, &out);
+    et_strbuf_append(&out, "]\n");
+    return answer(request, &out, error);
+}
+
+/* ---- translating ---- */
+
+int et_libre_alternatives(const et_libre *r)
+{
+    return r->alternatives;
+}
+
+size_t et_libre_count(et_libre *r)
+{
+    size_t total = 0, count;
+    for (size_t i = 0; i < r->count; i++) {
+        et_document_lines(r->texts[i].document, &count);
+        total += count;
+    }
+    return total;
+}
+
+void et_libre_lines(et_libre *r, const char **out)
+{
+    size_t count;
+    for (size_t i = 0; i < r->count; i++) {
+        const char *const *lines = et_document_lines(r->texts[i].document, &count);
+        if (count)
+            memcpy(out, lines, count * sizeof *out);
+        out += count;
+    }
+}
+
+/* The n-th translation of a text from the n-th hypothesis of each of its lines. false: a line has
+ * fewer, or the text is the same as the best. */
+static bool take_hypotheses(text *t, const et_hypotheses *found, size_t first, int n,
+                            char **results, int *status, et_error *error)
+{
+    size_t count;
+    if (n)
+        et_document_restart(t->document);
+    et_document_lines(t->document, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (n >= et_hypotheses_count(found, first + i))
+            return false;
+        results[i] = (char *)et_hypotheses_at(found, first + i, n)->text;
+    }
+    *status = count ? et_document_take(t->document, results, error) : ET_OK;
+    if (*status)
+        return false;
+    et_document_print(t->document, &t->results[n]);
+    return !n || strcmp(et_strbuf_text(&t->results[n]), et_strbuf_text(&t->results[0])) != 0;
+}
+
+static int take_alternatives(et_libre *r, const et_hypotheses *found, size_t first, et_error *error)
+{
+    const size_t total = et_libre_count(r);
+    char **results = et_alloc(total + 1, sizeof *results);
+    int status = results ? ET_OK : et_alloc_failed(error, total * sizeof *results, "texts");
+    for (size_t i = 0, count; i < r->count && !status; i++, first += count) {
+        text *t = &r->texts[i];
+        et_document_lines(t->document, &count);
+        for (t->count = 0; t->count <= r->alternatives; t->count++)
+            if (!take_hypotheses(t, found, first, t->count, results, &status, error))
+                break;
+    }
+    et_free(results);
+    return status;
+}
+
+int et_libre_take(et_libre *r, char *const *results, const et_hypotheses *found, size_t first,
+                  et_error *error)
+{
+    int status = found ? take_alternatives(r, found, first, error) : ET_OK;
+    for (size_t i = 0, count; i < r->count && !found && !status; i++, results += count) {
+        et_document_lines(r->texts[i].document, &count);
+        if (count)
+            status = et_document_take(r->texts[i].document, results, error);
+    }
+    return status;
+}
+
+/* ---- answers ---- */
+
+typedef void print_fn(const et_libre *r, const text *t, et_strbuf *out);
+
+static void print_best(const et_libre *r, const text *t, et_strbuf *out)
+{
+    et_strbuf whole = ET_STRBUF_INIT;
+    (void)r;
+    if (t->count) {
+        et_json_print_string(out, et_strbuf_text(&t->results[0]));
+        return;
+    }
+    et_document_print(t->document, &whole);
+    et_json_print_string(out, et_strbuf_text(&whole));
+    out->failed |= whole.failed;
+    et_strbuf_release(&whole);
+}
+
+static void print_others(const et_libre *r, const text *t, et_strbuf *out)
+{
+    (void)r;
+    et_strbuf_append_char(out, '[');
+    for (int n = 1; n < t->count; n++) {
+        et_strbuf_append(out, n > 1 ? ", " : "");
+        et_json_print_string(out, et_strbuf_text(&t->results[n]));
+        out->failed |= t->results[n].failed;
+    }
+    et_strbuf_append_char(out, ']');
+}
+
+static void print_language(const et_libre *r, const text *t, et_strbuf *out)
+{
+    (void)t;
+    print_detected(r->languages, out);
+}
+
+/* A value for each text, as a list if the request has a list. */
+static void print_each(const et_libre *r, const char *key, print_fn *print, et_strbuf *out)
+{
+    et_strbuf_printf(out, "%s\"%s\": %s", out->length > 1 ? ", " : "", key, r->list ? "[" : "");
+    for (size_t i = 0; i < r->count; i++) {
+        et_strbuf_append(out, i ? ", " : "");
+        print(r, &r->texts[i], out);
+    }
+    et_strbuf_append(out, r->list ? "]" : "");
+}
+
+int et_libre_print(const et_libre *r, et_service_request *request, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append_char(&out, '{');
+    if (r->alternatives)
+        print_each(r, "alternatives", print_others, &out);
+    if (r->detected)
+        print_each(r, "detectedLanguage", print_language, &out);
+    print_each(r, "translatedText", print_best, &out);
+    et_strbuf_append(&out, "}\n");
+    return answer(request, &out, error);
+}

@@ -1,0 +1,57 @@
+/* LibreTranslate's API, so that its clients can ask a server of Etude. A request of POST /translate
+ * that has no "lines" is one of these:
+ *
+ *     {"q": "A dog. It runs.", "source": "en", "target": "de"}   {"translatedText": "..."}
+ *     {"q": ["A dog.", "A cat."], ...}                           {"translatedText": ["...", "..."]}
+ *     "source": "auto"         the model's; adds "detectedLanguage" with confidence 0
+ *     "format": "html"         keeps markup (documents/document.h)
+ *     "alternatives": 2        adds up to so many further translations of each text
+ *
+ * Or it is a form with these names. GET /languages and POST /detect answer at once. Texts are cut
+ * into lines, and lines into sentences, if ICU is there. */
+#ifndef ETUDE_COMMAND_TRANSLATION_LIBRETRANSLATE_H
+#define ETUDE_COMMAND_TRANSLATION_LIBRETRANSLATE_H
+
+#include <etude/hypotheses.h>
+#include <etude/service.h>
+
+struct et_sentences;
+
+/* What the server knows about languages. */
+typedef struct et_libre_languages {
+    char source[36], target[36];    /* codes; "": not known */
+    struct et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
+} et_libre_languages;
+
+/* text: "en,de"; NULL: not known. ET_EUSAGE: not two codes. Without ICU a warning says what is
+ * lost. */
+int et_libre_languages_open(et_libre_languages *languages, const char *text, et_error *error);
+void et_libre_languages_close(et_libre_languages *languages);
+
+/* A request; owned by the caller until et_libre_close. */
+typedef struct et_libre et_libre;
+
+/* Whether a request is one of this API. */
+bool et_libre_is(const et_service_request *request);
+/* Reads a request. ET_EDATA: as LibreTranslate says, or what is wrong. */
+int et_libre_open(et_libre **out, const et_libre_languages *languages,
+                  const et_service_request *request, et_error *error);
+void et_libre_close(et_libre *libre); /* NULL allowed */
+int et_libre_alternatives(const et_libre *libre);
+
+/* Number of lines to translate now; 0: all are. */
+size_t et_libre_count(et_libre *libre);
+void et_libre_lines(et_libre *libre, const char **lines);
+/* Takes their translations: results[0 ...], or hypotheses of the lines first, first + 1, ... */
+int et_libre_take(et_libre *libre, char *const *results, const et_hypotheses *found, size_t first,
+                  et_error *error);
+/* Writes the answer. ET_ENOMEM. */
+int et_libre_print(const et_libre *libre, et_service_request *request, et_error *error);
+
+/* The answers of the other paths. */
+int et_libre_print_languages(const et_libre_languages *languages, et_service_request *request,
+                             et_error *error);
+int et_libre_detect(const et_libre_languages *languages, et_service_request *request,
+                    et_error *error);
+
+#endif

@@ -1,0 +1,318 @@
+/* `etude serve` answers LibreTranslate's API: texts, lists and forms; languages; errors; tokens as
+ * api_key; pages of other sites that were named. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bad_case.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "served.h"
+#include "web_client.h"
+
+#define FORM  "Content-Type: application/x-www-form-urlencoded\r\n"
+#define PARTS "Content-Type: multipart/form-data; boundary=xyz\r\n"
+#define PAIR  "\"source\": \"en\", \"target\": \"de\""
+#define TOKEN "abcdefghijklmnopqrst"
+
+/* The member of the answer to a JSON request, which must be a list or a text. */
+static const et_value *ask(et_arena *arena, int port, const char *body, const char *key)
+{
+    char *answer = web_post(port, "/translate", body);
+    if (web_status(answer) != 200)
+        fail_msg("%s: %s", body, answer);
+    const et_value *value = et_value_get(parse(arena, web_body(answer)), key);
+    assert_non_null(value);
+    free(answer);
+    return value;
+}
+
+static void test_serve_libre__texts(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    char body[1024], expected[1024];
+    int line = 0;
+    (void)state;
+    while (!*served_target(line))
+        line++;
+    web_server s = web_start("serve m --languages en,de", 0);
+    snprintf(body, sizeof body, "{\"q\": \"%s\", " PAIR "}", served_source(0));
+    assert_string_equal(ask(&arena, s.port, body, "translatedText")->string, served_target(0));
+    snprintf(body, sizeof body,
+             "{\"q\": [\"%s\", \"%s\"], " PAIR ", \"format\": \"text\", \"api_key\": \"\"}",
+             served_source(1), served_source(2));
+    const et_value *list = ask(&arena, s.port, body, "translatedText");
+    assert_int_equal(list->count, 2);
+    assert_string_equal(list->first->string, served_target(1));
+    assert_string_equal(list->last->string, served_target(2));
+    /* Lines and white space. */
+    snprintf(body, sizeof body, "{\"q\": \"  %s \\n\\n%s\", " PAIR "}", served_source(3),
+             served_source(4));
+    snprintf(expected, sizeof expected, "  %s \n\n%s", served_target(3), served_target(4));
+    assert_string_equal(ask(&arena, s.port, body, "translatedText")->string, expected);
+    snprintf(body, sizeof body, "{\"q\": \"<p>%s</p>\", " PAIR ", \"format\": \"html\"}",
+             served_source(line));
+    snprintf(expected, sizeof expected, "<p>%s</p>", served_target(line));
+    assert_string_equal(ask(&arena, s.port, body, "translatedText")->string, expected);
+    /* Nothing to translate. */
+    assert_string_equal(
+        ask(&arena, s.port, "{\"q\": \"12 + 3\", " PAIR "}", "translatedText")->string, "12 + 3");
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    et_arena_release(&arena);
+}
+
+static void test_serve_libre__auto(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    (void)state;
+    web_server s = web_start("serve m --languages en,de", 0);
+    const et_value *one =
+        ask(&arena, s.port, "{\"q\": \"1\", \"source\": \"auto\", \"target\": \"de\"}",
+            "detectedLanguage");
+    assert_string_equal(et_value_get(one, "language")->string, "en");
+    const et_value *two =
+        ask(&arena, s.port, "{\"q\": [\"1\", \"2\"], \"source\": \"auto\", \"target\": \"de\"}",
+            "detectedLanguage");
+    assert_int_equal(two->count, 2);
+    char *answer = web_ask(s.port, "/detect", FORM, "q=a");
+    assert_string_equal(web_body(answer), "[{\"confidence\": 0.0, \"language\": \"en\"}]\n");
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    et_arena_release(&arena);
+}
+
+/* The hypotheses of --n-best. */
+static void test_serve_libre__alternatives(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    char body[1024];
+    (void)state;
+    web_server s = web_start("serve m --languages en,de", 0);
+    snprintf(body, sizeof body, "{\"lines\": [\"%s\"], \"n_best\": 3}", served_source(0));
+    const et_value *best = ask(&arena, s.port, body, "hypotheses")->first;
+    snprintf(body, sizeof body, "{\"q\": \"%s\", " PAIR ", \"alternatives\": 2}", served_source(0));
+    const et_value *others = ask(&arena, s.port, body, "alternatives");
+    assert_int_equal(others->count, 2);
+    assert_string_equal(others->first->string, et_value_get(best->first->next, "text")->string);
+    assert_string_equal(others->last->string, et_value_get(best->last, "text")->string);
+    assert_string_equal(ask(&arena, s.port, body, "translatedText")->string,
+                        et_value_get(best->first, "text")->string);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    et_arena_release(&arena);
+}
+
+static void test_serve_libre__forms(void **state)
+{
+    char body[1024], expected[1024];
+    (void)state;
+    web_server s = web_start("serve m --languages en,de", 0);
+    snprintf(body, sizeof body, "q=%s%%0D%%0A%s&source=en&target=de&format=&alternatives=0",
+             served_source(0), served_source(1));
+    for (char *c = strchr(body, '='); *c && *c != '&'; c++)
+        *c = *c == ' ' ? '+' : *c;
+    snprintf(expected, sizeof expected, "{\"translatedText\": \"%s\\n%s\"}\n", served_target(0),
+             served_target(1));
+    char *answer = web_ask(s.port, "/translate", FORM, body);
+    assert_string_equal(web_body(answer), expected);
+    free(answer);
+    snprintf(body, sizeof body,
+             "--xyz\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\n%s\r\n"
+             "--xyz\r\nContent-Disposition: form-data; name=\"source\"\r\n\r\nen\r\n"
+             "--xyz\r\nContent-Disposition: form-data; name=\"target\"\r\n\r\nde\r\n--xyz--\r\n",
+             served_source(2));
+    snprintf(expected, sizeof expected, "{\"translatedText\": \"%s\"}\n", served_target(2));
+    answer = web_ask(s.port, "/translate", PARTS, body);
+    assert_string_equal(web_body(answer), expected);
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+static void test_serve_libre__refused(void **state)
+{
+    static const struct {
+        const char *type, *body, *words;
+    } bad[] = {
+        { FORM, "source=en&target=de", "Invalid request: missing q parameter" },
+        { FORM, "q=&source=en&target=de", "Invalid request: missing q parameter" },
+        { FORM, "q=a&target=de", "Invalid request: missing source parameter" },
+        { FORM, "q=a&source=en", "Invalid request: missing target parameter" },
+        { FORM, "q=a&source=en&target=zz", "zz is not supported" },
+        { FORM, "q=a&source=de&target=de", "de is not supported" },
+        { FORM, "q=a&source=en&target=de&format=xml", "xml format is not supported" },
+        { FORM, "q=a&source=en&target=de&alternatives=x",
+          "alternatives parameter is not a number" },
+        { FORM, "q=a&source=en&target=de&alternatives=99", "alternatives" },
+        { FORM, "q=a&source=en&target=de&alternatives=1&format=html", "only with the format text" },
+        { FORM, "q=a&q=b&source=en&target=de", "q twice" },
+        { FORM, "q=a%00b&source=en&target=de", "byte 0" },
+        { FORM, "q=%FF&source=en&target=de", "not UTF-8" },
+        { FORM, "q=a&source=en&target=de&beam=3", "unknown key beam" },
+        { JSON, "{\"q\": [], " PAIR "}", "Invalid request: missing q parameter" },
+        { JSON, "{\"q\": 3, " PAIR "}", "expected a text" },
+        { JSON, "{\"q\": [\"a\", 3], " PAIR "}", "text 2 is an integer" },
+        { JSON, "{\"q\": \"a\", \"source\": [\"en\"], \"target\": \"de\"}", "source is a list" },
+        { JSON, "{\"q\": \"a\", \"source\": \"en\", \"target\": \"de\", \"alternatives\": -1}",
+          "alternatives" },
+        { PARTS, "--abc\r\n", "missing q" },
+    };
+    (void)state;
+    web_server s = web_start("serve m --languages en,de", 0);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char *answer = web_ask(s.port, "/translate", bad[i].type, bad[i].body);
+        if (i + 1 == COUNT(bad)) /* either is right */
+            assert_int_equal(web_status(answer), 400);
+        else
+            assert_refused(bad[i].body, answer, 400, bad[i].words);
+        free(answer);
+    }
+    /* Many fields, and long names. */
+    char *many = repeat("q=a", "&b=c", 20000, "");
+    char *answer = web_ask(s.port, "/translate", FORM, many);
+    assert_refused("many", answer, 400, "b twice");
+    free(answer);
+    free(many);
+    many = repeat("", "a", 10000, "=b");
+    answer = web_ask(s.port, "/translate", FORM, many);
+    assert_int_equal(web_status(answer), 400);
+    free(answer);
+    free(many);
+    assert_right(s.port, 0, 3);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    s = web_start("serve m", 0);
+    answer = web_ask(s.port, "/translate", FORM, "q=a&source=en&target=de");
+    assert_refused("no languages", answer, 400, "--languages en,de");
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+static void test_serve_libre__languages(void **state)
+{
+    static const char expected[] =
+        "[{\"code\": \"en\", \"name\": \"English\", \"targets\": [\"de\"]}, "
+        "{\"code\": \"de\", \"name\": \"German\", \"targets\": []}]\n";
+    static const char *const bad[] = { "en", "en,", ",de", "en,de,fr", "english,de", "en de" };
+    char line[64];
+    (void)state;
+    web_server s = web_start("serve m --languages en,de", 0);
+    char *answer = web_ask(s.port, "/languages", "", NULL);
+    assert_string_equal(web_body(answer), expected);
+    free(answer);
+    answer = web_ask(s.port, "/languages", FORM, "api_key=a");
+    assert_string_equal(web_body(answer), expected);
+    free(answer);
+    /* GET with a body, as a client sends its key. */
+    answer = web_ask(s.port, "/languages", "Content-Length: 9\r\n", NULL);
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        snprintf(line, sizeof line, "serve m --languages '%s'", bad[i]);
+        bad_end end = bad_start(line, NULL, NULL);
+        assert_int_equal(end.code, 2);
+        bad_release(&end);
+    }
+}
+
+static void test_serve_libre__key(void **state)
+{
+    static const char right[] = "q=1&source=en&target=de&api_key=" TOKEN;
+    static const struct {
+        const char *headers, *body;
+        int status;
+    } rows[] = {
+        { FORM, right, 200 },
+        { FORM, "q=1&source=en&target=de", 401 },
+        { FORM, "q=1&source=en&target=de&api_key=", 401 },
+        { FORM, "q=1&source=en&target=de&api_key=" TOKEN "x", 401 },
+        { FORM "Authorization: Bearer " TOKEN "\r\n", "q=1&source=en&target=de", 200 },
+        { FORM "Authorization: Bearer x\r\n", right, 401 },
+        { JSON, "{\"lines\": [\"\"]}", 401 },
+    };
+    (void)state;
+    bad_write_text("token", TOKEN "\n");
+    assert_int_equal(chmod("token", 0600), 0);
+    web_server s = web_start("serve m --languages en,de --token-file token", 0);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *answer = web_ask(s.port, "/translate", rows[i].headers, rows[i].body);
+        if (web_status(answer) != rows[i].status)
+            fail_msg("%s: %s", rows[i].body, answer);
+        free(answer);
+    }
+    char *answer = web_ask(s.port, "/detect", FORM, "q=a");
+    assert_int_equal(web_status(answer), 401);
+    free(answer);
+    answer = web_ask(s.port, "/languages", "", NULL);
+    assert_int_equal(web_status(answer), 200);
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+/* One request as it is, with Host. */
+static char *send_request(int port, const char *line, const char *headers)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s\r\n",
+             line, headers);
+    int fd = web_connect(port);
+    web_send(fd, text, strlen(text));
+    return web_read(fd);
+}
+
+static void test_serve_libre__other_sites(void **state)
+{
+    static const char origin[] = "Origin: https://a.example\r\n";
+    static const char asks[] =
+        "Origin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n";
+    (void)state;
+    web_server s = web_start("serve m --languages en,de --cors https://a.example", 0);
+    char *answer = send_request(s.port, "OPTIONS /translate", asks);
+    assert_int_equal(web_status(answer), 204);
+    assert_true(web_has(answer, "Access-Control-Allow-Origin", "https://a.example"));
+    assert_true(web_has(answer, "Access-Control-Allow-Headers", "Authorization, Content-Type"));
+    free(answer);
+    answer = send_request(s.port, "GET /languages", origin);
+    assert_int_equal(web_status(answer), 200);
+    assert_true(web_has(answer, "Access-Control-Allow-Origin", "https://a.example"));
+    free(answer);
+    answer = send_request(s.port, "GET /nothing", origin);
+    assert_int_equal(web_status(answer), 404);
+    assert_true(web_has(answer, "Access-Control-Allow-Origin", "https://a.example"));
+    free(answer);
+    answer = send_request(s.port, "GET /languages", "Origin: https://b.example\r\n");
+    assert_int_equal(web_status(answer), 403);
+    assert_null(strstr(answer, "Access-Control-Allow"));
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    s = web_start("serve m", 0);
+    answer = send_request(s.port, "OPTIONS /translate", asks);
+    assert_int_equal(web_status(answer), 403);
+    assert_null(strstr(answer, "Access-Control-Allow"));
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    bad_end end = bad_start("serve m --cors a.example", NULL, NULL);
+    assert_int_equal(end.code, 2);
+    assert_non_null(strstr(end.err, "--cors a.example"));
+    bad_release(&end);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_serve_libre__texts),
+        cmocka_unit_test(test_serve_libre__auto),
+        cmocka_unit_test(test_serve_libre__alternatives),
+        cmocka_unit_test(test_serve_libre__forms),
+        cmocka_unit_test(test_serve_libre__refused),
+        cmocka_unit_test(test_serve_libre__languages),
+        cmocka_unit_test(test_serve_libre__key),
+        cmocka_unit_test(test_serve_libre__other_sites),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_set_up, bad_tear_down);
+}
