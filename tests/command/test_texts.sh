@@ -40,6 +40,19 @@ printf '<p class="x">%s</p>\n<!-- %s -->\n<p>%s &copy;</p>\n' "$one" "$first" "$
 translate --format html <a.html >got
 same expected got "html"
 
+printf 'msgid "%s"\nmsgstr ""\n\nmsgid "%s"\nmsgstr "x"\n' "$first" "$second" >a.po
+printf 'msgid "%s"\nmsgstr "%s"\n\nmsgid "%s"\nmsgstr "x"\n' "$first" "$one" "$second" >expected
+translate --format po a.po >got
+same expected got "po"
+printf '1\n00:00:01,000 --> 00:00:02,000\n%s\n' "$first" >a.srt
+printf '1\n00:00:01,000 --> 00:00:02,000\n%s\n' "$one" >expected
+translate --format srt a.srt >got
+same expected got "srt"
+printf '# %s\n\n```\n%s\n```\n- %s\n' "$first" "$first" "$second" >a.md
+printf '# %s\n\n```\n%s\n```\n- %s\n' "$one" "$first" "$two" >expected
+translate --format md a.md >got
+same expected got "md"
+
 # A placeholder that the model cannot know: the words around it are translated alone, and it is said.
 printf '%s {name_of_it}\n' "$first" >placeholder
 printf '%s {name_of_it}\n' "$one" >expected

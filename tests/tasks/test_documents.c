@@ -263,6 +263,131 @@ static void test_documents__xml(void **state)
     }
 }
 
+static void test_documents__po(void **state)
+{
+    static const char before[] = "# a\n"
+                                 "msgid \"\"\n"
+                                 "msgstr \"\"\n"
+                                 "\"Content-Type: text/plain; charset=UTF-8\\n\"\n"
+                                 "\n"
+                                 "#: a.c:1\n"
+                                 "#, c-format\n"
+                                 "msgctxt \"menu\"\n"
+                                 "msgid \"open \\\"%s\\\"\\tnow\"\n"
+                                 "msgstr \"\"\n"
+                                 "\n"
+                                 "msgid \"done\"\n"
+                                 "msgstr \"fertig\"\n"
+                                 "\n"
+                                 "msgid \"\"\n"
+                                 "\"first\\n\"\n"
+                                 "\"second \"\n"
+                                 "\"line\\n\"\n"
+                                 "msgstr \"\"\n"
+                                 "\n"
+                                 "msgid \"%d file\"\n"
+                                 "msgid_plural \"%d files\"\n"
+                                 "msgstr[0] \"\"\n"
+                                 "msgstr[1] \"\"\n"
+                                 "#~ msgid \"old\"\n"
+                                 "#~ msgstr \"\"\n";
+    static const char after[] = "# a\n"
+                                "msgid \"\"\n"
+                                "msgstr \"\"\n"
+                                "\"Content-Type: text/plain; charset=UTF-8\\n\"\n"
+                                "\n"
+                                "#: a.c:1\n"
+                                "#, c-format\n"
+                                "msgctxt \"menu\"\n"
+                                "msgid \"open \\\"%s\\\"\\tnow\"\n"
+                                "msgstr \"OPEN \\\"%s\\\" NOW\"\n"
+                                "\n"
+                                "msgid \"done\"\n"
+                                "msgstr \"fertig\"\n"
+                                "\n"
+                                "msgid \"\"\n"
+                                "\"first\\n\"\n"
+                                "\"second \"\n"
+                                "\"line\\n\"\n"
+                                "msgstr \"FIRST\\n\"\n"
+                                "\"SECOND LINE\\n\"\n"
+                                "\n"
+                                "msgid \"%d file\"\n"
+                                "msgid_plural \"%d files\"\n"
+                                "msgstr[0] \"%d FILE\"\n"
+                                "msgstr[1] \"%d FILES\"\n"
+                                "#~ msgid \"old\"\n"
+                                "#~ msgstr \"\"\n";
+    static const row rows[] = {
+        { ET_DOCUMENT_PO, before, after },
+        { ET_DOCUMENT_PO, "msgid \"\\x41 a\"\r\nmsgstr \"\"\r\n",
+          "msgid \"\\x41 a\"\r\nmsgstr \"\\x41 A\"\r\n" },
+        { ET_DOCUMENT_PO, "msgid \"  a\\\\ \"\nmsgstr \"\"",
+          "msgid \"  a\\\\ \"\nmsgstr \"  A\\\\ \"" },
+    };
+    static const char *const bad[] = {
+        "msgid \"a\"\nmsgstr \"\n", "msgid a\n", "msgid \"a\n\"\n", "hello\n", "\"a\"\n",
+        "msgid \"a\\\"\n",          "msgid\n",   "msgstr[ \"\"\n"
+    };
+    et_error error;
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char *out = translate(ET_DOCUMENT_PO, NULL, bad[i], strlen(bad[i]), capitals, &error);
+        if (out || error.status != ET_EDATA || !strstr(error.text, "a.txt:"))
+            fail_msg("%s: %s", bad[i], out ? out : error.text);
+    }
+}
+
+static void test_documents__srt(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_SRT,
+          "1\r\n00:00:01,000 --> 00:00:02,500\r\n<i>one two</i> three\r\nfour five six\r\n\r\n2\r\n"
+          "00:00:03,000 --> 00:00:04,000\r\n- yes.\r\n- no.\r\n",
+          "1\r\n00:00:01,000 --> 00:00:02,500\r\n<i>ONE TWO</i> THREE\r\nFOUR FIVE SIX\r\n\r\n2\r\n"
+          "00:00:03,000 --> 00:00:04,000\r\n- YES.\r\n- NO.\r\n" },
+        { ET_DOCUMENT_SRT, "WEBVTT - a title\n\n00:01.000 --> 00:02.000\n{\\an8}a\nb <b",
+          "WEBVTT - a title\n\n00:01.000 --> 00:02.000\n{\\an8}A\nB <b" },
+        { ET_DOCUMENT_SRT, "", "" },
+    };
+    et_error error;
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    assert_null(translate(ET_DOCUMENT_SRT, NULL, "a\n", 2, capitals, &error));
+    assert_non_null(strstr(error.text, "a.txt: no subtitles"));
+}
+
+static void test_documents__md(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_MD, "---\ntitle: a\n---\n# a title #\n\ntext\nof two lines\n",
+          "---\ntitle: a\n---\n# A TITLE #\n\nTEXT OF TWO LINES\n" },
+        { ET_DOCUMENT_MD,
+          "a `code b` and *em* **strong** [link](http://a.b/c \"d\") ![img](a.png)\n",
+          "A `code b` AND *EM* **STRONG** [LINK](http://a.b/c \"d\") ![IMG](a.png)\n" },
+        { ET_DOCUMENT_MD, "```c\nint a;\n```\ntext\n~~~\nb\n\n",
+          "```c\nint a;\n```\nTEXT\n~~~\nb\n\n" },
+        { ET_DOCUMENT_MD, "- one\n  two\n- [ ] three\n\n      code\n\n1. four\n",
+          "- ONE TWO\n- [ ] THREE\n\n      code\n\n1. FOUR\n" },
+        { ET_DOCUMENT_MD, "> quote\n> more\n\n    code\n", "> QUOTE MORE\n\n    code\n" },
+        { ET_DOCUMENT_MD, "| a | b |\n|---|:-:|\n| c `d` | e \\| f |\n\ng | h\n",
+          "| A | B |\n|---|:-:|\n| C `d` | E \\| F |\n\nG | H\n" },
+        { ET_DOCUMENT_MD, "one  \ntwo\\\nthree\n", "ONE  \nTWO\\\nTHREE\n" },
+        { ET_DOCUMENT_MD, "title\n=====\n\n* * *\n[a]: http://b.c\n",
+          "TITLE\n=====\n\n* * *\n[a]: http://b.c\n" },
+        { ET_DOCUMENT_MD, "<div>\na\n</div>\n\na <b>b</b> &copy; c&nbsp;d <http://e.f>\n",
+          "<div>\na\n</div>\n\nA <b>B</b> &copy; C&nbsp;D <http://e.f>\n" },
+        { ET_DOCUMENT_MD, "2 * 3, a_b, x [y] z, \\*no\\*, [^1]\n",
+          "2 * 3, A_B, X [Y] Z, \\*NO\\*, [^1]\n" },
+        { ET_DOCUMENT_MD, "[two [in] one](a_(b)) [c][d]\n", "[TWO [IN] ONE](a_(b)) [C][d]\n" },
+        { ET_DOCUMENT_MD, "`a ``b\n", "`A ``B\n" },
+        { ET_DOCUMENT_MD, "a\r\nb\r\n\r\nc", "A B\r\n\r\nC" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
 /* A translation that keeps the spans is taken as a whole. */
 static void test_documents__whole(void **state)
 {
@@ -343,8 +468,12 @@ static void test_documents__damaged(void **state)
         "a dog {name} %1$d https://example.org/x a@b.org 7\n",
         "<!doctype html><p class='a'>click <b>ok</b> &amp; <code>x</code> <!-- c --></p>",
         "<?xml version='1.0'?><a><b>one <i>two</i></b><![CDATA[x]]></a>",
+        "msgid \"a %s\\n\"\n\"b\"\nmsgstr \"\"\n\nmsgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] "
+        "\"\"\n",
+        "1\n00:00:01,000 --> 00:00:02,500\n<i>one two</i> three\nfour\n\n",
+        "# a\n\n- [b](c) *d* `e`\n> f\n\n|a|\n|-|\n|b|\n\n```\ncode\n```\n",
     };
-    static const char bytes[] = "<>&;\"'{}%[]/!-?= a\n";
+    static const char bytes[] = "<>&;\"'{}%[]/!-?= a\n`*_|#\\()";
     et_error error;
     uint32_t random = 1;
     (void)state;
@@ -386,12 +515,13 @@ static void test_documents__long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents__lines),   cmocka_unit_test(test_documents__spans),
-        cmocka_unit_test(test_documents__numbers), cmocka_unit_test(test_documents__html),
-        cmocka_unit_test(test_documents__xml),     cmocka_unit_test(test_documents__whole),
-        cmocka_unit_test(test_documents__kept),    cmocka_unit_test(test_documents__sentences),
-        cmocka_unit_test(test_documents__refused), cmocka_unit_test(test_documents__damaged),
-        cmocka_unit_test(test_documents__long),
+        cmocka_unit_test(test_documents__lines),     cmocka_unit_test(test_documents__spans),
+        cmocka_unit_test(test_documents__numbers),   cmocka_unit_test(test_documents__html),
+        cmocka_unit_test(test_documents__xml),       cmocka_unit_test(test_documents__po),
+        cmocka_unit_test(test_documents__srt),       cmocka_unit_test(test_documents__md),
+        cmocka_unit_test(test_documents__whole),     cmocka_unit_test(test_documents__kept),
+        cmocka_unit_test(test_documents__sentences), cmocka_unit_test(test_documents__refused),
+        cmocka_unit_test(test_documents__damaged),   cmocka_unit_test(test_documents__long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

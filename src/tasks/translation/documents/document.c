@@ -19,9 +19,21 @@ static const struct {
     [ET_DOCUMENT_TEXT] = { et_document_read_lines, ET_ESCAPE_NONE },
     [ET_DOCUMENT_HTML] = { et_document_read_html, ET_ESCAPE_MARKUP },
     [ET_DOCUMENT_XML] = { et_document_read_xml, ET_ESCAPE_MARKUP },
+    [ET_DOCUMENT_PO] = { et_document_read_po, ET_ESCAPE_PO },
+    [ET_DOCUMENT_SRT] = { et_document_read_srt, ET_ESCAPE_NONE },
+    [ET_DOCUMENT_MD] = { et_document_read_md, ET_ESCAPE_NONE },
 };
 
-const char *const et_document_formats[] = { "lines", "text", "html", "xml", NULL };
+const char *const et_document_formats[] = {
+    "lines", "text", "html", "xml", "po", "srt", "md", NULL
+};
+
+/* The end of a text without lines has a line end. */
+static const char *line_end_of(const char *text, size_t length)
+{
+    const char *end = memchr(text, '\n', length);
+    return end && end > text && end[-1] == '\r' ? "\r\n" : "\n";
+}
 
 static size_t line_of(const et_document *d, size_t position)
 {
@@ -77,6 +89,7 @@ int et_document_open(et_document **out, const char *text, size_t length,
     d->format = options->format;
     d->escape = formats[d->format].escape;
     d->sentences = options->sentences;
+    d->line_end = line_end_of(text, length);
     int status = read_all(d, error);
     d->sentences = NULL;
     if (status)

@@ -34,9 +34,12 @@ typedef enum et_document_format {
     ET_DOCUMENT_TEXT,  /* the same with protected spans */
     ET_DOCUMENT_HTML,
     ET_DOCUMENT_XML,
+    ET_DOCUMENT_PO,  /* gettext: fills in empty translations */
+    ET_DOCUMENT_SRT, /* subtitles, also WebVTT: a segment is the text of one of them */
+    ET_DOCUMENT_MD,  /* Markdown */
 } et_document_format;
 
-/* "lines", ..., "xml"; ended by NULL. */
+/* "lines", ..., "md"; ended by NULL. */
 extern const char *const et_document_formats[];
 
 typedef struct et_document_options {

@@ -13,6 +13,7 @@
 typedef enum et_escape {
     ET_ESCAPE_NONE,
     ET_ESCAPE_MARKUP, /* & < as entities */
+    ET_ESCAPE_PO,     /* " \ and control characters with a backslash */
 } et_escape;
 
 /* The text between two spans of a segment, translated alone. */
@@ -28,6 +29,7 @@ typedef struct et_segment {
     size_t length;
     et_spans spans;
     size_t line;        /* of the document */
+    int breaks;         /* line ends that the translation gets, evenly spread */
     const char *result; /* encoded, in the arena; NULL: none yet */
     et_part *parts;     /* [spans.count + 1], in the arena; NULL: not translated in parts */
 } et_segment;
@@ -54,6 +56,7 @@ struct et_document {
     et_escape escape;
     et_entity *entities; /* [entity_count]: characters that are written by name; in the arena */
     size_t entity_count;
+    const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
     et_strbuf kept;
     et_item *items; /* [item_count], owned */
@@ -79,6 +82,9 @@ void et_document_keep(et_document *d, const char *bytes, size_t length);
 void et_document_add(et_document *d, const char *text, size_t length, size_t line);
 /* Inline markup of the segment, as it is written. */
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line);
+/* Adds text with its entities decoded. An unknown one is inline markup, and so are symbols such as
+ * &copy;, which models lose easily. */
+void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line);
 /* Ends the segment. White space and markup at its ends stay. */
 void et_document_end(et_document *d);
 /* The same of one character that the document writes as an entity, [length] bytes. */
@@ -104,5 +110,8 @@ void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out);
 int et_document_read_lines(et_document *d, et_error *error);
 int et_document_read_html(et_document *d, et_error *error);
 int et_document_read_xml(et_document *d, et_error *error);
+int et_document_read_po(et_document *d, et_error *error);
+int et_document_read_srt(et_document *d, et_error *error);
+int et_document_read_md(et_document *d, et_error *error);
 
 #endif

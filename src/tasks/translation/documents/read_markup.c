@@ -10,10 +10,8 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/text/unicode.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/entities.h"
 
 typedef enum token_kind { TEXT, OPEN, CLOSE, EMPTY, OTHER } token_kind;
 
@@ -143,34 +141,6 @@ static bool next_token(reader *r, token *t, bool *ends)
 
 /* ---- text ---- */
 
-/* Adds text with its entities decoded. An unknown one is inline markup, and so are symbols such as
- * &copy;, which models lose easily. */
-static void add_text(reader *r, size_t from, size_t to)
-{
-    et_document *d = r->d;
-    const size_t line = line_of(r, from);
-    while (from < to) {
-        const char *at = d->text + from;
-        const char *mark = memchr(at, '&', to - from);
-        const size_t plain = mark ? (size_t)(mark - at) : to - from;
-        uint32_t code = 0;
-        et_document_add(d, at, plain, line);
-        from += plain;
-        if (!mark)
-            break;
-        const size_t length = et_entity_read(mark, to - from, &code);
-        if (!length)
-            et_document_add(d, "&", 1, line);
-        else if (code == '&' || code == '<')
-            et_document_add(d, code == '&' ? "&" : "<", 1, line);
-        else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
-            et_document_add_entity(d, code, mark, length, line);
-        else
-            et_document_add_tag(d, mark, length, line);
-        from += length ? length : 1;
-    }
-}
-
 static void add_markup(reader *r, const token *t, bool inside)
 {
     const char *bytes = r->d->text + t->start;
@@ -258,7 +228,7 @@ int et_document_read_html(et_document *d, et_error *error)
     (void)error;
     while (next_token(&r, &t, &ends))
         if (t.kind == TEXT)
-            add_text(&r, t.start, t.end);
+            et_document_add_decoded(d, d->text + t.start, t.end - t.start, line_of(&r, t.start));
         else
             take_html(&r, &t);
     return ET_OK;
@@ -319,7 +289,8 @@ static int take_xml(reader *r, token *t, bool emit, et_error *error)
         if (!emit && r->depth && !is_blank(r->d, t))
             r->mixed[r->open[r->depth - 1]] = true;
         else if (emit)
-            add_text(r, t->start, t->end);
+            et_document_add_decoded(r->d, r->d->text + t->start, t->end - t->start,
+                                    line_of(r, t->start));
         return ET_OK;
     }
     if (t->kind == CLOSE) {

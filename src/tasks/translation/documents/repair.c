@@ -25,6 +25,12 @@ static const char *escape_of(et_escape escape, char c)
     switch (escape) {
     case ET_ESCAPE_MARKUP:
         return c == '&' ? "&amp;" : c == '<' ? "&lt;" : NULL;
+    case ET_ESCAPE_PO:
+        return c == '"'    ? "\\\""
+               : c == '\\' ? "\\\\"
+               : c == '\t' ? "\\t"
+               : c == '\r' ? "\\r"
+                           : NULL;
     default:
         return NULL;
     }
@@ -42,6 +48,41 @@ void et_document_encode(const et_document *d, const char *text, size_t length, e
         if (entity)
             i += strlen(entity->bytes) - 1;
     }
+}
+
+/* ---- line ends ---- */
+
+/* Replaces spaces of text by line ends, so that lines are about equally long. */
+static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    const size_t length = text->length;
+    size_t from = 0;
+    for (int line = 1; line <= s->breaks; line++) {
+        const size_t wanted = length * (size_t)line / (size_t)(s->breaks + 1);
+        size_t best = 0, distance = length;
+        bool tag = false;
+        for (size_t i = from; i < length; i++) {
+            const size_t off = i < wanted ? wanted - i : i - wanted;
+            tag = text->data[i] == '<' || (tag && text->data[i] != '>');
+            if (text->data[i] == ' ' && !tag && i > from && off < distance) {
+                best = i;
+                distance = off;
+            }
+        }
+        if (!best)
+            break;
+        et_strbuf_append_bytes(&out, text->data + from, best - from);
+        et_strbuf_append(&out, d->line_end);
+        from = best + 1;
+    }
+    if (from) {
+        et_strbuf_append_bytes(&out, text->data + from, length - from);
+        et_strbuf_reset(text);
+        et_strbuf_append_bytes(text, et_strbuf_text(&out), out.length);
+        text->failed |= out.failed;
+    }
+    et_strbuf_release(&out);
 }
 
 /* ---- checks ---- */
@@ -93,7 +134,10 @@ static const char *special_of(const et_document *d)
     switch (d->format) {
     case ET_DOCUMENT_HTML:
     case ET_DOCUMENT_XML:
+    case ET_DOCUMENT_SRT:
         return "<>";
+    case ET_DOCUMENT_MD:
+        return "\\`*[]<>~";
     default:
         return "";
     }
@@ -195,6 +239,8 @@ bool et_segment_accept(et_document *d, const et_segment *s, const char *result, 
     const bool good = marked && *result && s->spans.count <= SPANS_MAX && !is_ambiguous(d, s) &&
                       check(d, s, result, marked, out);
     et_free(marked);
+    if (good)
+        wrap(d, s, out);
     return good;
 }
 
@@ -275,4 +321,5 @@ void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out)
             et_strbuf_append_bytes(out, s->text + span->start, span->length);
         at = span ? span->start + span->length : end;
     }
+    wrap(d, s, out);
 }

@@ -13,6 +13,7 @@
 #include "base/vector.h"
 #include "data/text/sentences.h"
 #include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/entities.h"
 
 /* The run and all of its spans: tags, and what spans.c finds between them. */
 typedef struct whole {
@@ -94,6 +95,29 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
         d->entity_count++;
     }
     et_document_add(d, bytes, count, line);
+}
+
+void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line)
+{
+    while (length) {
+        const char *mark = memchr(text, '&', length);
+        const size_t plain = mark ? (size_t)(mark - text) : length;
+        uint32_t code = 0;
+        et_document_add(d, text, plain, line);
+        text += plain;
+        length -= plain;
+        if (!mark)
+            break;
+        const size_t bytes = et_entity_read(mark, length, &code);
+        if (!bytes || code == '&' || code == '<')
+            et_document_add(d, code == '<' ? "<" : "&", 1, line);
+        else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
+            et_document_add_entity(d, code, mark, bytes, line);
+        else
+            et_document_add_tag(d, mark, bytes, line);
+        text += bytes ? bytes : 1;
+        length -= bytes ? bytes : 1;
+    }
 }
 
 /* ---- the end of a run ---- */
@@ -202,25 +226,29 @@ static bool has_letter(const whole *w, size_t from, size_t to)
     return false;
 }
 
-/* Text with each run of white space as one space. */
-static void append_line(et_strbuf *out, const char *text, size_t length)
+/* Text with each run of white space as one space. Returns the number of line ends in it. */
+static int append_line(et_strbuf *out, const char *text, size_t length)
 {
+    int breaks = 0;
     for (size_t i = 0; i < length; i++) {
+        breaks += text[i] == '\n';
         if (!is_blank(text[i]))
             et_strbuf_append_char(out, text[i]);
         else if (!i || !is_blank(text[i - 1]))
             et_strbuf_append_char(out, ' ');
     }
+    return breaks;
 }
 
 static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t from, size_t to)
 {
     et_strbuf line = ET_STRBUF_INIT;
     bool good = true;
+    int breaks = 0;
     for (size_t i = span_after(w, from); from < to && good; i++) {
         const et_span *span = i < w->spans.count ? &w->spans.items[i] : NULL;
         const size_t end = span && span->start < to ? span->start : to;
-        append_line(&line, w->text + from, end - from);
+        breaks += append_line(&line, w->text + from, end - from);
         if (end < to) {
             good = et_spans_add(&s->spans, line.length, span->length, (int)span->kind);
             et_strbuf_append_bytes(&line, w->text + end, span->length);
@@ -232,6 +260,7 @@ static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t f
         memcpy(copy, et_strbuf_text(&line), line.length);
     s->text = copy;
     s->length = line.length;
+    s->breaks = d->format == ET_DOCUMENT_SRT ? breaks : 0;
     et_strbuf_release(&line);
     return copy != NULL;
 }
@@ -270,10 +299,14 @@ static bool is_inside_span(const whole *w, size_t position)
 }
 
 /* Begins to look for sentences. Tags count as closing brackets, because letters of a name
- * after a full stop would continue the sentence. masked must live while sentences are read. */
+ * after a full stop would continue the sentence; line ends are white space. masked must live while
+ * sentences are read. */
 static bool begin_sentences(et_document *d, const whole *w, et_strbuf *masked)
 {
     et_strbuf_append_bytes(masked, w->text, w->length);
+    for (size_t i = 0; i < w->length && !masked->failed; i++)
+        if (is_blank(masked->data[i]))
+            masked->data[i] = ' ';
     for (size_t i = 0; i < d->run_tags.count && !masked->failed; i++)
         memset(masked->data + d->run_tags.items[i].start, ')', d->run_tags.items[i].length);
     return !masked->failed && et_sentences_begin(d->sentences, masked->data, masked->length);
