@@ -1,13 +1,13 @@
-"""What others reach on tables that `tools/tabular-data` wrote. usage:
+"""Accuracy of scikit-learn and LightGBM on tables that `tools/tabular-data` wrote. usage:
 
     baselines.py TABLES [--only NAME,...] [--first SEED] [--count N] [--models mlp,trees,lightgbm]
 
-TABLES holds NAME-SEED-train.csv and NAME-SEED-test.csv, or NAME-train.csv and NAME-test.csv. Numbers
-are standardised, where they are missing by the median, and words one-hot; then scikit-learn's
-MLPClassifier or MLPRegressor (of a standardised target) or HistGradientBoosting, or LightGBM, all
-with their defaults but for 1,000 iterations of the first, where fewer do not converge. A line for
-each table and model: the mean over the splits of the accuracy or the RMSE on the test part, its
-spread, and the seconds of a fit."""
+TABLES has NAME-SEED-train.csv and NAME-SEED-test.csv, or NAME-train.csv and NAME-test.csv.
+Numbers are standardised, missing ones replaced by the median, and words one-hot. The models are
+scikit-learn's MLPClassifier or MLPRegressor (of a standardised target), HistGradientBoosting,
+and LightGBM, all with their defaults, except 1,000 iterations for the first, since with fewer
+some do not converge. A line for each table and model has the mean over the splits of the
+accuracy or the RMSE on the test part, its spread, and the seconds of a fit."""
 import argparse
 import os
 import time

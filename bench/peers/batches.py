@@ -1,11 +1,11 @@
-"""Padded batches of token ids from parallel text, for peers that want rectangles. usage:
+"""Padded batches of token ids from parallel text, for peers that need rectangles. usage:
 
     batches.py BATCHES VOCABULARY SOURCE TARGET
 
-Pairs are sorted by length and cut so that a batch has at most `budget` tokens a side, padding
-counted: the fullest rectangles that the text allows. Ids are those of the SentencePiece model
-that Etude trained (padding 0, end 1), so that every system learns from the same pieces. They
-are made once and kept in a file, as Etude keeps its encoded text.
+Pairs are sorted by length and cut so that a batch has at most `budget` tokens a side, including
+padding: the fullest rectangles that the text allows. Ids are those of the SentencePiece model
+that Etude trained (padding 0, end 1), so every system learns from the same pieces. Batches are
+made once and kept in a file, as Etude keeps its encoded text.
 """
 import gzip
 import sys
@@ -76,7 +76,7 @@ def load(path):
 
 
 def tokens(batch):
-    """Target tokens of a batch, padding not counted."""
+    """Target tokens of a batch, without padding."""
     return int(np.count_nonzero(batch["targets"]))
 
 

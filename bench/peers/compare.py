@@ -1,15 +1,16 @@
-"""Etude and what a user would pick instead in turn, A B A B, on the same work. usage:
+"""Measures Etude and peers (what users would otherwise choose) in turn, A B A B, on the same work.
+usage:
 
     compare.py BUILD SOURCE TARGET [--only NAMES] [--peers GROUPS] [--rounds N] [--list] ...
 
-BUILD is Etude's build folder: its command and benchmarks are taken from there, runs, models and
-batches are kept in BUILD/peers/runs, figures in BUILD/peers.jsonl (figures.py). SOURCE and
-TARGET are text, line by line translations. A round is some work of one side, then as much of the
-other; printed are the medians of the rounds' values and of their ratios, with the range: above 1
-Etude is better. All see the same text, tokens, sizes and processors.
+BUILD is Etude's build folder: it has the command and the benchmarks. Runs, models and batches
+are kept in BUILD/peers/runs, figures in BUILD/peers.jsonl (figures.py). SOURCE and TARGET are
+text, line by line translations. A round is some work of one side, then as much of the other. The
+program prints the medians of the rounds' values and of their ratios, with the range: above 1
+Etude is better. All sides have the same text, tokens, sizes and processors.
 
-    --only train.tiny,mlp      those whose names begin so (--list shows all)
-    --peers torch,ctranslate2  of these groups of requirements/ only
+    --only train.tiny,mlp      only workloads whose names begin so (--list shows all)
+    --peers torch,ctranslate2  only these groups of requirements/
 """
 import argparse
 import os
@@ -53,7 +54,7 @@ def compare(options, workload, candidate):
 
 
 def chosen(options):
-    """(workload, candidate) for all that is to be done; what is not installed is named once."""
+    """(workload, candidate) of all comparisons that run; missing peers are named once."""
     missing = {group for group in options.peers if not comparisons.installed(group)}
     for group in sorted(missing):
         print(f"{group} is not installed: left out", file=sys.stderr)

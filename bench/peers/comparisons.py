@@ -1,8 +1,8 @@
-"""What is compared: one table of workloads, and who takes part in each.
+"""The comparisons: a table of workloads, with the peers that take part in each.
 
-A workload names its figure as Etude's own benchmarks do, so that bench/join finds it. Its sides
-are made when its turn comes (sides.py). To add a peer: a script that serves (worker.py), its
-packages in requirements/, and a Candidate here.
+A workload has the name of its figure in Etude's own benchmarks, so that bench/join finds it. Its
+sides are created just before they run (sides.py). To add a peer: a script that serves
+(worker.py), its packages in requirements/, and a Candidate here.
 """
 import fnmatch
 import importlib.util
@@ -23,7 +23,7 @@ MODULES = {
     "tensorflow": "official", "torch": "torch", "marian": "pymarian", "ctranslate2": "ctranslate2",
     "tables": "polars",
 }
-# What a program of examples/ learns from, its steps of a third of a round and peers' steps of one.
+# A program's training data, its steps in a third of a round, and peers' steps in a round.
 EXAMPLES = {
     "mnist_loop": ("mnist", 600, 640), "mnist_cnn": ("mnist", 60, 64), "vae_loop": ("mnist", 250, 320),
     "gan_orbit": ("", 2000, 1280), "charlm_orbit": ("text/tinyshakespeare.txt", 80, 96),
@@ -59,7 +59,7 @@ class Workload:
 
 
 def multiplies_bfloat16():
-    """Whether the processor does; where not, bfloat16 is emulated, and no one trains with it."""
+    """Whether the processor does. Without it bfloat16 is emulated, and nobody trains with it."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         flags = next((line for line in file if line.startswith("flags")), "").split()
     return bool({"avx512_bf16", "amx_bf16"} & set(flags))
@@ -71,7 +71,7 @@ def installed(group):
 
 # ---- training ------------------------------------------------------------------------------
 
-# Model Garden's post-norm decoder refuses bfloat16, and torch.nn.Transformer ends in norms.
+# Model Garden's post-norm decoder refuses bfloat16; torch.nn.Transformer ends with norms.
 PRE_NORM = {
     f"task.model.{stack}.{name}": "true"
     for stack in ("encoder", "decoder") for name in ("norm_first", "final_norm")
@@ -84,7 +84,7 @@ def training(options, size, precision, kind=sides.Training):
 
 
 def rectangles(options, size, precision):
-    """The peers' batches and the vocabulary, made by Etude's first steps if need be."""
+    """The peers' batches and the vocabulary, which Etude's first steps make if they are missing."""
     etude = training(options, size, precision)
     if not etude.done:
         etude.go_on(1)
@@ -112,10 +112,10 @@ def trainers(options, size, precision, amount, kind=sides.Peer):
     return [
         Candidate("tensorflow", "Model Garden", model_garden, amount, 2),
         Candidate("torch", "eager", lambda: torch("eager"), amount, 2),
-        # It compiles twice: for the first shape of a batch, and for any shape at the second.
+        # It compiles twice: for the first shape of a batch, then for any shape.
         Candidate("torch", "compiled", lambda: torch("compiled"), amount, 6),
-        # Whatever Etude's precision: float32 is all that it has on a CPU. Its first steps touch
-        # memory that they have not had, gigabytes of it for base, and take several times as long.
+        # On a CPU it has only float32, whatever Etude's precision is. Its first steps touch
+        # new memory, gigabytes of it for base, and take several times as long.
         Candidate("marian", "float32", marian, amount, 8),
     ]
 
@@ -145,7 +145,7 @@ def start(options):
 # ---- decoding ------------------------------------------------------------------------------
 
 def learnt(options, size):
-    """A run of the experiment as it is; its model in CTranslate2's form."""
+    """An unchanged run of the experiment, and its model in CTranslate2's format."""
     rate = "trainer.optimizer_config.learning_rate.inverse_sqrt"
     hurry = {f"{rate}.warmup_steps": 200, f"{rate}.peak_learning_rate": 0.002}
     run = sides.Training(options, f"learnt-{size}", size, "float32",
@@ -238,7 +238,7 @@ def mlp(options):
 
 
 def examples(options):
-    """Etude's with what else a program does, and its data; a peer's steps alone, on made examples."""
+    """Etude's whole program, with its data; only a peer's steps, on made examples."""
     def ours(name, data, steps):
         path = os.path.join(options.data, data)
         if not os.path.exists(path):
@@ -279,7 +279,7 @@ def loop(options):
 # ---- tables --------------------------------------------------------------------------------
 
 def tables(options):
-    """A file read and described: Etude by its command, start counted; peers within their process."""
+    """Describes a file: Etude's command including its start; peers in their process."""
     def made(kind):
         path = os.path.join(options.work, f"table-{kind}.csv")
         if not os.path.exists(path):
@@ -300,7 +300,7 @@ def tables(options):
 
 
 def predict(options):
-    """Etude from CSV to JSON, start counted; Keras from arrays to arrays."""
+    """Etude from CSV to JSON, including its start; Keras from arrays to arrays."""
     def rows():
         folder = os.path.join(options.work, "tables")
         test, path = os.path.join(folder, "adult-test.csv"), os.path.join(folder, "adult-rows.csv")
@@ -324,7 +324,7 @@ def predict(options):
 
 
 def workloads(options):
-    """Those that the command line chose."""
+    """The workloads that the command line chose."""
     for make in (train, start, decode, translate, mlp, examples, loop, tables, predict):
         for workload in make(options):
             if any(map(workload.chosen, options.only)):

@@ -3,14 +3,14 @@
     ct2_decode.py MODEL float32|int8 BEAM THREADS made SENTENCES SOURCE TARGET
     ct2_decode.py MODEL float32|int8 BEAM THREADS text VOCABULARY FILE OUTPUT
 
-MODEL is what ct2_model.py wrote. `made`: SENTENCES of SOURCE drawn tokens, exactly TARGET
-produced for each, so that two systems do the same steps whatever the weights are. `text`: the
-lines of FILE, cut into tokens, translated, and put together again in OUTPUT, without a
-length penalty. Amount: how often; work: sentences, the rate is the median of the times
-(worker.py).
+MODEL is a folder that ct2_model.py wrote. `made`: SENTENCES of SOURCE random tokens; exactly
+TARGET tokens are produced for each, so that two systems do the same steps whatever the weights
+are. `text`: the lines of FILE are split into tokens, translated without a length penalty, and
+joined again in OUTPUT. Amount: the number of repetitions; work: sentences. The rate is the
+median of the times (worker.py).
 
-The threads work on one batch together or on a batch each: CTranslate2's own choice to its users.
-Both are tried first, and the faster one counts.
+The threads work together on one batch or each on its own batch; CTranslate2 leaves the choice to
+its users. Both ways are tried first, and the faster one counts.
 """
 import json
 import sys
@@ -60,7 +60,7 @@ def text(beam, vocabulary, path, output):
 
 
 def fastest(model, kind, threads, run):
-    """The translator whose way of sharing the threads takes least time."""
+    """The translator with the faster use of the threads."""
     best, least = None, None
     for together in sorted({1, threads}):
         translator = ctranslate2.Translator(

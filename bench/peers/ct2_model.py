@@ -1,12 +1,13 @@
-"""Etude's checkpoint as a model of CTranslate2. usage: ct2_model.py CHECKPOINT VOCABULARY FOLDER
+"""Converts Etude's checkpoint to a model of CTranslate2. usage: ct2_model.py CHECKPOINT VOCABULARY
+FOLDER
 
 CHECKPOINT is a safetensors file of a translation run, VOCABULARY its SentencePiece model. Sizes
-are read off the tensors; heads and the norm's epsilon, which no tensor shows, come from the
-run's params.yaml, two folders above the checkpoint. Live weights are taken, not averaged ones.
+are those of the tensors; heads and the norm's epsilon come from the run's params.yaml, two
+folders above the checkpoint. Weights are the last ones, not averages.
 
 A dense layer is stored [inputs, units] here and [units, inputs] there; queries, keys and values
-stand side by side in both. Pre-norm has a norm at the end of each stack, post-norm may not have
-one there: CTranslate2 knows none in that case.
+are concatenated in both. Pre-norm models have a norm at the end of each stack;
+CTranslate2 supports post-norm models only without it.
 """
 import os
 import re

@@ -1,9 +1,9 @@
-"""polars or pandas: a CSV file read and described, MB of file a second.
+"""Reads a CSV file with polars or pandas and describes it: MB of file a second.
 
     describe.py PEER FILE THREADS
 
-describe() gives count, mean, deviation, range and quartiles of each column, as `etude data analyze`
-does beside more; what was read is dropped before the next turn."""
+describe() computes count, mean, deviation, range and quartiles of each column; `etude data
+analyze` computes these and more. The table is dropped before the next round."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 """Figures of comparisons: medians of ratios, lines of JSON, the table.
 
-A record is one peer beside Etude in one comparison:
+A record is one peer and Etude in one comparison:
     name, unit      of the figure, as Etude's own programs call it: step.tiny.f32.tokens_s
     value, etude    medians of the peer's and of Etude's rounds
     of              the peer, with its version
@@ -8,9 +8,9 @@ A record is one peer beside Etude in one comparison:
                     how many times better Etude is: median and range over the rounds
     peer_mb, etude_mb    peak memory
     machine, threads     where it was measured
-Records are kept from run to run, so that a part may be measured anew; those of another machine,
-or of the same peer and figure, go. Lines of one name stand together, the best peer's last: it is
-the one that bench/join puts beside Etude's figure.
+Records are kept from run to run, so that a part may be measured again. Records of other machines
+are removed; a new record replaces the old one of the same peer and figure. Lines of one name are
+adjacent, with the best peer last: bench/join compares Etude's figure with this one.
 """
 import json
 import os

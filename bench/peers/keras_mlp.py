@@ -1,6 +1,6 @@
 """A small classifier trained by Keras. usage: keras_mlp.py LAYERS BATCH
 
-As torch_mlp.py, through model.fit with its defaults: XLA where Keras chooses it.
+Like torch_mlp.py, with model.fit and its defaults: Keras decides about XLA.
 """
 import os
 import sys

@@ -1,8 +1,8 @@
-"""Rows that Keras predicts. usage: keras_predict.py BATCH
+"""Predictions of rows by Keras. usage: keras_predict.py BATCH
 
 A table like Adult: 6 numbers and 8 columns of words, embedded; three layers of 128 units, two
-classes. The rows are arrays that are ready: nothing is read and nothing written. Amount: times that
-ROWS rows go through model.predict; work: rows (worker.py).
+classes. The rows are arrays in memory: no file is read or written. Amount: passes of ROWS rows
+through model.predict; work: rows (worker.py).
 """
 import os
 import sys

@@ -1,14 +1,15 @@
-"""A Transformer trained by Marian on the CPU, as the package pymarian brings it. usage:
+"""A Transformer trained by Marian on the CPU, with the package pymarian. usage:
 
     marian_train.py FOLDER VOCABULARY SOURCE TARGET tiny|base THREADS
 
-Amount: steps; work: target tokens (worker.py). Marian reads text, so FOLDER gets the pieces of
-all lines, made with Etude's vocabulary, and the table of pieces: once, as Etude keeps its encoded
-text. As for the other peers, all pairs are sorted by length before they are cut into batches of 4,096 tokens. Each
-thread is a worker and all make a step together (--sync-sgd): each for itself was no faster.
+Amount: steps; work: target tokens (worker.py). Marian reads text, so this script once writes the
+pieces of all lines, made with Etude's vocabulary, and the table of pieces to FOLDER; Etude keeps
+its encoded text, too. As for the other peers, all pairs are sorted by length before they are cut
+into batches of 4,096 tokens. Each thread is a worker, and all make a step together (--sync-sgd);
+asynchronous workers were not faster.
 
-On a CPU Marian computes in float32 alone. It runs as a process of its own, which stands still
-between two amounts: it is stopped as soon as its line about the last step has come.
+On a CPU Marian computes only in float32. It runs in a process of its own, which is stopped as
+soon as it has printed the line of the last step, and continued for the next amount.
 """
 import importlib.metadata
 import json
@@ -102,7 +103,7 @@ def command(files, size, threads, model):
 
 
 def count_parameters(files, size, threads):
-    """Those of the model that one step leaves behind, which is kept for the next time."""
+    """Parameters of the model after one step; the file is kept for the next time."""
     import numpy as np
 
     path = files[0] + ".model.npz"
@@ -114,7 +115,7 @@ def count_parameters(files, size, threads):
 
 
 class Marian:
-    """A running training, stopped but within go_on."""
+    """A training process, stopped except within go_on."""
 
     def __init__(self, line):
         self.process = subprocess.Popen(
@@ -122,7 +123,7 @@ class Marian:
         )
 
     def go_on(self, steps):
-        """The target tokens of as many more steps."""
+        """Makes so many steps; returns their target tokens."""
         labels = []
         self.process.send_signal(signal.SIGCONT)
         while len(labels) < steps:
@@ -143,7 +144,7 @@ class Marian:
 
 
 def main(folder, vocabulary, source, target, size, threads):
-    # Workers are its threads; MKL is not to make more of them in each.
+    # Workers are its threads, so MKL must not start more.
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     os.makedirs(folder, exist_ok=True)
     files = write_pieces(folder, vocabulary, source, target)

@@ -1,4 +1,4 @@
-"""Examples for small classifiers: noise with labels, as only the time counts."""
+"""Examples for small classifiers: noise with labels, because only the time is measured."""
 import numpy as np
 
 EXAMPLES = 32768  # a multiple of every batch, so that an epoch has no short one

@@ -1,7 +1,8 @@
-"""Model Garden's wmt_transformer experiment with the sizes and rates of Etude's translation/tiny and
-translation/base: the same model, but that tiny is pre-norm here, since Model Garden 2.20's post-norm
-decoder refuses bfloat16 (it adds a float32 tensor to a bfloat16 one). XLA is off, as it compiles anew
-for each shape of a batch. Imported before TensorFlow, which it tells to be quiet and to take Keras 2."""
+"""Model Garden's wmt_transformer experiment with the sizes and rates of Etude's translation/tiny
+and translation/base. The model is the same, except that tiny is pre-norm here: Model Garden
+2.20's post-norm decoder refuses bfloat16 (it adds a float32 tensor to a bfloat16 one). XLA is
+off, because it compiles again for each shape of a batch. Imported before TensorFlow: it makes
+TensorFlow quiet and selects Keras 2."""
 import os
 
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_USE_LEGACY_KERAS="1")
@@ -49,7 +50,7 @@ def configure(size, vocabulary):
         ),
         is_strict=False,
     )
-    # The task reads its validation data when it is made, even to train only.
+    # The task reads its validation data when it is created, even if it only trains.
     config.task.validation_data.tfds_name = config.task.validation_data.input_path = ""
     return config
 

@@ -1,8 +1,8 @@
-"""The two sides of a comparison: Etude's programs, and peers at the other end of a pipe.
+"""The two sides of a comparison: Etude's programs, and peers behind a pipe.
 
 A side has measure(), which does one round and returns its value in the figure's unit, peak_mb,
-the most memory that it has had, and close(). Etude's side is a process for each round. A peer is
-a process that stays: stopped between its rounds, so that none of its threads spins meanwhile.
+its peak memory so far, and close(). Etude's side is a new process for each round. A peer is one
+process for all rounds; it is stopped between them, so that none of its threads spins.
 """
 import json
 import os
@@ -19,11 +19,11 @@ PATIENCE = 3600  # seconds in which a peer answers; compiling takes minutes
 
 
 class Failure(Exception):
-    """What ends one comparison; the others go on."""
+    """Ends one comparison; the others continue."""
 
 
 def run(command, **streams):
-    """Runs a program; its output, seconds from before fork to its end, and peak memory in MB."""
+    """Runs a program; returns its output, the seconds from before fork to its end, and peak MB."""
     begin = time.perf_counter()
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | streams
     child = subprocess.Popen(command, **options)
@@ -36,8 +36,8 @@ def run(command, **streams):
 
 
 def prepare(script, *arguments):
-    """Runs a script of this folder to its end. A process of its own, since a child's peak memory
-    counts from what its parent had when it began: the parent of what is measured stays small."""
+    """Runs a script of this folder in a process of its own. A child's peak memory begins with its
+    parent's, so this process, the parent of what is measured, must stay small."""
     run([sys.executable, os.path.join(HERE, script), *arguments])
 
 
@@ -49,7 +49,7 @@ class Side:
         self.peak_mb = max(self.peak_mb, megabytes)
 
     def fastest(self, times, work, command, source=os.devnull, output=os.devnull):
-        """Runs a command so many times from file to file; work by the seconds of the fastest."""
+        """Runs a command so many times from file to file; returns the best rate."""
         rate = 0.0
         for _ in range(times):
             with open(source, "rb") as taken, open(output, "wb") as written:
@@ -65,7 +65,7 @@ class Side:
 
 
 class Training(Side):
-    """`etude train`, gone on with for each round: what its log says of the round's steps."""
+    """`etude train`, resumed in each round; the rate is in its log."""
 
     def __init__(self, options, name, size, precision, settings=()):
         self.folder = os.path.join(options.work, name)
@@ -99,8 +99,8 @@ class Training(Side):
             return json.loads(file.read().splitlines()[-1])
 
     def go_on(self, steps):
-        """Trains on; seconds of the whole command. The first steps of a run make its vocabulary
-        and cache as well, which the peers are given: what that needs is not counted."""
+        """Resumes the run; returns the seconds of the command. A run's first steps also make its
+        vocabulary and cache; the peers get these ready, so that time and memory do not count."""
         prepared = self.done > 0
         self.done += steps
         said, seconds, megabytes = run(self.command + [
@@ -133,7 +133,7 @@ class Starting(Training):
 
 
 class Translating(Side):
-    """`etude translate` from exec to its end, loading the model counted: sentences a second."""
+    """`etude translate` from exec to its end, including loading the model: sentences a second."""
 
     def __init__(self, options, training, path, output, precision, beam):
         self.path, self.output = path, output
@@ -176,9 +176,9 @@ class Predicting(Side):
 
 
 class Program(Side):
-    """A program of bench/: the figure that it hands out whose name ends as asked for."""
+    """A program of bench/: the value is its figure whose name has the given end."""
 
-    # The command cuts OpenMP's spinning short by itself (command/etude/waiting.h).
+    # The command shortens OpenMP's spinning by itself (command/etude/waiting.h).
     environment = {"GOMP_SPINCOUNT": "2000"}
     measuring = ()  # arguments of a round
 
@@ -190,7 +190,7 @@ class Program(Side):
         self.json = os.path.join(options.work, f"{name}.jsonl")
 
     def figures(self, *more):
-        """Runs it; all figures that it hands out, by name. more: behind its arguments."""
+        """Runs it; returns all its figures by name. more: further arguments."""
         open(self.json, "w", encoding="utf-8").close()
         given = self.environment | {"BENCH_JSON": self.json}
         _, _, megabytes = run([*self.command, *more], env=os.environ | given)
@@ -207,9 +207,9 @@ class Program(Side):
 
 
 class Example(Program):
-    """A program of examples/ within bench_example: its steps a second, their batches counted."""
+    """A program of examples/ in bench_example: steps a second, including making batches."""
 
-    environment = {}  # as the program itself, whose threads wait as OpenMP has them do
+    environment = {}  # like the program itself, with OpenMP's own way of waiting
     measuring = ("roof=no",)
 
     def __init__(self, options, name, data, steps):
@@ -217,8 +217,8 @@ class Example(Program):
                          ending=f"{name}.steps_s")
 
     def shares(self):
-        """Of the roof that its steps reach: of products with weights, of all products; none where
-        there are products that no roof is known of."""
+        """Its steps' shares of the roof: of products with weights, of all products. Empty if the
+        roof of a product is not known."""
         return [value for name, value in self.figures().items() if "roof_share" in name]
 
 
@@ -236,7 +236,7 @@ class Peer(Side):
             )
 
     def ask(self, amount):
-        """Has it do `amount`; its answer."""
+        """Makes it do `amount`; returns its answer."""
         self.child.send_signal(signal.SIGCONT)
         line = b""
         try:

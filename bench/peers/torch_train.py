@@ -2,11 +2,11 @@
 
     torch_train.py BATCHES tiny|base float32|bfloat16 eager|compiled
 
-Amount: steps; work: target tokens (worker.py). The model is torch.nn.Transformer with what its
-users add to it: one embedding table for both sides and the output, sinusoids, label smoothing,
-fused Adam. Dropout stands where Etude's experiments have it, and where they have none on
-attention weights and inside the feed-forward it is switched off, which is the faster case here.
-bfloat16 is autocast; compiled is torch.compile with dynamic shapes, as batches differ in shape.
+Amount: steps; work: target tokens (worker.py). The model is torch.nn.Transformer with what users
+usually add: one embedding table for both sides and the output, sinusoids, label smoothing, fused
+Adam. Dropout is where Etude's experiments have it. They have none on attention weights and in
+the feed-forward; there it is switched off, which is faster. bfloat16 is autocast; compiled is
+torch.compile with dynamic shapes, because batches differ in shape.
 """
 import math
 import sys
@@ -53,7 +53,7 @@ class Model(nn.Module):
         return functional.dropout(x, self.dropout, self.training)
 
     def forward(self, source, target):
-        # Padding of the target stands at the end, where causal attention does not look.
+        # Padding is at the end of the target, so causal attention does not read it.
         padding = torch.zeros(source.shape).masked_fill(source == 0, -math.inf)
         causal = nn.Transformer.generate_square_subsequent_mask(target.size(1))
         h = self.core(

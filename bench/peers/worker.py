@@ -1,15 +1,15 @@
-"""The peer's end of a pipe: numbers come in, for each one line of JSON goes out.
+"""The peer's end of a pipe: it reads numbers and answers each with a line of JSON.
 
-A script that drives a peer prepares everything, then calls serve. Each line on standard input
-says how much to do (steps, epochs, runs: the script says which); the answer has
+A script of a peer prepares everything, then calls serve. Each line on standard input says how
+much to do (steps, epochs, runs: the script says which); the answer has
     rate      work a second: target tokens, sentences or steps
-    peak_mb   the most memory of this process so far, in MB
+    peak_mb   the peak memory of this process so far, in MB
     version   of the peer
-and what else the script returned. Importing this module sends whatever the peer prints to
-standard error, so that answers are alone in the pipe. Between two lines nothing is computed.
+and whatever else the script returned. Importing this module sends the peer's output to standard
+error, so that only answers are in the pipe. Between two lines nothing is computed.
 
-The rate is the mean over the whole amount, unless the script gives one: the median of many
-short rounds, where Etude's own figure is such a median, so that a busy machine treats both alike.
+The rate is the mean over the whole amount. If Etude's own figure is the median of many short
+rounds, so is the script's, so that other processes disturb both sides equally.
 """
 import ctypes
 import json
@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def die_with_parent():
-    """A stopped process does not see its pipe end: it is killed when its parent ends."""
+    """A stopped process does not notice that its pipe closed, so the end of its parent kills it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -39,12 +39,12 @@ def peak_mb():
 
 
 def median_rate(work, rounds):
-    """What to return from `do` where each of `rounds` seconds did `work`."""
+    """What `do` returns if each round did `work`; rounds: seconds of each."""
     return len(rounds) * work, {"rate": work / statistics.median(rounds)}
 
 
 def in_rounds(steps):
-    """Does each of `steps`; what to return from `do`: the median rate of rounds of ROUND."""
+    """Does all `steps`; returns what `do` returns: the median rate of rounds of ROUND steps."""
     begin, rounds = time.perf_counter(), []
     for i, step in enumerate(steps, 1):
         step()

@@ -1,13 +1,15 @@
-"""Multi30k by TensorFlow Model Garden's TranslationTask with the recipe of configs/multi30k-tiny.yaml. usage:
+"""Multi30k by TensorFlow Model Garden's TranslationTask with the recipe of
+configs/multi30k-tiny.yaml. usage:
 
     modelgarden_translation.py VOCABULARY FOLDER EPOCHS...
 
-VOCABULARY: a SentencePiece model, Etude's of the same text. FOLDER: train.en, train.de, val.en and val.de,
-tokenised. After each of EPOCHS the mean of the last ten epochs' weights translates the validation set by beams
-of 5; the first that reaches TARGET points of BLEU (40) is the last. The last line says what was reached.
+VOCABULARY: Etude's SentencePiece model of the same text. FOLDER: train.en, train.de, val.en and
+val.de, tokenised. After each of EPOCHS the model with the mean of the last ten epochs' weights
+translates the validation set with beams of 5; training ends when BLEU reaches TARGET (40). The
+last line has the result.
 
-Post-norm and float32, as Model Garden's post-norm decoder refuses bfloat16. Batches are rectangles of at most 4,096
-tokens a side, made once and taken in a new order each epoch."""
+The model is post-norm and float32, because Model Garden's post-norm decoder refuses bfloat16.
+Batches are rectangles of at most 4,096 tokens a side, made once and shuffled each epoch."""
 import os
 import sys
 import tempfile
@@ -44,7 +46,7 @@ def recipe(vocabulary):
 
 
 def epochs_of(made):
-    """Each in an order of its own."""
+    """Each in a new order."""
     generator = np.random.default_rng(1)
     while True:
         for i in generator.permutation(len(made)):
@@ -77,7 +79,7 @@ class Validation:
 
 
 def averaged(model, kept, measure):
-    """measure(), while the model has the mean of the weights kept."""
+    """Calls measure() while the model has the mean of the kept weights."""
     own = model.get_weights()
     model.set_weights([np.mean(of, axis=0) for of in zip(*kept)])
     value = measure()

@@ -2,7 +2,7 @@
 
     torch_digits.py mlp|cnn DATA [EPOCHS]
 
-DATA has the four files *-ubyte.gz. 5,000 images of the training set are kept out, and the epoch
+DATA has the four files *-ubyte.gz. 5,000 images of the training set are held out, and the epoch
 that is best on them is tested. The last line is the test accuracy."""
 import copy
 import gzip
@@ -46,7 +46,7 @@ def cnn():
 
 
 def moved(images):
-    """Each by -2 to 2 pixels in both directions, with zeros where nothing is."""
+    """Moves each image by -2 to 2 pixels in both directions and fills with zeros."""
     padded = nn.functional.pad(images, (2, 2, 2, 2))
     down, right = torch.randint(0, 5, (2, len(images)))
     rows = (down[:, None] + torch.arange(28))[:, :, None]

@@ -3,7 +3,7 @@
     torch_text.py TEXT [STEPS]
 
 The last tenth of the text is held out; its loss is measured every 500 steps and at the end, over
-windows that lie side by side. The last line is the validation loss in nats a character."""
+adjacent windows. The last line is the validation loss in nats a character."""
 import math
 import sys
 

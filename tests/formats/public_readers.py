@@ -1,4 +1,4 @@
-"""What samples.c wrote, seen by the public readers; any warning is a failure."""
+"""The public readers read the files of samples.c; any warning is a failure."""
 import io
 import logging
 import struct

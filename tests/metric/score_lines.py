@@ -43,8 +43,8 @@ def scores(path, sentences):
 
 
 def code_points():
-    # Only those of Unicode 3.2, whose properties no longer move: Pythons and utf8proc differ
-    # in what is new to them.
+    # Only code points of Unicode 3.2, whose properties no longer change; versions of Python and
+    # utf8proc differ in newer ones.
     for code in range(0x110000):
         if unicodedata.ucd_3_2_0.category(chr(code)) in ("Cn", "Cs", "Co"):
             continue

@@ -1,4 +1,4 @@
-"""Records of three peers, one of them measured anew: what figures.py makes of them."""
+"""Records of three peers, one of them measured twice: the output of figures.py."""
 import sys
 
 import figures

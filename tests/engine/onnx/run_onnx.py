@@ -13,7 +13,7 @@ kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int6
 
 
 def read(value):
-    """The array of an input or an output; sizes that are not known are what the file has."""
+    """The array of an input or an output; unknown sizes follow from the size of the file."""
     data = np.fromfile(f"{name}.{value.name}.raw", kinds[value.type])
     shape = [size if isinstance(size, int) else -1 for size in value.shape]
     return data.reshape(shape)
@@ -30,7 +30,7 @@ for value, found in zip(session.get_outputs(), session.run(None, inputs)):
     scale = np.ptp(wanted) if wanted.dtype == np.float64 else np.abs(wanted).max()
     if not error <= 1e-4 * max(1, scale):
         wrong.append(f"{name}: {value.name}: {found.shape}, {wanted.shape}, off by {error}")
-# Half of the rows, alone: the same numbers as among all.
+# Half of the rows alone: the same numbers as with all rows.
 rows = {key: array[:2] for key, array in inputs.items()}
 for value, all_rows, found in zip(
     session.get_outputs(), session.run(None, inputs), session.run(None, rows)
