@@ -6,8 +6,8 @@ are those of the tensors; heads and the norm's epsilon come from the run's param
 folders above the checkpoint. Weights are the last ones, not averages.
 
 A dense layer is stored [inputs, units] here and [units, inputs] there; queries, keys and values
-are concatenated in both. Pre-norm models have a norm at the end of each stack;
-CTranslate2 supports post-norm models only without it.
+are concatenated in both. Pre-norm models have a norm at the end of each stack; CTranslate2
+supports post-norm models only without it.
 """
 import os
 import re

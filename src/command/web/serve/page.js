@@ -1,5 +1,5 @@
-/* A form for what the model takes: its columns, lines of text, or JSON. Everything that comes from the
- * server is put in as text, never as HTML. */
+/* A form for the model's input: its columns, lines of text, or JSON. Everything that comes from the
+ * server is inserted as text, never as HTML. */
 
 const $ = id => document.getElementById(id);
 let about = null, path = "", mode = "json";
@@ -12,7 +12,7 @@ function element(tag, attributes, ...children) {
     return e;
 }
 
-/* A token stands behind #, which is sent to nobody; it is kept for this tab. */
+/* A token may be after #, which browsers do not send; it is kept for this tab. */
 function readToken() {
     const given = new URLSearchParams(location.hash.slice(1));
     if (given.has("token")) {

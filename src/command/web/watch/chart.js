@@ -1,7 +1,7 @@
 /* Charts on a canvas. A line is {x, y, color, dash, name, side}: x and y are arrays of numbers, NaN
- * in y is a gap. What is zoomed in x is shared by all charts, in y it is a chart's own.
- * Ticks are computed here, not by the server: they depend on the width, the zoom, the smoothing and
- * the kind of axis that the browser shows, also after the server has ended. Pictures have those of
+ * in y is a gap. All charts share the zoom in x; each chart has its own zoom in y. Ticks are
+ * computed here, not by the server: they depend on the width, the zoom, the smoothing and the kind
+ * of axis that the browser shows, also after the server has ended. Pictures have ticks from
  * command/runs/axis.c. */
 
 function format(value, digits = 4) {
@@ -17,8 +17,8 @@ function format(value, digits = 4) {
     return String(Number(value.toPrecision(size >= 1000 ? digits + 1 : digits)));
 }
 
-/* The labels of ticks in the first of several forms that gives no label twice, otherwise as numbers
- * with enough digits. */
+/* The labels of ticks, in the first of several forms that gives no label twice. If no form does,
+ * they are numbers with enough digits. */
 function labelsOf(ticks, forms) {
     const numbers = Array.from({ length: 12 }, (_, more) => t => format(t, 4 + more));
     const all = [...forms, ...numbers].map(form => ticks.map(form));
@@ -37,8 +37,7 @@ function formatTime(seconds) {
     return s < 86400 ? text : Math.floor(s / 86400) + " d " + text;
 }
 
-/* A mean in which what came before counts the less the longer ago it was, without the pull to 0 at
- * the beginning. */
+/* An exponential moving average, without the bias to 0 at the beginning. */
 function smooth(values, weight) {
     if (!weight)
         return values;
@@ -52,7 +51,7 @@ function smooth(values, weight) {
     });
 }
 
-/* Numbers of 1, 2 or 5 times a power of ten, about so many, from low to high. */
+/* About `count` multiples of 1, 2 or 5 times a power of ten, from low to high. */
 function ticks(low, high, count) {
     const raw = (high - low) / Math.max(count, 1), power = 10 ** Math.floor(Math.log10(raw));
     const step = power * [1, 2, 5, 10].find(m => m * power >= raw * 0.999);
@@ -64,7 +63,7 @@ function ticks(low, high, count) {
     return found;
 }
 
-/* At least so many ticks, where a range has room for them. */
+/* At least `least` ticks, if the range has so many. */
 function enoughTicks(low, high, least, count) {
     let found = ticks(low, high, count);
     for (let more = count + 1; found.length < least && more < 4 * least; more++)
@@ -72,7 +71,7 @@ function enoughTicks(low, high, least, count) {
     return found;
 }
 
-/* Powers of ten; where they are few also 2 and 5 times them. */
+/* Powers of ten; if there are few of them also 2 and 5 times them. */
 function logTicks(low, high, count) {
     const found = [], few = Math.log10(high / low) < 2.2;
     const stride = Math.max(1, Math.ceil(Math.log10(high / low) / Math.max(count, 1)));
@@ -138,7 +137,7 @@ class Chart {
         return { left, right, ...this.spread(low, high) };
     }
 
-    /* A little room above and below. */
+    /* The range of the y axis, with some space above and below. */
     spread(low, high) {
         if (this.range)
             return { low: this.range[0], high: this.range[1] };
@@ -236,7 +235,7 @@ class Chart {
                      (this.left + this.width - 8) / 2, this.height - 4);
     }
 
-    /* Four labels and more, also of a short run; a run of one point has one. */
+    /* Four or more labels, in a short run too; a run of one point has one. */
     xTicks(many) {
         const { left, right } = this.view, points = new Set(this.lines.flatMap(l => l.x.slice(0, 2)));
         if (points.size === 1)
@@ -245,7 +244,7 @@ class Chart {
         return this.shared.axis === "step" ? found.filter(Number.isInteger) : found;
     }
 
-    /* Of many points in a column of pixels the least and the greatest are enough. */
+    /* Of many points in a column of pixels only the least and the greatest are drawn. */
     trace(x, y) {
         const ink = this.ink, dense = x.length > 4 * this.width;
         let pen = false, column = -1, least = 0, most = 0;

@@ -1,5 +1,5 @@
-/* What is known of each run, asked for again and again; what is new is drawn. Everything that comes
- * from a run is put in as text, never as HTML. */
+/* The page polls the server for each run, and draws what is new. Everything that comes from a run
+ * is inserted as text, never as HTML. */
 
 const runs = new Map(); // id -> {info, on, color, generation, series}
 const shared = { view: "charts", log: false, smooth: 0, axis: "step", range: null, zoomed: redraw };
@@ -27,8 +27,8 @@ function setText(e, text) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Behind #, which is sent to nobody: a token, kept for this tab and taken out of the address; the
- * view, the run and the tab that are looked at. */
+/* After #, which browsers do not send, the address has a token, the view, the run and the tab. The
+ * token is kept for this browser tab and removed from the address. */
 function readAddress() {
     const given = new URLSearchParams(location.hash.slice(1));
     if (given.has("token"))
@@ -71,7 +71,8 @@ async function ask(path, body) {
 const colors = ["#3f7fe0", "#e0703a", "#2a9d6f", "#c2479b", "#b98a10", "#7a5bd0", "#1e9fc0", "#d24a56",
                 "#7d8c2f", "#8c6a4f"];
 
-/* A run keeps its color while the browser remembers it, whatever other runs do: name -> number. */
+/* A run keeps its color as long as the browser stores it, whatever other runs there are: name ->
+ * number. */
 const painted = new Map();
 
 function rememberColors() {
@@ -97,7 +98,7 @@ function turnOn(run, on) {
     run.color = on ? colorOf(run.info.name) : null;
 }
 
-/* At first those that train, then the newest; later what somebody chose. */
+/* At first the runs that train, then the newest; later those that the user chose. */
 function chooseFirst() {
     const kept = JSON.parse(sessionStorage.getItem("on:" + $("where").textContent) || "null");
     const all = [...runs.values()].sort(byActivity);
@@ -163,7 +164,7 @@ function makeRow(run) {
     return row;
 }
 
-/* A run may be done before its last step: it was stopped early. */
+/* A run may end before its last step, if it was stopped early. */
 function isEarly(info) {
     return info.state === "done" && info.steps > 0 && info.step < info.steps;
 }
@@ -260,7 +261,7 @@ function sectionOf(key, timed, sides) {
     return sides.some(s => /valid|measured/.test(s)) || /loss|nll|accuracy|score/.test(key) ? 0 : 1;
 }
 
-/* Solid for training, dashes for validation, dots for what was measured beside the run. */
+/* Solid for training, dashes for validation, dots for evaluations by other processes. */
 function dashOf(side) {
     return side.startsWith("measured") ? [2, 4] : side.startsWith("valid") ? [7, 4] : [];
 }
@@ -289,7 +290,7 @@ function collect() {
                                name: run.info.name, side, series: s });
         }
     }
-    /* A loss and its double are one chart, unless somebody looks for it. */
+    /* A loss that two names have gets one chart, unless the user filters for it. */
     for (const group of words.length ? [] : [...found.values()])
         if (group.lines.every(l => l.series.repeats))
             found.delete(group.id);
@@ -317,7 +318,7 @@ function makeCard({ key, kind }) {
     return { card, chart, legend, more, title };
 }
 
-/* A legend shows five rows until it is opened. */
+/* A legend has five rows until it is opened. */
 const legendRows = 5;
 
 function sayMore({ card, legend, more }) {
@@ -338,7 +339,7 @@ function saveText(name, text) {
     setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/* RFC 4180. A cell that a spreadsheet would compute begins with an apostrophe. */
+/* RFC 4180. A cell that a spreadsheet would take for a formula gets an apostrophe in front. */
 function csvRow(cells) {
     return cells.map(cell => {
         const text = String(cell ?? ""), plain = /^[=+@\t\r]|^-(?![0-9.])/.test(text) ? "'" + text : text;
@@ -351,7 +352,7 @@ function pointsAsCsv(lines) {
         s.step.map((step, i) => csvRow([name, s.name, step, s.wall[i], s.value[i]])).join("")).join("");
 }
 
-/* The chart as it is seen, with its title and a legend. */
+/* The chart as shown, with its title and a legend. */
 function savePicture(title, chart) {
     const scale = window.devicePixelRatio || 1, row = 18 * scale, from = chart.canvas;
     const to = element("canvas", { width: from.width, height: from.height + row * (chart.lines.length + 2) });
@@ -398,7 +399,7 @@ function hasBest(line) {
            /loss|nll|perplexity|accuracy|score/.test(line.series.name);
 }
 
-/* The numbers of what is drawn, for those who cannot see it too. */
+/* The numbers of the charts, also for users who cannot see them. */
 function fillLegend(legend, lines) {
     legend.replaceChildren(...lines.map(line => {
         const { step, value } = line.series, last = value[value.length - 1];
@@ -459,13 +460,13 @@ function drawCharts() {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Settings of runs, asked for once each while the table is looked at. */
+/* Settings of runs, requested once for each run when the table is shown. */
 async function askSettings() {
     for (const run of [...runs.values()].filter(r => r.on && !r.settings))
         run.settings = new Map(flatten((await (await ask("api/run?id=" + run.info.id)).json()).settings || {}, "", []));
 }
 
-/* Settings that differ between the runs that are shown, and are no path that names them. */
+/* Settings that differ between the shown runs. */
 function differing(shown) {
     const names = new Set(shown.flatMap(r => [...r.settings.keys()]));
     return [...names].filter(n => new Set(shown.map(r => r.settings.get(n))).size > 1).sort();
@@ -540,7 +541,7 @@ async function show(id) {
     requestAnimationFrame(redraw);
 }
 
-/* The run that the address names, once it is there. */
+/* Opens the run of the address, as soon as it is known. */
 async function showWanted() {
     const run = wanted && [...runs.values()].find(r => r.info.name === wanted.run);
     if (!run)
@@ -634,7 +635,7 @@ function drawOverview(pane) {
         pane.append(element("h3", {}, "command"), element("pre", {}, ...session.command.flatMap(w => [element("span", { class: "word" }, quoted(w)), " "])));
 }
 
-/* As a shell takes it. */
+/* Quoted for a shell. */
 function quoted(word) {
     return /^[\w.,:\/=@%+-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 }
@@ -662,7 +663,7 @@ async function readSample(name) {
         .split("\n").slice(0, -1);
 }
 
-/* The newest, unless another was chosen, beside the one before it. */
+/* The newest, unless the user chose another; beside it the one before. */
 async function drawSample() {
     const names = detail.samples, name = sample === null ? names[names.length - 1] : sample;
     if (name === shownSample || !$("sample"))
@@ -727,7 +728,7 @@ async function refresh() {
 
 let drawn = "";
 
-/* What charts depend on beside points. */
+/* What charts depend on, besides points. */
 function choice() {
     return [...runs.values()].filter(r => r.on).map(r => r.info.id + r.color).join() + "|" + $("find").value;
 }
