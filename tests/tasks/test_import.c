@@ -293,7 +293,7 @@ static const struct {
     { "config.json", "\"encoder_layers\": 1", "\"encoder_layers\": 2",
       "no tensor model.encoder.layers.1." },
     { "config.json", "\"decoder_layers\": 2", "\"decoder_layers\": 1",
-      "belongs to no part of a model" },
+      "does not belong to a supported part of a model" },
     { "config.json", "\"encoder_ffn_dim\": 24", "\"encoder_ffn_dim\": 23",
       "fc1.weight has the shape [24, 16], but config.json gives [23, 16]" },
     { "config.json", "{", "", "config.json" },

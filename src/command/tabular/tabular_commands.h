@@ -3,7 +3,6 @@
 #define ETUDE_COMMAND_TABULAR_TABULAR_COMMANDS_H
 
 #include "command/command.h"
-#include "data/table/analysis/column_use.h"
 
 ET_COMMAND_NAMED(data);
 ET_COMMAND_NAMED(explain);
@@ -15,12 +14,6 @@ ET_COMMAND_NAMED(scaffold);
 
 /* tfx train, tfx predict, tfx scaffold: TensorFX's flags and defaults. */
 extern const et_command et_tfx_commands[];
-
-struct et_tabular_task;
-
-/* How the features of a task use each column: uses [fields of the schema]. Returns whether they
- * ignore one that looks like an ID. */
-bool et_tabular_find_uses(const struct et_tabular_task *task, et_column_use *uses);
 ET_COMMAND_NAMED(tfx_predict);
 
 #endif

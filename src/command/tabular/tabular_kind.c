@@ -9,9 +9,9 @@
 #include "base/text/format.h"
 #include "base/text/plain.h"
 #include "base/text/strbuf.h"
+#include "command/tabular/column_uses.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/tabular/tabular_service.h"
-#include "data/table/analysis/column_use.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/folds/ensemble.h"
 #include "tasks/tabular/table_texts.h"
@@ -94,33 +94,6 @@ static void describe_features(const et_tabular_task *task)
     et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
                  et_format_count(numbers).text, et_format_count(ids).text, file->path,
                  file->made && !(given && *given) ? ", inferred" : "");
-}
-
-static bool is_id(const et_column_use *use)
-{
-    return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
-}
-
-/* Why features ignore a column is known only if they were inferred. */
-bool et_tabular_find_uses(const et_tabular_task *task, et_column_use *uses)
-{
-    const char *given = task->options.features_path;
-    const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
-                                       .discrete = et_tabular_discrete(&task->options),
-                                       .target = task->options.target,
-                                       .id = task->options.id,
-                                       .groups = task->options.groups };
-    bool ids = false;
-    et_column_uses_of(uses, task->texts.schema, task->texts.features);
-    for (int i = 0; i < et_schema_count(task->texts.schema) && !(given && *given); i++) {
-        const et_schema_field *field = et_schema_at(task->texts.schema, i);
-        et_column_use inferred = et_column_use_infer(
-            field, et_metadata_find(task->texts.metadata, field->name), &choice);
-        if (inferred.ignored && !(uses[i].transforms & ~inferred.transforms))
-            uses[i].ignored = inferred.ignored;
-        ids |= is_id(&uses[i]);
-    }
-    return ids;
 }
 
 static void describe_columns(const et_tabular_task *task)

@@ -4,8 +4,8 @@
  *   RUN/params.yaml, ...     the run's settings and the kind's files, as of any run
  *   RUN/members/NAME/        a run of its own for each training
  *   RUN/members.jsonl        a line for each candidate that was trained or left out, in order
- *   RUN/out_of_fold.jsonl    with folds: its prediction of each row, by models that did not learn
- * it RUN/model.safetensors    the model, when all are trained: RUN is then an export as well
+ *   RUN/out_of_fold.jsonl    with folds: a prediction of each row, by models that did not learn it
+ *   RUN/model.safetensors    the model, when all are trained: RUN is then an export as well
  *
  * A candidate is what people choose between, such as tabular/mlp; it has a training for each fold.
  *
