@@ -91,6 +91,7 @@ t.csv|predict t --output new.jsonl
 -|translate m --input 1.en --attention new.svg --output new.de
 -|evaluate m --source 3.en --reference 3.de --output new.de
 -|plot t --output new.svg
+-|report t --output new.html
 -|average t --last 2 --output new.safetensors
 -|export t --output new.safetensors
 -|export t --output new

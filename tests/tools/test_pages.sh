@@ -72,7 +72,8 @@ for side in en de; do
     cp test.$side test_2016_flickr.lc.norm.tok.$side
 done
 columns people.csv income
-for copy in adult adult-train train part-1; do
+columns customers.csv bought
+for copy in adult new adult-train train part-1; do
     cp people.csv $copy.csv
 done
 gzip part-1.csv
@@ -90,6 +91,7 @@ done
 etude train runs/table -q --experiment tabular/mlp --data people.csv --target income --steps 12
 cp runs/table/schema.yaml .
 cp -r runs/table runs/classifier
+cp -r runs/table runs/income
 zstd -q train.csv 2>/dev/null || :
 awk '/^    experiment: multitask/ { on = 1 } !/^    / { on = 0 } on { print substr($0, 5) }' \
     "$source/doc/reference/command.md" >joint.yaml
@@ -119,7 +121,7 @@ page doc/coming-from.md 1 's|t.csv --target c|people.csv --target income|'
 page doc/reference/profile.md 3 's|train --steps 12 \.\.\.|train runs/p --data people.csv --target income --steps 24|
     s|translate \.\.\.|translate runs/a|; s|100:110|4:8|'
 page doc/reference/command.md 25 "$tiny; s|--model-dir runs/a|$small &|
-    s|1000|12|; s|RUN|runs/joint|; s|red < rows|red < red|"
+    s|1000|12|; s|RUN|runs/joint|; s|red < rows|red < red|; s|age,hours|age|"
 page doc/reference/scale.md 1 "$tiny"
 page doc/modelgarden.md 3
 page doc/tensorfx.md 2 's|species|income|'
