@@ -1,8 +1,10 @@
 /* Messages on standard error: warnings of the library, and errors of commands. */
 #include <stdio.h>
+#include <string.h>
 
 #include <etude/log.h>
 
+#include "base/files/checksum.h"
 #include "base/text/plain.h"
 #include "command/command.h"
 #include "formats/events/progress.h"
@@ -32,11 +34,25 @@ static void show_above(void *progress, et_log_level level, const char *text)
     print_message(NULL, progress, level, text);
 }
 
+/* Adds it if it was not. */
+static bool was_told(et_told *told, const char *text)
+{
+    const uint64_t checksum = et_checksum(text, strlen(text));
+    for (int i = 0; i < told->count; i++)
+        if (told->text[i] == checksum)
+            return true;
+    if (told->count < ET_TOLD_MAX)
+        told->text[told->count++] = checksum;
+    return false;
+}
+
 static void show_quietly(void *self, et_log_level level, const char *text)
 {
     const et_quiet_log *log = self;
-    print_message(log->program->name, NULL, level, text);
-    print_message(NULL, log->progress, level, text);
+    if (!log->told || level < ET_LOG_WARNING || !was_told(log->told, text))
+        print_message(log->program->name, NULL, level, text);
+    if (log->progress)
+        print_message(NULL, log->progress, level, text);
 }
 
 void et_show_log_quietly(et_quiet_log *log)

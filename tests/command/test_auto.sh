@@ -43,11 +43,13 @@ same() {
     done
 }
 stopped=0
-for signal in KILL INT KILL INT; do
-    code=0
-    timeout --foreground --preserve-status -s $signal 0.6 "$etude" train stopped --experiment \
+for delay in 0.6 0.5 0.4 0.3 0.7 0.6; do
+    code=0 signal=KILL
+    [ $delay = 0.6 ] || signal=INT
+    timeout --foreground --preserve-status -s $signal $delay "$etude" train stopped --experiment \
         tabular/auto --target kind --data t.csv --epochs 1 >out 2>&1 || code=$?
     case $code in 0 | 75 | 137) ;; *) fail "a run that gets $signal ends with $code" ;; esac
+    [ ! -e stopped/members/linear_1 ] || [ -e stopped/params.yaml ] || fail "$signal took the settings"
     [ $code = 0 ] || stopped=$((stopped + 1))
 done
 [ $stopped -gt 0 ] || fail 'no signal came before the end'

@@ -62,17 +62,17 @@ says 2 'data: takes two words (SOURCE TARGET), but found 1; the name of a file o
     train no --experiment translation/tiny --data a.en
 
 # ---- without --experiment and RUN.
-says 0 'run  *runs/mlp-1$' train --data t.csv --target kind --steps 1
-says 0 'run  *runs/mlp-2$' train --data t.csv --target kind --steps 1
-says 0 'run  *runs/auto-1$' train --data a.en a.de --steps 1
+says 0 'run  *runs/auto-1$' train --data t.csv --target kind --steps 1
+says 0 'run  *runs/auto-2$' train --data t.csv --target kind --steps 1
+says 0 'run  *runs/auto-3$' train --data a.en a.de --steps 1
 says 0 '^experiment  *translation/auto' train --data pairs.tsv --steps 1
 says 0 'run  *runs/linear-1$' train --experiment tabular/linear --data t.csv --target kind --steps 1
 tr ',' '\t' <t.csv >table.tsv
-says 0 '^experiment  *tabular/mlp' train --data table.tsv --target kind --steps 1 named
+says 0 '^experiment  *tabular/auto' train --data table.tsv --target kind --steps 1 named
 says 3 'none.csv: No such file' train --data none.csv --target kind
-[ ! -e runs/mlp-3 ]
-says 0 'run  *runs/mlp-3$' train --init m --data t.csv --target kind --steps 1
-[ -e runs/mlp-3/params.yaml ]
+[ ! -e runs/auto-5 ]
+says 0 'run  *runs/mlp-1$' train --init m --data t.csv --target kind --steps 1
+[ -e runs/mlp-1/params.yaml ]
 says 2 'train: --model-dir is missing' train
 says 2 'train: --model-dir is missing' train --experiment tabular/mlp
 says 2 'train: --model-dir is missing' train --data t.csv --target kind --mode eval
@@ -103,10 +103,10 @@ says 0 '^exported' export m --output m.onnx
 [ -f m.onnx ]
 says 2 'this model gives several ONNX files; .*--format onnx --output p$' export p --output p.onnx
 [ ! -e p.onnx ]
-says 0 'best validation_auc' train auc --data t.csv --target kind --steps 3 --metric auc
-says 0 'best validation_auc' train auc2 --data t.csv --target kind --steps 3 \
+says 0 'best validation_auc' train auc --experiment tabular/mlp --data t.csv --target kind --steps 3 --metric auc
+says 0 'best validation_auc' train auc2 --experiment tabular/mlp --data t.csv --target kind --steps 3 \
     --set trainer.best_checkpoint_eval_metric=validation_auc
-says 3 'validation has no value acu' train auc3 --data t.csv --target kind --steps 3 --metric acu
+says 3 'validation has no value acu' train auc3 --experiment tabular/mlp --data t.csv --target kind --steps 3 --metric acu
 says 0 '^ *auc\|auc' runs auc --metric auc
 
 # ---- help has both kinds.

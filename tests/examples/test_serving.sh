@@ -15,7 +15,7 @@ fail() {
 
 awk 'BEGIN { print "x,y,side"; for (i = 0; i < 200; i++) {
     x = i % 20 / 20; y = int(i / 20) / 10; print x "," y "," (x > y ? "below" : "above") } }' >points.csv
-"$etude" train run --data points.csv --target side --steps 200 >log 2>&1 || fail "train: exit $?"
+"$etude" train run --experiment tabular/mlp --data points.csv --target side --steps 200 >log 2>&1 || fail "train: exit $?"
 
 printf '0.9,0.1\n0.1,0.9\r\nhere,0.5\n\ny=0.1,x=0.9\nz=1\nx=1,y\n0.9,0.1\n' |
     "$serving" run >rows 2>log || fail "rows: exit $?"

@@ -15,7 +15,7 @@ fail() {
 }
 awk 'BEGIN { print "x,y,side"; for (i = 0; i < 200; i++) {
     x = i % 20 / 20; y = int(i / 20) / 10; print x "," y "," (x > y ? "below" : "above") } }' >points.csv
-"$etude" train run --data points.csv --target side --steps 100 --quiet >log 2>&1 || fail "train: exit $?"
+"$etude" train run --experiment tabular/mlp --data points.csv --target side --steps 100 --quiet >log 2>&1 || fail "train: exit $?"
 sed 1d points.csv | cut -d, -f1,2 >rows
 { echo x,y && cat rows; } | "$etude" predict run 2>log | sed 's/.*"label": *"\([a-z]*\)".*/\1/' >wanted
 [ "$(wc -l <wanted)" = 200 ] || fail "the command predicts $(wc -l <wanted) rows"

@@ -89,6 +89,17 @@ static void print_own(page *p, const et_fields *table, const char *path, const c
     et_grid_release(&grid);
 }
 
+/* The group right below `task` that a group in a list repeats; NULL: none. */
+static const char *repeated(const et_program *program, const et_fields *table, const char *path)
+{
+    for (int i = 0; i < program->count && strstr(path, "[]"); i++)
+        for (const et_field *field = program->kinds[i]->fields->fields;
+             field->kind != ET_FIELD_KIND_END; field++)
+            if (field->kind == ET_FIELD_KIND_STRUCT && field->nested == table)
+                return field->name;
+    return NULL;
+}
+
 /* A group's own settings, then the groups in it. change: the group's. */
 static void print_group(page *p, const et_fields *table, const char *path, const char *help,
                         et_field_change change)
@@ -104,6 +115,8 @@ static void print_group(page *p, const et_fields *table, const char *path, const
         if (other)
             fprintf(p->to, "\n### %s\n\nThe settings below `task` are under *Of %s*.\n", whole,
                     other);
+        else if (whole && (other = repeated(p->program, field->nested, whole)) != NULL)
+            fprintf(p->to, "\n### %s\n\nThe same settings as under `task.%s`.\n", whole, other);
         else if (whole)
             print_group(p, field->nested, whole, field->help,
                         field->change ? field->change : change);

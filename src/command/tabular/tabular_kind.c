@@ -237,7 +237,7 @@ static const et_run_file files[] = {
 
 static const et_option options[] = {
     ET_OPTION_SETS("data", "FILE,...", "training tables: CSV or JSON lines (.jsonl), plain or .gz",
-                   .settings = { "task.train_data.input_path" }, .experiment = "tabular/mlp",
+                   .settings = { "task.train_data.input_path" }, .experiment = ET_TABULAR_AUTO,
                    .endings = ".csv .csv.gz .jsonl .jsonl.gz .ndjson .ndjson.gz"),
     ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),

@@ -43,13 +43,15 @@ typedef struct series {
     et_experiment experiment;
     const et_series *class;
     et_model_dir directory;
-    bool set_up;     /* there is a run to keep */
-    int64_t no_step; /* that the directory counts */
+    bool set_up;   /* there is a run to keep */
+    int64_t begun; /* 1: a stop leaves what there is */
     et_device *device;
     et_params *params;
     et_task *task;
     et_series_run *run;
     et_series_log log;
+    et_told told;
+    et_quiet_log quiet;
 } series;
 
 static void say(const series *s, const char *text)
@@ -183,6 +185,7 @@ static et_series_settings settings_of(series *s)
                                  .run_dir = s->run_dir,
                                  .experiment = &s->experiment,
                                  .run = s->run,
+                                 .told = &s->told,
                                  .arena = &s->arena };
 }
 
@@ -233,7 +236,7 @@ static int set_up(series *s, et_error *error)
         status = open_parts(s, error);
     s->set_up = !status;
     if (!status)
-        et_model_dir_set_up(&s->directory, &s->no_step, 0);
+        et_model_dir_set_up(&s->directory, &s->begun, 0);
     return et_session_tell_directory(s->run_dir, status, error);
 }
 
@@ -291,6 +294,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
         status = s->class->prepare(s->run, args->model_dir, error);
     if (!status) {
         status = et_training_run(s->call, args, error);
+        et_show_log_quietly(&s->quiet);
         et_leave_on_signals(between);
     }
     et_arena_release(&arena);
@@ -531,8 +535,12 @@ int et_series_train(const et_call *call, const et_train_args *args, et_error *er
                  .args = args,
                  .run_dir = args->model_dir,
                  .arena = ET_ARENA_INIT,
-                 .directory = ET_MODEL_DIR_INIT };
+                 .directory = ET_MODEL_DIR_INIT,
+                 .begun = 1 };
+    s.quiet = (et_quiet_log){ call->program, NULL, &s.told };
+    et_show_log_quietly(&s.quiet);
     int status = begin(&s, error);
+    et_show_log_on(call->program, NULL);
     const bool take_back = status && !s.set_up;
     const et_series_settings settings = settings_of(&s);
     if (take_back && s.directory.fresh && s.run)
