@@ -33,6 +33,7 @@
 
 static const et_command commands[] = {
     ROW(train, "train a model, or resume where it was interrupted"),
+    ROW(tune, "search for better settings by trials"),
     ROW(evaluate, "evaluate a trained model"),
     ROW(average, "average the weights of checkpoints"),
     ROW(inspect, "show a checkpoint, and check whether it is intact"),

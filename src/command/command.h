@@ -26,6 +26,7 @@
     extern const et_usage et_usage_##name
 
 ET_COMMAND_NAMED(train);
+ET_COMMAND_NAMED(tune);
 ET_COMMAND_NAMED(evaluate);
 ET_COMMAND_NAMED(average);
 ET_COMMAND_NAMED(keys);

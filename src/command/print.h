@@ -38,6 +38,9 @@ int et_write_results(const char *bytes, size_t length, et_error *error);
  *                    "median", "best", "best_step"}, ...]}}, in the order of the runs
  *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; several files
  *                    or runs: {"inspected": [...]}
+ *     tune           {"trials": [{"trial": N, "rung": N, "run": PATH, "metric": NAME, "value":
+ *                    NUMBER, "step": N, "seconds": NUMBER, "settings": {NAME: TEXT, ...}}, ...],
+ *                    "best": PATH, "use": TEXT, "train": TEXT}, the best trial first
  *     average        {"output": PATH, "checkpoints": [PATH, ...], "averaged_weights": BOOL} */
 
 /* Rows of a table of options. */

@@ -533,18 +533,18 @@ static et_option_slot *row_of_word(const et_command_line *line)
     return last;
 }
 
-/* A directory is no file but a second RUN. */
-static bool is_directory(const char *word)
+/* A directory is no file but a second RUN, unless the row is for directories. */
+static bool is_second_run(const et_option_slot *slot, const char *word)
 {
     struct stat about;
-    return !stat(word, &about) && S_ISDIR(about.st_mode);
+    return !stat(word, &about) && S_ISDIR(about.st_mode) && !strstr(slot->row->field.name, "DIR");
 }
 
 static int read_plain(reading *r, const char *word, const et_option_slot *behind, et_error *error)
 {
     const et_command_line *line = r->line;
     et_option_slot *slot = row_of_word(line), *run = first_word_row(line);
-    if (run && slot != run && *(const char **)run->member && is_directory(word))
+    if (run && slot && slot != run && *(const char **)run->member && is_second_run(slot, word))
         return two_words(line, run, *(const char **)run->member, word, behind, error);
     if (!slot)
         return et_fail(error, ET_EUSAGE,

@@ -1,0 +1,778 @@
+/* etude tune: successive halving (Jamieson, Talwalkar: "Non-stochastic best arm identification and
+ * hyperparameter optimization", AISTATS 2016).
+ *
+ *   rung 1      all trials, trained for a small part of the steps
+ *   rung 2      the best third of them, trained anew for three times as many steps
+ *   ...         until the last rung, with all steps
+ *
+ * Trials are runs of `train`, DIR/rung-1/trial-01 and so on. Their settings are a function of seed,
+ * trial and --search, and their results are read from the runs, so a search that was stopped or
+ * killed continues where it was: done trials are read, others resume. tune.json keeps what the
+ * search is. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/fields/settings.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "command/command.h"
+#include "command/options/options.h"
+#include "command/print.h"
+#include "command/search.h"
+#include "command/training/processes/ranks.h"
+#include "command/training/train_args.h"
+#include "command/trials.h"
+#include "formats/grid.h"
+#include "train/run/run_names.h"
+
+#define THIRD      3 /* part of the trials that goes on */
+#define RUNGS_MAX  4 /* the first one has a 27th of the steps */
+#define TRIALS_MAX 10000
+#define SPACES_MAX 64
+#define EPOCH      1000.0 /* in a number of steps that was given in epochs (fields.h) */
+#define FILE_NAME  "tune.json"
+#define FILE_BYTES ((size_t)16 << 20)
+#define FORMAT     "etude-tune-1"
+#define MESSAGES   "messages.txt"
+
+typedef struct tune_options {
+    et_train_args train;
+    et_strings search;
+    int64_t trials, rungs, seed;
+    double time_limit;
+    bool json;
+} tune_options;
+
+static const et_option options[] = {
+    ET_OPTION_LIST(tune_options, search, "search", "NAME=VALUES",
+                   "an option or a setting to try: lr=1e-4..1e-2:log, layers=1..4, "
+                   "task.model.mlp.norm=none,batch; may be given again"),
+    ET_OPTION_COUNT(tune_options, trials, "trials", "N", 1, TRIALS_MAX,
+                    "number of trials (default: 27)", .field.default_number = 27),
+    ET_OPTION_TIME(tune_options, time_limit, "time-limit", "TIME",
+                   "stop the search after this time, counted over all starts: 1:30:00, 90m"),
+    ET_OPTION_COUNT(tune_options, rungs, "rungs", "N", 0, RUNGS_MAX,
+                    "rungs; the first has 1 / 3^(N-1) of the steps (default: by trials and steps)"),
+    ET_OPTION_COUNT(tune_options, seed, "search-seed", "N", 0, 9007199254740992.0,
+                    "seed of the tried values (default: 0)"),
+    ET_OPTION_FLAG(tune_options, json, "json", "print the results as a JSON object"),
+    ET_OPTION_KINDS(tune_options, train.settings),
+    ET_OPTION_TEXT(tune_options, train.experiment, "experiment", "EXPERIMENT",
+                   "experiment: a named set of settings (default: by the data)"),
+    ET_OPTION_TEXT(tune_options, train.model_dir, "model-dir", "DIR",
+                   "directory of the trials (default: runs/tune-NAME-1, or the next number); an "
+                   "existing search continues"),
+    ET_OPTION_LIST(tune_options, train.config, "config", "FILE",
+                   "YAML or JSON file of settings; may be given again, later ones win"),
+    ET_OPTION_TEXT(tune_options, train.init, "init", "RUN|FILE",
+                   "start each trial from the weights of a run or of a file"),
+    ET_OPTION_SET(tune_options, train.set, "settings of all trials; may be given again"),
+    ET_OPTION_QUIET(tune_options, train.quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_WORD(tune_options, train.experiment, "[EXPERIMENT]", "experiment"),
+    ET_OPTION_WORD(tune_options, train.model_dir, "[DIR]", "directory"),
+    ET_OPTION_END,
+};
+
+const et_usage et_usage_tune = {
+    options, sizeof(tune_options),
+    "Searches for better settings: trains trials for a few steps and\n"
+    "the best of them for more. Every trial is a run.",
+    "EXPERIMENT runs/tune DATA --search lr=1e-4..1e-2:log --trials 9"
+};
+
+typedef struct candidate {
+    const char **value; /* [spaces] */
+    bool refused;       /* its settings are invalid */
+    int rung;           /* the last one that it has ended, from 1; 0: none */
+    et_trial result;    /* of this rung */
+} candidate;
+
+typedef struct tuning {
+    const tune_options *args;
+    const et_call *call;
+    et_arena arena;
+    const char *dir, *experiment; /* experiment NULL: by the data */
+    et_search_space space[SPACES_MAX];
+    int spaces;
+    candidate *candidate; /* [trials], in arena */
+    int trials, rungs;
+    int64_t length; /* trainer.train_steps, of the last rung */
+    double ends;    /* monotonic time; 0: none */
+    int lock;       /* of the directory; -1: none. A trial's process holds it, too */
+    bool stopped;   /* a signal or the time limit ended the search */
+    const et_task_kind *kind;
+} tuning;
+
+/* ---- command lines of train ---- */
+
+typedef struct words {
+    char **items; /* in arena */
+    int count, most;
+    bool failed;
+} words;
+
+static void add_word(words *w, tuning *t, const char *text)
+{
+    char *copy = et_arena_strdup(&t->arena, text);
+    if (!copy || w->count == w->most)
+        w->failed = true;
+    else
+        w->items[w->count++] = copy;
+}
+
+static void add_pair(words *w, tuning *t, const char *option, const char *value)
+{
+    add_word(w, t, option);
+    add_word(w, t, value);
+}
+
+static void add_settings(words *w, tuning *t, const et_option_settings *settings)
+{
+    for (int i = 0; i < settings->count; i++)
+        for (int n = 0; n < settings->words[i].times; n++) {
+            const et_option_given *given = &settings->words[i].given[n];
+            const char *option = et_arena_printf(&t->arena, "--%s", settings->names[i]);
+            add_word(w, t, option ? option : "");
+            for (int k = 0; k < given->count; k++)
+                add_word(w, t, given->items[k]);
+        }
+}
+
+/* A name with a dot is a setting, any other one an option. */
+static void add_value(words *w, tuning *t, const char *name, const char *value)
+{
+    const bool setting = strchr(name, '.') != NULL;
+    const char *text = setting ? et_arena_printf(&t->arena, "%s=%s", name, value)
+                               : et_arena_printf(&t->arena, "--%s", name);
+    w->failed |= !text;
+    if (setting)
+        add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+    else
+        add_pair(w, t, text ? text : "", value);
+}
+
+/* What all trials share. */
+static int begin_words(words *w, tuning *t, et_error *error)
+{
+    const et_train_args *a = &t->args->train;
+    size_t most = 64 + 2 * (a->config.count + a->set.count + (size_t)t->spaces);
+    for (int i = 0; i < a->settings.count; i++)
+        for (int n = 0; n < a->settings.words[i].times; n++)
+            most += (size_t)a->settings.words[i].given[n].count + 1;
+    *w = (words){ et_arena_array(&t->arena, most, sizeof *w->items), 0, (int)most, false };
+    if (!w->items)
+        return et_alloc_failed(error, most * sizeof *w->items, "words");
+    if (a->experiment)
+        add_pair(w, t, "--experiment", a->experiment);
+    for (size_t i = 0; i < a->config.count; i++)
+        add_pair(w, t, "--config", a->config.items[i]);
+    if (a->init)
+        add_pair(w, t, "--init", a->init);
+    add_settings(w, t, &a->settings);
+    for (size_t i = 0; i < a->set.count; i++)
+        add_pair(w, t, ET_SETTINGS_SET, a->set.items[i]);
+    return ET_OK;
+}
+
+static void add_values(words *w, tuning *t, const candidate *c)
+{
+    for (int i = 0; i < t->spaces; i++)
+        add_value(w, t, t->space[i].name, c->value[i]);
+}
+
+/* Part of the steps, or of the epochs, of a rung. */
+static void add_length(words *w, tuning *t, int rung)
+{
+    const double part = pow(THIRD, rung - t->rungs);
+    const char *text = t->length > 0
+                           ? et_arena_printf(&t->arena, "trainer.train_steps=%.0f",
+                                             fmax(1, ceil((double)t->length * part)))
+                           : et_arena_printf(&t->arena, "trainer.train_epochs=%.3f",
+                                             fmax(1 / EPOCH, -(double)t->length / EPOCH * part));
+    w->failed |= !text;
+    add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+}
+
+static int make_words(words *w, tuning *t, const candidate *c, int rung, const char *model_dir,
+                      et_error *error)
+{
+    int status = begin_words(w, t, error);
+    if (status)
+        return status;
+    add_values(w, t, c);
+    if (rung)
+        add_length(w, t, rung);
+    if (model_dir)
+        add_pair(w, t, "--model-dir", model_dir);
+    add_word(w, t, "--quiet");
+    return w->failed ? et_alloc_failed(error, (size_t)w->count, "words") : ET_OK;
+}
+
+/* ---- settings ---- */
+
+/* The settings that train would have by a command line. */
+static int configure(et_experiment *experiment, const tuning *t, const words *w, et_arena *arena,
+                     et_error *error)
+{
+    et_train_args args;
+    et_initial initial;
+    et_command_line line;
+    const et_call call = {
+        .program = t->call->program, .command = "train", .argc = w->count, .argv = w->items
+    };
+    int status = et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
+    line.looking = true;
+    if (!status)
+        status = et_command_line_parse(&line, error);
+    return status ? status
+                  : et_train_configure(experiment, &initial, &args, call.program, arena, error);
+}
+
+/* The kind of task and the length of a run, by the settings without searched values. */
+static int look_at_settings(tuning *t, et_error *error)
+{
+    static const candidate none;
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    words w;
+    const int spaces = t->spaces;
+    t->spaces = 0;
+    int status = make_words(&w, t, &none, 0, NULL, error);
+    t->spaces = spaces;
+    if (!status)
+        status = configure(&experiment, t, &w, &arena, error);
+    if (!status) {
+        t->kind = experiment.kind;
+        t->length = experiment.trainer.train_steps;
+        t->experiment = et_arena_strdup(&t->arena, experiment.name);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Trials whose settings do not fit together are left out; if all are, the first message is the
+ * error. */
+static int check_candidates(tuning *t, et_error *error)
+{
+    int sound = 0;
+    for (int i = 0; i < t->trials; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_experiment experiment = { .kind = NULL };
+        et_error reason = ET_ERROR_INIT;
+        words w;
+        int status = make_words(&w, t, &t->candidate[i], 0, NULL, &reason);
+        if (!status)
+            status = configure(&experiment, t, &w, &arena, &reason);
+        et_arena_release(&arena);
+        t->candidate[i].refused = status != ET_OK;
+        sound += !status;
+        if (status == ET_EUSAGE || status == ET_ENOMEM || (status && i + 1 == t->trials && !sound))
+            return et_fail(error, status, "trial %d: %s", i + 1, reason.text);
+        if (status)
+            et_log(ET_LOG_WARNING, "trial %d is left out: %s", i + 1, reason.text);
+    }
+    return ET_OK;
+}
+
+static int sample_candidates(tuning *t, et_error *error)
+{
+    t->candidate = et_arena_array(&t->arena, (size_t)t->trials, sizeof *t->candidate);
+    for (int i = 0; t->candidate && i < t->trials; i++) {
+        candidate *c = &t->candidate[i];
+        *c = (candidate){ .value = et_arena_array(&t->arena, (size_t)t->spaces, sizeof *c->value) };
+        for (int s = 0; c->value && s < t->spaces; s++)
+            c->value[s] = et_search_sample(&t->space[s], (uint64_t)t->args->seed, i, &t->arena);
+    }
+    return t->arena.failed || !t->candidate
+               ? et_alloc_failed(error, (size_t)t->trials * sizeof *t->candidate, "trials")
+               : ET_OK;
+}
+
+static int parse_search(tuning *t, et_error *error)
+{
+    const et_strings *search = &t->args->search;
+    int status = ET_OK;
+    if (!search->count)
+        return et_fail(error, ET_EUSAGE,
+                       "tune: say what to try, for example --search lr=1e-4..1e-2:log");
+    if (search->count > SPACES_MAX)
+        return et_fail(error, ET_EUSAGE, "--search: %zu names; give at most %d", search->count,
+                       SPACES_MAX);
+    for (size_t i = 0; i < search->count && !status; i++) {
+        status = et_search_parse(&t->space[i], search->items[i], &t->arena, error);
+        for (size_t k = 0; k < i && !status; k++)
+            if (!strcmp(t->space[k].name, t->space[i].name))
+                status = et_fail(error, ET_EUSAGE, "--search: %s is given twice", t->space[i].name);
+        t->spaces += !status;
+    }
+    return status;
+}
+
+/* As many as the trials can fill, and as leave the first one an epoch, or 10 steps. */
+static int count_rungs(const tuning *t)
+{
+    const double least = t->length > 0 ? 10 : EPOCH, all = fabs((double)t->length);
+    int rungs = 1;
+    for (int left = t->trials / THIRD; left >= 1 && rungs < RUNGS_MAX; left /= THIRD)
+        if (all / pow(THIRD, rungs) >= least)
+            rungs++;
+    return rungs;
+}
+
+static int check_rungs(tuning *t, et_error *error)
+{
+    t->rungs = t->args->rungs ? (int)t->args->rungs : count_rungs(t);
+    if (t->length == 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.train_steps: 0; set --steps or --epochs, the length of the last "
+                       "rung");
+    if (pow(THIRD, t->rungs - 1) > t->trials)
+        return et_fail(error, ET_EUSAGE, "--rungs %d needs at least %.0f trials", t->rungs,
+                       pow(THIRD, t->rungs - 1));
+    return ET_OK;
+}
+
+/* ---- the directory ---- */
+
+static int name_directory(tuning *t, et_error *error)
+{
+    char name[300];
+    t->dir = t->args->train.model_dir;
+    for (int i = 1; !t->dir; i++) {
+        snprintf(name, sizeof name, "runs/tune-%s-%d", et_path_base(t->experiment), i);
+        if (!et_file_exists(name) && !(t->dir = et_arena_strdup(&t->arena, name)))
+            return et_alloc_failed(error, sizeof name, "a path");
+    }
+    if (et_file_exists_in(t->dir, ET_RUN_SETTINGS))
+        return et_fail(error, ET_EUSAGE, "%s is a run; name another directory for the search",
+                       t->dir);
+    return ET_OK;
+}
+
+/* What the search is. */
+static et_value *describe(tuning *t)
+{
+    words w;
+    static const candidate none;
+    const int spaces = t->spaces;
+    et_value *what = et_value_dict(&t->arena);
+    t->spaces = 0;
+    int status = make_words(&w, t, &none, 0, NULL, NULL);
+    t->spaces = spaces;
+    if (status || !what)
+        return NULL;
+    et_value_set_string(what, "format", FORMAT);
+    et_value *list = et_value_set_list(what, "train");
+    for (int i = 0; i < w.count; i++)
+        et_value_add_string(list, w.items[i]);
+    list = et_value_set_list(what, "search");
+    for (size_t i = 0; i < t->args->search.count; i++)
+        et_value_add_string(list, t->args->search.items[i]);
+    et_value_set_int(what, "trials", t->trials);
+    et_value_set_int(what, "rungs", t->rungs);
+    et_value_set_int(what, "search-seed", t->args->seed);
+    return what;
+}
+
+static bool is_same(const et_value *a, const et_value *b)
+{
+    et_strbuf one = ET_STRBUF_INIT, other = ET_STRBUF_INIT;
+    et_json_print(&one, a, 0);
+    et_json_print(&other, b, 0);
+    const bool same =
+        !one.failed && !other.failed && !strcmp(et_strbuf_text(&one), et_strbuf_text(&other));
+    et_strbuf_release(&one);
+    et_strbuf_release(&other);
+    return same;
+}
+
+static int compare(const tuning *t, const et_value *was, const et_value *now, et_error *error)
+{
+    for (const et_value *v = now->first; v; v = v->next) {
+        const et_value *before = et_value_get(was, v->key);
+        if (!before || !is_same(before, v))
+            return et_fail(error, ET_EUSAGE,
+                           "%s has another search: its %s differ%s (%s/" FILE_NAME
+                           "); give the same options to continue, or name another directory",
+                           t->dir, v->key, v->kind == ET_VALUE_LIST ? "" : "s", t->dir);
+    }
+    return ET_OK;
+}
+
+static int lock_directory(tuning *t, et_error *error)
+{
+    const char *path = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
+    int status = path ? et_lock_take(&t->lock, path, error) : et_alloc_failed(error, 64, "a path");
+    return status == ET_EBUSY
+               ? et_fail(error, status, "%s: another process searches there; wait for its end",
+                         t->dir)
+               : status;
+}
+
+static int open_directory(tuning *t, et_error *error)
+{
+    const et_value *now = describe(t);
+    const char *path = et_arena_printf(&t->arena, "%s/" FILE_NAME, t->dir);
+    et_value *was = NULL;
+    if (!now || !path)
+        return et_alloc_failed(error, 64, "a search");
+    int status = et_directory_make(t->dir, error);
+    if (!status)
+        status = lock_directory(t, error);
+    if (!status && !et_file_exists(path))
+        return et_json_write(path, now, 2, "\n", error);
+    if (!status)
+        status = et_json_read(&was, &t->arena, path, FILE_BYTES, error);
+    if (!status && was->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "%s is no file of a search", path);
+    return status ? status : compare(t, was, now, error);
+}
+
+/* ---- trials ---- */
+
+static const char *directory_of(tuning *t, int rung, int trial)
+{
+    int digits = 2;
+    for (int most = 100; most <= t->trials; most *= 10)
+        digits++;
+    return et_arena_printf(&t->arena, "%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
+}
+
+/* "lr 0.0012, dropout 0.3" */
+static void append_values(et_strbuf *out, const tuning *t, const candidate *c)
+{
+    for (int i = 0; i < t->spaces; i++)
+        et_strbuf_printf(out, "%s%s %s", i ? ", " : "", t->space[i].name, c->value[i]);
+}
+
+static void tell(const tuning *t, int trial, int rung)
+{
+    const candidate *c = &t->candidate[trial];
+    et_strbuf values = ET_STRBUF_INIT;
+    if (t->args->train.quiet)
+        return;
+    append_values(&values, t, c);
+    if (c->result.end == ET_TRIAL_DONE)
+        et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", rung, t->rungs,
+                 trial + 1, c->result.metric, et_format_value(c->result.value).text,
+                 et_format_count(c->result.step).text, et_format_duration(c->result.seconds).text,
+                 et_strbuf_text(&values));
+    et_strbuf_release(&values);
+}
+
+static bool is_over(const tuning *t)
+{
+    return t->ends > 0 && et_clock_monotonic() >= t->ends;
+}
+
+/* The rest of the time is the trial's. */
+static void add_time(words *w, tuning *t)
+{
+    const char *text =
+        t->ends > 0 ? et_arena_printf(&t->arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic()))
+                    : NULL;
+    if (text)
+        add_pair(w, t, "--time-limit", text);
+}
+
+static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *error)
+{
+    candidate *c = &t->candidate[trial];
+    const char *model_dir = directory_of(t, rung, trial);
+    const char *messages = et_arena_printf(&t->arena, "%s/" MESSAGES, t->dir);
+    words w;
+    if (!model_dir || !messages)
+        return et_alloc_failed(error, 64, "a path");
+    int status = make_words(&w, t, c, rung, model_dir, error);
+    if (status)
+        return status;
+    add_time(&w, t);
+    et_trial one = {
+        .model_dir = model_dir, .argc = w.count, .argv = w.items, .messages = messages
+    };
+    status = et_trial_run(&one, t->call->program, child, error);
+    if (*child || status)
+        return status;
+    t->stopped |= one.end == ET_TRIAL_STOPPED || one.asked;
+    if (one.end == ET_TRIAL_FAILED && !one.asked)
+        et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", trial + 1, rung, one.reason);
+    if (one.end == ET_TRIAL_STOPPED)
+        return ET_OK;
+    c->rung = one.end == ET_TRIAL_DONE ? rung : c->rung;
+    c->refused |= one.end == ET_TRIAL_FAILED;
+    if (one.end == ET_TRIAL_DONE)
+        c->result = one;
+    tell(t, trial, rung);
+    return ET_OK;
+}
+
+/* ---- rungs ---- */
+
+typedef struct standing {
+    int trial, rung;
+    double value; /* smaller is better */
+} standing;
+
+/* The higher rung first, then the better value, then the smaller number. */
+static int by_standing(const void *left, const void *right)
+{
+    const standing *a = left, *b = right;
+    if (a->rung != b->rung)
+        return b->rung - a->rung;
+    if (a->value < b->value || a->value > b->value)
+        return a->value < b->value ? -1 : 1;
+    return a->trial - b->trial;
+}
+
+/* Trials that have ended a rung, the best ones first; returns their number. */
+static int rank(const tuning *t, standing *standings)
+{
+    int count = 0;
+    for (int i = 0; i < t->trials; i++) {
+        const candidate *c = &t->candidate[i];
+        if (c->rung)
+            standings[count++] =
+                (standing){ i, c->rung, c->result.lower ? c->result.value : -c->result.value };
+    }
+    qsort(standings, (size_t)count, sizeof *standings, by_standing);
+    return count;
+}
+
+/* Trials that begin a rung: all, or the best third of those that ended the one before. */
+static int choose(const tuning *t, int rung, const standing *standings, int count, int *chosen)
+{
+    int number = 0, ended = 0;
+    if (rung == 1) {
+        for (int i = 0; i < t->trials; i++)
+            if (!t->candidate[i].refused)
+                chosen[number++] = i;
+        return number;
+    }
+    while (ended < count && standings[ended].rung >= rung - 1)
+        ended++;
+    const int most = (int)fmax(1, floor((double)t->trials / pow(THIRD, rung - 1)));
+    for (; number < ended && number < most; number++)
+        chosen[number] = standings[number].trial;
+    return number;
+}
+
+static int run_rung(tuning *t, int rung, const int *chosen, int count, bool *child, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < count && !status && !*child && !t->stopped; i++) {
+        t->stopped = is_over(t);
+        if (!t->stopped)
+            status = run_trial(t, chosen[i], rung, child, error);
+    }
+    return status;
+}
+
+static int search(tuning *t, standing *standings, int *chosen, bool *child, et_error *error)
+{
+    int status = ET_OK;
+    for (int rung = 1; rung <= t->rungs && !status && !*child && !t->stopped; rung++) {
+        const int ranked = rank(t, standings), count = choose(t, rung, standings, ranked, chosen);
+        if (!t->args->train.quiet && count)
+            et_print(stderr, "rung %d/%d  %s\n", rung, t->rungs,
+                     et_format_many(count, "trial").text);
+        status = run_rung(t, rung, chosen, count, child, error);
+    }
+    return status;
+}
+
+/* ---- results ---- */
+
+static void add_row(et_grid *grid, tuning *t, const standing *p)
+{
+    const candidate *c = &t->candidate[p->trial];
+    et_grid_addf(grid, "%d", p->trial + 1);
+    et_grid_addf(grid, "%d", p->rung);
+    et_grid_addf(grid, "%.6g", c->result.value);
+    et_grid_addf(grid, "%lld", (long long)c->result.step);
+    et_grid_add(grid, et_format_duration(c->result.seconds).text);
+    for (int i = 0; i < t->spaces; i++)
+        et_grid_add(grid, c->value[i]);
+}
+
+/* A word for a shell. */
+static void append_word(et_strbuf *out, const char *word)
+{
+    const bool plain = *word && !strpbrk(word, " \t\n\"'\\$`*?[]{}()<>|&;#~!");
+    et_strbuf_append(out, plain ? " " : " '");
+    for (; *word; word++) {
+        if (*word == '\'' && !plain)
+            et_strbuf_append(out, "'\\''");
+        else
+            et_strbuf_append_char(out, *word);
+    }
+    et_strbuf_append(out, plain ? "" : "'");
+}
+
+/* The commands that use the best trial, and that train a run with its settings. */
+static int append_commands(et_strbuf *use, et_strbuf *again, tuning *t, const candidate *best,
+                           et_error *error)
+{
+    const char *name = t->call->program->name, *next = t->kind->next ? t->kind->next : "evaluate";
+    words w;
+    int status = make_words(&w, t, best, 0, NULL, error);
+    if (status)
+        return status;
+    et_strbuf_printf(use, "%s %s", name, next);
+    append_word(use, best->result.model_dir);
+    et_strbuf_printf(again, "%s train", name);
+    for (int i = 0; i + 1 < w.count; i++)
+        append_word(again, w.items[i]);
+    return use->failed || again->failed ? et_alloc_failed(error, use->length, "a command") : ET_OK;
+}
+
+static int print_table(tuning *t, const standing *standings, int count, et_error *error)
+{
+    static const char *const head[] = { "trial", "rung" };
+    const candidate *best = &t->candidate[standings[0].trial];
+    et_grid grid = { .columns = (size_t)t->spaces + 5, .most = ET_GRID_CELL_MAX };
+    et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
+    et_grid_add(&grid, head[0]);
+    et_grid_add(&grid, head[1]);
+    et_grid_add(&grid, best->result.metric);
+    et_grid_add(&grid, "step");
+    et_grid_add(&grid, "time");
+    for (int i = 0; i < t->spaces; i++)
+        et_grid_add(&grid, t->space[i].name);
+    for (int i = 0; i < count; i++)
+        add_row(&grid, t, &standings[i]);
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    if (!status)
+        status = append_commands(&use, &again, t, best, error);
+    if (!status)
+        et_print(stdout, "best         trial %d: %s\nuse it       %s\ntrain anew   %s\n",
+                 standings[0].trial + 1, best->result.model_dir, et_strbuf_text(&use),
+                 et_strbuf_text(&again));
+    fflush(stdout);
+    et_grid_release(&grid);
+    et_strbuf_release(&use);
+    et_strbuf_release(&again);
+    return status;
+}
+
+static void add_trial(et_value *list, const tuning *t, const standing *p)
+{
+    const candidate *c = &t->candidate[p->trial];
+    et_value *one = et_value_add_dict(list);
+    et_value_set_int(one, "trial", p->trial + 1);
+    et_value_set_int(one, "rung", p->rung);
+    et_value_set_string(one, "run", c->result.model_dir);
+    et_value_set_string(one, "metric", c->result.metric);
+    et_value_set_float(one, "value", c->result.value);
+    et_value_set_int(one, "step", c->result.step);
+    et_value_set_float(one, "seconds", c->result.seconds);
+    et_value *settings = et_value_set_dict(one, "settings");
+    for (int i = 0; i < t->spaces; i++)
+        et_value_set_string(settings, t->space[i].name, c->value[i]);
+}
+
+static int print_object(tuning *t, const standing *standings, int count, et_error *error)
+{
+    et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
+    et_value *results = et_value_dict(&t->arena);
+    et_value *list = et_value_set_list(results, "trials");
+    for (int i = 0; i < count; i++)
+        add_trial(list, t, &standings[i]);
+    int status = append_commands(&use, &again, t, &t->candidate[standings[0].trial], error);
+    et_value_set_string(results, "best", t->candidate[standings[0].trial].result.model_dir);
+    et_value_set_string(results, "use", et_strbuf_text(&use));
+    et_value_set_string(results, "train", et_strbuf_text(&again));
+    if (!status)
+        status = et_print_json(results, error);
+    et_strbuf_release(&use);
+    et_strbuf_release(&again);
+    return status;
+}
+
+static int finish(tuning *t, standing *standings, et_error *error)
+{
+    const int count = rank(t, standings);
+    if (!count && !t->stopped)
+        return et_fail(error, ET_EFAIL, "%s: no trial succeeded", t->dir);
+    int status = !count          ? ET_OK
+                 : t->args->json ? print_object(t, standings, count, error)
+                                 : print_table(t, standings, count, error);
+    if (status || !t->stopped)
+        return status;
+    return et_fail(error, ET_EINTERRUPTED,
+                   "the search in %s has not ended; the same command%s continues it", t->dir,
+                   is_over(t) ? " with a larger --time-limit" : "");
+}
+
+/* ---- the whole ---- */
+
+/* Time that the trials have taken in earlier starts counts. */
+static double spent(tuning *t)
+{
+    double seconds = 0;
+    for (int rung = 1; rung <= t->rungs; rung++)
+        for (int i = 0; i < t->trials; i++) {
+            const char *path = directory_of(t, rung, i);
+            seconds += path ? et_trial_seconds(path) : 0;
+        }
+    return seconds;
+}
+
+static int prepare(tuning *t, et_error *error)
+{
+    int status = parse_search(t, error);
+    if (!status)
+        status = look_at_settings(t, error);
+    if (!status)
+        status = check_rungs(t, error);
+    if (!status)
+        status = sample_candidates(t, error);
+    if (!status)
+        status = name_directory(t, error);
+    if (!status)
+        status = check_candidates(t, error);
+    return status ? status : open_directory(t, error);
+}
+
+/* child: this is the process of a trial, whose status it is. */
+static int tune(tuning *t, et_error *error)
+{
+    const size_t trials = (size_t)t->trials;
+    bool child = false;
+    standing *standings = et_arena_array(&t->arena, trials, sizeof *standings);
+    int *chosen = et_arena_array(&t->arena, trials, sizeof *chosen);
+    if (!standings || !chosen)
+        return et_alloc_failed(error, trials * sizeof *standings, "trials");
+    if (!t->args->train.quiet)
+        et_print(stderr, "tune         %s: %s in %s, by %s\n", t->dir,
+                 et_format_many(t->trials, "trial").text, et_format_many(t->rungs, "rung").text,
+                 t->experiment);
+    if (t->args->time_limit > 0)
+        t->ends = et_clock_monotonic() + t->args->time_limit - spent(t);
+    int status = search(t, standings, chosen, &child, error);
+    return status || child ? status : finish(t, standings, error);
+}
+
+int et_cmd_tune(const et_call *call, et_error *error)
+{
+    const tune_options *args = call->options;
+    tuning t = { .args = args, .call = call, .trials = (int)args->trials, .lock = -1 };
+    int status = et_ranks_refuse(call, "its trials use all cores of a machine", error);
+    if (!status)
+        status = prepare(&t, error);
+    if (!status)
+        status = tune(&t, error);
+    if (t.lock >= 0)
+        et_lock_drop(t.lock);
+    et_arena_release(&t.arena);
+    return status;
+}
