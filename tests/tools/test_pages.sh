@@ -1,7 +1,8 @@
 #!/bin/sh
-# test_pages.sh SOURCE ETUDE: runs the commands of README and the other pages, each page in a folder
-# with the files and runs that it mentions.
+# test_pages.sh SOURCE ETUDE MAKE_MARIAN: runs the commands of README and the other pages, each page in
+# a folder with the files and runs that it mentions.
 set -eu
+make_marian=$3
 . "$(dirname "$0")/pages.sh"
 
 not_typed() {
@@ -32,9 +33,6 @@ TF_CONFIG=*  hosts that are not there: cli.test_roles_hosts does
 tools/tabular-data *  tables that have to be downloaded
 FIRST=*  tables that have to be downloaded
 build/peers/*  tables that have to be downloaded
-etude import opus-mt-en-de/*  a model that has to be downloaded: test_import does
-etude translate runs/en-de *  the same
-etude train runs/legal --init opus-mt-en-de/*  the same
 etude tfx train *  compiles a project: tests of scaffold do
 etude train | *  all commands, not one
 etude launch -n 2 -- ./program*  a program of the reader's
@@ -67,10 +65,15 @@ for side in en de; do
     text new.$side 40 0
     text valid.$side 6 1000
     text test.$side 6 2000
+    text legal.$side 40 100
+    text news.$side 40 300
+    text news-valid.$side 6 4000
     cp train.$side train.lc.norm.tok.$side
     cp valid.$side val.lc.norm.tok.$side
     cp test.$side test_2016_flickr.lc.norm.tok.$side
 done
+"$make_marian" . 2>/dev/null
+mv hf opus-mt-en-de
 columns people.csv income
 columns customers.csv bought
 for copy in adult new adult-train train part-1; do
@@ -113,6 +116,7 @@ export PATH HOME
 page README.md 6 "$tiny"
 page configs/README.md 1 "$tiny"
 page doc/watch.md 6
+page doc/finetune.md 12
 page doc/resume-and-clusters.md 7 "$tiny"
 page doc/deploy.md 14
 page doc/recipes.md 7 "s|--config |$small,task.vocabulary.size=60,trainer.checkpoint_interval=1 &|"
