@@ -53,6 +53,29 @@ static void assert_result(const et_beam *beam, const int32_t *expected, int expe
     assert_true(fabsf(best.score - expected_score) < 1e-5f);
 }
 
+/* At the greatest length each hypothesis ends by EOS, which costs nothing and counts as a token. */
+static void test_beam__force_end(void **state)
+{
+    (void)state;
+    int parent[2];
+    int32_t next[2];
+    et_beam beam;
+    const int32_t tokens[8] = { 5, 6, 7, 8, 5, 6, 7, 8 };
+    const float step[8] = { -0.5f, -1.0f, -2, -3, -0.5f, -1.0f, -2, -3 };
+    for (int most = 1; most <= 3; most++) {
+        open_by_length(&beam, 2, most);
+        beam.options.force_end = true;
+        for (int i = 0; i < most; i++)
+            et_beam_advance(&beam, step, tokens, parent, next);
+        assert_true(beam.over);
+        assert_int_equal(beam.finished_count, most > 1 ? 2 : 1);
+        const int32_t fives[3] = { 5, 5, 5 };
+        assert_result(&beam, fives, most - 1, -0.5f * (float)(most - 1) / (float)most);
+        assert_int_equal(et_beam_result(&beam, 0).length, most);
+        et_beam_release(&beam);
+    }
+}
+
 /* Two have to finish, the end among the best two alone finishes a hypothesis, and scores are
  * divided by the length. */
 static void test_beam__by_length(void **state)
@@ -338,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beam__length_norm),
+        cmocka_unit_test(test_beam__force_end),
         cmocka_unit_test(test_beam__by_length),
         cmocka_unit_test(test_beam__by_length_to_the_end),
         cmocka_unit_test(test_beam__two_see_further_than_one),

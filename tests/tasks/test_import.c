@@ -274,6 +274,32 @@ static void test_import__untied(void **state)
     }
 }
 
+/* Translations that are cut off: by EOS if the folder says so. */
+static void test_import__forced_end(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        et_translator *t;
+        et_hypotheses *found;
+        et_translator_options options = { .beam_size = 4, .max_length = 3 };
+        write_folder(state);
+        if (i)
+            put_text(state, "generation_config.json",
+                     "{\"num_beams\": 4, \"bad_words_ids\": [[29]], \"forced_eos_token_id\": 0}");
+        assert_ok(import(state, error));
+        assert_ok(et_translator_open(&t, in(state, "model.safetensors"), &options, error));
+        assert_ok(et_translator_search(t, sources, SENTENCES, &found, error));
+        bool cut = false;
+        for (int k = 0; k < SENTENCES; k++) {
+            const et_hypothesis *h = et_hypotheses_at(found, (size_t)k, 0);
+            cut |= h->id_count == 3;
+            assert_true(h->id_count <= 3 - i && h->tokens <= 3);
+        }
+        assert_int_equal(cut, !i);
+        et_hypotheses_free(found);
+        et_translator_close(t);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static const struct {
@@ -299,6 +325,7 @@ static const struct {
     { "config.json", "{", "", "config.json" },
     { "generation_config.json", "[[29]]", "[[29, 1]]", "bad_words_ids is [[29,1]]" },
     { "generation_config.json", "[[29]]", "[[99]]", "bad_words_ids has 99" },
+    { "generation_config.json", "{", "{\"forced_eos_token_id\": 3, ", "forced_eos_token_id is 3" },
     { "generation_config.json", "{", "{\"repetition_penalty\": 1.5, ",
       "repetition_penalty is 1.5" },
     { "vocab.json", "\"<pad>\": 29", "\"<pad>\": 31", "\"<pad>\" has no number from 0 to 29" },
@@ -393,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_import__tokens),
         cmocka_unit_test(test_import__initializes),
         cmocka_unit_test(test_import__untied),
+        cmocka_unit_test(test_import__forced_end),
         cmocka_unit_test(test_import__refuses_by_name),
         cmocka_unit_test(test_import__files),
         cmocka_unit_test(test_import__damage),

@@ -97,6 +97,9 @@ static const et_field model_fields[] = {
     ET_FIELD_CHOICE(et_translation_model, length_penalty, ET_LENGTH_PENALTY_GNMT, length_penalties,
                     "scores are divided by ((5 + length) / 6)^alpha (gnmt), or by length^alpha; "
                     "length also ends the search as Marian does"),
+    ET_FIELD_BOOL(et_translation_model, force_end, false,
+                  "the last token of a translation of the greatest length is the end of the "
+                  "sentence, at no cost in the score"),
     ET_FIELD_STRINGS(et_translation_model, suppressed_tokens,
                      "tokens of the target that are never generated, such as <pad>"),
     /* Of the loss, in training and in validation. */

@@ -122,6 +122,11 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
                            candidate *list)
 {
     int size = beam->options.size, count = 0;
+    if (beam->options.force_end && beam->length + 1 >= beam->max_length) {
+        for (int i = 0; i < (beam->length ? size : 1); i++)
+            insert(list, &count, 2 * size, (candidate){ beam->alive[i], i, beam->options.eos });
+        return count;
+    }
     for (int i = 0; i < (beam->length ? size : 1); i++)
         for (int k = 0; k < 2 * size; k++)
             insert(list, &count, 2 * size,

@@ -11,7 +11,8 @@
  * by_length is the search of Marian and of transformers: scores are log p / length^alpha; of the
  * continuations that end, those among the best `size` finish; the search ends when `size` have
  * finished and the worst of them has at least the score that the best living one would have at its
- * present length. At the greatest length the living hypotheses finish, too.
+ * present length. At the greatest length the living hypotheses finish, too; with force_end, as
+ * transformers has it (forced_eos_token_id), by EOS in place of a token of their own.
  *
  * Equal scores are ordered by hypothesis, then by token, so results do not depend on batches. size
  * 1 is greedy search.
@@ -40,6 +41,7 @@ typedef struct et_beam_options {
     int end_count;
     int results;
     bool by_length;
+    bool force_end; /* the last token of the greatest length is EOS, at no cost */
 } et_beam_options;
 
 /* A result: its tokens without the final one, and their number with it. */

@@ -264,7 +264,20 @@ static int read_bad_words(const config *c, const et_value *words, et_value *list
     return ET_OK;
 }
 
-static int read_search(const config *c, const config *search, et_value *model, et_error *error)
+/* A number, or null. Older versions of transformers allowed a list; none is published. */
+static int read_forced_end(const et_import *from, const config *c, const config *search,
+                           et_value *model, et_error *error)
+{
+    const et_value *end = find_search(search, c, "forced_eos_token_id");
+    const bool is = end && end->kind != ET_VALUE_NULL;
+    if (is && (end->kind != ET_VALUE_INT || end->integer != from->facts.eos))
+        return refuse(search, end, "but must be eos_token_id", error);
+    et_value_set_bool(model, "force_end", is);
+    return ET_OK;
+}
+
+static int read_search(const et_import *from, const config *c, const config *search,
+                       et_value *model, et_error *error)
 {
     const et_value *beams = find_search(search, c, "num_beams");
     const et_value *power = find_search(search, c, "length_penalty");
@@ -286,7 +299,7 @@ static int read_search(const config *c, const config *search, et_value *model, e
     et_value_set_int(model, "beam_size", beams ? beams->integer : 1);
     et_value_set_float(model, "alpha", alpha);
     et_value_set_string(model, "length_penalty", "length");
-    return status;
+    return status ? status : read_forced_end(from, c, search, model, error);
 }
 
 /* ---- both files ---- */
@@ -325,5 +338,5 @@ int et_import_read_config(et_import *from, et_error *error)
                              sizeof search_fields / sizeof *search_fields, error);
     if (!status)
         status = read_model(from, &c, model, error);
-    return status ? status : read_search(&c, generation ? &search : &c, model, error);
+    return status ? status : read_search(from, &c, generation ? &search : &c, model, error);
 }
