@@ -35,21 +35,21 @@ static void show_above(void *progress, et_log_level level, const char *text)
 }
 
 /* Adds it if it was not. */
-static bool was_told(et_told *told, const char *text)
+static bool was_printed(et_printed *printed, const char *text)
 {
     const uint64_t checksum = et_checksum(text, strlen(text));
-    for (int i = 0; i < told->count; i++)
-        if (told->text[i] == checksum)
+    for (int i = 0; i < printed->count; i++)
+        if (printed->text[i] == checksum)
             return true;
-    if (told->count < ET_TOLD_MAX)
-        told->text[told->count++] = checksum;
+    if (printed->count < ET_PRINTED_MAX)
+        printed->text[printed->count++] = checksum;
     return false;
 }
 
 static void show_quietly(void *self, et_log_level level, const char *text)
 {
     const et_quiet_log *log = self;
-    if (!log->told || level < ET_LOG_WARNING || !was_told(log->told, text))
+    if (!log->printed || level < ET_LOG_WARNING || !was_printed(log->printed, text))
         print_message(log->program->name, NULL, level, text);
     if (log->progress)
         print_message(NULL, log->progress, level, text);

@@ -109,7 +109,7 @@ int et_series_settings_args(const et_series_settings *s, et_train_args *args,
     args->experiment = training->experiment;
     args->settings.count = 0;
     args->quiet = !args->verbose;
-    args->told = s->told;
+    args->printed = s->printed;
     if (!texts || !args->model_dir || !(texts[0] = given_path(s, arena, candidate)))
         return et_alloc_failed(error, 0, "settings");
     texts[1] = training->settings;
