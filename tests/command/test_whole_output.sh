@@ -74,6 +74,7 @@ t.csv|tfx predict --model t
 -|tfx predict --model t --input t.csv
 -|average t --last 2 --output new.safetensors --json
 -|train v $table --set trainer.train_steps=2 --dry-run --json
+-|tune tabular/mlp new --data t.csv --target kind --search lr=1e-3,1e-2 --trials 2 --steps 4 --json
 -|scaffold --name new
 -|tfx scaffold --name new
 -|serve t --port 0

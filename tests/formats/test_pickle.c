@@ -104,7 +104,7 @@ static void test_pickle__damage_is_named(void **state)
     assert_refused("}(NNNu.", "items for another value");
     assert_refused("NQ.", "no storage");
     assert_refused("NR.", "not a function");
-    assert_refused("NNb.", "no dict");
+    assert_refused("NNb.", "not a dict");
     assert_refused("}X\2\0\0\0a\0Ns.", "a zero in it");
 }
 

@@ -9,7 +9,7 @@
  *
  *     const et_document_options options = { .format = ET_DOCUMENT_HTML, .name = "a.html" };
  *     if (et_document_open(&d, text, length, &options, &error)) ...
- *     while ((lines = et_document_lines(d, &count)) != NULL) {              at most two rounds
+ *     while ((lines = et_document_lines(d, &count)) != NULL) {
  *         if (et_translator_translate(t, lines, count, results, &error)) ...
  *         if (et_document_take(d, results, &error)) ...
  *         et_translator_free_results(results, count);
@@ -17,7 +17,7 @@
  *     et_document_print(d, &out);
  *     et_document_close(d);
  *
- * A document is used by one thread at a time. */
+ * There are at most two rounds. A document is used by one thread at a time. */
 #ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_H
 #define ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_H
 

@@ -9,15 +9,19 @@
 #define NAME_MAX_BYTES 32
 
 /* HTML's names of U+00A0 to U+00FF, in order. */
-static const char latin1[] =
-    " nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn "
-    "sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave "
-    "Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml "
-    "ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN "
-    "szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave "
-    "iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute "
-    "ucirc "
-    "uuml yacute thorn yuml ";
+static const char *const latin1[] = {
+    "nbsp",   "iexcl",  "cent",   "pound",  "curren", "yen",    "brvbar", "sect",   "uml",
+    "copy",   "ordf",   "laquo",  "not",    "shy",    "reg",    "macr",   "deg",    "plusmn",
+    "sup2",   "sup3",   "acute",  "micro",  "para",   "middot", "cedil",  "sup1",   "ordm",
+    "raquo",  "frac14", "frac12", "frac34", "iquest", "Agrave", "Aacute", "Acirc",  "Atilde",
+    "Auml",   "Aring",  "AElig",  "Ccedil", "Egrave", "Eacute", "Ecirc",  "Euml",   "Igrave",
+    "Iacute", "Icirc",  "Iuml",   "ETH",    "Ntilde", "Ograve", "Oacute", "Ocirc",  "Otilde",
+    "Ouml",   "times",  "Oslash", "Ugrave", "Uacute", "Ucirc",  "Uuml",   "Yacute", "THORN",
+    "szlig",  "agrave", "aacute", "acirc",  "atilde", "auml",   "aring",  "aelig",  "ccedil",
+    "egrave", "eacute", "ecirc",  "euml",   "igrave", "iacute", "icirc",  "iuml",   "eth",
+    "ntilde", "ograve", "oacute", "ocirc",  "otilde", "ouml",   "divide", "oslash", "ugrave",
+    "uacute", "ucirc",  "uuml",   "yacute", "thorn",  "yuml",
+};
 
 static const struct {
     const char *name;
@@ -32,21 +36,20 @@ static const struct {
     { "zwnj", 0x200C },  { "ensp", 0x2002 },   { "emsp", 0x2003 },  { "thinsp", 0x2009 },
 };
 
+static bool is_named(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && !memcmp(name, text, length);
+}
+
 static uint32_t code_of(const char *name, size_t length)
 {
-    char word[NAME_MAX_BYTES + 3] = " ";
-    uint32_t code = 0xA0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strlen(others[i].name) == length && !memcmp(others[i].name, name, length))
+        if (is_named(others[i].name, name, length))
             return others[i].code;
-    memcpy(word + 1, name, length);
-    word[length + 1] = ' ';
-    const char *found = strstr(latin1, word);
-    if (!found)
-        return 0;
-    for (const char *at = latin1; at < found; at++)
-        code += *at == ' ';
-    return code;
+    for (uint32_t i = 0; i < sizeof latin1 / sizeof *latin1; i++)
+        if (is_named(latin1[i], name, length))
+            return 0xA0 + i;
+    return 0;
 }
 
 /* "160;" or "xA0;". 0: no character. */
