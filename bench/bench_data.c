@@ -100,8 +100,9 @@ static void time_encoding(const et_corpus_paths *paths, const et_vocabulary *voc
     for (int time = 0; time < 2; time++) {
         et_encoded *encoded;
         double since = et_clock_monotonic();
-        bench_check(et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, &options,
-                                    cache, &error),
+        bench_check(et_encoded_open(&encoded, paths,
+                                    (et_sides){ .source = vocabulary, .target = vocabulary },
+                                    &options, cache, &error),
                     &error);
         double seconds = bench_lap(&since);
         double tokens = (double)(encoded->sizes.source_tokens + encoded->sizes.target_tokens);

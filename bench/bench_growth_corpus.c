@@ -270,7 +270,8 @@ static void time_batches(const corpus *c, double *first, double *later)
     snprintf(target, sizeof target, "%s/target", c->folder);
     snprintf(cache, sizeof cache, "%s/run/cache/train.pairs", c->folder);
     bench_check(et_vocabulary_open(&vocabulary, "first.model", &error), &error);
-    bench_check(et_encoded_open(&encoded, &paths, (et_sides){ vocabulary, vocabulary }, &filter,
+    bench_check(et_encoded_open(&encoded, &paths,
+                                (et_sides){ .source = vocabulary, .target = vocabulary }, &filter,
                                 cache, &error),
                 &error);
     if (!encoded->from_cache)

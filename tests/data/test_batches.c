@@ -423,9 +423,10 @@ static void test_batches__cut(void **state)
     et_samples *cut, *whole, *any;
     et_batch *batch;
     int32_t ids[32];
-    assert_int_equal(
-        et_encoded_open(&encoded, &paths, (et_sides){ vocabulary, vocabulary }, &all, NULL, NULL),
-        ET_OK);
+    assert_int_equal(et_encoded_open(&encoded, &paths,
+                                     (et_sides){ .source = vocabulary, .target = vocabulary }, &all,
+                                     NULL, NULL),
+                     ET_OK);
     assert_int_equal(et_pairs_truncated(encoded, 4), 2);
     assert_int_equal(et_pairs_truncated(encoded, 0), 0);
     assert_int_equal(et_truncated_pairs_open(&cut, encoded, 4, NULL), ET_OK);
@@ -485,9 +486,10 @@ static void test_batches__budget_too_small(void **state)
     et_vocabulary *vocabulary = train_vocabulary(&paths, ET_VOCABULARY_BPE, 8);
     et_encoded *encoded;
     et_source *source;
-    assert_int_equal(
-        et_encoded_open(&encoded, &paths, (et_sides){ vocabulary, vocabulary }, &any, NULL, NULL),
-        ET_OK);
+    assert_int_equal(et_encoded_open(&encoded, &paths,
+                                     (et_sides){ .source = vocabulary, .target = vocabulary }, &any,
+                                     NULL, NULL),
+                     ET_OK);
     for (size_t i = 0; i < 2; i++) {
         et_error error = ET_ERROR_INIT;
         assert_int_equal(try_source(&source, encoded, &cases[i].shape, &options, &error),

@@ -26,8 +26,8 @@ static et_encoded *open_encoded(const et_corpus_paths *paths, const et_vocabular
 {
     et_encoded *encoded = NULL;
     et_error error = ET_ERROR_INIT;
-    if (et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, options, cache,
-                        &error))
+    if (et_encoded_open(&encoded, paths, (et_sides){ .source = vocabulary, .target = vocabulary },
+                        options, cache, &error))
         fail_msg("%s", error.text);
     return encoded;
 }
@@ -192,8 +192,9 @@ static void check_error(const et_corpus_paths *paths, const et_vocabulary *vocab
 {
     et_encoded *encoded;
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, options,
-                                     NULL, &error),
+    assert_int_equal(et_encoded_open(&encoded, paths,
+                                     (et_sides){ .source = vocabulary, .target = vocabulary },
+                                     options, NULL, &error),
                      status);
     assert_contains(error.text, message);
 }
@@ -275,8 +276,9 @@ static int open_everything(const et_corpus_paths *paths, const et_vocabulary *vo
     };
     et_encoded *encoded;
     et_source *plain = NULL, *source = NULL;
-    int status = et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, &options,
-                                 NULL, error);
+    int status =
+        et_encoded_open(&encoded, paths, (et_sides){ .source = vocabulary, .target = vocabulary },
+                        &options, NULL, error);
     if (status)
         return status;
     status = et_pair_batches_open(&plain, encoded, &order, error);
@@ -556,7 +558,10 @@ static void test_encoded__sides(void **state)
     const size_t files[2] = { 1, 1 };
     et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };
     et_vocabulary *left = letters(f), *right = made_letters();
-    const et_sides sides[] = { { left, right }, { right, left }, { left, left }, { right, right } };
+    const et_sides sides[] = { { .source = left, .target = right },
+                               { .source = right, .target = left },
+                               { .source = left, .target = left },
+                               { .source = right, .target = right } };
     const char *cache = fixture_path(f, "sides.cache");
     uint64_t keys[4];
     f->logged = 0;

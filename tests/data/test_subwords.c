@@ -421,7 +421,7 @@ static void test_subwords__pairs(void **state)
     uint64_t digests[BATCHES];
     et_position middle = { 0 };
     open_trained(&t, *state, ET_VOCABULARY_BPE, 200, 0.2);
-    const et_sides sides = { t.vocabulary, t.vocabulary };
+    const et_sides sides = { .source = t.vocabulary, .target = t.vocabulary };
     assert_int_equal(et_encoded_open(&encoded, &t.text.paths, sides, &options, NULL, NULL), ET_OK);
     et_source *source = open_drawn(&t, encoded, 1, 64);
     open_batch(&batch, &shape);
@@ -457,7 +457,7 @@ static void test_subwords__passes(void **state)
     const et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
     et_samples *samples;
     open_trained(&t, *state, ET_VOCABULARY_UNIGRAM, 200, 0.1);
-    const et_sides sides = { t.vocabulary, t.vocabulary };
+    const et_sides sides = { .source = t.vocabulary, .target = t.vocabulary };
     assert_int_equal(et_encoded_open(&encoded, &t.text.paths, sides, &options, NULL, NULL), ET_OK);
     const int64_t longest = encoded->sizes.longest_source > encoded->sizes.longest_target
                                 ? encoded->sizes.longest_source

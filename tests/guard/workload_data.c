@@ -97,7 +97,7 @@ static void run_encode(void *work)
     et_error error = ET_ERROR_INIT;
     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
     corpus *c = work;
-    const et_sides sides = { c->vocabulary, c->vocabulary };
+    const et_sides sides = { .source = c->vocabulary, .target = c->vocabulary };
     et_encoded *encoded;
     options.deduplicate = true;
     guard_check(et_encoded_open(&encoded, &c->paths, sides, &options, NULL, &error), &error);
@@ -114,7 +114,7 @@ static void *open_batches(void)
         .shuffle = true, .bucket = true, .repeat = true, .capacity = { BUDGET / 4, BUDGET, BUDGET }
     };
     corpus *c = open_corpus();
-    const et_sides sides = { c->vocabulary, c->vocabulary };
+    const et_sides sides = { .source = c->vocabulary, .target = c->vocabulary };
     guard_check(et_encoded_open(&c->encoded, &c->paths, sides, &options, NULL, &error), &error);
     guard_check(et_pair_batches_open(&c->source, c->encoded, &order, &error), &error);
     guard_check(et_batch_new(&c->batch, &c->source->layout, &error), &error);

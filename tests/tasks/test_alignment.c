@@ -249,9 +249,11 @@ static void test_alignment__weights(void **state)
     open_fixture(&f);
     for (int layer = 0; layer < 3; layer++) {
         et_aligner *aligner;
-        assert_int_equal(et_aligner_new(&aligner, f.params, f.device, &f.model,
-                                        (et_sides){ f.vocabulary, f.vocabulary }, layer, &error),
-                         ET_OK);
+        assert_int_equal(
+            et_aligner_new(&aligner, f.params, f.device, &f.model,
+                           (et_sides){ .source = f.vocabulary, .target = f.vocabulary }, layer,
+                           &error),
+            ET_OK);
         compare(&f, aligner, layer, "a bad cab", "dac bac", 2);
         compare(&f, aligner, layer, "add bad dad cab", "a dab", 2);
         compare(&f, aligner, layer, "bad", "cab a add", 3);
@@ -273,7 +275,8 @@ static void test_alignment__empty(void **state)
     open_fixture(&f);
     const int32_t eos = et_vocabulary_eos(f.vocabulary), words[] = { 3, 4, eos };
     assert_int_equal(et_aligner_new(&aligner, f.params, f.device, &f.model,
-                                    (et_sides){ f.vocabulary, f.vocabulary }, 0, &error),
+                                    (et_sides){ .source = f.vocabulary, .target = f.vocabulary }, 0,
+                                    &error),
                      ET_OK);
     assert_int_equal(et_aligner_run(aligner, words, 3, words, 0, &arena, &found, &error), ET_OK);
     assert_int_equal(found.count, 0);
@@ -335,7 +338,8 @@ static int rank_align(et_comm *comm, const char *word)
             shared[i].source = shared[i].target = ids;
     for (int shares = 0; shares < 2; shares++) {
         rank_assert(!et_aligner_new(&aligner, f.params, f.device, &f.model,
-                                    (et_sides){ f.vocabulary, f.vocabulary }, 1, &error));
+                                    (et_sides){ .source = f.vocabulary, .target = f.vocabulary }, 1,
+                                    &error));
         rank_assert(!et_aligner_run_on_ranks(aligner, shares ? comm : NULL, shares ? shared : alone,
                                              PAIRS, &arena, &error));
         et_aligner_free(aligner);

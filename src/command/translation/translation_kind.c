@@ -233,6 +233,10 @@ static const et_option options[] = {
                    "numbers of tokens of separate vocabularies that are trained",
                    .settings = { "task.vocabulary.source.size", "task.vocabulary.target.size",
                                  "task.vocabulary.shared=false" }),
+    ET_OPTION_SETS(
+        "normalize-punctuation", "SOURCE TARGET",
+        "normalize punctuation as Moses does, for these languages: en de",
+        .settings = { "task.vocabulary.source_punctuation", "task.vocabulary.target_punctuation" }),
     ET_OPTION_SETS("vocabs", "SOURCE TARGET", "SentencePiece models of separate vocabularies",
                    .settings = { "task.vocabulary.source.path", "task.vocabulary.target.path",
                                  "task.vocabulary.shared=false" }),

@@ -7,6 +7,7 @@
 #include "base/values/json.h"
 #include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
+#include "data/text/sides.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 
@@ -108,7 +109,7 @@ static int check_length(const translations *all, const char *line, int64_t numbe
     size_t length = strlen(line);
     if (length < BYTES_SAFE)
         return ET_OK;
-    int status = et_vocabulary_encode(all->usual->sides.source, line, length, tokens, error);
+    int status = et_sides_encode(&all->usual->sides, false, line, length, tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
                        (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);

@@ -28,6 +28,7 @@
 #include "data/text/encoded_build.h"
 #include "data/text/encoded_file.h"
 #include "data/text/encoded_seen.h"
+#include "data/text/punctuation.h"
 
 /* Everything that an et_encoded owns. `shown` is the first member, so that close can cast back. */
 typedef struct whole {
@@ -58,20 +59,26 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
 
 /* Facts besides text that the result depends on: vocabulary, filter, and ET_ENCODED_VERSION, which
  * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit
- * and a separate target vocabulary are added only if they are used, so that other keys stay valid.
+ * a separate target vocabulary and rules for punctuation are added only if they are used, so that
+ * other keys stay valid.
  */
 static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
 {
-    uint64_t facts[8] = { ET_ENCODED_VERSION,
-                          et_vocabulary_checksum(sides.source),
-                          (uint64_t)options->max_seq_length,
-                          0,
-                          options->deduplicate,
-                          options->keep_all,
-                          (uint64_t)options->limit,
-                          et_vocabulary_checksum(sides.target) };
+    uint64_t facts[10] = { ET_ENCODED_VERSION,
+                           et_vocabulary_checksum(sides.source),
+                           (uint64_t)options->max_seq_length,
+                           0,
+                           options->deduplicate,
+                           options->keep_all,
+                           (uint64_t)options->limit,
+                           et_vocabulary_checksum(sides.target),
+                           et_punctuation_number(sides.punctuation[0]),
+                           et_punctuation_number(sides.punctuation[1]) };
     memcpy(&facts[3], &options->max_ratio, sizeof facts[3]);
-    const size_t count = facts[7] != facts[1] ? 8 : options->limit ? 7 : 6;
+    const size_t count = facts[8] || facts[9]   ? 10
+                         : facts[7] != facts[1] ? 8
+                         : options->limit       ? 7
+                                                : 6;
     return et_checksum(facts, count * sizeof facts[0]);
 }
 

@@ -16,6 +16,7 @@
  * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate, also 24
  * bytes per entry of a table that is at most half full. */
 #include "data/text/encoded_build.h"
+#include "data/text/sides.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -263,11 +264,11 @@ static void point_into_text(builder *build, int count)
 static int encode_pair(builder *build, int i, et_error *error)
 {
     const et_corpus_pair *pair = &build->chunk[i];
-    int status = et_vocabulary_encode(build->sides.source, pair->source, pair->source_length,
-                                      &build->encoded[i][0], error);
+    int status = et_sides_encode(&build->sides, false, pair->source, pair->source_length,
+                                 &build->encoded[i][0], error);
     if (!status)
-        status = et_vocabulary_encode(build->sides.target, pair->target, pair->target_length,
-                                      &build->encoded[i][1], error);
+        status = et_sides_encode(&build->sides, true, pair->target, pair->target_length,
+                                 &build->encoded[i][1], error);
     return status;
 }
 

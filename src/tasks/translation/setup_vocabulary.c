@@ -14,6 +14,7 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "data/text/punctuation.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -52,6 +53,7 @@ static void read_settings(opening *o)
 typedef struct text_source {
     et_translation_lines lines;
     const opening *opening;
+    et_strbuf normalized; /* the last line; owned */
 } text_source;
 
 /* The training starts when all lines have been read; faulty lines have been reported before. */
@@ -60,6 +62,14 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
     text_source *source = payload;
     const opening *o = source->opening;
     int status = et_translation_next_line(&source->lines, text, length, error);
+    const et_punctuation *rules = o->task->vocabularies.punctuation[!source->lines.side];
+    if (!status && *text && rules) {
+        et_punctuation_normalize(rules, *text, *length, &source->normalized);
+        if (source->normalized.failed)
+            return et_alloc_failed(error, *length, "a line");
+        *text = et_strbuf_text(&source->normalized);
+        *length = source->normalized.length;
+    }
     if (!status && !*text)
         et_task_tell(&o->task->context, "training a %s ...", o->role->title);
     return status;
@@ -103,7 +113,7 @@ static int train(const opening *o, et_error *error)
     char *bytes;
     size_t length;
     double start = et_clock_monotonic();
-    text_source source = { { .input = &o->task->training }, o };
+    text_source source = { { .input = &o->task->training }, o, ET_STRBUF_INIT };
     memcpy(source.lines.of, o->role->of, sizeof source.lines.of);
     int status = et_translation_check_drawing(
         &o->task->options.train_data, options.kind == ET_VOCABULARY_BPE ? "bpe" : "unigram", error);
@@ -111,6 +121,7 @@ static int train(const opening *o, et_error *error)
         return status;
     status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
     et_translation_lines_close(&source.lines);
+    et_strbuf_release(&source.normalized);
     if (status == ET_ECONFIG)
         return et_fail_while(error, status, "%s", o->role->size);
     if (status)

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/text/strbuf.h"
+#include "data/text/sentences.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/input.h"
 #include "tasks/translation/vocabularies.h"
@@ -282,6 +283,12 @@ static const et_field vocabulary_fields[] = {
                    "fraction of the text's characters that the vocabulary covers"),
     ET_FIELD_BOOL(et_translation_vocabulary, byte_fallback, false,
                   "add 256 tokens for bytes, so that no character is unknown"),
+    ET_FIELD_STRING(et_translation_vocabulary, source_punctuation, "",
+                    "normalize the punctuation of the source as Moses does for this language, for "
+                    "example en; \"\": do not",
+                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRING(et_translation_vocabulary, target_punctuation, "", "the same of the target",
+                    .change = ET_CHANGE_MODEL),
     ET_FIELD_STRINGS(et_translation_vocabulary, user_defined_symbols,
                      "texts that are always a single token, such as <url>"),
     ET_FIELD_END
@@ -346,6 +353,20 @@ static int check_size(const char *setting, int64_t size, et_error *error)
                    setting, (long long)size, SIZE_LEAST);
 }
 
+static int check_punctuation(const et_translation_vocabulary *v, et_error *error)
+{
+    const struct {
+        const char *name, *language;
+    } rows[] = { { "source_punctuation", v->source_punctuation },
+                 { "target_punctuation", v->target_punctuation } };
+    for (int i = 0; i < 2; i++)
+        if (rows[i].language && *rows[i].language && !et_language_is_code(rows[i].language))
+            return et_fail(error, ET_ECONFIG,
+                           "task.vocabulary.%s: %s is not the code of a language, such as en",
+                           rows[i].name, rows[i].language);
+    return ET_OK;
+}
+
 /* A setting of a vocabulary that the run does not have is refused, because it would be ignored. */
 static int check_vocabulary(const et_translation_options *options, et_error *error)
 {
@@ -359,6 +380,8 @@ static int check_vocabulary(const et_translation_options *options, et_error *err
     };
     const char *both = options->sentencepiece_model_path;
     int status = check_size("task.vocabulary.size", v->size, error);
+    if (!status)
+        status = check_punctuation(v, error);
     for (int i = 0; i < 2 && !status; i++) {
         const bool path = rows[i].path && *rows[i].path;
         char setting[64];

@@ -119,6 +119,7 @@ typedef struct et_translation_vocabulary {
     int64_t max_size;          /* where size is 0 */
     int model_type;            /* an et_vocabulary_kind */
     double character_coverage; /* share of characters that get their own tokens */
+    const char *source_punctuation, *target_punctuation; /* languages; empty: not normalized */
     bool byte_fallback;
     et_strings user_defined_symbols; /* as in et_vocabulary_options */
 } et_translation_vocabulary;

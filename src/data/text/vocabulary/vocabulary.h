@@ -30,6 +30,8 @@ typedef struct et_vocabulary et_vocabulary;
 /* The vocabularies of the two sides of a pair; both may be the same one. Borrowed. */
 typedef struct et_sides {
     const et_vocabulary *source, *target;
+    const struct et_punctuation *punctuation[2]; /* rules for texts of the source and of the target
+                                                    (punctuation.h); NULL: none */
 } et_sides;
 
 /* Ids of tokens; grows and is used again from line to line. Free with et_tokens_release. */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/threads/thread.h"
+#include "data/text/sides.h"
 #include "tasks/translation/decoding/align_share.h"
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/decoding/translator_private.h"
@@ -159,7 +160,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
 {
     int status = et_translator_check_line(target, number, error);
     if (!status)
-        status = et_vocabulary_encode(t->sides.target, target, strlen(target), tokens, error);
+        status = et_sides_encode(&t->sides, true, target, strlen(target), tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         status = et_fail(error, ET_EDATA, "line %zu: %zu tokens, more than %d", number,
                          tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);

@@ -30,6 +30,7 @@
 #include "base/files/file.h"
 #include "base/text/unicode.h"
 #include "base/threads/thread.h"
+#include "data/text/sides.h"
 #include "data/text/vocabulary/vocabulary.h"
 #include "engine/tensor/params.h"
 #include "systems/modelgarden/experiment.h"
@@ -333,7 +334,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
 {
     et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
-    int status = et_vocabulary_encode(t->sides.source, line, strlen(line), tokens, error);
+    int status = et_sides_encode(&t->sides, false, line, strlen(line), tokens, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
     size_t count = tokens->count;

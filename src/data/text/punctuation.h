@@ -1,0 +1,27 @@
+/* Punctuation of a text as Moses normalizes it before tokens are made: one kind of quotes, dashes
+ * and spaces, and the order of quotes and commas of the language. Equal to sacremoses'
+ * MosesPunctNormalizer with its defaults. Models of OPUS-MT were trained on such text. */
+#ifndef ETUDE_DATA_TEXT_PUNCTUATION_H
+#define ETUDE_DATA_TEXT_PUNCTUATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct et_strbuf;
+
+/* The rules of a language; static. */
+typedef struct et_punctuation et_punctuation;
+
+/* language: a code, as "de". A language without rules of its own has the general ones. NULL or "":
+ * returns NULL. */
+const et_punctuation *et_punctuation_of(const char *language);
+
+/* A number of the rules, the same in every program; 0: NULL. */
+uint64_t et_punctuation_number(const et_punctuation *rules);
+
+/* Replaces out by the normalized line: [length] bytes of UTF-8 without a byte 0. Without memory out
+ * has failed. */
+void et_punctuation_normalize(const et_punctuation *rules, const char *text, size_t length,
+                              struct et_strbuf *out);
+
+#endif
