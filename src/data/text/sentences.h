@@ -4,10 +4,10 @@
  *     if (et_sentences_open(&s, "en", &error)) ...
  *     if (!et_sentences_begin(s, text, length)) ...              no memory
  *     for (size_t from = 0, end; et_sentences_next(s, &end); from = end)
- *         ...                              text[from, end), with the white space after it
+ *         use(text + from, end - from);
  *     et_sentences_close(s);
  *
- * One thread at a time. */
+ * White space after a sentence belongs to it. One thread at a time. */
 #ifndef ETUDE_DATA_TEXT_SENTENCES_H
 #define ETUDE_DATA_TEXT_SENTENCES_H
 
