@@ -25,7 +25,7 @@ messages='^(et_fail|et_fail_errno|et_fail_while|et_log|et_graph_poison|et_http_r
 help='^(ET_(OPTION|FIELD)_[A-Z]*|help|NO_[A-Z]*|ET_NO_DATA_SERVICE)$'
 # Names that begin with a capital, and messages that are another system's to the letter.
 names='JSON|ONNX|BLEU|CTranslate2|SentencePiece|TMPDIR|NULL|Content-Type|Content-Encoding|Content-Length|Transfer-Encoding|MPI|OpenMP|ZeroMQ|ETUDE_ISA|CR|Model Garden|Etude|SIGUSR1'
-others='At least one DataSource must|Looping until exhausted|An epoch or a step loop|A loop is not left|Another (step|epoch) loop has been|Step loop must be|Checkpoint directory is not configured|Invalid request: '
+others='Invalid request: |At least one DataSource must|Looping until exhausted|An epoch or a step loop|A loop is not left|Another (step|epoch) loop has been|Step loop must be|Checkpoint directory is not configured'
 # Options of other programs, and those whose end is filled in.
 foreign='build|hidden-layers|top-'
 

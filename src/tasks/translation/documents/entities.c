@@ -36,18 +36,18 @@ static const struct {
     { "zwnj", 0x200C },  { "ensp", 0x2002 },   { "emsp", 0x2003 },  { "thinsp", 0x2009 },
 };
 
-static bool is_named(const char *name, const char *text, size_t length)
+static bool is_name(const char *known, const char *name, size_t length)
 {
-    return strlen(name) == length && !memcmp(name, text, length);
+    return strlen(known) == length && !memcmp(known, name, length);
 }
 
 static uint32_t code_of(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (is_named(others[i].name, name, length))
+        if (is_name(others[i].name, name, length))
             return others[i].code;
     for (uint32_t i = 0; i < sizeof latin1 / sizeof *latin1; i++)
-        if (is_named(latin1[i], name, length))
+        if (is_name(latin1[i], name, length))
             return 0xA0 + i;
     return 0;
 }
