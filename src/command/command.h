@@ -104,18 +104,18 @@ struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
 
 /* Checksums of warnings that were printed: several trainings on the same data have the same. */
-#define ET_PRINTED_MAX 64
-typedef struct et_printed {
-    uint64_t text[ET_PRINTED_MAX];
+#define ET_REPORTED_MAX 64
+typedef struct et_reported {
+    uint64_t text[ET_REPORTED_MAX];
     int count;
-} et_printed;
+} et_reported;
 
 /* The same with --quiet, which prints nothing else: the progress has no descriptor, and its copy
  * gets the warnings too. Borrowed. */
 typedef struct et_quiet_log {
     const et_program *program;
     struct et_progress *progress; /* NULL: none */
-    et_printed *printed;          /* prints a warning once; NULL: each time */
+    et_reported *reported;        /* prints a warning once; NULL: each time */
 } et_quiet_log;
 void et_show_log_quietly(et_quiet_log *log);
 

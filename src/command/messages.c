@@ -35,21 +35,21 @@ static void show_above(void *progress, et_log_level level, const char *text)
 }
 
 /* Adds it if it was not. */
-static bool was_printed(et_printed *printed, const char *text)
+static bool was_reported(et_reported *reported, const char *text)
 {
     const uint64_t checksum = et_checksum(text, strlen(text));
-    for (int i = 0; i < printed->count; i++)
-        if (printed->text[i] == checksum)
+    for (int i = 0; i < reported->count; i++)
+        if (reported->text[i] == checksum)
             return true;
-    if (printed->count < ET_PRINTED_MAX)
-        printed->text[printed->count++] = checksum;
+    if (reported->count < ET_REPORTED_MAX)
+        reported->text[reported->count++] = checksum;
     return false;
 }
 
 static void show_quietly(void *self, et_log_level level, const char *text)
 {
     const et_quiet_log *log = self;
-    if (!log->printed || level < ET_LOG_WARNING || !was_printed(log->printed, text))
+    if (!log->reported || level < ET_LOG_WARNING || !was_reported(log->reported, text))
         print_message(log->program->name, NULL, level, text);
     if (log->progress)
         print_message(NULL, log->progress, level, text);

@@ -41,7 +41,7 @@ typedef struct et_train_args {
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
-    struct et_printed *printed; /* with quiet: warnings that were printed; NULL: not known */
+    struct et_reported *reported; /* with quiet: warnings that were printed; NULL: not known */
 } et_train_args;
 
 extern const et_usage et_usage_train;

@@ -196,7 +196,7 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
     int status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;
-    t->log = (et_quiet_log){ t->call->program, t->progress, args->printed };
+    t->log = (et_quiet_log){ t->call->program, t->progress, args->reported };
     if (args->quiet)
         et_show_log_quietly(&t->log);
     else

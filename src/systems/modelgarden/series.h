@@ -31,7 +31,9 @@
 typedef struct et_series_training {
     const char *name;       /* of its folder: "mlp_1" */
     const char *experiment; /* of the kind's rows */
-    const char *settings;   /* on top of those of the run, as for --set; NULL: none */
+    const char *defaults;   /* on top of the experiment's, below those given to the run: YAML,
+                               "{task: {...}}"; NULL: none */
+    const char *settings;   /* on top of all, as for --set; NULL: none */
 } et_series_training;
 
 typedef struct et_series_candidate {

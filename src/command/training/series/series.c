@@ -50,7 +50,7 @@ typedef struct series {
     et_task *task;
     et_series_run *run;
     et_series_log log;
-    et_printed printed;
+    et_reported reported;
     et_quiet_log quiet;
 } series;
 
@@ -185,7 +185,7 @@ static et_series_settings settings_of(series *s)
                                  .run_dir = s->run_dir,
                                  .experiment = &s->experiment,
                                  .run = s->run,
-                                 .printed = &s->printed,
+                                 .reported = &s->reported,
                                  .arena = &s->arena };
 }
 
@@ -537,7 +537,7 @@ int et_series_train(const et_call *call, const et_train_args *args, et_error *er
                  .arena = ET_ARENA_INIT,
                  .directory = ET_MODEL_DIR_INIT,
                  .begun = 1 };
-    s.quiet = (et_quiet_log){ call->program, NULL, &s.printed };
+    s.quiet = (et_quiet_log){ call->program, NULL, &s.reported };
     et_show_log_quietly(&s.quiet);
     int status = begin(&s, error);
     et_show_log_on(call->program, NULL);

@@ -77,17 +77,23 @@ static int write_given(const et_series_settings *s, const et_series_candidate *c
     et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT;
     const giving g = { s->experiment, &own, &unused };
     const char *path = given_path(s, s->arena, candidate);
-    et_value *given = et_value_dict(s->arena);
+    et_value *given = et_value_dict(s->arena), *all = et_value_dict(s->arena);
     int status =
         et_experiment_begin(&own, s->program, candidate->training->experiment, s->arena, error);
     if (!status && given)
         keep_given(&g, given, now, usual, "");
-    if (!status && given && given->first)
-        et_yaml_print(&text, given);
+    if (!status && candidate->training->defaults)
+        status = et_yaml_parse_value(&all, s->arena, candidate->training->defaults, candidate->name,
+                                     error);
+    if (!status && given && all)
+        status = et_value_merge(all, given, error);
+    if (!status && all && all->first)
+        et_yaml_print(&text, all);
     if (!status)
-        status = et_value_failed(given) || text.failed || unused.failed || !path
-                     ? et_alloc_failed(error, 0, "settings")
-                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+        status =
+            et_value_failed(given) || et_value_failed(all) || text.failed || unused.failed || !path
+                ? et_alloc_failed(error, 0, "settings")
+                : et_file_write(path, et_strbuf_text(&text), text.length, error);
     if (!status && unused.length && !s->args->quiet)
         et_print(stderr, "%-12s keeps its own values of %s\n", candidate->name,
                  et_strbuf_text(&unused));
@@ -109,7 +115,7 @@ int et_series_settings_args(const et_series_settings *s, et_train_args *args,
     args->experiment = training->experiment;
     args->settings.count = 0;
     args->quiet = !args->verbose;
-    args->printed = s->printed;
+    args->reported = s->reported;
     if (!texts || !args->model_dir || !(texts[0] = given_path(s, arena, candidate)))
         return et_alloc_failed(error, 0, "settings");
     texts[1] = training->settings;

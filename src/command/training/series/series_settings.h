@@ -18,7 +18,7 @@ typedef struct et_series_settings {
     const char *run_dir;
     const et_experiment *experiment;
     const et_series_run *run;
-    struct et_printed *printed; /* warnings that were printed */
+    struct et_reported *reported; /* warnings that were printed */
     et_arena *arena;
 } et_series_settings;
 
