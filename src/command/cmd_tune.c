@@ -32,6 +32,7 @@
 #include "command/training/train_args.h"
 #include "command/trials.h"
 #include "formats/grid.h"
+#include "systems/modelgarden/series.h"
 #include "train/run/run_names.h"
 
 #define THIRD      3 /* part of the trials that goes on */
@@ -251,6 +252,8 @@ static int look_at_settings(tuning *t, et_error *error)
     t->spaces = spaces;
     if (!status)
         status = configure(&experiment, t, &w, &arena, error);
+    if (!status)
+        status = et_series_check_none(&experiment, error);
     if (!status) {
         t->kind = experiment.kind;
         t->length = experiment.trainer.train_steps;

@@ -23,6 +23,7 @@
 #include "command/session.h"
 #include "command/training/dry_run.h"
 #include "engine/comm/together.h"
+#include "systems/modelgarden/series.h"
 #include "systems/orbit/controller.h"
 #include "train/run/run_names.h"
 
@@ -217,6 +218,8 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     /* Settings first: a misspelt one is reported before any file is made. */
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
+    if (!status)
+        status = et_series_check_none(&t->experiment, error);
     if (!status && !t->comm)
         status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
     if (!status)

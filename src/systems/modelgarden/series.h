@@ -92,4 +92,10 @@ typedef struct et_series {
     void (*close)(et_series_run *run); /* NULL allowed */
 } et_series;
 
+/* That the settings of an experiment ask for; NULL: they ask for one training. */
+const et_series *et_series_of(const et_experiment *experiment);
+
+/* ET_ECONFIG: they ask for a series, where only one training is possible. */
+int et_series_check_none(const et_experiment *experiment, et_error *error);
+
 #endif

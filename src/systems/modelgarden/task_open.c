@@ -75,12 +75,9 @@ static int read_settings(et_task_opened *o, et_error *error)
 static int find_run(et_task_opened *o, et_error *error)
 {
     const char *directory = o->context.model_dir;
-    const et_series *series = o->kind->series;
-    if (series && series->wanted(o->experiment.name, o->experiment.task))
-        return et_fail(error, ET_ECONFIG,
-                       "%s with these settings trains several models, which only `etude train` "
-                       "does; open another experiment, or one fold",
-                       o->experiment.name);
+    int status = et_series_check_none(&o->experiment, error);
+    if (status)
+        return status;
     if (!et_file_exists_in(directory, ET_RUN_SETTINGS))
         return et_recipe_of(&o->experiment)
                    ? et_fail(error, ET_ECONFIG,
@@ -89,7 +86,7 @@ static int find_run(et_task_opened *o, et_error *error)
                              "with `etude train %s`",
                              o->name, directory)
                    : ET_OK;
-    int status = et_experiment_open_run(&o->kept, &o->program, directory, &o->arena, error);
+    status = et_experiment_open_run(&o->kept, &o->program, directory, &o->arena, error);
     if (!status)
         status = et_experiment_adopt(&o->experiment, &o->kept, &o->arena, error);
     if (!status)

@@ -67,19 +67,13 @@ static void tell(void *listener, const char *line)
 
 /* ---- whether ---- */
 
-static const et_series *class_of(const et_experiment *e)
-{
-    const et_series *class = e->kind->series;
-    return class && class->wanted(e->name, e->task) ? class : NULL;
-}
-
 bool et_series_wanted(const et_call *call, const et_train_args *args)
 {
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     et_initial initial;
     int status = et_train_assemble(&experiment, &initial, args, call->program, &arena, NULL);
-    const bool wanted = !status && class_of(&experiment);
+    const bool wanted = !status && et_series_of(&experiment);
     et_arena_release(&arena);
     return wanted;
 }
@@ -128,7 +122,7 @@ static int claim(series *s, et_error *error)
     int status = et_experiment_open_run(&kept, s->call->program, s->run_dir, &s->arena, error);
     if (status)
         return status;
-    if (strcmp(kept.name, s->experiment.name) != 0 || !class_of(&kept))
+    if (strcmp(kept.name, s->experiment.name) != 0 || !et_series_of(&kept))
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of %s with other settings; choose another --model-dir",
                        s->run_dir, kept.name);
@@ -513,7 +507,7 @@ static int begin(series *s, et_error *error)
         status = et_train_configure(&s->experiment, &initial, s->args, s->call->program, &s->arena,
                                     error);
     if (!status)
-        s->class = class_of(&s->experiment);
+        s->class = et_series_of(&s->experiment);
     if (!status && s->args->dry_run)
         return try_out(s, error);
     const bool complete =

@@ -1,0 +1,17 @@
+#include "systems/modelgarden/series.h"
+
+const et_series *et_series_of(const et_experiment *experiment)
+{
+    const et_series *series = experiment->kind->series;
+    return series && series->wanted(experiment->name, experiment->task) ? series : NULL;
+}
+
+int et_series_check_none(const et_experiment *experiment, et_error *error)
+{
+    return et_series_of(experiment)
+               ? et_fail(error, ET_ECONFIG,
+                         "%s with these settings trains several models, which only `etude train` "
+                         "does; name the experiment of one model, and leave out folds",
+                         experiment->name)
+               : ET_OK;
+}
