@@ -3,7 +3,7 @@
  *   {"candidate": "mlp", "seconds": 12.5, "values": {"accuracy": 0.871, "log_likelihood": -0.281}}
  *   {"candidate": "tabm", "left_out": "the time limit ended its training"}
  *
- * A line that a kill cut short is removed. The file is what resuming goes by. */
+ * Resuming goes by this file. The end of a line that is cut short is ignored. */
 #ifndef ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 #define ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 
