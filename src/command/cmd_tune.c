@@ -45,6 +45,8 @@
 #define FORMAT     "etude-tune-1"
 #define MESSAGES   "messages.txt"
 
+enum { EXIT_USAGE = 2, EXIT_SETTINGS = 3 }; /* of a process */
+
 typedef struct tune_options {
     et_train_args train;
     et_strings search;
@@ -465,11 +467,10 @@ static void tell(const tuning *t, int trial, int rung)
     if (t->args->train.quiet)
         return;
     append_values(&values, t, c);
-    if (c->result.end == ET_TRIAL_DONE)
-        et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", rung, t->rungs,
-                 trial + 1, c->result.metric, et_format_value(c->result.value).text,
-                 et_format_count(c->result.step).text, et_format_duration(c->result.seconds).text,
-                 et_strbuf_text(&values));
+    et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", rung, t->rungs,
+             trial + 1, c->result.metric, et_format_value(c->result.value).text,
+             et_format_count(c->result.step).text, et_format_duration(c->result.seconds).text,
+             et_strbuf_text(&values));
     et_strbuf_release(&values);
 }
 
@@ -486,6 +487,38 @@ static void add_time(words *w, tuning *t)
                     : NULL;
     if (text)
         add_pair(w, t, "--time-limit", text);
+}
+
+/* Whether a trial fails for a reason that all have, such as data that are not there: settings, data
+ * or the command line, and no trial has succeeded. */
+static bool is_hopeless(const tuning *t, const et_trial *one)
+{
+    bool hopeless = one->end == ET_TRIAL_FAILED && !one->asked &&
+                    (one->code == EXIT_USAGE || one->code == EXIT_SETTINGS);
+    for (int i = 0; i < t->trials; i++)
+        hopeless &= !t->candidate[i].rung;
+    return hopeless;
+}
+
+/* A search that no trial has begun is not kept, so that the corrected command can have its name. */
+static void forget_search(tuning *t)
+{
+    static const char *const files[] = { FILE_NAME, MESSAGES, ET_RUN_LOCK };
+    for (int i = 0; i < t->trials; i++)
+        for (int rung = 1; rung <= t->rungs; rung++) {
+            const char *path = directory_of(t, rung, i);
+            if (!path || et_file_exists(path))
+                return;
+        }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        const char *path = et_arena_printf(&t->arena, "%s/%s", t->dir, files[i]);
+        if (path)
+            (void)remove(path);
+    }
+    const char *rung = et_arena_printf(&t->arena, "%s/rung-1", t->dir);
+    if (rung)
+        (void)remove(rung);
+    (void)remove(t->dir);
 }
 
 static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *error)
@@ -507,14 +540,20 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
     if (*child || status)
         return status;
     t->stopped |= one.end == ET_TRIAL_STOPPED || one.asked;
+    if (is_hopeless(t, &one)) {
+        forget_search(t);
+        return et_fail(error, one.code == EXIT_USAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s",
+                       trial + 1, one.reason);
+    }
     if (one.end == ET_TRIAL_FAILED && !one.asked)
         et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", trial + 1, rung, one.reason);
     if (one.end == ET_TRIAL_STOPPED)
         return ET_OK;
     c->rung = one.end == ET_TRIAL_DONE ? rung : c->rung;
     c->refused |= one.end == ET_TRIAL_FAILED;
-    if (one.end == ET_TRIAL_DONE)
-        c->result = one;
+    if (one.end != ET_TRIAL_DONE)
+        return ET_OK;
+    c->result = one;
     tell(t, trial, rung);
     return ET_OK;
 }

@@ -16,6 +16,8 @@
 #include "base/files/file.h"
 #include "command/command.h"
 #include "command/runs/history.h"
+#include "formats/events/log_names.h"
+#include "train/run/options.h"
 
 #define MESSAGES_MAX ((size_t)16 << 20) /* bytes that are read for the reason of a failure */
 
@@ -23,11 +25,29 @@ enum { EXIT_STOPPED = 75 }; /* of a process: saved */
 
 /* ---- results ---- */
 
+/* Of a run that keeps no best checkpoint, its last validation counts, as its last weights do. */
+static bool take_last(et_trial *t, const et_history *h)
+{
+    const et_value *asked = et_history_setting(h, "trainer.best_checkpoint_eval_metric");
+    const bool own = asked && asked->kind == ET_VALUE_STRING && asked->string[0] &&
+                     strcmp(asked->string, ET_BEST_AUTO) != 0;
+    const char *name = own ? asked->string : ET_LOGGED_VALIDATION_LOSS;
+    const et_history_series *series[1];
+    if (!et_history_match(h, name, series, 1) || !series[0]->count)
+        return false;
+    const et_history_point *last = &series[0]->points[series[0]->count - 1];
+    snprintf(t->metric, sizeof t->metric, "%s", name);
+    t->lower = et_history_is_lower_better(h, series[0]);
+    t->value = last->value;
+    t->step = last->step;
+    return isfinite(last->value);
+}
+
 static bool take_best(et_trial *t, const et_history *h)
 {
     const et_history_best best = et_history_best_of(h);
     if (!best.series || best.step < 0 || !isfinite(best.value))
-        return false;
+        return take_last(t, h);
     snprintf(t->metric, sizeof t->metric, "%s", best.metric);
     t->lower = best.lower;
     t->value = best.value;
@@ -61,7 +81,7 @@ static bool read_run(et_trial *t, bool exited)
 }
 
 /* The last line that the process has printed. */
-static void read_reason(et_trial *t, int code)
+static void read_reason(et_trial *t, const et_program *program, int code)
 {
     char *text = NULL;
     size_t length = 0;
@@ -71,24 +91,28 @@ static void read_reason(et_trial *t, int code)
     while (length && (text[length - 1] == '\n' || text[length - 1] == ' '))
         text[--length] = 0;
     const char *line = strrchr(text, '\n');
+    line = line ? line + 1 : text;
+    const size_t name = strlen(program->name);
+    line += !strncmp(line, program->name, name) && !strncmp(line + name, ": ", 2) ? name + 2 : 0;
     if (length)
-        snprintf(t->reason, sizeof t->reason, "%s", line ? line + 1 : text);
+        snprintf(t->reason, sizeof t->reason, "%s", line);
     et_free(text);
 }
 
-static int take_results(et_trial *t, int how, et_error *error)
+static int take_results(et_trial *t, const et_program *program, int how, et_error *error)
 {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
+    t->code = code;
     t->seconds = et_trial_seconds(t->model_dir);
     t->end = code == EXIT_STOPPED ? ET_TRIAL_STOPPED : code ? ET_TRIAL_FAILED : ET_TRIAL_DONE;
     if (t->end == ET_TRIAL_FAILED && code < 0)
         snprintf(t->reason, sizeof t->reason, "ended by signal %d, %s", -code, strsignal(-code));
     else if (t->end == ET_TRIAL_FAILED)
-        read_reason(t, code);
+        read_reason(t, program, code);
     if (t->end == ET_TRIAL_DONE && !read_run(t, true))
         return et_fail(error, ET_EDATA,
-                       "%s: the run has no best value to compare: tune needs a validation and "
-                       "trainer.best_checkpoint_export_subdir",
+                       "%s: the run has no validation to compare trials by; name validation data, "
+                       "such as --valid",
                        t->model_dir);
     return ET_OK;
 }
@@ -149,5 +173,6 @@ int et_trial_run(et_trial *t, const et_program *program, bool *child, et_error *
         return train(t, program, parent, &before, error);
     const int how = pid < 0 ? 0 : wait_for(t, pid, &signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return pid < 0 ? et_fail_errno(error, "a process for a trial") : take_results(t, how, error);
+    return pid < 0 ? et_fail_errno(error, "a process for a trial")
+                   : take_results(t, program, how, error);
 }

@@ -26,15 +26,16 @@ typedef struct et_trial {
     /* results, once it has ended */
     et_trial_end end;
     bool asked;       /* a signal asked this process to stop */
-    char reason[400]; /* of FAILED */
+    int code;         /* exit code of FAILED; below 0: a signal */
+    char reason[400]; /* the same */
     char metric[200]; /* that chooses the best checkpoint */
     bool lower;       /* is better */
-    double value;     /* the best one */
-    int64_t step;     /* of the best one */
+    double value;     /* the best one; if the run keeps no best checkpoint, the last one */
+    int64_t step;     /* of this value */
     double seconds;   /* of the run's work in all sessions */
 } et_trial;
 
-/* ET_EDATA: the run is done, but has no best value: it has no validation. */
+/* ET_EDATA: the run is done, but has no validation. */
 int et_trial_run(et_trial *trial, const et_program *program, bool *child, et_error *error);
 
 /* Seconds that a run has worked so far; 0: there is none. */

@@ -108,6 +108,16 @@ grep -q "$(awk '$2 == 3 { print $6; exit }' whole.out)" seeded.json && fail "--s
     fail "odd: $(cat out)"
 grep -q 'is left out: .*heads do not divide' out || fail "no trial is left out: $(cat out)"
 
+# An experiment that keeps no best checkpoint: the last validation counts.
+"$etude" tune tabular/mlp_small last --data train.csv --target kind --steps 20 --trials 2 --rungs 1 \
+    --search lr=1e-4..1e-2:log >out 2>&1 || fail "no best: $(cat out)"
+loss=$(sed -n 's/.*"validation_loss":\([^,]*\),.*/\1/p' last/rung-1/trial-01/metrics.jsonl | tail -1)
+awk -v loss="$loss" '$1 == 1 && $2 == 1 { ok = ($3 - loss) ^ 2 < 1e-10 && $4 == 20 } END { exit !ok }' out || fail "no best: $loss $(cat out)"
+
+# Without a validation there is nothing to compare by.
+says 3 'no validation to compare trials by' tune tabular/mlp_small blind --data train.csv --target kind --steps 20 --trials 1 \
+    --search lr=1e-4..1e-2:log --set task.held_out=0
+
 # Translation.
 for i in $(seq 60); do echo "a$((i % 7)) b$((i % 5)) c$((i % 3))"; done >a.en
 tr abc xyz <a.en >a.de
@@ -130,6 +140,9 @@ mistake 2 'with :log both bounds must be above 0' --search lr=0.0..1:log
 mistake 2 'lr is given twice' --search lr=1..2 --search lr=2..3
 mistake 2 'no option --layer' --search layer=1..2
 mistake 3 'task.model.mlp.wide' --search task.model.mlp.wide=1..2
+says 3 'trial 1: train.csv: there is no column "kin"' tune tabular/mlp gone \
+    --data train.csv --target kin --epochs 9 --search lr=1e-4..1e-2
+[ ! -e gone ] || fail "a search that has not begun is kept: $(find gone)"
 mistake 2 '--rungs 3 needs at least 9 trials' --search lr=1e-4..1e-2 --rungs 3 --trials 8
 says 2 'anew is a run; name another directory' tune tabular/mlp anew --data train.csv --target kind --epochs 9 --search lr=1e-4..1e-2
 echo "a search ends the same whatever stops it ($kills kills)"

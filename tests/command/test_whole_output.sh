@@ -69,8 +69,12 @@ t.csv|tfx predict --model t
 -|evaluate m --json
 -|evaluate t
 -|evaluate t --json
+-|evaluate t --charts
 -|explain t t.csv
 -|explain t t.csv --json
+-|explain t t.csv --partial size
+-|report t --output new.html
+-|tune tabular/mlp_small new --data t.csv --target kind --steps 4 --trials 1 --search lr=1e-4..1e-2
 -|tfx predict --model t --input t.csv
 -|average t --last 2 --output new.safetensors --json
 -|train v $table --set trainer.train_steps=2 --dry-run --json
@@ -92,6 +96,7 @@ t.csv|predict t --output new.jsonl
 -|translate m --input 1.en --attention new.svg --output new.de
 -|evaluate m --source 3.en --reference 3.de --output new.de
 -|plot t --output new.svg
+-|evaluate t --roc new.svg --calibration new2.svg
 -|report t --output new.html
 -|average t --last 2 --output new.safetensors
 -|export t --output new.safetensors
