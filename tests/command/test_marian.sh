@@ -124,6 +124,41 @@ rm -rf a
 says 0 'weights of hf' train a --init hf $data --steps 1 --set task.init_pattern=norm
 says 3 'a run of translation/base' train b --init hf --experiment tabular/mlp --data s.en
 
+# The language that a text is translated to: in front of each line, as a setting of the text, or in
+# a column.
+sed 's/^/>>fra<< /' s.en >tagged.en
+sed 's/^/>>fra<< /' v.en >tagged-v.en
+paste s.en s.de | sed 's/^/>>fra<<\t/' >s.tsv
+tag="tag: '>>fra<<'"
+tagged() {
+    run=$1
+    shift
+    says 0 '^done ' train "$run" --init hf "$@" --steps 6 --set trainer.summary_interval=2
+    sed 's/"time":{[^}]*}//g' "$run/metrics.jsonl" >"$run.log"
+}
+tagged lines --data tagged.en s.de --valid tagged-v.en v.de
+tagged setting --data s.en s.de --valid v.en v.de --set "{task: {train_data: {$tag}, validation_data: {$tag}}}"
+tagged column --data s.tsv --valid tagged-v.en v.de --set task.train_data.tag_column=true
+tagged plain --data s.en s.de --valid v.en v.de
+tagged mixed --set "task.train_data.mix=[{source_path: s.en, target_path: s.de, $tag}]" --valid tagged-v.en v.de
+for run in setting column mixed; do
+    cmp -s lines.log $run.log || fail "tags of the $run are another training"
+done
+! cmp -s lines.log plain.log || fail "tags change nothing"
+# The cache is not that of the text without a tag.
+tagged plain --data s.en s.de --valid v.en v.de
+says 3 'tag: ">>deu<<" is no token of the source vocabulary' train x --init hf --data s.en s.de \
+    --set "task.train_data.tag='>>deu<<'"
+says 3 'train_data.tag: "a b": give one word' train x --init hf --data s.en s.de --set "task.train_data.tag=a b"
+says 3 'tag_column: only with tsv_path' train x --init hf --data s.en s.de --set task.train_data.tag_column=true
+says 3 'tag and tag_column are both set' train x --init hf --data s.tsv \
+    --set "{task: {train_data: {tag_column: true, $tag}}}"
+says 3 's.tsv:1: expected 2 columns, found 3' train x --init hf --data s.tsv
+paste s.en s.de >two.tsv
+says 3 'two.tsv:1: expected 3 columns: write tag, TAB, source' train x --init hf --data two.tsv \
+    --set task.train_data.tag_column=true
+rm -rf x
+
 # What is wrong with a folder is said in one line, before anything is written.
 broken() {
     text=$1

@@ -30,8 +30,12 @@ struct et_corpus {
     et_arena arena;               /* of the record given last */
     int64_t *lines[2];            /* [files of that side]: number of lines that were read */
     int64_t pairs;                /* given so far */
-    et_corpus_pair pair;          /* what next_line gives in halves */
-    bool target_is_due;           /* next_line gave the source of pair, its target comes next */
+    const char *tag;              /* of the pair; not terminated */
+    size_t tag_length;
+    char *tagged; /* [tagged_size] a source with its tag; owned */
+    size_t tagged_size;
+    et_corpus_pair pair; /* what next_line gives in halves */
+    bool target_is_due;  /* next_line gave the source of pair, its target comes next */
 };
 
 /* ---- which files ---- */
@@ -125,6 +129,8 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     if (!corpus)
         return et_alloc_failed(error, sizeof *corpus, "a corpus reader");
     corpus->paths = paths;
+    corpus->tag = paths->tag;
+    corpus->tag_length = paths->tag ? strlen(paths->tag) : 0;
     corpus->single = paths->tsv.count || paths->records.count;
     for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++)
         status = open_side(corpus, side, error);
@@ -144,6 +150,7 @@ void et_corpus_close(et_corpus *corpus)
         et_text_close(corpus->text[side]);
         et_free(corpus->lines[side]);
     }
+    et_free(corpus->tagged);
     et_record_list_close(&corpus->records);
     et_arena_release(&corpus->arena);
     et_free(corpus);
@@ -206,6 +213,22 @@ static int no_lines(const et_corpus *corpus, et_error *error)
     return status;
 }
 
+/* The first column, in front of the two. */
+static int take_tag(et_corpus *corpus, et_text_line *line, et_error *error)
+{
+    const char *tab = memchr(line->text, '\t', line->length);
+    if (!tab || !memchr(tab + 1, '\t', line->length - (size_t)(tab + 1 - line->text)))
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: expected 3 columns: write tag, TAB, source, TAB, target "
+                       "(tag_column)",
+                       line->path, (long long)line->number);
+    corpus->tag = line->text;
+    corpus->tag_length = (size_t)(tab - line->text);
+    line->length -= corpus->tag_length + 1;
+    line->text = tab + 1;
+    return ET_OK;
+}
+
 /* Exactly one TAB: a third column would be an id or a score, and a sentence with a TAB in it
  * would lose its end without a word. Columns may be empty. */
 static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_error *error)
@@ -233,7 +256,9 @@ static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     int status = next_line(corpus, 0, &line, error);
     if (status || !line.text)
         return status;
-    return split_columns(&line, pair, error);
+    if (corpus->paths->tag_column)
+        status = take_tag(corpus, &line, error);
+    return status ? status : split_columns(&line, pair, error);
 }
 
 /* One line from each side. Both NULL: the end; one NULL: the sides differ. */
@@ -334,6 +359,29 @@ static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *er
     return status ? et_record_blame(&position, status, error) : ET_OK;
 }
 
+/* ---- tags ---- */
+
+/* The source becomes a copy that begins with the tag. */
+static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    const size_t length = corpus->tag_length + 1 + pair->source_length;
+    if (!pair->source_length || !corpus->tag_length)
+        return ET_OK;
+    if (length > corpus->tagged_size) {
+        et_free(corpus->tagged);
+        corpus->tagged_size = 2 * length;
+        corpus->tagged = et_alloc(corpus->tagged_size, 1);
+        if (!corpus->tagged)
+            return et_alloc_failed(error, corpus->tagged_size, "a line");
+    }
+    memcpy(corpus->tagged, corpus->tag, corpus->tag_length);
+    corpus->tagged[corpus->tag_length] = ' ';
+    memcpy(corpus->tagged + corpus->tag_length + 1, pair->source, pair->source_length);
+    pair->source = corpus->tagged;
+    pair->source_length = length;
+    return ET_OK;
+}
+
 /* ---- the next pair ---- */
 
 /* index counts pairs that were read, whether training uses them or not. */
@@ -343,6 +391,8 @@ int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     int status = corpus->records.paths.count ? next_of_records(corpus, pair, error)
                  : corpus->single            ? next_of_tsv(corpus, pair, error)
                                              : next_of_two(corpus, pair, error);
+    if (!status && pair->source)
+        status = put_tag(corpus, pair, error);
     if (status)
         return status;
     pair->index = corpus->pairs;

@@ -24,6 +24,8 @@ typedef struct et_corpus_paths {
     et_strings tsv;     /* setting tsv_path */
     et_strings records; /* setting input_path: TFRecord files, plain or GZIP */
     const char *source_feature, *target_feature; /* of records: settings src_lang, tgt_lang */
+    const char *tag; /* before each source that is not empty, with a space; NULL or "": none */
+    bool tag_column; /* a tsv has three columns: such a tag, source, target */
 } et_corpus_paths;
 
 typedef struct et_corpus et_corpus;

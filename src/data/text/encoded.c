@@ -59,10 +59,10 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
 
 /* Facts besides text that the result depends on: vocabulary, filter, and ET_ENCODED_VERSION, which
  * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit
- * a separate target vocabulary and rules for punctuation are added only if they are used, so that
- * other keys stay valid.
- */
-static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
+ * a separate target vocabulary, rules for punctuation and tags are added only if they are used, so
+ * that other keys stay valid. */
+static uint64_t facts_of(et_sides sides, const et_encoded_options *options,
+                         const et_corpus_paths *paths)
 {
     uint64_t facts[10] = { ET_ENCODED_VERSION,
                            et_vocabulary_checksum(sides.source),
@@ -79,7 +79,11 @@ static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
                          : facts[7] != facts[1] ? 8
                          : options->limit       ? 7
                                                 : 6;
-    return et_checksum(facts, count * sizeof facts[0]);
+    const uint64_t plain = et_checksum(facts, count * sizeof facts[0]);
+    const bool tagged = paths->tag && *paths->tag;
+    const uint64_t tags[3] = { plain, tagged ? et_checksum(paths->tag, strlen(paths->tag)) : 0,
+                               paths->tag_column };
+    return tagged || paths->tag_column ? et_checksum(tags, sizeof tags) : plain;
 }
 
 /* Called only if there are records, so that the keys of texts stay valid. Names are hashed with
@@ -208,7 +212,7 @@ static int read_text(whole *self, et_sides sides, const et_encoded_options *opti
     uint64_t key_now;
     int status = et_encoded_build(&self->parts, &self->paths, sides, options, error);
     if (!status)
-        status = content_key(&key_now, &self->paths, facts_of(sides, options), error);
+        status = content_key(&key_now, &self->paths, facts_of(sides, options, &self->paths), error);
     if (!status && key_now != key)
         status = et_fail(
             error, ET_EDATA,
@@ -235,7 +239,7 @@ static int check_expected(const whole *self, const et_encoded_options *options, 
 static int open_content(whole *self, et_sides sides, const et_encoded_options *options,
                         const char *cache_path, uint64_t *key, et_error *error)
 {
-    int status = content_key(key, &self->paths, facts_of(sides, options), error);
+    int status = content_key(key, &self->paths, facts_of(sides, options, &self->paths), error);
     if (!status)
         status = check_expected(self, options, *key, error);
     if (status || map_cache(self, cache_path, *key, sides))
@@ -252,7 +256,7 @@ static int open_content(whole *self, et_sides sides, const et_encoded_options *o
 static int open_any(whole *self, et_sides sides, const et_encoded_options *options,
                     const char *cache_path, uint64_t *key, et_error *error)
 {
-    uint64_t facts = facts_of(sides, options);
+    uint64_t facts = facts_of(sides, options, &self->paths);
     et_encoded_seen before, after;
     bool seen = cache_path && et_encoded_look(&before, facts, &self->paths, cache_path);
     if (seen && map_seen(self, &before, cache_path, key))

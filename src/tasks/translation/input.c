@@ -33,6 +33,8 @@ static et_translation_part part_of_data(const et_translation_data *data)
                                   .input_path = data->input_path,
                                   .src_lang = text_of(data->src_lang),
                                   .tgt_lang = text_of(data->tgt_lang),
+                                  .tag = text_of(data->tag),
+                                  .tag_column = data->tag_column,
                                   .weight = 1 };
 }
 
@@ -50,6 +52,8 @@ static et_translation_part part_at(const et_translation_data *data, size_t i)
         part.src_lang = text_of(data->src_lang);
     if (!*text_of(part.tgt_lang))
         part.tgt_lang = text_of(data->tgt_lang);
+    if (!*text_of(part.tag) && !part.tag_column)
+        part.tag = text_of(data->tag);
     return part;
 }
 
@@ -109,6 +113,20 @@ static int check_features(const char *name, const et_translation_part *part, et_
         name);
 }
 
+static int check_tag(const char *name, const et_translation_part *part, et_error *error)
+{
+    const char *tag = text_of(part->tag);
+    if (part->tag_column && *tag)
+        return et_fail(error, ET_ECONFIG, "task.%s: tag and tag_column are both set; keep one",
+                       name);
+    if (part->tag_column && !part->tsv_path.count)
+        return et_fail(error, ET_ECONFIG, "task.%s.tag_column: only with tsv_path", name);
+    for (const char *at = tag; *at; at++)
+        if ((unsigned char)*at <= ' ')
+            return et_fail(error, ET_ECONFIG, "task.%s.tag: \"%.100s\": give one word", name, tag);
+    return ET_OK;
+}
+
 static int check_part(const char *name, const et_translation_part *part, et_error *error)
 {
     const struct {
@@ -135,6 +153,8 @@ static int check_part(const char *name, const et_translation_part *part, et_erro
     if (!status)
         status = check_sides(name, et_paths_count(&part->source_path),
                              et_paths_count(&part->target_path), error);
+    if (!status)
+        status = check_tag(name, part, error);
     return status ? status : check_features(name, part, error);
 }
 
@@ -291,7 +311,10 @@ static int match_part(et_corpus_paths *out, const char *name, const et_translati
         { "input_path", &part->input_path, &out->records },
     };
     int status = ET_OK;
-    *out = (et_corpus_paths){ .source_feature = part->src_lang, .target_feature = part->tgt_lang };
+    *out = (et_corpus_paths){ .source_feature = part->src_lang,
+                              .target_feature = part->tgt_lang,
+                              .tag = part->tag,
+                              .tag_column = part->tag_column };
     for (int i = 0; !status && i < 4; i++) {
         char setting[SETTING_MAX + 24];
         snprintf(setting, sizeof setting, "task.%s.%s", name, rows[i].name);

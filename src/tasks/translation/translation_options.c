@@ -141,7 +141,15 @@ static const char *const batchings[] = { "packed", "bucketed", NULL };
         ET_FIELD_STRING(type, src_lang, "", "feature of input_path with the source",               \
                         .change = ET_CHANGE_FREE),                                                 \
         ET_FIELD_STRING(type, tgt_lang, "", "feature of input_path with the translation",          \
-                        .change = ET_CHANGE_FREE)
+                        .change = ET_CHANGE_FREE),                                                 \
+        ET_FIELD_STRING(type, tag, "",                                                             \
+                        "token in front of each source line, such as >>fra<<: the language that "  \
+                        "a multilingual model translates to",                                      \
+                        .change = ET_CHANGE_FREE),                                                 \
+        ET_FIELD_BOOL(                                                                             \
+            type, tag_column, false,                                                               \
+            "tsv_path has three columns, TAG TAB SOURCE TAB TARGET: a tag for each line",          \
+            .change = ET_CHANGE_FREE)
 
 static const et_field part_fields[] = {
     TEXT_FIELDS(et_translation_part),

@@ -66,7 +66,9 @@ enum { ET_BATCHING_PACKED, ET_BATCHING_BUCKETED };
  * et_translation_data. */
 typedef struct et_translation_part {
     et_strings source_path, target_path, tsv_path, input_path;
-    const char *src_lang, *tgt_lang; /* empty: as the data's */
+    const char *src_lang, *tgt_lang; /* empty: as the data's, and so the tag */
+    const char *tag;                 /* in front of each source line */
+    bool tag_column;                 /* of tsv_path: each line has a tag of its own */
     double weight;                   /* its share of a pass is weight by the sum of weights */
     const char *name;                /* of a set of validation data */
 } et_translation_part;
@@ -82,13 +84,15 @@ typedef struct et_translation_data {
     et_strings input_path;               /* records of tf.Examples */
     et_structs mix;                      /* several texts: et_translation_part */
     const char *src_lang, *tgt_lang;     /* the two features of a record */
-    et_structs sets;                     /* validation data that are scored one by one:
-                                            et_translation_part */
-    int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
-                                            static_batch, pairs */
-    int64_t max_seq_length;              /* tokens, EOS counted; in validation, of sentences in the
-                                          * loss */
-    double max_length_ratio;             /* longer side by shorter; 0: any */
+    const char *tag;                     /* as in et_translation_part, and the next */
+    bool tag_column;
+    et_structs sets;           /* validation data that are scored one by one:
+                                  et_translation_part */
+    int64_t global_batch_size; /* tokens of a batch, on each side; of validation with
+                                  static_batch, pairs */
+    int64_t max_seq_length;    /* tokens, EOS counted; in validation, of sentences in the
+                                * loss */
+    double max_length_ratio;   /* longer side by shorter; 0: any */
     bool deduplicate;
     int64_t limit;        /* the first pairs that are kept of a text; 0: all */
     int64_t shuffle_pool; /* sentence pairs sorted by length at a time */

@@ -112,6 +112,26 @@ et_encoded_options et_translation_filter(const et_translation_data *data, bool t
                     : (et_encoded_options){ .keep_all = true, .limit = data->limit };
 }
 
+/* A tag of several tokens is text like any other, which no model was told apart by. */
+static int check_tag(const et_translation_task *task, const char *tag, et_error *error)
+{
+    et_tokens tokens = ET_TOKENS_INIT;
+    if (!tag || !*tag)
+        return ET_OK;
+    int status = et_vocabulary_encode(task->sides.source, tag, strlen(tag), &tokens, error);
+    bool found = false;
+    for (size_t i = 0; i < tokens.count && !found; i++)
+        found = !strcmp(et_vocabulary_token(task->sides.source, tokens.ids[i]), tag);
+    et_tokens_release(&tokens);
+    return status || found
+               ? status
+               : et_fail(error, ET_ECONFIG,
+                         "tag: \"%.100s\" is no token of the source vocabulary; choose one of "
+                         "its tokens, or train a vocabulary with this one "
+                         "(task.vocabulary.user_defined_symbols)",
+                         tag);
+}
+
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
@@ -123,8 +143,10 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
         char name[32] = "train.pairs";
         if (i)
             snprintf(name, sizeof name, "train.%zu.pairs", i);
-        status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths, &filter,
-                              error);
+        status = check_tag(task, input->texts[i].paths.tag, error);
+        if (!status)
+            status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths,
+                                  &filter, error);
         if (!status && !input->texts[i].encoded->from_cache)
             status = et_translation_look_for_unknowns(task, input->texts[i].encoded, error);
     }
@@ -351,7 +373,9 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
         char name[32] = "validation.pairs";
         if (i)
             snprintf(name, sizeof name, "validation.%zu.pairs", i);
-        status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
+        status = check_tag(task, text->paths.tag, error);
+        if (!status)
+            status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
         if (status)
             break;
         scored->name = text->name;
