@@ -113,6 +113,23 @@ static void test_torch_file__bombs(void **state)
     assert_fails(open_bytes(&read, state, &file, error), ET_EFORMAT, "a.bin: ");
 }
 
+/* A bit of the values: the archive's checksum is another. */
+static void test_torch_file__damaged_values(void **state)
+{
+    static bytes whole;
+    et_torch_file *read;
+    float values[6];
+    need_zip(state);
+    make_archive(&whole, tensors, 2);
+    char *at = memmem(whole.data, whole.length, tensors[0].values, tensors[0].bytes);
+    assert_non_null(at);
+    at[5] ^= 1;
+    assert_ok(open_bytes(&read, state, &whole, error));
+    assert_fails(et_torch_file_read(read, et_torch_file_at(read, 0), values, error), ET_EFORMAT,
+                 "its checksum is another");
+    et_torch_file_close(read);
+}
+
 /* Nothing is unpacked, so a name has no meaning for the disk. */
 static void test_torch_file__names_that_lead_outside(void **state)
 {
@@ -185,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_torch_file__old_layout),
         cmocka_unit_test(test_torch_file__another_file),
         cmocka_unit_test(test_torch_file__bombs),
+        cmocka_unit_test(test_torch_file__damaged_values),
         cmocka_unit_test(test_torch_file__names_that_lead_outside),
         cmocka_unit_test(test_torch_file__no_pickle),
         cmocka_unit_test(test_torch_file__every_byte_may_be_damaged),

@@ -13,6 +13,7 @@
 #define CALLS(X)                                                                                   \
     X(zip_, discard)                                                                               \
     X(zip_, error_fini)                                                                            \
+    X(zip_, error_init)                                                                            \
     X(zip_, error_init_with_code)                                                                  \
     X(zip_, error_strerror)                                                                        \
     X(zip_, fclose)                                                                                \
@@ -22,6 +23,9 @@
     X(zip_, get_num_entries)                                                                       \
     X(zip_, name_locate)                                                                           \
     X(zip_, open)                                                                                  \
+    X(zip_, open_from_source)                                                                      \
+    X(zip_, source_buffer_create)                                                                  \
+    X(zip_, source_free)                                                                           \
     X(zip_, stat_index)
 
 static struct {
@@ -42,37 +46,76 @@ static int damaged(const et_zip *zip, const char *what, et_error *error)
     return et_fail(error, ET_EFORMAT, "%s: %s; download it again", zip->path, what);
 }
 
-static int open_archive(et_zip *zip, et_error *error)
+/* The reason is consumed. */
+static int not_whole(const et_zip *zip, zip_error_t *reason, et_error *error)
 {
-    int code;
-    int status = et_library_load(&library, &libzip, error);
-    if (status)
-        return et_fail_while(error, status, "%s", zip->path);
-    zip->archive = libzip.open(zip->path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
-    if (zip->archive)
-        return ET_OK;
-    zip_error_t reason;
-    libzip.error_init_with_code(&reason, code);
-    status = et_fail(error, code == ZIP_ER_MEMORY ? ET_ENOMEM : ET_EFORMAT,
-                     "%s: not a whole zip archive (%s); download it again", zip->path,
-                     libzip.error_strerror(&reason));
-    libzip.error_fini(&reason);
+    int status = et_fail(error, reason->zip_err == ZIP_ER_MEMORY ? ET_ENOMEM : ET_EFORMAT,
+                         "%s: not a whole zip archive (%s); download it again", zip->path,
+                         libzip.error_strerror(reason));
+    libzip.error_fini(reason);
     return status;
 }
 
-int et_zip_open(et_zip **out, const char *path, et_error *error)
+static int open_file(et_zip *zip, et_error *error)
+{
+    int code;
+    zip_error_t reason;
+    zip->archive = libzip.open(zip->path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
+    if (zip->archive)
+        return ET_OK;
+    libzip.error_init_with_code(&reason, code);
+    return not_whole(zip, &reason, error);
+}
+
+static int open_bytes(et_zip *zip, const void *bytes, size_t length, et_error *error)
+{
+    zip_error_t reason;
+    libzip.error_init(&reason);
+    zip_source_t *source = libzip.source_buffer_create(bytes, length, 0, &reason);
+    if (source)
+        zip->archive = libzip.open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &reason);
+    if (!zip->archive) {
+        if (source)
+            libzip.source_free(source);
+        return not_whole(zip, &reason, error);
+    }
+    libzip.error_fini(&reason);
+    return ET_OK;
+}
+
+/* bytes NULL: the file of the name. */
+static int open_any(et_zip **out, const char *name, const void *bytes, size_t length,
+                    et_error *error)
 {
     *out = NULL;
     et_zip *zip = et_alloc_zero(1, sizeof *zip);
     if (zip)
-        zip->path = et_strdup(path);
-    int status = zip && zip->path ? open_archive(zip, error)
-                                  : et_alloc_failed(error, sizeof *zip, "a zip archive");
+        zip->path = et_strdup(name);
+    if (!zip || !zip->path) {
+        et_free(zip);
+        return et_alloc_failed(error, sizeof *zip, "a zip archive");
+    }
+    int status = et_library_load(&library, &libzip, error);
+    if (status)
+        status = et_fail_while(error, status, "%s", zip->path);
+    else
+        status = bytes ? open_bytes(zip, bytes, length, error) : open_file(zip, error);
     if (status)
         et_zip_close(zip);
     else
         *out = zip;
     return status;
+}
+
+int et_zip_open(et_zip **out, const char *path, et_error *error)
+{
+    return open_any(out, path, NULL, 0, error);
+}
+
+int et_zip_open_memory(et_zip **out, const void *bytes, size_t length, const char *name,
+                       et_error *error)
+{
+    return open_any(out, name, bytes, length, error);
 }
 
 void et_zip_close(et_zip *zip)
@@ -110,7 +153,7 @@ int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *
     return ET_OK;
 }
 
-/* Of a file that is under way; libzip compares its checksum with the last byte. */
+/* Of a file that is under way. */
 static int read_on(const et_zip *zip, zip_file_t *file, char *bytes, uint64_t length,
                    et_error *error)
 {
@@ -135,6 +178,15 @@ static int skip(const et_zip *zip, zip_file_t *file, uint64_t length, et_error *
     return status;
 }
 
+/* libzip compares the checksum when a read finds the end of the file. */
+static int check_end(const et_zip *zip, zip_file_t *file, et_error *error)
+{
+    char more;
+    return libzip.fread(file, &more, 1) < 0
+               ? damaged(zip, "a file of the archive is damaged: its checksum is another", error)
+               : ET_OK;
+}
+
 int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, uint64_t length,
                 et_error *error)
 {
@@ -145,6 +197,8 @@ int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, ui
     int status = skip(zip, file, from, error);
     if (!status)
         status = read_on(zip, file, bytes, length, error);
+    if (!status)
+        status = check_end(zip, file, error);
     libzip.fclose(file);
     return status;
 }

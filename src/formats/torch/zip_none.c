@@ -14,6 +14,13 @@ int et_zip_open(et_zip **out, const char *path, et_error *error)
                    path);
 }
 
+int et_zip_open_memory(et_zip **out, const void *bytes, size_t length, const char *name,
+                       et_error *error)
+{
+    (void)bytes, (void)length;
+    return et_zip_open(out, name, error);
+}
+
 void et_zip_close(et_zip *zip)
 {
     et_assert(!zip);
