@@ -103,6 +103,44 @@ static void test_beam__by_length(void **state)
 }
 
 /* At the greatest length what lives is finished as it is, with its score. */
+/* Each end makes the beam narrower: after one of two, only the best continuation lives on, and when
+ * it ends the search is over, although a better hypothesis could still be found. */
+static void test_beam__shrinks(void **state)
+{
+    (void)state;
+    et_beam beam;
+    et_error error = ET_ERROR_INIT;
+    int parent[2];
+    int32_t next[2];
+    const et_beam_options options = {
+        .size = 2, .alpha = 1, .eos = EOS, .by_length = true, .shrinks = true
+    };
+    assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
+    et_beam_begin(&beam, 8);
+    const float one[] = { -1, -2, -3, -4 };
+    et_beam_advance(&beam, one, (int32_t[]){ EOS, 5, 6, 7 }, parent, next);
+    assert_false(beam.over);
+    assert_int_equal(beam.width, 1);
+    assert_int_equal(next[0], 5);
+    const float two[] = { -0.1f, -0.2f, -0.3f, -5, -9, -9, -9, -9 };
+    et_beam_advance(&beam, two, (int32_t[]){ 6, EOS, 7, 8, 9, 9, 9, 9 }, parent, next);
+    assert_false(beam.over); /* the end was second, so it is not looked at */
+    assert_int_equal(next[0], 6);
+    const float three[] = { -4, -5, -6, -7, -9, -9, -9, -9 };
+    et_beam_advance(&beam, three, (int32_t[]){ EOS, 5, 6, 7, 9, 9, 9, 9 }, parent, next);
+    assert_true(beam.over);
+    assert_result(&beam, NULL, 0, -1);
+    et_beam_release(&beam);
+    /* At the greatest length all of the beam finish. */
+    assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
+    et_beam_begin(&beam, 2);
+    et_beam_advance(&beam, one, (int32_t[]){ 4, 5, 6, 7 }, parent, next);
+    et_beam_advance(&beam, two, (int32_t[]){ 6, EOS, 7, 8, 9, 9, 9, 9 }, parent, next);
+    assert_true(beam.over);
+    assert_result(&beam, (int32_t[]){ 4, 6 }, 2, -0.55f);
+    et_beam_release(&beam);
+}
+
 static void test_beam__by_length_to_the_end(void **state)
 {
     (void)state;
@@ -363,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_beam__length_norm),
         cmocka_unit_test(test_beam__force_end),
         cmocka_unit_test(test_beam__by_length),
+        cmocka_unit_test(test_beam__shrinks),
         cmocka_unit_test(test_beam__by_length_to_the_end),
         cmocka_unit_test(test_beam__two_see_further_than_one),
         cmocka_unit_test(test_beam__one_is_greedy),

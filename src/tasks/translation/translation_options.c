@@ -97,7 +97,10 @@ static const et_field model_fields[] = {
                    "power of the length penalty"),
     ET_FIELD_CHOICE(et_translation_model, length_penalty, ET_LENGTH_PENALTY_GNMT, length_penalties,
                     "scores are divided by ((5 + length) / 6)^alpha (gnmt), or by length^alpha; "
-                    "length also ends the search as Marian does"),
+                    "length also ends the search as transformers does"),
+    ET_FIELD_BOOL(et_translation_model, shrink_beam, false,
+                  "each finished hypothesis makes the beam narrower, as in Marian; false: another "
+                  "one lives on"),
     ET_FIELD_BOOL(et_translation_model, force_end, false,
                   "the last token of a translation of the greatest length is the end of the "
                   "sentence, at no cost in the score"),

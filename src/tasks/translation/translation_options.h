@@ -51,6 +51,7 @@ typedef struct et_translation_model {
     int64_t beam_size;            /* hypotheses kept; 1: greedy */
     double alpha;                 /* of the length penalty */
     int length_penalty;           /* ET_LENGTH_PENALTY_* */
+    bool shrink_beam;             /* et_beam_options.shrinks */
     bool force_end;               /* a translation of the greatest length ends, too */
     et_strings suppressed_tokens; /* of the target, never generated */
     double label_smoothing;       /* spread over the tokens that are not the label */

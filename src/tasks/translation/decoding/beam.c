@@ -76,6 +76,7 @@ void et_beam_begin(et_beam *beam, int max_length)
     beam->max_length = max_length;
     beam->length = 0;
     beam->living = 1;
+    beam->width = beam->options.size;
     beam->over = false;
     beam->finished_count = 0;
     beam->side = 0;
@@ -183,6 +184,8 @@ static bool is_settled(const et_beam *beam)
     if (beam->alive[0] <= NEVER)
         return true;
     const et_beam_options *o = &beam->options;
+    if (o->shrinks)
+        return beam->width <= 0;
     if (beam->finished_count < (o->by_length ? o->size : wanted(beam)))
         return false;
     if (o->by_length)
@@ -192,14 +195,14 @@ static bool is_settled(const et_beam *beam)
     return beam->finished[beam->finished_count - 1] > reach;
 }
 
-/* Whether candidate number c is finished. By length, those after the best `size` are there only so
+/* Whether candidate number c is finished. By length, those after the best `width` are there only so
  * that enough live on, and at the greatest length all others are finished as they are. */
 static bool finishes(const et_beam *beam, const candidate *item, int c)
 {
     const bool ends = is_end(beam, item->token);
-    if (!beam->options.by_length)
+    if (!beam->options.by_length && !beam->options.shrinks)
         return ends;
-    return c < beam->options.size && (ends || beam->length + 1 >= beam->max_length);
+    return c < beam->width && (ends || beam->length + 1 >= beam->max_length);
 }
 
 /* Candidates come best first, so both lists are sorted. Those after the `size` living ones may
@@ -210,10 +213,15 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
     candidate list[2 * ET_BEAM_SIZE_MAX];
     float alive[ET_BEAM_SIZE_MAX];
     int size = beam->options.size, count = best_candidates(beam, log_p, token, list), lives = 0;
+    int ended = 0;
     et_assert(!beam->over && count > 0);
+    if (beam->options.shrinks && count > beam->width)
+        count = beam->width;
     for (int c = 0; c < count; c++) {
-        if (list[c].log_p > NEVER && finishes(beam, &list[c], c))
+        if (list[c].log_p > NEVER && finishes(beam, &list[c], c)) {
             finish(beam, &list[c]);
+            ended++;
+        }
         if (!is_end(beam, list[c].token) && lives < size) {
             live_on(beam, &list[c], lives);
             alive[lives] = list[c].log_p;
@@ -231,6 +239,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
     beam->side = !beam->side;
     beam->living = size;
     beam->length++;
+    beam->width -= beam->options.shrinks ? ended : 0;
     beam->over = beam->length >= beam->max_length || is_settled(beam);
 }
 

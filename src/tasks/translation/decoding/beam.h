@@ -8,11 +8,15 @@
  * worst finished score is better than any score that the best living one can still reach. If
  * nothing has finished, the living hypotheses are the results, with log p as score.
  *
- * by_length is the search of Marian and of transformers: scores are log p / length^alpha; of the
+ * by_length is the search of transformers: scores are log p / length^alpha; of the
  * continuations that end, those among the best `size` finish; the search ends when `size` have
  * finished and the worst of them has at least the score that the best living one would have at its
  * present length. At the greatest length the living hypotheses finish, too; with force_end, as
  * transformers has it (forced_eos_token_id), by EOS in place of a token of their own.
+ *
+ * With shrinks, as in Marian, each hypothesis that finishes makes the beam narrower by one: of the
+ * best continuations, as many as the beam is wide, those that end finish and the others live on.
+ * The search ends when the beam has no width left, or at the greatest length, where all finish.
  *
  * Equal scores are ordered by hypothesis, then by token, so results do not depend on batches. size
  * 1 is greedy search.
@@ -40,7 +44,7 @@ typedef struct et_beam_options {
     const int32_t *ends;
     int end_count;
     int results;
-    bool by_length;
+    bool by_length, shrinks;
     bool force_end; /* the last token of the greatest length is EOS, at no cost */
 } et_beam_options;
 
@@ -58,6 +62,7 @@ typedef struct et_beam {
     int max_length; /* of this sentence, EOS counted */
     int length;     /* tokens of each hypothesis alive */
     int living;     /* hypotheses alive after a step */
+    int width;      /* with shrinks: hypotheses that may live on */
     bool over;
     int32_t *ids; /* [2][size][capacity] alive, then [size][capacity] finished; owned */
     int side;     /* which half of alive holds the current ones */

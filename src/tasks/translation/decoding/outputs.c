@@ -42,6 +42,7 @@ static int make_decoder(et_translation_task *task, et_error *error)
         .beam = { .size = (int)model->beam_size,
                   .alpha = model->alpha,
                   .by_length = model->length_penalty == ET_LENGTH_PENALTY_LENGTH,
+                  .shrinks = model->shrink_beam,
                   .force_end = model->force_end,
                   .eos = et_vocabulary_eos(task->sides.target) },
         .choice = { .never = task->suppressed, .never_count = (int)model->suppressed_tokens.count },

@@ -113,6 +113,7 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .beam = { .size = t->decoding.sampling ? results : beam,
                   .alpha = length_penalty(t),
                   .by_length = settings->length_penalty == ET_LENGTH_PENALTY_LENGTH,
+                  .shrinks = settings->shrink_beam,
                   .force_end = settings->force_end,
                   .eos = et_vocabulary_eos(t->sides.target),
                   .ends = t->ends,
