@@ -18,10 +18,13 @@
 typedef struct et_export_options {
     const char *precision; /* type of stored weight matrices: "float32", "bfloat16", or "int8"
                               (bytes with a scale for each column, or for each row of an embedding
-                              table). NULL: "float32". Only for exports in one file */
+                              table). NULL: "float32". Only for exports in one file; the format
+                              "huggingface" has "float32", "bfloat16" and "float16" */
     const char *format; /* NULL: Etude's own. "onnx": for a translator a directory, as Optimum reads
-                           it; for a predictor a file with encoded rows as input. "ctranslate2":
-                           only for a translator, a directory */
+                           it; for a predictor a file with encoded rows as input. Only for a
+                           translator, a directory: "ctranslate2"; "huggingface", which MarianMT of
+                           transformers loads; "marian", a release of Marian. ET_ECONFIG names a
+                           setting that the format cannot express */
 } et_export_options;
 
 /* Writes a model function of batches (pass.h) as one ONNX file with the weights of params. Inputs

@@ -2,7 +2,7 @@
  * kind opens its model and writes the export.
  *
  *     static const char *const formats[] = { "onnx", NULL };
- *     static const et_option options[] = { ET_EXPORTING_OPTIONS(formats, "a file") };
+ *     static const et_option options[] = { ET_EXPORTING_OPTIONS(formats, "a file", precisions) };
  *     static const et_exporting kind = { formats, true, write_export };
  *     return et_exporting_run(&kind, call, &error);
  */
@@ -27,8 +27,9 @@ typedef struct et_exporting_args {
     et_export_options options;
 } et_exporting_args;
 
-/* The options of all kinds; formats: values of --format, ended by NULL; help: what they write. */
-#define ET_EXPORTING_OPTIONS(formats, help)                                                        \
+/* The options of all kinds; formats: values of --format, ended by NULL; help: what they write;
+ * precisions: values of --precision, ended by NULL. */
+#define ET_EXPORTING_OPTIONS(formats, help, precisions)                                            \
     ET_OPTION_MODEL_DIR(et_exporting_args, model_dir), ET_OPTION_TASK(et_exporting_args, task),    \
         ET_OPTION_TEXT(et_exporting_args, output, "output", "PATH",                                \
                        "file to write, NAME" ET_SAFETENSORS_SUFFIX                                 \
@@ -39,7 +40,7 @@ typedef struct et_exporting_args {
                        .field.choices = (formats)),                                                \
         ET_OPTION_TEXT(et_exporting_args, options.precision, "precision", NULL,                    \
                        "how weights are stored: bfloat16 halves the file, int8 quarters it",       \
-                       .field.choices = et_option_precisions),                                     \
+                       .field.choices = (precisions)),                                             \
         ET_OPTION_LIVE_WEIGHTS(et_exporting_args, live_weights),                                   \
         ET_OPTION_RUN(et_exporting_args, model_dir), ET_OPTION_END
 

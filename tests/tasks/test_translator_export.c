@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <etude/etude.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,73 @@ static void test_export__sides(void **state)
     et_translator_close(run);
 }
 
+/* A run of our own, whose model transformers can be, exported and imported again, is the same
+ * model; biases that it does not have are zeros. */
+static void train(const char *line)
+{
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        fail_msg("%s", end.err);
+    bad_release(&end);
+}
+
+/* The same words, about as likely: the bias of the output is added to logits there. */
+static void assert_alike(et_translator *one, et_translator *other)
+{
+    et_error error = ET_ERROR_INIT;
+    et_hypotheses *left, *right;
+    assert_int_equal(et_translator_search(one, lines, LINES, &left, &error), ET_OK);
+    assert_int_equal(et_translator_search(other, lines, LINES, &right, &error), ET_OK);
+    for (size_t i = 0; i < LINES; i++) {
+        const et_hypothesis *a = et_hypotheses_at(left, i, 0), *b = et_hypotheses_at(right, i, 0);
+        assert_string_equal(a->text, b->text);
+        assert_true(fabs(a->log_probability - b->log_probability) < 1e-5 * a->tokens);
+    }
+    et_hypotheses_free(left);
+    et_hypotheses_free(right);
+}
+
+static void test_export__huggingface(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    const et_export_options options = { .format = "huggingface" };
+    train("train --config tiny.yaml --model-dir post --steps 40 "
+          "--set '{task: {model: {length_penalty: length, encoder: {norm_first: false, "
+          "final_norm: false, norm_epsilon: 1e-5}, decoder: {norm_first: false, final_norm: false, "
+          "norm_epsilon: 1e-5}}}}' "
+          "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=20");
+    et_translator *run = open_at("post", NULL);
+    if (et_translator_export(run, "hf", &options, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(et_translator_export(run, "hf", &options, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "config.json exists"));
+    train("import hf --output again");
+    et_translator *again = open_at("again", NULL);
+    assert_alike(run, again);
+    et_translator_close(again);
+    et_translator_close(run);
+}
+
+static void test_export__huggingface_refuses(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    const et_export_options options = { .format = "huggingface" };
+    train("train --config tiny.yaml --model-dir pre --steps 1 --set "
+          "task.model.encoder.norm_first=true");
+    et_translator *run = open_at("pre", NULL);
+    assert_int_equal(et_translator_export(run, "none", &options, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "task.model.encoder.norm_first is true, but MarianMT of "
+                                       "transformers needs false"));
+    et_translator_close(run);
+    const et_export_options other = { .format = "marionette" };
+    run = open_at("run", NULL);
+    assert_int_equal(et_translator_export(run, "none", &other, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "huggingface"));
+    et_translator_close(run);
+}
+
 static void test_export__int8(void **state)
 {
     (void)state;
@@ -353,10 +421,16 @@ static void test_export__onnx_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export__directory), cmocka_unit_test(test_export__one_file),
-        cmocka_unit_test(test_export__sides),     cmocka_unit_test(test_export__int8),
-        cmocka_unit_test(test_export__sizes),     cmocka_unit_test(test_export__damaged),
-        cmocka_unit_test(test_export__command),   cmocka_unit_test(test_export__onnx_names),
+        cmocka_unit_test(test_export__directory),
+        cmocka_unit_test(test_export__one_file),
+        cmocka_unit_test(test_export__sides),
+        cmocka_unit_test(test_export__int8),
+        cmocka_unit_test(test_export__sizes),
+        cmocka_unit_test(test_export__damaged),
+        cmocka_unit_test(test_export__command),
+        cmocka_unit_test(test_export__onnx_names),
+        cmocka_unit_test(test_export__huggingface),
+        cmocka_unit_test(test_export__huggingface_refuses),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

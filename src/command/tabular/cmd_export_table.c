@@ -9,7 +9,7 @@
 static const char *const formats[] = { "onnx", NULL };
 
 static const et_option options[] = { ET_EXPORTING_OPTIONS(
-    formats, "for other programs: a file whose input is encoded rows") };
+    formats, "for other programs: a file whose input is encoded rows", et_option_precisions) };
 
 const et_usage et_usage_export_table = { options, sizeof(et_exporting_args),
                                          ET_EXPORTING_ABOUT("predicting", "predict"),

@@ -6,10 +6,13 @@
 #include "command/exporting.h"
 #include "command/translation/translation_commands.h"
 
-static const char *const formats[] = { "onnx", "ctranslate2", NULL };
+static const char *const formats[] = { "onnx", "ctranslate2", "huggingface", "marian", NULL };
+
+/* float16 only for huggingface. */
+static const char *const precisions[] = { "float32", "bfloat16", "int8", "float16", NULL };
 
 static const et_option options[] = { ET_EXPORTING_OPTIONS(
-    formats, "for other programs: a directory, in float32") };
+    formats, "for other programs: a directory", precisions) };
 
 const et_usage et_usage_export = { options, sizeof(et_exporting_args),
                                    ET_EXPORTING_ABOUT("translating", "translate"),

@@ -22,8 +22,10 @@ static const et_option options[] = {
 
 const et_usage et_usage_import = {
     options, sizeof(import_args),
-    "Makes a run of a MarianMT model of transformers, such as one of OPUS-MT: a folder with\n"
-    "config.json, vocab.json, source.spm, target.spm, and model.safetensors or\npytorch_model.bin.",
+    "Makes a run of a model of OPUS-MT, in one of its two forms: a folder of transformers with\n"
+    "config.json, vocab.json, source.spm, target.spm, and model.safetensors or\n"
+    "pytorch_model.bin; or a release of Marian with decoder.yml, *.npz, *vocab.yml, source.spm,\n"
+    "target.spm, as a folder or as NAME.zip.",
     "opus-mt-en-de/ --output runs/en-de"
 };
 

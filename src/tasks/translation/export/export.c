@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/fields/fields.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/export/export_formats.h"
 #include "tasks/translation/translation_task.h"
@@ -41,13 +42,33 @@ static int write_own(const et_translator *t, const char *path, const char *preci
     return status;
 }
 
-static const struct {
+/* precisions: in which it is written, ended by NULL. */
+typedef struct format {
     const char *name;
-    int (*write)(const et_translator *t, const char *directory, et_error *error);
-} formats[] = {
-    { "onnx", et_translator_export_onnx },
-    { "ctranslate2", et_translator_export_ctranslate2 },
+    int (*write)(const et_translator *t, const char *directory, const char *precision,
+                 et_error *error);
+    const char *const *precisions;
+} format;
+
+static const char *const wide[] = { "float32", NULL };
+static const char *const wide_or_half[] = { "float32", "bfloat16", "float16", NULL };
+
+static const format formats[] = {
+    { "onnx", et_translator_export_onnx, wide },
+    { "ctranslate2", et_translator_export_ctranslate2, wide },
+    { "huggingface", et_translator_export_huggingface, wide_or_half },
+    { "marian", et_translator_export_marian, wide },
 };
+
+static int write_foreign(const et_translator *t, const char *path, const format *f,
+                         const char *precision, et_error *error)
+{
+    if (precision && !et_is_one_of(precision, f->precisions))
+        return et_fail(error, ET_ECONFIG, "precision %s: the format %s is only written in %s",
+                       precision, f->name,
+                       f->precisions[1] ? "float32, bfloat16 and float16" : "float32");
+    return f->write(t, path, precision, error);
+}
 
 int et_translator_export(const et_translator *t, const char *path, const et_export_options *options,
                          et_error *error)
@@ -56,12 +77,10 @@ int et_translator_export(const et_translator *t, const char *path, const et_expo
     const et_export_options *o = options ? options : &defaults;
     if (!o->format)
         return write_own(t, path, o->precision, error);
-    if (o->precision && strcmp(o->precision, "float32") != 0)
-        return et_fail(error, ET_ECONFIG, "precision %s: the format %s is only written in float32",
-                       o->precision, o->format);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, o->format))
-            return formats[i].write(t, path, error);
-    return et_fail(error, ET_ECONFIG, "format %s: choose onnx or ctranslate2, or no format",
+            return write_foreign(t, path, &formats[i], o->precision, error);
+    return et_fail(error, ET_ECONFIG,
+                   "format %s: choose onnx, ctranslate2, huggingface or marian, or no format",
                    o->format);
 }

@@ -421,8 +421,10 @@ static int write_one(void *self, int which, const char *path, et_error *error)
     return which == v->count ? write_config(t, path, error) : write_model(t, path, error);
 }
 
-int et_translator_export_ctranslate2(const et_translator *t, const char *directory, et_error *error)
+int et_translator_export_ctranslate2(const et_translator *t, const char *directory,
+                                     const char *precision, et_error *error)
 {
+    (void)precision;
     const et_vocabularies *v = t->vocabularies;
     const int count = v->count + 2;
     char vocabularies[ET_SIDES][64];

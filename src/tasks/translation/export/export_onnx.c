@@ -12,9 +12,8 @@
  *                         encoder_attention_mask, input_ids, and past_key_values.I.decoder.key ...
  *                         for present.I.decoder.key ... of the earlier run
  *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
- *   config.json           sizes and symbols, as for a Marian model, which generates the same way
- *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, the same file
- *                         twice; with two vocabularies also target_vocab.json
+ *   config.json, ...      the other files of a MarianMT model (export_transformers.h), which
+ *                         generates the same way
  *
  * Padding follows the shorter sentences of a batch; the masks leave it out. */
 #include "tasks/translation/export/export_formats.h"
@@ -23,38 +22,13 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/files/file.h"
-#include "base/values/json.h"
-#include "base/values/value.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
 #include "engine/onnx/onnx_graph.h"
-#include "formats/torch/transformers_files.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/export/export_transformers.h"
 
-/* Rows of the table of positions: the longest source, and target, that a model takes. */
-#define POSITIONS ET_TRANSLATION_SOURCE_MAX
-
-static const char *const names[] = {
-    ET_TRANSFORMERS_TARGET_VOCABULARY, ET_TRANSFORMERS_CONFIG,       ET_TRANSFORMERS_GENERATION,
-    ET_TRANSFORMERS_SOURCE_MODEL,      ET_TRANSFORMERS_TARGET_MODEL, ET_TRANSFORMERS_VOCABULARY,
-    ET_TRANSFORMERS_TOKENIZER,         "encoder_model.onnx",         "decoder_model.onnx",
-    "decoder_with_past_model.onnx"
-};
-enum {
-    TARGET_VOCABULARY,
-    CONFIG,
-    GENERATION,
-    SOURCE,
-    TARGET,
-    VOCABULARY,
-    TOKENIZER,
-    ENCODER,
-    DECODER,
-    DECODER_WITH_PAST,
-    NAMES
-};
+enum { ENCODER, DECODER, DECODER_WITH_PAST, GRAPHS };
 
 /* ---- graphs ---- */
 
@@ -322,7 +296,7 @@ static int write_graph(const et_translator *t, int which, const char *path, et_e
     et_transformer model = et_translator_transformer(t);
     et_graph *graph = NULL;
     et_onnx *m = NULL;
-    model.max_positions = POSITIONS;
+    model.max_positions = ET_TRANSFORMERS_POSITIONS;
     int status = et_graph_new(&graph, t->params, NULL, error);
     if (!status)
         status = et_onnx_new(&m, which == ENCODER ? "encoder" : "decoder", error);
@@ -337,155 +311,25 @@ static int write_graph(const et_translator *t, int which, const char *path, et_e
     return status;
 }
 
-/* ---- accompanying files ---- */
+/* ---- files ---- */
 
-/* "relu" and so on are called the same there, but for one. */
-static const char *activation_name(et_activation activation)
+static int write_one(void *self, int which, const char *path, et_error *error)
 {
-    static const char *const names_of[] = {
-        [ET_ACTIVATION_RELU] = "relu",   [ET_ACTIVATION_GELU] = "gelu",
-        [ET_ACTIVATION_TANH] = "tanh",   [ET_ACTIVATION_SIGMOID] = "sigmoid",
-        [ET_ACTIVATION_SWISH] = "swish", [ET_ACTIVATION_SELU] = "selu",
-        [ET_ACTIVATION_MISH] = "mish"
-    };
-    const size_t count = sizeof names_of / sizeof *names_of;
-    return (size_t)activation < count && names_of[activation] ? names_of[activation] : "linear";
+    return write_graph(self, which, path, error);
 }
 
-static void set_symbols(et_value *dict, const et_translator *t)
+int et_translator_export_onnx(const et_translator *t, const char *directory, const char *precision,
+                              et_error *error)
 {
-    const et_vocabulary *v = t->sides.target;
-    et_value_set_int(dict, "decoder_start_token_id", et_vocabulary_start(v));
-    et_value_set_int(dict, "eos_token_id", et_vocabulary_eos(v));
-    et_value_set_int(dict, "pad_token_id",
-                     et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v));
-    if (et_vocabulary_bos(v) >= 0)
-        et_value_set_int(dict, "bos_token_id", et_vocabulary_bos(v));
-}
-
-static void set_stack(et_value *dict, const char *name, const et_transformer_stack *stack,
-                      et_arena *arena)
-{
-    const char *layers = et_arena_printf(arena, "%s_layers", name);
-    const char *heads = et_arena_printf(arena, "%s_attention_heads", name);
-    const char *inner = et_arena_printf(arena, "%s_ffn_dim", name);
-    if (!layers || !heads || !inner)
-        return;
-    et_value_set_int(dict, layers, stack->num_layers);
-    et_value_set_int(dict, heads, stack->num_attention_heads);
-    et_value_set_int(dict, inner, stack->intermediate_size);
-}
-
-static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
-{
-    const et_transformer model = et_translator_transformer(t);
-    et_value *kinds = et_value_set_list(dict, "architectures");
-    if (kinds)
-        et_value_add_string(kinds, "MarianMTModel");
-    et_value_set_string(dict, "model_type", "marian");
-    et_value_set_bool(dict, "is_encoder_decoder", true);
-    et_value_set_bool(dict, "use_cache", true);
-    et_value_set_int(dict, "vocab_size", model.target.count); /* read by the search */
-    et_value_set_int(dict, "decoder_vocab_size", model.target.count);
-    et_value_set_int(dict, "d_model", model.width);
-    set_stack(dict, "encoder", &model.encoder, arena);
-    set_stack(dict, "decoder", &model.decoder, arena);
-    et_value_set_string(dict, "activation_function", activation_name(model.encoder.activation));
-    et_value_set_int(dict, "max_position_embeddings", POSITIONS);
-    et_value_set_bool(dict, "scale_embedding", !model.plain_embeddings);
-    et_value_set_bool(dict, "share_encoder_decoder_embeddings",
-                      !strcmp(model.source.scope, model.target.scope));
-    et_value_set_bool(dict, "tie_word_embeddings", !strcmp(model.output.scope, model.target.scope));
-    et_value_set_bool(dict, "static_position_embeddings", true);
-    set_symbols(dict, t);
-}
-
-static void set_generation(et_value *dict, const et_translator *t)
-{
-    const et_decoder_options options = et_translator_decoder_options(t);
-    set_symbols(dict, t);
-    const bool own = options.max_length > 0 && options.max_length < POSITIONS;
-    et_value_set_int(dict, "max_length", own ? options.max_length : POSITIONS);
-    et_value_set_int(dict, "num_beams", options.beam.size);
-    et_value *never = t->choice.never_count ? et_value_set_list(dict, "bad_words_ids") : NULL;
-    for (int i = 0; never && i < t->choice.never_count; i++) {
-        et_value *word = et_value_add_list(never);
-        if (word)
-            et_value_add_int(word, t->choice.never[i]);
-    }
-    et_value_set_bool(dict, "use_cache", true);
-}
-
-/* All tokens differ, so none needs a look-up before it is added. */
-static void set_tokens(et_value *dict, const et_vocabulary *vocabulary)
-{
-    for (int32_t i = 0; i < et_vocabulary_size(vocabulary); i++) {
-        const et_value id = { .kind = ET_VALUE_INT, .integer = i };
-        et_value_append_copy(dict, et_vocabulary_token(vocabulary, i), &id);
-    }
-}
-
-static void set_tokenizer(et_value *dict, const et_translator *t)
-{
-    const et_vocabulary *v = t->sides.target;
-    const int32_t pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v);
-    et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
-    if (t->vocabularies->count > 1)
-        et_value_set_bool(dict, "separate_vocabs", true);
-    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
-    et_value_set_string(dict, "pad_token", et_vocabulary_token(v, pad));
-    et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
-    et_value_set_int(dict, "model_max_length", POSITIONS);
-}
-
-static int write_values(const et_translator *t, int which, const char *path, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *dict = et_value_dict(&arena);
-    if (dict && which == CONFIG)
-        set_config(dict, t, &arena);
-    if (dict && which == GENERATION)
-        set_generation(dict, t);
-    if (dict && which == VOCABULARY)
-        set_tokens(dict, t->sides.source);
-    if (dict && which == TARGET_VOCABULARY)
-        set_tokens(dict, t->sides.target);
-    if (dict && which == TOKENIZER)
-        set_tokenizer(dict, t);
-    int status = dict && !et_value_failed(dict) && !arena.failed
-                     ? et_json_write(path, dict, 2, "", error)
-                     : et_alloc_failed(error, 0, "a model to export");
-    et_arena_release(&arena);
-    return status;
-}
-
-/* The output file; `first` is the first of the file names that this model has. */
-typedef struct output {
-    const et_translator *translator;
-    int first;
-} output;
-
-static int write_one(void *self, int number, const char *path, et_error *error)
-{
-    const output *of = self;
-    const et_translator *t = of->translator;
-    const int which = of->first + number;
-    size_t length;
-    const char *bytes =
-        et_vocabulary_bytes(which == SOURCE ? t->sides.source : t->sides.target, &length);
-    if (which >= ENCODER)
-        return write_graph(t, which, path, error);
-    if (which == SOURCE || which == TARGET)
-        return et_file_write(path, bytes, length, error);
-    return write_values(t, which, path, error);
-}
-
-int et_translator_export_onnx(const et_translator *t, const char *directory, et_error *error)
-{
-    output of = { t, t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY };
-    int status = et_sides_check_symbols(t->sides, "transformers", error);
-    if (!status)
-        status = et_directory_write(directory, names + of.first, NAMES - of.first, write_one, &of,
-                                    error);
+    static const char *const names[] = { "encoder_model.onnx", "decoder_model.onnx",
+                                         "decoder_with_past_model.onnx" };
+    const et_transformers_folder folder = { .translator = t,
+                                            .precision = precision,
+                                            .names = names,
+                                            .count = GRAPHS,
+                                            .write = write_one,
+                                            .self = (void *)t,
+                                            .vocab_size = et_vocabulary_size(t->sides.target) };
+    int status = et_transformers_write(&folder, directory, error);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

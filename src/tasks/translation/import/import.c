@@ -9,8 +9,10 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "engine/graph/graph.h"
+#include "formats/torch/transformers_files.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/import/import_private.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -25,6 +27,16 @@ static const char data_settings[] =
 
 /* ---- opening ---- */
 
+static int read_transformers(et_import *from, et_error *error)
+{
+    int status = et_import_read_config(from, error);
+    if (!status)
+        status = et_import_open_weights(from, error);
+    if (!status)
+        status = et_import_read_positions(from, error);
+    return status ? status : et_import_look_at_tables(from, error);
+}
+
 static int read_folder(et_import *from, const char *folder, et_error *error)
 {
     size_t length = strlen(folder);
@@ -33,10 +45,17 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
     if (!from->folder)
         return et_alloc_failed(error, length, "a path");
-    int status = et_import_read_config(from, error);
+    int status = et_import_open_files(from, error);
+    const bool config = !status && et_import_has(from, ET_TRANSFORMERS_CONFIG);
+    if (!status && !config && !et_import_has(from, ET_MARIAN_DECODER))
+        status = et_fail(error, ET_ENOTFOUND,
+                         "%s has neither " ET_TRANSFORMERS_CONFIG ", as models of transformers "
+                         "have, nor " ET_MARIAN_DECODER ", as those of Marian",
+                         from->folder);
+    from->marian = !config || from->zip;
     if (!status)
-        status = et_import_read_vocabularies(from, error);
-    return status ? status : et_import_look_at_tables(from, error);
+        status = from->marian ? et_import_read_marian(from, error) : read_transformers(from, error);
+    return status ? status : et_import_read_vocabularies(from, error);
 }
 
 int et_import_open(et_import **out, const char *folder, et_error *error)
@@ -61,6 +80,8 @@ void et_import_close(et_import *from)
         return;
     for (int i = 0; i < ET_SIDES; i++)
         et_free(from->vocabulary[i]);
+    et_weights_file_close(from->weights);
+    et_zip_close(from->zip);
     et_arena_release(&from->arena);
     et_free(from);
 }
@@ -154,7 +175,10 @@ static int make(made *m, et_import *from, et_error *error)
         et_translation_transformer(m->experiment.task, from->facts.tokens[ET_SIDE_SOURCE],
                                    from->facts.tokens[ET_SIDE_TARGET], 64);
     status = declare(m, &model, error);
-    return status ? status : et_import_read_tensors(from, m->params, &model, error);
+    if (status)
+        return status;
+    return from->marian ? et_import_read_marian_tensors(from, m->params, &model, error)
+                        : et_import_read_tensors(from, m->params, &model, error);
 }
 
 static int write_made(made *m, const et_import *from, const char *output, et_error *error)

@@ -1,10 +1,13 @@
-/* A folder with a MarianMT model of transformers, as most OPUS-MT models are published:
+/* A model of OPUS-MT in one of the two forms in which these are published. A folder with a MarianMT
+ * model of transformers:
  *
  *   config.json, generation_config.json       the model's sizes, and how it is searched
  *   tokenizer_config.json                     names of the special symbols; may be missing
  *   source.spm, target.spm                    SentencePiece models, which split text
  *   vocab.json (target_vocab.json)            numbers of tokens (of the target, if they differ)
  *   model.safetensors, or pytorch_model.bin   the weights
+ *
+ * Or a release of Marian, as a folder or as one archive, NAME.zip (interchange/marian_files.h).
  *
  *     et_import *from;
  *     if (et_import_open(&from, "opus-mt-en-de", &error) ||
@@ -26,10 +29,10 @@
 
 typedef struct et_import et_import;
 
-/* Whether a path is a folder that describes a model of transformers; a run is none. */
+/* Whether a path is a folder that describes such a model, or an archive; a run is none. */
 bool et_import_is_folder(const char *path);
 
-/* Reads settings and vocabularies; weights are read later. folder: copied. */
+/* Reads settings and vocabularies, and opens the weights, which are read later. folder: copied. */
 int et_import_open(et_import **out, const char *folder, et_error *error);
 void et_import_close(et_import *from); /* NULL allowed */
 

@@ -2,42 +2,16 @@
  * becomes a setting; a fact about the files; a field that must have a certain value; a field that
  * changes neither the model nor its use, and is ignored. */
 #include "formats/torch/transformers_files.h"
+#include "tasks/translation/import/import_fields.h"
 #include "tasks/translation/import/import_private.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text/strbuf.h"
-#include "base/values/json.h"
 #include "base/values/value.h"
 
-/* The file that a field is read from. */
-typedef struct config {
-    const char *name;
-    const et_value *values;
-} config;
-
-static int refuse(const config *c, const et_value *value, const char *why, et_error *error)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_json_print(&text, value, 0);
-    int status = et_fail(error, ET_ECONFIG, "%s: %s is %.100s, %s", c->name, value->key,
-                         et_strbuf_text(&text), why);
-    et_strbuf_release(&text);
-    return status;
-}
-
-/* ---- values that fields must have ---- */
-
-/* A missing field has this value. number: also of a truth value, 0 or 1. */
-typedef struct fixed {
-    const char *field;
-    double number;
-    const char *why;
-} fixed;
-
-static const fixed model_fields[] = {
+static const et_import_fixed model_fields[] = {
     { "is_encoder_decoder", 1, "but a translator has an encoder and a decoder" },
     { "static_position_embeddings", 1, "but only sinusoidal positions are supported" },
     { "normalize_before", 0, "but only layers with the norm after them are supported" },
@@ -46,7 +20,7 @@ static const fixed model_fields[] = {
     { "encoder_layerdrop", 0, "but no layers are dropped in training; set it to 0" },
     { "decoder_layerdrop", 0, "but no layers are dropped in training; set it to 0" },
 };
-static const fixed search_fields[] = {
+static const et_import_fixed search_fields[] = {
     { "do_sample", 0, "but translations are searched for; use translate --sampling instead" },
     { "no_repeat_ngram_size", 0, "which is not supported; remove it" },
     { "encoder_no_repeat_ngram_size", 0, "which is not supported; remove it" },
@@ -56,62 +30,8 @@ static const fixed search_fields[] = {
     { "num_beam_groups", 1, "which is not supported; remove it" },
 };
 
-static int check_fixed(const config *c, const fixed *rows, size_t count, et_error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        const et_value *v = et_value_get(c->values, rows[i].field);
-        if (!v || v->kind == ET_VALUE_NULL)
-            continue;
-        const double is = v->kind == ET_VALUE_BOOL    ? v->boolean
-                          : v->kind == ET_VALUE_INT   ? (double)v->integer
-                          : v->kind == ET_VALUE_FLOAT ? v->real
-                                                      : -1;
-        if (is != rows[i].number)
-            return refuse(c, v, rows[i].why, error);
-    }
-    return ET_OK;
-}
-
-/* ---- fields ---- */
-
-static int read_count(const config *c, const char *field, int64_t *out, et_error *error)
-{
-    int status = et_value_read_int(c->values, field, out, error);
-    if (status)
-        return et_fail_while(error, status, "%s", c->name);
-    if (*out < 0 || *out > INT32_MAX)
-        return refuse(c, et_value_get(c->values, field), "but must be a count", error);
-    return ET_OK;
-}
-
-/* otherwise: what a missing field, or null, means. */
-static int read_bool(const config *c, const char *field, bool otherwise, bool *out, et_error *error)
-{
-    const et_value *v = et_value_get(c->values, field);
-    *out = otherwise;
-    if (!v || v->kind == ET_VALUE_NULL)
-        return ET_OK;
-    if (v->kind != ET_VALUE_BOOL)
-        return refuse(c, v, "but must be true or false", error);
-    *out = v->boolean;
-    return ET_OK;
-}
-
-static int read_rate(const config *c, const char *field, double otherwise, double *out,
-                     et_error *error)
-{
-    const et_value *v = et_value_get(c->values, field);
-    *out = otherwise;
-    if (!v || v->kind == ET_VALUE_NULL)
-        return ET_OK;
-    int status = et_value_read_float(c->values, field, out, error);
-    if (status)
-        return et_fail_while(error, status, "%s", c->name);
-    return *out >= 0 && *out <= 1 ? ET_OK : refuse(c, v, "but must be from 0 to 1", error);
-}
-
 /* Words of transformers for our activations. */
-static int read_activation(const config *c, const char **name, et_error *error)
+static int read_activation(const et_import_config *c, const char **name, et_error *error)
 {
     static const char *const words[][2] = {
         { "swish", "swish" }, { "silu", "swish" }, { "relu", "relu" },
@@ -126,13 +46,13 @@ static int read_activation(const config *c, const char **name, et_error *error)
             *name = words[i][1];
             return ET_OK;
         }
-    return refuse(c, et_value_get(c->values, "activation_function"),
-                  "but must be swish, silu, relu, gelu or tanh", error);
+    return et_import_refuse(c, et_value_get(c->values, "activation_function"),
+                            "but must be swish, silu, relu, gelu or tanh", error);
 }
 
 /* ---- the model ---- */
 
-static int read_stack(et_import *from, const config *c, const char *name, et_value *model,
+static int read_stack(et_import *from, const et_import_config *c, const char *name, et_value *model,
                       et_error *error)
 {
     static const char *const fields[][2] = {
@@ -152,11 +72,13 @@ static int read_stack(et_import *from, const config *c, const char *name, et_val
         int64_t count = 0;
         double rate = 0;
         const char *field = et_arena_printf(&from->arena, "%s_%s", name, fields[i][0]);
-        status = field ? read_count(c, field, &count, error) : et_alloc_failed(error, 0, "a name");
+        status = field ? et_import_read_count(c, field, &count, error)
+                       : et_alloc_failed(error, 0, "a name");
         if (!status && !count)
-            status = refuse(c, et_value_get(c->values, field), "but must be at least 1", error);
+            status = et_import_refuse(c, et_value_get(c->values, field), "but must be at least 1",
+                                      error);
         if (!status)
-            status = read_rate(c, rates[i][0], 0, &rate, error);
+            status = et_import_read_rate(c, rates[i][0], 0, &rate, error);
         et_value_set_int(stack, fields[i][1], count);
         et_value_set_float(stack, rates[i][1], rate);
     }
@@ -168,56 +90,50 @@ static int read_stack(et_import *from, const config *c, const char *name, et_val
     return status;
 }
 
-static int check_heads(const config *c, const char *field, int64_t width, et_error *error)
+static int read_width(const et_import_config *c, et_value *model, et_error *error)
 {
-    const et_value *heads = et_value_get(c->values, field);
-    return heads->integer && width % heads->integer == 0
-               ? ET_OK
-               : refuse(c, heads, "but must divide d_model", error);
-}
-
-static int read_width(const config *c, et_value *model, et_error *error)
-{
+    static const char why[] = "but must divide d_model";
     int64_t width = 0;
-    int status = read_count(c, "d_model", &width, error);
-    if (!status && (width < 4 || width % 2))
-        status = refuse(c, et_value_get(c->values, "d_model"), "but must be even, and at least 4",
-                        error);
+    int status = et_import_read_count(c, "d_model", &width, error);
     if (!status)
-        status = check_heads(c, "encoder_attention_heads", width, error);
+        status = et_import_check_width(c, "d_model", width, error);
     if (!status)
-        status = check_heads(c, "decoder_attention_heads", width, error);
+        status = et_import_check_heads(c, "encoder_attention_heads", width, why, error);
+    if (!status)
+        status = et_import_check_heads(c, "decoder_attention_heads", width, why, error);
     et_value_set_int(model, "embedding_width", width);
     return status;
 }
 
 /* What the tables and symbols are. */
-static int read_facts(et_import *from, const config *c, et_error *error)
+static int read_facts(et_import *from, const et_import_config *c, et_error *error)
 {
     et_import_facts *facts = &from->facts;
     int64_t start = 0;
-    int status = read_count(c, "vocab_size", &facts->tokens[ET_SIDE_SOURCE], error);
+    int status = et_import_read_count(c, "vocab_size", &facts->tokens[ET_SIDE_SOURCE], error);
     facts->tokens[ET_SIDE_TARGET] = facts->tokens[ET_SIDE_SOURCE];
     const et_value *own = et_value_get(c->values, "decoder_vocab_size");
     if (!status && own && own->kind != ET_VALUE_NULL)
-        status = read_count(c, "decoder_vocab_size", &facts->tokens[ET_SIDE_TARGET], error);
+        status =
+            et_import_read_count(c, "decoder_vocab_size", &facts->tokens[ET_SIDE_TARGET], error);
     if (!status)
-        status = read_count(c, "eos_token_id", &facts->eos, error);
+        status = et_import_read_count(c, "eos_token_id", &facts->eos, error);
     if (!status)
-        status = read_count(c, "pad_token_id", &facts->pad, error);
+        status = et_import_read_count(c, "pad_token_id", &facts->pad, error);
     if (!status)
-        status = read_count(c, "decoder_start_token_id", &start, error);
+        status = et_import_read_count(c, "decoder_start_token_id", &start, error);
     if (!status && start != facts->pad)
-        status = refuse(c, et_value_get(c->values, "decoder_start_token_id"),
-                        "but targets must begin with pad_token_id", error);
+        status = et_import_refuse(c, et_value_get(c->values, "decoder_start_token_id"),
+                                  "but targets must begin with pad_token_id", error);
     if (!status)
-        status = read_bool(c, "share_encoder_decoder_embeddings", true, &facts->shared, error);
+        status =
+            et_import_read_bool(c, "share_encoder_decoder_embeddings", true, &facts->shared, error);
     if (!status)
-        status = read_bool(c, "tie_word_embeddings", true, &facts->tied, error);
+        status = et_import_read_bool(c, "tie_word_embeddings", true, &facts->tied, error);
     return status;
 }
 
-static int read_model(et_import *from, const config *c, et_value *model, et_error *error)
+static int read_model(et_import *from, const et_import_config *c, et_value *model, et_error *error)
 {
     double dropout = 0;
     bool scaled = false;
@@ -229,9 +145,9 @@ static int read_model(et_import *from, const config *c, et_value *model, et_erro
     if (!status)
         status = read_facts(from, c, error);
     if (!status)
-        status = read_rate(c, "dropout", 0, &dropout, error);
+        status = et_import_read_rate(c, "dropout", 0, &dropout, error);
     if (!status)
-        status = read_bool(c, "scale_embedding", false, &scaled, error);
+        status = et_import_read_bool(c, "scale_embedding", false, &scaled, error);
     et_value_set_float(model, "dropout_rate", dropout);
     et_value_set_bool(model, "tied_embeddings", from->facts.tied);
     et_value_set_bool(model, "shared_embeddings", from->facts.shared);
@@ -244,7 +160,8 @@ static int read_model(et_import *from, const config *c, et_value *model, et_erro
 /* ---- the search ---- */
 
 /* Fields of a search are in generation_config.json; of older models, in config.json. */
-static const et_value *find_search(const config *search, const config *c, const char *field)
+static const et_value *find_search(const et_import_config *search, const et_import_config *c,
+                                   const char *field)
 {
     const et_value *v = et_value_get(search->values, field);
     return v ? v : et_value_get(c->values, field);
@@ -252,67 +169,56 @@ static const et_value *find_search(const config *search, const config *c, const 
 
 /* Lists of one number each: texts of several tokens cannot be forbidden. Numbers become tokens when
  * the vocabulary is known. */
-static int read_bad_words(const config *c, const et_value *words, et_value *list, et_error *error)
+static int read_bad_words(const et_import_config *c, const et_value *words, et_value *list,
+                          et_error *error)
 {
     if (words->kind != ET_VALUE_LIST)
-        return refuse(c, words, "but must be a list of lists", error);
+        return et_import_refuse(c, words, "but must be a list of lists", error);
     for (const et_value *w = words->first; w; w = w->next) {
         if (w->kind != ET_VALUE_LIST || w->count != 1 || w->first->kind != ET_VALUE_INT)
-            return refuse(c, words, "but only single tokens can be forbidden", error);
+            return et_import_refuse(c, words, "but only single tokens can be forbidden", error);
         et_value_add_int(list, w->first->integer);
     }
     return ET_OK;
 }
 
 /* A number, or null. Older versions of transformers allowed a list; none is published. */
-static int read_forced_end(const et_import *from, const config *c, const config *search,
-                           et_value *model, et_error *error)
+static int read_forced_end(const et_import *from, const et_import_config *c,
+                           const et_import_config *search, et_value *model, et_error *error)
 {
     const et_value *end = find_search(search, c, "forced_eos_token_id");
     const bool is = end && end->kind != ET_VALUE_NULL;
     if (is && (end->kind != ET_VALUE_INT || end->integer != from->facts.eos))
-        return refuse(search, end, "but must be eos_token_id", error);
+        return et_import_refuse(search, end, "but must be eos_token_id", error);
     et_value_set_bool(model, "force_end", is);
     return ET_OK;
 }
 
-static int read_search(const et_import *from, const config *c, const config *search,
-                       et_value *model, et_error *error)
+static int read_search(const et_import *from, const et_import_config *c,
+                       const et_import_config *search, et_value *model, et_error *error)
 {
     const et_value *beams = find_search(search, c, "num_beams");
     const et_value *power = find_search(search, c, "length_penalty");
     const et_value *words = find_search(search, c, "bad_words_ids");
-    const double alpha = !power || power->kind == ET_VALUE_NULL ? 1
-                         : power->kind == ET_VALUE_INT          ? (double)power->integer
-                         : power->kind == ET_VALUE_FLOAT        ? power->real
-                                                                : -1;
     et_value *never = et_value_set_list(model, "suppressed_tokens");
-    int status = ET_OK;
-    if (beams && beams->kind == ET_VALUE_NULL)
-        beams = NULL;
-    if (beams && (beams->kind != ET_VALUE_INT || beams->integer < 1 || beams->integer > 64))
-        return refuse(search, beams, "but must be from 1 to 64", error);
-    if (!(alpha >= 0 && alpha <= ET_TRANSLATION_ALPHA_MAX))
-        return refuse(search, power, "but must be from 0 to 10", error);
-    if (words && words->kind != ET_VALUE_NULL)
+    int status = et_import_read_search(search, beams, power, 1, model, error);
+    if (!status && words && words->kind != ET_VALUE_NULL)
         status = read_bad_words(search, words, never, error);
-    et_value_set_int(model, "beam_size", beams ? beams->integer : 1);
-    et_value_set_float(model, "alpha", alpha);
-    et_value_set_string(model, "length_penalty", "length");
     return status ? status : read_forced_end(from, c, search, model, error);
 }
 
 /* ---- both files ---- */
 
-static int check_type(const config *c, et_error *error)
+static int check_type(const et_import_config *c, et_error *error)
 {
     const et_value *type = et_value_get(c->values, "model_type");
     const et_value *narrow = et_value_get(c->values, "quantization_config");
     if (!type || type->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EFORMAT, "%s has no model_type", c->name);
     if (strcmp(type->string, "marian") != 0)
-        return refuse(c, type, "but only models of type marian are supported", error);
-    return narrow ? refuse(c, narrow, "but only float32, float16 and bfloat16 are supported", error)
+        return et_import_refuse(c, type, "but only models of type marian are supported", error);
+    return narrow ? et_import_refuse(c, narrow,
+                                     "but only float32, float16 and bfloat16 are supported", error)
                   : ET_OK;
 }
 
@@ -324,18 +230,20 @@ int et_import_read_config(et_import *from, et_error *error)
         status = et_import_read_json(from, ET_TRANSFORMERS_GENERATION, &generation, error);
     if (status)
         return status;
-    const config c = { et_import_path(from, ET_TRANSFORMERS_CONFIG), values };
-    const config search = { et_import_path(from, ET_TRANSFORMERS_GENERATION), generation };
+    const et_import_config c = { et_import_path(from, ET_TRANSFORMERS_CONFIG), values };
+    const et_import_config search = { et_import_path(from, ET_TRANSFORMERS_GENERATION),
+                                      generation };
     from->settings = et_value_dict(&from->arena);
     et_value *model = et_value_set_dict(from->settings, "model");
     if (!c.name || !search.name || !model)
         return et_alloc_failed(error, 0, "settings");
     status = check_type(&c, error);
     if (!status)
-        status = check_fixed(&c, model_fields, sizeof model_fields / sizeof *model_fields, error);
+        status = et_import_check_fixed(&c, model_fields, sizeof model_fields / sizeof *model_fields,
+                                       error);
     for (int i = 0; i < 2 && !status; i++)
-        status = check_fixed(i ? &search : &c, search_fields,
-                             sizeof search_fields / sizeof *search_fields, error);
+        status = et_import_check_fixed(i ? &search : &c, search_fields,
+                                       sizeof search_fields / sizeof *search_fields, error);
     if (!status)
         status = read_model(from, &c, model, error);
     return status ? status : read_search(from, &c, generation ? &search : &c, model, error);

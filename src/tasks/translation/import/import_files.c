@@ -4,31 +4,87 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/yaml.h"
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/import/import_private.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "train/run/run_names.h"
 
-/* JSON files of a folder: a vocabulary of a million tokens is far below. */
-#define JSON_MAX ((size_t)256 << 20)
+/* Files of JSON and YAML: a vocabulary of a million tokens is far below. */
+#define VALUES_MAX ((size_t)256 << 20)
 
 static const char pointer[] = "version https://git-lfs.github.com/spec/";
 
+static bool is_archive(const char *path)
+{
+    return et_path_ends(path, ".zip");
+}
+
 bool et_import_is_folder(const char *path)
 {
-    return et_file_exists_in(path, ET_TRANSFORMERS_CONFIG) &&
-           !et_file_exists_in(path, ET_RUN_SETTINGS);
+    return is_archive(path) || ((et_file_exists_in(path, ET_TRANSFORMERS_CONFIG) ||
+                                 et_file_exists_in(path, ET_MARIAN_DECODER)) &&
+                                !et_file_exists_in(path, ET_RUN_SETTINGS));
 }
+
+/* ---- archives ---- */
+
+/* Files of an archive are in its folder that has decoder.yml; nothing is unpacked. */
+static int find_in_zip(et_import *from, et_error *error)
+{
+    const size_t suffix = strlen(ET_MARIAN_DECODER);
+    for (int64_t i = 0; i < et_zip_count(from->zip); i++) {
+        const char *name = et_zip_name(from->zip, i);
+        const size_t length = name ? strlen(name) : 0;
+        if (length < suffix || strcmp(name + length - suffix, ET_MARIAN_DECODER) != 0 ||
+            (length > suffix && name[length - suffix - 1] != '/'))
+            continue;
+        from->in_zip = et_arena_printf(&from->arena, "%.*s", (int)(length - suffix), name);
+        return from->in_zip ? ET_OK : et_alloc_failed(error, length, "a name");
+    }
+    return et_fail(error, ET_EFORMAT,
+                   "%s: the archive has no " ET_MARIAN_DECODER ", so it is no model of OPUS-MT",
+                   from->folder);
+}
+
+int et_import_open_files(et_import *from, et_error *error)
+{
+    if (!is_archive(from->folder))
+        return ET_OK;
+    int status = et_zip_open(&from->zip, from->folder, error);
+    return status ? status : find_in_zip(from, error);
+}
+
+static int64_t find_member(et_import *from, const char *name)
+{
+    const char *whole = et_arena_printf(&from->arena, "%s%s", from->in_zip, name);
+    return whole ? et_zip_find(from->zip, whole) : -1;
+}
+
+/* ---- files ---- */
 
 const char *et_import_path(et_import *from, const char *name)
 {
-    return et_arena_printf(&from->arena, "%s/%s", from->folder, name);
+    return et_arena_printf(&from->arena, from->zip ? "%s: %s" : "%s/%s", from->folder, name);
 }
 
 bool et_import_has(et_import *from, const char *name)
 {
+    if (from->zip)
+        return find_member(from, name) >= 0;
     const char *path = et_import_path(from, name);
     return path && et_file_exists(path);
+}
+
+static int check_pointer(const char *path, const char *bytes, size_t length, et_error *error)
+{
+    if (length < sizeof pointer - 1 || memcmp(bytes, pointer, sizeof pointer - 1) != 0)
+        return ET_OK;
+    return et_fail(error, ET_EFORMAT,
+                   "%s: this is a pointer of %zu bytes in place of the file: run git lfs pull, or "
+                   "download the file",
+                   path, length);
 }
 
 int et_import_check_file(et_import *from, const char *name, et_error *error)
@@ -37,28 +93,83 @@ int et_import_check_file(et_import *from, const char *name, et_error *error)
     et_mapping mapping;
     if (!path)
         return et_alloc_failed(error, strlen(name), "a path");
+    if (from->zip && find_member(from, name) < 0)
+        return et_fail(error, ET_ENOTFOUND, "%s: the archive has no such file", path);
+    if (from->zip)
+        return ET_OK;
     int status = et_mapping_open(&mapping, path, error);
     if (status)
         return status;
-    const size_t length = mapping.length;
-    const bool points =
-        length >= sizeof pointer - 1 && !memcmp(mapping.data, pointer, sizeof pointer - 1);
+    status = check_pointer(path, mapping.data, mapping.length, error);
     et_mapping_close(&mapping);
-    return points ? et_fail(error, ET_EFORMAT,
-                            "%s: this is a pointer of %zu bytes in place of the file: run git lfs "
-                            "pull, or download the file",
-                            path, length)
-                  : ET_OK;
+    return status;
+}
+
+/* No more than the archive says is unpacked, and no more than `most`. */
+static int read_member(et_import *from, const char *name, size_t most, char **bytes, size_t *length,
+                       et_error *error)
+{
+    const int64_t member = find_member(from, name);
+    uint64_t size = 0;
+    int status = et_zip_length(from->zip, member, &size, error);
+    if (!status && size > most)
+        status = et_fail(error, ET_EFORMAT, "%s: %s has %llu bytes, more than such a file has",
+                         from->folder, name, (unsigned long long)size);
+    if (!status)
+        status = et_memory_check(size, "a file of an archive", error);
+    if (!status && !(*bytes = et_alloc(size + 1, 1)))
+        status = et_alloc_failed(error, size, "a file of an archive");
+    if (!status)
+        status = et_zip_read(from->zip, member, 0, *bytes, size, error);
+    if (status)
+        return status;
+    (*bytes)[size] = 0;
+    *length = size;
+    return ET_OK;
+}
+
+int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
+                        size_t *length, et_error *error)
+{
+    const char *path = et_import_path(from, name);
+    *bytes = NULL;
+    int status = et_import_check_file(from, name, error);
+    if (status)
+        return status;
+    status = from->zip ? read_member(from, name, most, bytes, length, error)
+                       : et_file_read(bytes, length, path, most, error);
+    if (!status)
+        return ET_OK;
+    et_free(*bytes);
+    *bytes = NULL;
+    return status;
+}
+
+typedef int parse_fn(et_value **out, et_arena *arena, const char *text, size_t length,
+                     const char *name, et_error *error);
+
+static int read_values(et_import *from, const char *name, parse_fn *parse, et_value **out,
+                       et_error *error)
+{
+    const char *path = et_import_path(from, name);
+    char *bytes;
+    size_t length;
+    int status = et_import_read_file(from, name, VALUES_MAX, &bytes, &length, error);
+    if (!status)
+        status = parse(out, &from->arena, bytes, length, path, error);
+    et_free(bytes);
+    if (!status && (*out)->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "%s: not %s, but %s", path,
+                         et_json_kind_name(ET_VALUE_DICT), et_json_kind_name((*out)->kind));
+    return status;
 }
 
 int et_import_read_json(et_import *from, const char *name, et_value **out, et_error *error)
 {
-    const char *path = et_import_path(from, name);
-    int status = et_import_check_file(from, name, error);
-    if (!status)
-        status = et_json_read(out, &from->arena, path, JSON_MAX, error);
-    if (!status && (*out)->kind != ET_VALUE_DICT)
-        status = et_fail(error, ET_EFORMAT, "%s: not a JSON object, but %s", path,
-                         et_json_kind_name((*out)->kind));
-    return status;
+    return read_values(from, name, et_json_parse, out, error);
+}
+
+int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_error *error)
+{
+    return read_values(from, name, et_yaml_parse, out, error);
 }

@@ -1,10 +1,12 @@
-/* The folder that is imported. Private to import*.c. */
+/* The folder, or archive, that is imported. Private to import*.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
 
 #include "base/arena.h"
 #include "engine/tensor/params.h"
+#include "formats/torch/zip_archive.h"
 #include "tasks/translation/import/import.h"
+#include "tasks/translation/import/weights_file.h"
 #include "tasks/translation/vocabularies.h"
 
 /* What config.json says beside the settings. */
@@ -22,9 +24,17 @@ struct et_import {
     et_value *settings;
     char *vocabulary[ET_SIDES]; /* owned */
     size_t vocabulary_length[ET_SIDES];
+    et_weights_file *weights;         /* owned */
+    et_zip *zip;                      /* owned; NULL: a folder */
+    const char *in_zip;               /* the folder of its files there, "" or "opus/" */
+    bool marian;                      /* Marian's own release, else transformers' */
+    const et_value *tokens[ET_SIDES]; /* of Marian: numbers of tokens by text */
 };
 
-/* import_files.c. A path in the folder; NULL: no memory. */
+/* import_files.c. Opens the archive, if folder is one. */
+int et_import_open_files(et_import *from, et_error *error);
+
+/* What messages call a file, and of a folder its path; NULL: no memory. */
 const char *et_import_path(et_import *from, const char *name);
 bool et_import_has(et_import *from, const char *name);
 
@@ -32,8 +42,21 @@ bool et_import_has(et_import *from, const char *name);
  * ET_ENOTFOUND: there is no such file. */
 int et_import_check_file(et_import *from, const char *name, et_error *error);
 
-/* A JSON file as a dict. */
+/* All of a file, of at most `most` bytes, with a 0 behind them; free with et_free. Fails as
+ * et_import_check_file does. */
+int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
+                        size_t *length, et_error *error);
+
+/* A file of JSON, or of YAML, as a dict. */
 int et_import_read_json(et_import *from, const char *name, et_value **out, et_error *error);
+int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_error *error);
+
+/* import_marian.c: facts, settings, tokens; opens the weights. */
+int et_import_read_marian(et_import *from, et_error *error);
+
+/* import_marian_tensors.c: as et_import_read_tensors. */
+int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
+                                  et_error *error);
 
 /* import_config.c: facts and settings. */
 int et_import_read_config(et_import *from, et_error *error);
@@ -41,8 +64,11 @@ int et_import_read_config(et_import *from, et_error *error);
 /* import_vocabulary.c */
 int et_import_read_vocabularies(et_import *from, et_error *error);
 
-/* import_tensors.c: opens the file of weights, which finds a part of a download, and decides
- * whether the tables of both sides are one. */
+/* import_tensors.c: the file; which sinusoids it has, if it says so. */
+int et_import_open_weights(et_import *from, et_error *error);
+int et_import_read_positions(et_import *from, et_error *error);
+
+/* Decides whether the tables of both sides are one. */
 int et_import_look_at_tables(et_import *from, et_error *error);
 
 /* Fills params, which are declared and have memory. ET_EFORMAT: a tensor is

@@ -1,12 +1,12 @@
-/* vocab.json gives numbers to tokens, and SentencePiece models split text: each side's vocabulary
- * is its SentencePiece model with the numbers of vocab.json (data/text/vocabulary/renumber.h). */
+/* vocab.json, or Marian's list, gives numbers to tokens, and SentencePiece models split text: each
+ * side's vocabulary is its SentencePiece model with the numbers of vocab.json
+ * (data/text/vocabulary/renumber.h). */
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import_private.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/files/file.h"
 #include "base/values/value.h"
 #include "data/text/vocabulary/renumber.h"
 
@@ -34,7 +34,7 @@ static int read_tokenizer(et_import *from, symbols *s, bool *separate, et_error 
     et_value *config = NULL;
     *s = (symbols){ "</s>", "<unk>", "<pad>" };
     *separate = et_import_has(from, ET_TRANSFORMERS_TARGET_VOCABULARY);
-    if (!et_import_has(from, ET_TRANSFORMERS_TOKENIZER))
+    if (from->marian || !et_import_has(from, ET_TRANSFORMERS_TOKENIZER))
         return ET_OK;
     int status = et_import_read_json(from, ET_TRANSFORMERS_TOKENIZER, &config, error);
     const et_value *own = et_value_get(config, "separate_vocabs");
@@ -83,10 +83,11 @@ static int find_symbol(const et_value *json, const char *symbol, int64_t expecte
 static int read_list(et_import *from, int side, const char *name, const symbols *s,
                      et_vocabulary_list *list, et_error *error)
 {
-    et_value *json = NULL;
+    et_value *read = NULL;
     const et_import_facts *facts = &from->facts;
     const char *path = et_import_path(from, name);
-    int status = et_import_read_json(from, name, &json, error);
+    int status = from->marian ? ET_OK : et_import_read_json(from, name, &read, error);
+    const et_value *json = from->marian ? from->tokens[side] : read;
     if (!status && (int64_t)json->count != facts->tokens[side])
         status = et_fail(error, ET_EFORMAT, "%s has %zu tokens, but config.json says %lld (%s)",
                          path, json->count, (long long)facts->tokens[side],
@@ -116,9 +117,8 @@ static int make_vocabulary(et_import *from, int side, const et_vocabulary_list *
     size_t length;
     et_vocabulary *vocabulary;
     const char *path = et_import_path(from, models[side]);
-    int status = et_import_check_file(from, models[side], error);
-    if (!status)
-        status = et_file_read(&bytes, &length, path, ET_VOCABULARY_BYTES_MAX, error);
+    int status =
+        et_import_read_file(from, models[side], ET_VOCABULARY_BYTES_MAX, &bytes, &length, error);
     if (!status)
         status = et_vocabulary_renumber(&from->vocabulary[side], &from->vocabulary_length[side],
                                         list, bytes, length, path, error);

@@ -1,0 +1,219 @@
+/* The model as a folder that MarianMTModel and MarianTokenizer of transformers load: the files of
+ * export_transformers.h and model.safetensors. What such a model cannot be is refused by the
+ * setting.
+ *
+ * transformers makes the sinusoids of the paper. A model with others has their table among its
+ * weights, from where transformers takes it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/numbers/half.h"
+#include "engine/kernel/positions.h"
+#include "formats/safetensors/safetensors.h"
+#include "tasks/translation/export/export_formats.h"
+#include "tasks/translation/export/export_transformers.h"
+#include "tasks/translation/export/exported_tensors.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include <etude/log.h>
+
+/* What its norms add to the variance: PyTorch's default, which no field changes. */
+#define NORM_EPSILON 1e-5f
+
+/* ---- what does not fit ---- */
+
+static int refuse(const char *stack, const char *setting, const char *value, const char *needed,
+                  et_error *error)
+{
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.%s%s is %s, but MarianMT of transformers needs %s", stack, setting,
+                   value, needed);
+}
+
+static int check_stack(const et_transformer_stack *stack, const char *name, et_error *error)
+{
+    if (stack->norm_first)
+        return refuse(name, "norm_first", "true", "false", error);
+    if (stack->final_norm)
+        return refuse(name, "final_norm", "true", "false", error);
+    if (!et_transformers_activation(stack->activation))
+        return refuse(name, "activation", et_activation_names[stack->activation],
+                      "linear, relu, gelu, tanh, sigmoid, swish or mish", error);
+    return ET_OK;
+}
+
+static void warn_of_norms(const et_transformer *model)
+{
+    const float encoder = model->encoder.norm_epsilon, decoder = model->decoder.norm_epsilon;
+    if (encoder != NORM_EPSILON || decoder != NORM_EPSILON)
+        et_log(ET_LOG_WARNING,
+               "task.model.%s.norm_epsilon is %g, but norms of transformers add %g, so results "
+               "there differ in the last digits",
+               encoder != NORM_EPSILON ? "encoder" : "decoder",
+               (double)(encoder != NORM_EPSILON ? encoder : decoder), (double)NORM_EPSILON);
+}
+
+static int check_model(const et_transformer *model, et_error *error)
+{
+    const et_transformer_stack *encoder = &model->encoder, *decoder = &model->decoder;
+    int status = check_stack(encoder, "encoder.", error);
+    if (!status)
+        status = check_stack(decoder, "decoder.", error);
+    if (!status && encoder->activation != decoder->activation)
+        status = refuse("decoder.", "activation", et_activation_names[decoder->activation],
+                        "that of the encoder", error);
+    return status;
+}
+
+/* ---- weights ---- */
+
+#define SHARED     "model.shared.weight"
+#define OF_ENCODER "model.encoder.embed_tokens.weight"
+#define OF_DECODER "model.decoder.embed_tokens.weight"
+#define OF_OUTPUT  "lm_head.weight"
+
+/* A table that is tied has one name; in a model whose output is not tied, transformers ties none,
+ * so each name has a copy. */
+static int add_tables(et_exported_tensors *list, const et_transformer *model, et_error *error)
+{
+    const et_transformer_tokens *source = &model->source, *target = &model->target;
+    const bool shares = et_transformers_shares_table(model);
+    const bool tied = !strcmp(model->output.scope, target->scope);
+    int status = ET_OK;
+    if (shares)
+        status = et_exported_tensors_add_table(list, SHARED, target->scope, target->count, error);
+    if (!status && !(shares && tied))
+        status =
+            et_exported_tensors_add_table(list, OF_ENCODER, source->scope, source->count, error);
+    if (!status && !(shares && tied))
+        status =
+            et_exported_tensors_add_table(list, OF_DECODER, target->scope, target->count, error);
+    if (!status && !tied)
+        status = et_exported_tensors_add_table(list, OF_OUTPUT, model->output.scope,
+                                               model->output.count, error);
+    return status;
+}
+
+/* Tables of positions are no parameters. */
+enum { POSITIONS = -2 };
+
+static int add_positions(et_exported_tensors *list, const et_transformer *model, et_error *error)
+{
+    static const char *const names[] = { "model.encoder.embed_positions.weight",
+                                         "model.decoder.embed_positions.weight" };
+    int status = ET_OK;
+    for (int i = 0; i < 2 && !model->open_positions && !status; i++) {
+        et_mapped_tensor mapped = { .shape = et_shape_2(ET_TRANSFORMERS_POSITIONS, model->width),
+                                    .param = POSITIONS };
+        strcpy(mapped.name, names[i]);
+        status = et_exported_tensors_add(list, &mapped, error);
+    }
+    return status;
+}
+
+static int list_tensors(et_exported_tensors *list, const et_transformer *model, et_error *error)
+{
+    int status = et_exported_tensors_add_bias(list, "final_logits_bias", model->output.scope,
+                                              model->output.count, error);
+    if (!status)
+        status = add_tables(list, model, error);
+    if (!status)
+        status = add_positions(list, model, error);
+    return status ? status
+                  : et_exported_tensors_add_layers(list, model, ET_NAMES_TRANSFORMERS, error);
+}
+
+/* ---- the file ---- */
+
+typedef struct output {
+    et_transformer model;
+    const char *precision;
+    et_exported_tensors list;
+    float *room; /* for the largest tensor; owned */
+} output;
+
+static et_dtype dtype_of(const char *precision)
+{
+    return !precision || !strcmp(precision, "float32") ? ET_F32
+           : !strcmp(precision, "bfloat16")            ? ET_BF16
+                                                       : ET_SAFETENSORS_F16;
+}
+
+/* Narrows values where they are. */
+static size_t narrow(float *values, size_t count, et_dtype dtype)
+{
+    if (dtype == ET_F32)
+        return count * sizeof *values;
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t half =
+            dtype == ET_BF16 ? et_bf16_from_float(values[i]) : et_half_from_float(values[i]);
+        memcpy((char *)values + i * sizeof half, &half, sizeof half);
+    }
+    return count * sizeof(uint16_t);
+}
+
+static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
+                     et_error *error)
+{
+    const output *o = self;
+    const et_mapped_tensor *mapped = &o->list.tensors[item];
+    const size_t count = (size_t)et_shape_count(mapped->shape);
+    if (mapped->param == POSITIONS)
+        et_positions_fill(o->room, mapped->shape.size[0], o->model.width, false);
+    else
+        et_mapped_tensor_get(mapped, o->list.params, o->room);
+    return take(payload, o->room, narrow(o->room, count, dtype_of(o->precision)), error);
+}
+
+static int write_tensors(output *o, const char *path, et_error *error)
+{
+    const et_safetensors_reader reader = { read_item, o };
+    et_safetensors_item *items = et_alloc(o->list.count, sizeof *items);
+    o->room = et_alloc((size_t)o->list.most, sizeof *o->room);
+    for (size_t i = 0; items && i < o->list.count; i++)
+        items[i] = (et_safetensors_item){ .name = o->list.tensors[i].name,
+                                          .tensor = { .dtype = dtype_of(o->precision),
+                                                      .shape = o->list.tensors[i].shape } };
+    int status =
+        items && o->room
+            ? et_safetensors_write_foreign(path, "pt", items, o->list.count, &reader, error)
+            : et_alloc_failed(error, (size_t)o->list.most * sizeof *o->room, "a tensor");
+    et_free(items);
+    et_free(o->room);
+    return status;
+}
+
+static int write_weights(void *self, int which, const char *path, et_error *error)
+{
+    output *o = self;
+    (void)which;
+    int status = list_tensors(&o->list, &o->model, error);
+    if (!status)
+        status = write_tensors(o, path, error);
+    et_exported_tensors_release(&o->list);
+    return status;
+}
+
+int et_translator_export_huggingface(const et_translator *t, const char *directory,
+                                     const char *precision, et_error *error)
+{
+    static const char *const names[] = { ET_ARTIFACT_WEIGHTS };
+    output o = { .model = et_translator_transformer(t),
+                 .precision = precision,
+                 .list = { .params = t->params } };
+    const et_transformers_folder folder = { .translator = t,
+                                            .precision = precision,
+                                            .names = names,
+                                            .count = 1,
+                                            .write = write_weights,
+                                            .self = &o,
+                                            .vocab_size = o.model.source.count };
+    int status = check_model(&o.model, error);
+    if (!status)
+        status = et_transformers_write(&folder, directory, error);
+    if (!status)
+        warn_of_norms(&o.model);
+    return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
+}

@@ -1,0 +1,68 @@
+#include "tasks/translation/export/exported_tensors.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/vector.h"
+
+void et_exported_tensors_release(et_exported_tensors *list)
+{
+    et_free(list->tensors);
+    *list = (et_exported_tensors){ .params = list->params };
+}
+
+int et_exported_tensors_add(et_exported_tensors *list, const et_mapped_tensor *mapped,
+                            et_error *error)
+{
+    const int64_t elements = et_shape_count(mapped->shape);
+    et_mapped_tensor *tensors =
+        et_vector_grow(list->tensors, &list->capacity, list->count + 1, sizeof *tensors, 64);
+    if (!tensors)
+        return et_alloc_failed(error, list->count * sizeof *tensors, "a list of tensors");
+    list->tensors = tensors;
+    list->tensors[list->count++] = *mapped;
+    list->most = elements > list->most ? elements : list->most;
+    return ET_OK;
+}
+
+static int add_one(void *self, const et_mapped_tensor *mapped, et_error *error)
+{
+    return et_exported_tensors_add(self, mapped, error);
+}
+
+int et_exported_tensors_add_layers(et_exported_tensors *list, const et_transformer *model,
+                                   et_tensor_names names, et_error *error)
+{
+    const et_tensor_map map = { model, list->params, names };
+    return et_tensor_map_each(&map, add_one, list, error);
+}
+
+static int add_named(et_exported_tensors *list, const char *name, const char *scope,
+                     const char *param, et_shape shape, et_error *error)
+{
+    char of[ET_MAPPED_NAME_MAX];
+    et_mapped_tensor mapped = { .shape = shape };
+    snprintf(mapped.name, sizeof mapped.name, "%s", name);
+    snprintf(of, sizeof of, "%s/%s", scope, param);
+    mapped.param = et_params_find(list->params, of);
+    return et_exported_tensors_add(list, &mapped, error);
+}
+
+int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, const char *scope,
+                                  int64_t rows, et_error *error)
+{
+    char of[ET_MAPPED_NAME_MAX];
+    snprintf(of, sizeof of, "%s/table", scope);
+    const int i = et_params_find(list->params, of);
+    et_assert(i >= 0);
+    const et_shape whole = et_params_shape(list->params, i);
+    et_assert(rows <= whole.size[0]);
+    return add_named(list, name, scope, "table", et_shape_2(rows, whole.size[1]), error);
+}
+
+int et_exported_tensors_add_bias(et_exported_tensors *list, const char *name, const char *scope,
+                                 int64_t count, et_error *error)
+{
+    return add_named(list, name, scope, "bias", et_shape_2(1, count), error);
+}

@@ -1,0 +1,109 @@
+#include "tasks/translation/import/import_fields.h"
+
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "tasks/translation/translation_options.h"
+
+int et_import_refuse(const et_import_config *c, const et_value *value, const char *why,
+                     et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, value, 0);
+    int status = et_fail(error, ET_ECONFIG, "%s: %s is %.100s, %s", c->name, value->key,
+                         et_strbuf_text(&text), why);
+    et_strbuf_release(&text);
+    return status;
+}
+
+int et_import_check_fixed(const et_import_config *c, const et_import_fixed *rows, size_t count,
+                          et_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const et_value *v = et_value_get(c->values, rows[i].field);
+        if (!v || v->kind == ET_VALUE_NULL)
+            continue;
+        const double is = v->kind == ET_VALUE_BOOL    ? v->boolean
+                          : v->kind == ET_VALUE_INT   ? (double)v->integer
+                          : v->kind == ET_VALUE_FLOAT ? v->real
+                                                      : -1;
+        if (is != rows[i].number)
+            return et_import_refuse(c, v, rows[i].why, error);
+    }
+    return ET_OK;
+}
+
+int et_import_read_count(const et_import_config *c, const char *field, int64_t *out,
+                         et_error *error)
+{
+    int status = et_value_read_int(c->values, field, out, error);
+    if (status)
+        return et_fail_while(error, status, "%s", c->name);
+    if (*out < 0 || *out > INT32_MAX)
+        return et_import_refuse(c, et_value_get(c->values, field), "but must be a count", error);
+    return ET_OK;
+}
+
+int et_import_read_bool(const et_import_config *c, const char *field, bool otherwise, bool *out,
+                        et_error *error)
+{
+    const et_value *v = et_value_get(c->values, field);
+    *out = otherwise;
+    if (!v || v->kind == ET_VALUE_NULL)
+        return ET_OK;
+    if (v->kind != ET_VALUE_BOOL)
+        return et_import_refuse(c, v, "but must be true or false", error);
+    *out = v->boolean;
+    return ET_OK;
+}
+
+int et_import_read_rate(const et_import_config *c, const char *field, double otherwise, double *out,
+                        et_error *error)
+{
+    const et_value *v = et_value_get(c->values, field);
+    *out = otherwise;
+    if (!v || v->kind == ET_VALUE_NULL)
+        return ET_OK;
+    int status = et_value_read_float(c->values, field, out, error);
+    if (status)
+        return et_fail_while(error, status, "%s", c->name);
+    return *out >= 0 && *out <= 1 ? ET_OK
+                                  : et_import_refuse(c, v, "but must be from 0 to 1", error);
+}
+
+int et_import_check_width(const et_import_config *c, const char *field, int64_t width,
+                          et_error *error)
+{
+    return width >= 4 && width % 2 == 0
+               ? ET_OK
+               : et_import_refuse(c, et_value_get(c->values, field),
+                                  "but must be even, and at least 4", error);
+}
+
+int et_import_check_heads(const et_import_config *c, const char *field, int64_t width,
+                          const char *why, et_error *error)
+{
+    const et_value *heads = et_value_get(c->values, field);
+    return heads->integer && width % heads->integer == 0 ? ET_OK
+                                                         : et_import_refuse(c, heads, why, error);
+}
+
+int et_import_read_search(const et_import_config *c, const et_value *beams, const et_value *alpha,
+                          double otherwise, et_value *model, et_error *error)
+{
+    const double power = !alpha || alpha->kind == ET_VALUE_NULL ? otherwise
+                         : alpha->kind == ET_VALUE_BOOL         ? alpha->boolean
+                         : alpha->kind == ET_VALUE_INT          ? (double)alpha->integer
+                         : alpha->kind == ET_VALUE_FLOAT        ? alpha->real
+                                                                : -1;
+    if (beams && beams->kind == ET_VALUE_NULL)
+        beams = NULL;
+    if (beams && (beams->kind != ET_VALUE_INT || beams->integer < 1 || beams->integer > 64))
+        return et_import_refuse(c, beams, "but must be from 1 to 64", error);
+    if (!(power >= 0 && power <= ET_TRANSLATION_ALPHA_MAX))
+        return et_import_refuse(c, alpha, "but must be from 0 to 10", error);
+    et_value_set_int(model, "beam_size", beams ? beams->integer : 1);
+    et_value_set_float(model, "alpha", power);
+    et_value_set_string(model, "length_penalty", "length");
+    return ET_OK;
+}

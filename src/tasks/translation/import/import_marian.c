@@ -1,0 +1,394 @@
+/* A Marian model as OPUS-MT publishes it (interchange/marian_files.h): decoder.yml names the other
+ * files and says how the model is searched, the array special:model.yml what the model is. Fields
+ * are as in config.json (import_config.c).
+ *
+ * Such a model begins a target with zeros in place of an embedding. Here the first token is one
+ * more, whose embedding is zeros and which is never generated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/values/value.h"
+#include "base/values/yaml.h"
+#include "tasks/translation/import/import_fields.h"
+#include "tasks/translation/import/import_private.h"
+#include "tasks/translation/interchange/marian_files.h"
+
+/* Archives in an archive: the largest models have 2 GB. */
+#define WEIGHTS_MAX  ((size_t)16 << 30)
+#define SETTINGS_MAX ((uint64_t)1 << 20)
+
+/* The token that begins a target. */
+static const char pad[] = "<pad>";
+
+#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+
+static const et_import_fixed model_fields[] = {
+    { "layer-normalization", 0, "but only the norms of a Transformer are supported" },
+    { "right-left", 0, "but only targets from left to right are supported" },
+    { "transformer-ffn-depth", 2, "but only feed-forward layers of two products are supported" },
+    { "transformer-no-projection", 0, "but attention needs its projection" },
+    { "transformer-no-bias", 0, "but all projections need a bias" },
+    { "transformer-no-affine", 0, "but norms need a scale and an offset" },
+    { "transformer-train-positions", 0, "but only sinusoidal positions are supported" },
+    { "transformer-train-position-embeddings", 0, "but only sinusoidal positions are supported" },
+    { "transformer-disable-position-embeddings", 0, "but only sinusoidal positions are supported" },
+    { "transformer-pool", 0, "which is not supported" },
+    { "output-omit-bias", 0, "but the output needs its bias" },
+    { "ulr", 0, "which is not supported" },
+    { "lemma-dim-emb", 0, "but vocabularies of factors are not supported" },
+    { "factors-dim-emb", 0, "but vocabularies of factors are not supported" },
+};
+static const et_import_fixed search_fields[] = {
+    { "word-penalty", 0, "which is not supported; set it to 0" },
+    { "int8shift", 0, "but only float32 is supported" },
+    { "int8shiftAll", 0, "but only float32 is supported" },
+    { "int8shiftAlpha", 0, "but only float32 is supported" },
+    { "int8shiftAlphaAll", 0, "but only float32 is supported" },
+};
+
+/* Texts that a field must be; a missing field is the first. */
+static const struct {
+    const char *field, *values[3], *why;
+} texts[] = {
+    { "type", { "transformer" }, "but only models of type transformer are supported" },
+    { "transformer-decoder-autoreg",
+      { "self-attention" },
+      "but only self-attention is supported in the decoder" },
+    { "transformer-preprocess", { "", "d" }, "but only norms after a layer are supported (\"\")" },
+    { "transformer-postprocess",
+      { "dan", "an" },
+      "but only dropout, sum and norm are supported (\"dan\")" },
+    { "transformer-postprocess-emb", { "d", "" }, "but only dropout is supported (\"d\")" },
+    { "transformer-postprocess-top",
+      { "", "d" },
+      "but a norm after the last layer is not supported" },
+};
+
+static int check_texts(const et_import_config *c, et_error *error)
+{
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        const et_value *v = et_value_get(c->values, texts[i].field);
+        bool known = !v || v->kind == ET_VALUE_NULL;
+        for (int k = 0; k < 3 && texts[i].values[k] && !known; k++)
+            known = v->kind == ET_VALUE_STRING && !strcmp(v->string, texts[i].values[k]);
+        if (!known)
+            return et_import_refuse(c, v, texts[i].why, error);
+    }
+    return ET_OK;
+}
+
+/* Lists that must be empty, or have one word again and again. */
+static int check_list(const et_import_config *c, const char *field, const char *word,
+                      const char *why, et_error *error)
+{
+    const et_value *list = et_value_get(c->values, field);
+    if (!list || list->kind == ET_VALUE_NULL)
+        return ET_OK;
+    if (list->kind != ET_VALUE_LIST)
+        return et_import_refuse(c, list, why, error);
+    for (const et_value *v = list->first; v; v = v->next)
+        if (!word || v->kind != ET_VALUE_STRING || strcmp(v->string, word) != 0)
+            return et_import_refuse(c, list, why, error);
+    return ET_OK;
+}
+
+/* ---- the model ---- */
+
+/* Marian's gelu is x sigmoid(1.702 x), which is another function. */
+static int read_activation(const et_import_config *c, et_value *stack, et_error *error)
+{
+    static const char field[] = "transformer-ffn-activation";
+    const et_value *v = et_value_get(c->values, field);
+    const char *name = v && v->kind == ET_VALUE_STRING ? v->string : "swish";
+    if ((v && v->kind != ET_VALUE_STRING) ||
+        (strcmp(name, "swish") != 0 && strcmp(name, "relu") != 0))
+        return et_import_refuse(c, v, "but must be swish or relu", error);
+    et_value_set_string(stack, "activation", name);
+    return ET_OK;
+}
+
+/* A count that must be there and above 0. */
+static int read_size(const et_import_config *c, const char *field, int64_t *out, et_error *error)
+{
+    int status = et_import_read_count(c, field, out, error);
+    if (!status && !*out)
+        return et_import_refuse(c, et_value_get(c->values, field), "but must be at least 1", error);
+    return status;
+}
+
+/* depth: of its layers; wide: the size of its feed-forward layers, where it has its own. */
+static int read_stack(const et_import_config *c, et_value *model, const char *name,
+                      const char *depth, const char *wide, et_error *error)
+{
+    static const char *const rates[][2] = {
+        { "transformer-dropout", "dropout_rate" },
+        { "transformer-dropout-attention", "attention_dropout_rate" },
+        { "transformer-dropout-ffn", "intermediate_dropout" },
+    };
+    et_value *stack = et_value_set_dict(model, name);
+    const et_value *own = et_value_get(c->values, wide);
+    const bool has_own = own && (own->kind != ET_VALUE_INT || own->integer != 0);
+    int64_t layers = 0, heads = 0, inner = 0;
+    int status = read_size(c, depth, &layers, error);
+    if (!status)
+        status = read_size(c, "transformer-heads", &heads, error);
+    if (!status)
+        status = read_size(c, has_own ? wide : "transformer-dim-ffn", &inner, error);
+    if (!status)
+        status = read_activation(c, stack, error);
+    for (size_t i = 0; i < COUNT(rates) && !status; i++) {
+        double rate = 0;
+        status = et_import_read_rate(c, rates[i][0], i ? 0 : 0.1, &rate, error);
+        et_value_set_float(stack, rates[i][1], rate);
+    }
+    et_value_set_int(stack, "num_layers", layers);
+    et_value_set_int(stack, "num_attention_heads", heads);
+    et_value_set_int(stack, "intermediate_size", inner);
+    et_value_set_bool(stack, "use_bias", true);
+    et_value_set_bool(stack, "norm_first", false);
+    et_value_set_bool(stack, "final_norm", false);
+    et_value_set_float(stack, "norm_epsilon", ET_MARIAN_NORM_EPSILON);
+    return status;
+}
+
+static int read_tables(et_import *from, const et_import_config *c, et_value *model, et_error *error)
+{
+    bool all = false, output = false, sides = false;
+    int status = et_import_read_bool(c, "tied-embeddings-all", false, &all, error);
+    if (!status)
+        status = et_import_read_bool(c, "tied-embeddings", false, &output, error);
+    if (!status)
+        status = et_import_read_bool(c, "tied-embeddings-src", false, &sides, error);
+    from->facts.shared = all || sides;
+    from->facts.tied = all || output;
+    et_value_set_bool(model, "tied_embeddings", from->facts.tied);
+    et_value_set_bool(model, "shared_embeddings", from->facts.shared);
+    return status;
+}
+
+static int read_sizes(const et_import_config *c, et_value *model, et_error *error)
+{
+    int64_t width = 0;
+    int status = et_import_read_count(c, "dim-emb", &width, error);
+    if (!status)
+        status = et_import_check_width(c, "dim-emb", width, error);
+    if (!status)
+        status =
+            et_import_check_heads(c, "transformer-heads", width, "but must divide dim-emb", error);
+    et_value_set_int(model, "embedding_width", width);
+    et_value_set_float(model, "dropout_rate", 0.1);
+    et_value_set_bool(model, "scale_embeddings", true);
+    et_value_set_string(model, "sinusoids", "tensor2tensor");
+    et_value_set_bool(model, "output_bias", true);
+    et_value_set_bool(model, "shrink_beam", true);
+    return status;
+}
+
+/* Tokens of each side, and the one that begins a target. */
+static int read_vocabulary_sizes(et_import *from, const et_import_config *c, et_error *error)
+{
+    const et_value *sizes = et_value_get(c->values, "dim-vocabs");
+    if (!sizes || sizes->kind != ET_VALUE_LIST || sizes->count != ET_SIDES)
+        return et_fail(error, ET_EFORMAT, "%s: dim-vocabs is not a list of two counts", c->name);
+    int side = 0;
+    for (const et_value *v = sizes->first; v; v = v->next) {
+        if (v->kind != ET_VALUE_INT || v->integer < 2 || v->integer >= INT32_MAX)
+            return et_import_refuse(c, sizes, "but must be counts of at least 2", error);
+        from->facts.tokens[side++] = v->integer + 1;
+    }
+    return ET_OK;
+}
+
+static int read_model(et_import *from, const et_import_config *c, et_value *model, et_error *error)
+{
+    int status = check_texts(c, error);
+    if (!status)
+        status = et_import_check_fixed(c, model_fields, COUNT(model_fields), error);
+    if (!status)
+        status = check_list(c, "transformer-tied-layers", NULL, "but layers are not shared", error);
+    if (!status)
+        status =
+            check_list(c, "input-types", "sequence", "but only sequences are supported", error);
+    if (!status)
+        status = read_stack(c, model, "encoder", "enc-depth", "transformer-encoder-dim-ffn", error);
+    if (!status)
+        status = read_stack(c, model, "decoder", "dec-depth", "transformer-decoder-dim-ffn", error);
+    if (!status)
+        status = read_sizes(c, model, error);
+    if (!status)
+        status = read_tables(from, c, model, error);
+    return status ? status : read_vocabulary_sizes(from, c, error);
+}
+
+/* ---- files of decoder.yml ---- */
+
+/* A name in the folder of decoder.yml, and no path that leads elsewhere. */
+static bool is_name(const char *name)
+{
+    return *name && !strchr(name, '/') && !strchr(name, '\\') && strcmp(name, "..") != 0;
+}
+
+/* Number `index` of a list of `count` files, whose names have an ending. */
+static int find_file(const et_import_config *c, const char *field, size_t count, size_t index,
+                     const char *ending, const char **name, et_error *error)
+{
+    static const char why_name[] = "but must name files beside " ET_MARIAN_DECODER;
+    const et_value *list = et_value_get(c->values, field);
+    if (!list || list->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EFORMAT, "%s has no list %s", c->name, field);
+    if (list->count != count)
+        return et_import_refuse(
+            c, list, count == 1 ? "but must be one model" : "but must be two files", error);
+    const et_value *v = list->first;
+    while (index--)
+        v = v->next;
+    if (v->kind != ET_VALUE_STRING || !is_name(v->string))
+        return et_import_refuse(c, list, why_name, error);
+    if (!et_path_ends(v->string, ending))
+        return et_import_refuse(c, list,
+                                count == 1 ? "but only .npz is supported, in float32 or float16"
+                                           : "but only vocabularies in .yml are supported",
+                                error);
+    *name = v->string;
+    return ET_OK;
+}
+
+static int open_npz(et_import *from, const char *name, et_npz **npz, et_error *error)
+{
+    const char *path = et_import_path(from, name);
+    char *bytes;
+    size_t length;
+    int status = et_import_check_file(from, name, error);
+    if (!status && !from->zip)
+        return et_npz_open(npz, path, error);
+    if (!status)
+        status = et_import_read_file(from, name, WEIGHTS_MAX, &bytes, &length, error);
+    return status ? status : et_npz_open_memory(npz, bytes, length, path, error);
+}
+
+/* The model's settings, which are bytes among the arrays, with zeros behind them. */
+static int read_settings(et_import *from, const et_npz *npz, et_import_config *c, et_error *error)
+{
+    const et_npz_array *array = et_npz_find(npz, ET_MARIAN_SETTINGS);
+    et_value *values = NULL;
+    if (!array)
+        return et_fail(error, ET_EFORMAT,
+                       "%s has no array " ET_MARIAN_SETTINGS ", so it is no model of Marian",
+                       c->name);
+    c->name = et_arena_printf(&from->arena, "%s: " ET_MARIAN_SETTINGS, c->name);
+    if (array->type != ET_NPZ_BYTE || array->bytes > SETTINGS_MAX)
+        return et_fail(error, ET_EFORMAT, "%s is no text", c->name);
+    char *text = et_arena_alloc(&from->arena, array->bytes + 1);
+    if (!text || !c->name)
+        return et_alloc_failed(error, array->bytes, "settings");
+    int status = et_npz_read(npz, array, text, error);
+    if (!status)
+        status = et_yaml_parse(&values, &from->arena, text, strlen(text), c->name, error);
+    if (!status && values->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "%s has no fields", c->name);
+    c->values = values;
+    return status;
+}
+
+static int read_npz(et_import *from, const char *name, et_value *model, et_error *error)
+{
+    et_npz *npz;
+    et_import_config c = { et_import_path(from, name), NULL };
+    if (!c.name)
+        return et_alloc_failed(error, 0, "a path");
+    int status = open_npz(from, name, &npz, error);
+    if (status)
+        return status;
+    status = read_settings(from, npz, &c, error);
+    if (!status)
+        status = read_model(from, &c, model, error);
+    if (status) {
+        et_npz_close(npz);
+        return status;
+    }
+    return et_weights_file_take_npz(&from->weights, npz, et_import_path(from, name), error);
+}
+
+/* ---- tokens ---- */
+
+static int read_tokens(et_import *from, int side, const char *name, et_error *error)
+{
+    et_value *tokens = NULL;
+    int status = et_import_read_yaml(from, name, &tokens, error);
+    if (status)
+        return status;
+    if ((int64_t)tokens->count + 1 != from->facts.tokens[side])
+        return et_fail(error, ET_EFORMAT, "%s has %zu tokens, but dim-vocabs of the model has %lld",
+                       et_import_path(from, name), tokens->count,
+                       (long long)from->facts.tokens[side] - 1);
+    if (et_value_get(tokens, pad))
+        return et_fail(error, ET_EFORMAT,
+                       "%s has a token %s, which is the name of the token that begins a target "
+                       "here; rename it",
+                       et_import_path(from, name), pad);
+    et_value_set_int(tokens, pad, from->facts.tokens[side] - 1);
+    from->tokens[side] = tokens;
+    return ET_OK;
+}
+
+/* The end is any number in Marian's list. */
+static int read_symbols(et_import *from, const et_import_config *decoder, et_value *model,
+                        et_error *error)
+{
+    const et_value *target = from->tokens[ET_SIDE_TARGET];
+    const et_value *eos = et_value_get(target, "</s>"), *unk = et_value_get(target, "<unk>");
+    et_value *never = et_value_set_list(model, "suppressed_tokens");
+    bool allowed = false;
+    int status = et_import_read_bool(decoder, "allow-unk", false, &allowed, error);
+    if (!status && (!eos || eos->kind != ET_VALUE_INT))
+        status = et_fail(error, ET_EFORMAT, "%s: the target's vocabulary has no token </s>",
+                         from->folder);
+    if (status)
+        return status;
+    from->facts.eos = eos->integer;
+    from->facts.pad = from->facts.tokens[ET_SIDE_TARGET] - 1;
+    et_value_add_int(never, from->facts.pad);
+    if (!allowed && unk && unk->kind == ET_VALUE_INT)
+        et_value_add_int(never, unk->integer);
+    return ET_OK;
+}
+
+/* A shortlist is a list of files and numbers. */
+static int read_search(const et_import_config *c, et_value *model, et_error *error)
+{
+    int status = et_import_check_fixed(c, search_fields, COUNT(search_fields), error);
+    if (!status)
+        status = check_list(c, "shortlist", NULL, "which is not supported; remove it", error);
+    if (!status)
+        status =
+            check_list(c, "output-approx-knn", NULL, "which is not supported; remove it", error);
+    return status ? status
+                  : et_import_read_search(c, et_value_get(c->values, "beam-size"),
+                                          et_value_get(c->values, "normalize"), 0, model, error);
+}
+
+int et_import_read_marian(et_import *from, et_error *error)
+{
+    et_value *values = NULL;
+    const char *weights = NULL, *names[ET_SIDES] = { NULL };
+    int status = et_import_read_yaml(from, ET_MARIAN_DECODER, &values, error);
+    if (status)
+        return status;
+    const et_import_config c = { et_import_path(from, ET_MARIAN_DECODER), values };
+    from->settings = et_value_dict(&from->arena);
+    et_value *model = et_value_set_dict(from->settings, "model");
+    if (!c.name || !model)
+        return et_alloc_failed(error, 0, "settings");
+    status = find_file(&c, "models", 1, 0, ET_MARIAN_NPZ, &weights, error);
+    for (size_t side = 0; side < ET_SIDES && !status; side++)
+        status = find_file(&c, "vocabs", ET_SIDES, side, ET_MARIAN_VOCABULARY, &names[side], error);
+    if (!status)
+        status = read_search(&c, model, error);
+    if (!status)
+        status = read_npz(from, weights, model, error);
+    for (int side = 0; side < ET_SIDES && !status; side++)
+        status = read_tokens(from, side, names[side], error);
+    return status ? status : read_symbols(from, &c, model, error);
+}

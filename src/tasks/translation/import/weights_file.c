@@ -1,0 +1,258 @@
+#include "tasks/translation/import/weights_file.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/numbers/half.h"
+#include "base/vector.h"
+#include "formats/safetensors/safetensors.h"
+#include "formats/torch/torch_file.h"
+
+struct et_weights_file {
+    const char *path; /* owned, as all */
+    et_safetensors *safetensors;
+    et_torch_file *torch;
+    et_npz *npz;
+    bool *seen;   /* [count] */
+    size_t limit; /* elements of a tensor */
+    float *room;
+    void *bytes; /* of a tensor as it is stored */
+    size_t room_elements, bytes_elements;
+};
+
+/* A tensor of any of them. */
+typedef struct tensor {
+    const char *name;
+    et_shape shape;
+    et_pickle_type type;
+    const char *type_name; /* for messages */
+    size_t number;
+} tensor;
+
+/* ---- files ---- */
+
+static size_t count_of(const et_weights_file *file)
+{
+    return file->torch ? et_torch_file_count(file->torch)
+           : file->npz ? et_npz_count(file->npz)
+                       : et_safetensors_count(file->safetensors);
+}
+
+static tensor tensor_at(const et_weights_file *file, size_t i)
+{
+    if (file->torch) {
+        const et_pickle_tensor *t = et_torch_file_at(file->torch, i);
+        return (tensor){ t->name, t->shape, t->storage->kind, t->storage->type, i };
+    }
+    if (file->npz) {
+        const et_npz_array *a = et_npz_at(file->npz, i);
+        const et_pickle_type kind = a->type == ET_NPZ_FLOAT32   ? ET_PICKLE_FLOAT32
+                                    : a->type == ET_NPZ_FLOAT16 ? ET_PICKLE_FLOAT16
+                                                                : ET_PICKLE_OTHER;
+        return (tensor){ a->name, a->shape, kind, a->type_name, i };
+    }
+    const et_safetensors_tensor *t = et_safetensors_at(file->safetensors, i);
+    const et_pickle_type type = t->dtype == ET_F32               ? ET_PICKLE_FLOAT32
+                                : t->dtype == ET_BF16            ? ET_PICKLE_BFLOAT16
+                                : t->dtype == ET_SAFETENSORS_F16 ? ET_PICKLE_FLOAT16
+                                                                 : ET_PICKLE_OTHER;
+    return (tensor){ t->name, t->shape, type, et_dtype_name(t->dtype), i };
+}
+
+/* From the last: of two with one name it counts. */
+static bool find(const et_weights_file *file, const char *name, tensor *out)
+{
+    for (size_t i = count_of(file); i-- > 0;) {
+        *out = tensor_at(file, i);
+        if (!strcmp(out->name, name))
+            return true;
+    }
+    return false;
+}
+
+static int open_file(et_weights_file *file, et_error *error)
+{
+    int status = file->npz ? ET_OK
+                 : et_safetensors_is_name(file->path)
+                     ? et_safetensors_open_foreign(&file->safetensors, file->path, error)
+                     : et_torch_file_open(&file->torch, file->path, error);
+    if (status)
+        return status;
+    file->limit = SIZE_MAX / sizeof(double);
+    file->seen = et_alloc_zero(count_of(file) + 1, sizeof *file->seen);
+    return file->seen ? ET_OK : et_alloc_failed(error, count_of(file), "a file of weights");
+}
+
+int et_weights_file_open(et_weights_file **out, const char *path, et_error *error)
+{
+    return et_weights_file_take_npz(out, NULL, path, error);
+}
+
+int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
+{
+    *out = NULL;
+    et_weights_file *file = et_alloc_zero(1, sizeof *file);
+    if (!file) {
+        et_npz_close(npz);
+        return et_alloc_failed(error, sizeof *file, "a file of weights");
+    }
+    file->npz = npz;
+    file->path = path ? et_strdup(path) : NULL;
+    int status = file->path ? open_file(file, error)
+                            : et_alloc_failed(error, sizeof *file, "a file of weights");
+    if (status)
+        et_weights_file_close(file);
+    else
+        *out = file;
+    return status;
+}
+
+void et_weights_file_close(et_weights_file *file)
+{
+    if (!file)
+        return;
+    et_safetensors_close(file->safetensors);
+    et_torch_file_close(file->torch);
+    et_npz_close(file->npz);
+    et_free((char *)file->path);
+    et_free(file->seen);
+    et_free(file->room);
+    et_free(file->bytes);
+    et_free(file);
+}
+
+const char *et_weights_file_path(const et_weights_file *file)
+{
+    return file->path;
+}
+
+bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape)
+{
+    tensor t;
+    const bool there = find(file, name, &t);
+    if (there)
+        *shape = t.shape;
+    return there;
+}
+
+void et_weights_file_limit(et_weights_file *file, size_t elements)
+{
+    file->limit = elements;
+}
+
+int et_weights_file_refuse(const et_weights_file *file, const char *name, const char *what,
+                           et_error *error)
+{
+    return et_fail(error, ET_EFORMAT, "%s: %s %s", file->path, name, what);
+}
+
+/* ---- values ---- */
+
+static int check_tensor(const et_weights_file *file, const tensor *t, et_error *error)
+{
+    if (t->type == ET_PICKLE_OTHER)
+        return et_fail(
+            error, ET_EFORMAT,
+            "%s: %s has the type %s, but only float32, float16 and bfloat16 are supported",
+            file->path, t->name, t->type_name);
+    if ((uint64_t)et_shape_count(t->shape) > file->limit)
+        return et_fail(error, ET_EFORMAT, "%s: %s has %lld elements, more than the model",
+                       file->path, t->name, (long long)et_shape_count(t->shape));
+    return ET_OK;
+}
+
+static int make_room(et_weights_file *file, size_t count, et_error *error)
+{
+    float *room = et_vector_grow(file->room, &file->room_elements, count + 1, sizeof *room, 1);
+    file->room = room ? room : file->room;
+    void *bytes = file->bytes;
+    if (!file->safetensors)
+        bytes = et_vector_grow(bytes, &file->bytes_elements, count + 1, sizeof(float), 1);
+    file->bytes = bytes ? bytes : file->bytes;
+    return room && (bytes || file->safetensors)
+               ? ET_OK
+               : et_alloc_failed(error, count * sizeof *room, "a tensor");
+}
+
+static float value_at(const void *bytes, size_t i, et_pickle_type type)
+{
+    float wide;
+    uint16_t half;
+    if (type == ET_PICKLE_FLOAT32) {
+        memcpy(&wide, (const char *)bytes + 4 * i, sizeof wide);
+        return wide;
+    }
+    memcpy(&half, (const char *)bytes + 2 * i, sizeof half);
+    return type == ET_PICKLE_FLOAT16 ? et_half_to_float(half) : et_bf16_to_float(half);
+}
+
+static int read_values(et_weights_file *file, const tensor *t, et_error *error)
+{
+    const size_t count = (size_t)et_shape_count(t->shape);
+    int status = check_tensor(file, t, error);
+    if (!status)
+        status = make_room(file, count, error);
+    if (status)
+        return status;
+    const void *bytes = file->bytes;
+    if (file->torch)
+        status = et_torch_file_read(file->torch, et_torch_file_at(file->torch, t->number),
+                                    file->bytes, error);
+    else if (file->npz)
+        status = et_npz_read(file->npz, et_npz_at(file->npz, t->number), file->bytes, error);
+    else
+        bytes = et_safetensors_at(file->safetensors, t->number)->data;
+    for (size_t i = 0; i < count && !status; i++) {
+        file->room[i] = value_at(bytes, i, t->type);
+        if (!isfinite(file->room[i]))
+            status = et_weights_file_refuse(file, t->name, "has values that are not finite", error);
+    }
+    return status;
+}
+
+int et_weights_file_read(et_weights_file *file, const char *name, const float **values,
+                         et_error *error)
+{
+    tensor t;
+    if (!find(file, name, &t))
+        return et_fail(error, ET_EFORMAT, "%s: there is no tensor %s; download the file again",
+                       file->path, name);
+    file->seen[t.number] = true;
+    int status = read_values(file, &t, error);
+    *values = file->room;
+    return status;
+}
+
+int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape,
+                         const float **values, et_error *error)
+{
+    et_shape there;
+    char is[ET_SHAPE_TEXT_MAX], wanted[ET_SHAPE_TEXT_MAX];
+    if (et_weights_file_find(file, name, &there) && !et_shape_equal(there, shape))
+        return et_fail(error, ET_EFORMAT, "%s: %s has the shape %s, but its settings give %s",
+                       file->path, name, et_shape_print(there, is), et_shape_print(shape, wanted));
+    return et_weights_file_read(file, name, values, error);
+}
+
+void et_weights_file_pass(et_weights_file *file, const char *name)
+{
+    tensor t;
+    if (find(file, name, &t))
+        file->seen[t.number] = true;
+}
+
+static bool is_text(const et_weights_file *file, size_t i)
+{
+    return file->npz && et_npz_at(file->npz, i)->type == ET_NPZ_BYTE;
+}
+
+int et_weights_file_check_seen(const et_weights_file *file, et_error *error)
+{
+    for (size_t i = 0; i < count_of(file); i++)
+        if (!file->seen[i] && !is_text(file, i))
+            return et_weights_file_refuse(file, tensor_at(file, i).name,
+                                          "does not belong to a supported part of a model", error);
+    return ET_OK;
+}
