@@ -72,18 +72,30 @@ class Translator:
         def vocabulary(side):
             return sentencepiece.SentencePieceProcessor(model_file=f"{folder}/{side}.spm")
 
+        def read(name):
+            with open(f"{folder}/{name}.json", encoding="utf-8") as file:
+                return json.load(file)
+
         self.source, self.target = vocabulary("source"), vocabulary("target")
-        with open(f"{folder}/config.json", encoding="utf-8") as file:
-            self.config = json.load(file)
+        self.config, facts = read("config"), read("tokenizer_config")
+        self.never = [word[0] for word in read("generation_config").get("bad_words_ids", [])]
+        self.unknown = facts["unk_token"]
+        self.numbers = read("vocab")
+        self.target_numbers = read("target_vocab") if facts["separate_vocabs"] else self.numbers
         self.eos, self.start, self.pad = (
             self.config[name] for name in ("eos_token_id", "decoder_start_token_id", "pad_token_id")
         )
         names = ("encoder_model", "decoder_model", "decoder_with_past_model")
         self.encoder, self.decoder, self.with_past = (session(f"{folder}/{n}.onnx") for n in names)
 
+    def ids(self, model, numbers, line):
+        """Numbers of a line's pieces, as MarianTokenizer gives them: those of vocab.json."""
+        pieces = model.encode(line, out_type=str)
+        return [numbers.get(piece, numbers[self.unknown]) for piece in pieces] + [self.eos]
+
     def encode(self, texts):
         """The inputs that both decoders share, and what the encoder gives."""
-        rows = [self.source.encode(line) + [self.eos] for line in texts]
+        rows = [self.ids(self.source, self.numbers, line) for line in texts]
         mask = padded([[1] * len(row) for row in rows], 0)
         feed = {"input_ids": padded(rows, self.pad), "attention_mask": mask}
         return mask, self.encoder.run(["last_hidden_state"], feed)[0]
@@ -106,6 +118,7 @@ class Translator:
         tokens, sums = [[] for _ in texts], np.zeros(len(texts))
         done = np.zeros(len(texts), bool)
         for _ in range(longest):
+            logits[:, -1, self.never] = -np.inf
             chances = log_softmax(logits[:, -1])
             best = chances.argmax(-1)
             sums += np.where(done, 0, chances.max(-1))
@@ -125,7 +138,7 @@ def onnx(folder, sources, targets, scores):
     """Log-probabilities of targets, several sentences of different lengths together: all at once,
     and the first token alone, the rest behind it."""
     model = Translator(folder)
-    target = [model.target.encode(line) + [model.eos] for line in lines(targets)]
+    target = [model.ids(model.target, model.target_numbers, line) for line in lines(targets)]
     ids = padded([[model.start] + row[:-1] for row in target], model.pad)
     mask, states = model.encode(lines(sources))
     feed = {"encoder_attention_mask": mask, "encoder_hidden_states": states}
@@ -168,7 +181,9 @@ def ctranslate2(folder, vocabularies, sources, translations):
     )
     translator = peer.Translator(folder, compute_type="float32")
     split = [source.encode(line, out_type=str) for line in lines(sources)]
-    found = translator.translate_batch(split, beam_size=1, max_decoding_length=20)
+    found = translator.translate_batch(
+        split, beam_size=1, max_decoding_length=20, min_decoding_length=0
+    )
     texts = [target.decode(one.hypotheses[0]) for one in found]
     wanted = lines(translations)
     for one, other in zip(texts, wanted):

@@ -56,14 +56,27 @@ awk 'BEGIN {
 }'
 head -50 a.en >b.en
 head -50 a.de >b.de
+# check NAME SOURCE TARGET: both exports of run.NAME, whose vocabularies are these two, against the run.
+check() {
+    run "$etude" export run.$1 --format onnx --output onnx.$1
+    run "$etude" export run.$1 --format ctranslate2 --output ct2.$1
+    "$etude" translate run.$1 --score-targets b.de <b.en >scores
+    run "$python" "$here/run_exports.py" onnx onnx.$1 b.en b.de scores
+    "$etude" translate run.$1 --beam-size 1 --max-length 20 <b.en >b.hyp
+    "$etude" translate run.$1 --beam-size 1 --max-length 20 --scores <b.en >b.scored
+    run "$python" "$here/run_exports.py" greedy onnx.$1 b.en b.scored
+    [ "$(sort -u b.hyp | wc -l)" -ge 5 ] || { echo "test_exports: it translates nothing" >&2; exit 1; }
+    run "$python" "$here/run_exports.py" ctranslate2 ct2.$1 run.$1/$2,run.$1/$3 b.en b.hyp
+}
+
 # Pre-norm, post-norm; a vocabulary for each side; an output of its own, too.
 for kind in true false sides untied; do
     first=$kind tied=true vocabularies="--vocab-size 32"
-    models=run.$kind/vocabulary.model,run.$kind/vocabulary.model
+    models="vocabulary.model vocabulary.model"
     case $kind in
     sides | untied)
         first=true vocabularies="--vocab-sizes 24 auto"
-        models=run.$kind/source_vocabulary.model,run.$kind/target_vocabulary.model
+        models="source_vocabulary.model target_vocabulary.model"
         ;;
     esac
     [ $kind != untied ] || tied=false
@@ -73,13 +86,11 @@ for kind in true false sides untied; do
         --set "{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0, tied_embeddings: $tied,
                 encoder: {$stack}, decoder: {$stack}}}}" \
         --set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40
-    run "$etude" export run.$kind --format onnx --output onnx.$kind
-    run "$etude" export run.$kind --format ctranslate2 --output ct2.$kind
-    "$etude" translate run.$kind --score-targets b.de <b.en >scores
-    run "$python" "$here/run_exports.py" onnx onnx.$kind b.en b.de scores
-    "$etude" translate run.$kind --beam-size 1 --max-length 20 <b.en >b.hyp
-    "$etude" translate run.$kind --beam-size 1 --max-length 20 --scores <b.en >b.scored
-    run "$python" "$here/run_exports.py" greedy onnx.$kind b.en b.scored
-    [ "$(sort -u b.hyp | wc -l)" -ge 5 ] || { echo "test_exports: it translates nothing" >&2; exit 1; }
-    run "$python" "$here/run_exports.py" ctranslate2 ct2.$kind $models b.en b.hyp
+    # shellcheck disable=SC2086 # two words
+    check $kind $models
 done
+# A model that was imported: with a bias of the output and tokens that are never generated.
+run "$etude" export run.false --format huggingface --output hf
+printf '{"bad_words_ids": [[0]], "num_beams": 4}\n' >hf/generation_config.json
+run "$etude" import hf --output run.imported
+check imported source_vocabulary.model target_vocabulary.model
