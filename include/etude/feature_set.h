@@ -57,6 +57,8 @@ typedef enum et_transform {
     ET_TRANSFORM_MISSING,  /* 1 for a missing value, else 0 */
     ET_TRANSFORM_KEY, /* the text itself, only copied to predictions; no model sees it. An identity
                          feature named "key" outside a concat is a key too, as in TensorFX */
+    ET_TRANSFORM_WEIGHT, /* the weight of the row in loss and scores, a number of at least 0; no
+                            model sees it. Missing is an error */
     ET_TRANSFORM_COUNT,
 } et_transform;
 
@@ -115,9 +117,11 @@ typedef struct et_feature_choice {
     bool classes;          /* the numbers of an integer target are classes */
     const char *id;        /* field that is only copied to predictions, as a key; NULL: none */
     const char *groups;    /* field that only says which rows are a group: ignored; NULL: none */
+    const char *weight;    /* field, the rows' weights: the feature "W"; NULL: none */
 } et_feature_choice;
-/* ET_ECONFIG: no such target or id, an id that is the target, a target that cannot be learned, or
- * all columns are ignored. ET_EDATA: the target's values are too small to square. */
+/* ET_ECONFIG: no such target, id or weight, one column for two of them, a target that cannot be
+ * learned, or all columns are ignored. ET_EDATA: the target's values are too small to square;
+ * weights are missing, negative or all 0. */
 ET_API int et_feature_set_infer(et_feature_set **out, const et_schema *schema,
                                 const et_metadata *metadata, const et_feature_choice *choice,
                                 et_error *error);

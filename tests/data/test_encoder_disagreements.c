@@ -89,7 +89,18 @@ static void test_encoder_disagreements__disagreements_of_metadata(void **state)
         { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
           ": a row of more than 1048576 values" },
         { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",
-          "a is the target and also part of another feature: remove it from one of them" },
+          "a is the target or the weight and also part of another feature: remove it from one of "
+          "them" },
+        { "{name: a, type: real}", "{}",
+          "{name: x, fields: a}\n- {name: W, type: weight, fields: a}",
+          "a is the target or the weight and also part of another feature" },
+        { "{name: a, type: real}\n- {name: b, type: integer}", "{}",
+          "{name: V, type: weight, fields: a}\n- {name: W, type: weight, fields: b}",
+          "feature W: a second weight: keep one" },
+        { "{name: a, type: real, length: 2}", "{}", "{name: W, type: weight, fields: a}",
+          "a weight has one field with one value" },
+        { "{name: a, type: discrete}", "{}", "{name: W, type: weight, fields: a}",
+          "weight does not work on discrete fields" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_encoder *encoder = NULL;

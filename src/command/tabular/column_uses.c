@@ -15,7 +15,8 @@ bool et_tabular_find_uses(const et_tabular_task *task, et_column_use *uses)
                                        .discrete = et_tabular_discrete(&task->options),
                                        .target = task->options.target,
                                        .id = task->options.id,
-                                       .groups = task->options.groups };
+                                       .groups = task->options.groups,
+                                       .weight = task->options.weight };
     bool ids = false;
     et_column_uses_of(uses, task->texts.schema, task->texts.features);
     for (int i = 0; i < et_schema_count(task->texts.schema) && !(given && *given); i++) {

@@ -250,6 +250,8 @@ static const et_option options[] = {
     ET_OPTION_SETS("target", "NAME", "column to predict", .settings = { "task.target" }),
     ET_OPTION_SETS("id", "NAME", "column that identifies a row: not learned, copied to predictions",
                    .settings = { "task.id" }),
+    ET_OPTION_SETS("weight", "NAME", "column with the weight of each row in loss and scores",
+                   .settings = { "task.weight" }),
     ET_OPTION_SETS("batch-size", "N", "rows per batch",
                    .settings = { "task.train_data.batch_size" }),
     ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",

@@ -318,7 +318,8 @@ static int infer(et_tabular_task *task, et_error *error)
                                  .also = et_tabular_also(&task->options),
                                  .target = task->options.target,
                                  .id = task->options.id,
-                                 .groups = task->options.groups };
+                                 .groups = task->options.groups,
+                                 .weight = task->options.weight };
     int status = ET_OK;
     if (!choice.target && !task->texts.features)
         return et_fail(error, ET_ECONFIG,

@@ -9,6 +9,9 @@
  * Of an ensemble the output is the weighted mean of its models' outputs. Its loss, which is only
  * measured, is that of this mean: of values in the encoder's unit.
  *
+ * With weights w of rows the loss is sum w loss / sum w, of rows with a label; weights of classes
+ * are factors of the loss only.
+ *
  * Of a model with members the loss is the mean of the members' losses, and the output is the mean
  * of their outputs: of probabilities, or of values.
  *
@@ -124,6 +127,32 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
     return z;
 }
 
+/* ---- weights of rows ---- */
+
+/* [rows, 1]; NULL: all are 1. */
+static et_node *row_weights(et_scope *scope, const et_tabular_target *target)
+{
+    return target->weight ? et_reshape(et_batch_input(scope, target->weight),
+                                       et_shape_2(et_scope_layout(scope)->capacity[0], 1))
+                          : NULL;
+}
+
+/* rows [rows, 1] */
+static et_node *weighted(et_node *rows, et_node *weights)
+{
+    return weights ? et_mul(rows, weights) : rows;
+}
+
+/* The loss of rows; counts [rows, 1]: what each counts in the divisor, NULL: the rows themselves.
+ */
+static void put_loss(et_scope *scope, et_node *rows, et_node *weights, et_node *counts)
+{
+    if (weights)
+        et_loss_over(scope, "loss", et_mul(rows, weights), 1, et_sum(counts));
+    else
+        et_loss(scope, "loss", rows, 1);
+}
+
 /* ---- classes ---- */
 
 /* Of each row's label; only training is weighted. NULL: all are 1. */
@@ -158,26 +187,27 @@ static et_node *softmax_rows(const et_tabular_options *options, et_node *logits,
     return et_scale(sum[0], share);
 }
 
+/* weights: of labels. */
 static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
-                         et_node *labels, et_node *weights)
+                         et_node *labels, et_node *weights, et_node *of_rows)
 {
-    et_node *nll, *correct, *labelled;
-    if (!weights && members_of(options) == 1) {
+    et_node *nll, *correct;
+    if (!weights && !of_rows && members_of(options) == 1) {
         const float smoothing = (float)et_tabular_label_smoothing(options);
         et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
         return;
     }
     et_node *rows = softmax_rows(options, logits, labels, &nll, &correct);
-    labelled = et_sum(et_labelled(labels));
-    et_loss(scope, "loss", weights ? et_mul(rows, weights) : rows, 1);
+    et_node *counts = weighted(et_labelled(labels), of_rows), *all = et_sum(counts);
+    put_loss(scope, weighted(rows, weights), of_rows, counts);
     if (!weights)
-        et_measure(scope, "nll", et_sum(nll), labelled);
-    et_measure(scope, "accuracy", et_sum(correct), labelled);
+        et_measure(scope, "nll", et_sum(weighted(nll, of_rows)), all);
+    et_measure(scope, "accuracy", et_sum(weighted(correct, of_rows)), all);
 }
 
 /* Label smoothing e as of two classes: t is 1 - e or e. */
 static void binary_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
-                        et_node *labels, et_node *weights)
+                        et_node *labels, et_node *weights, et_node *of_rows)
 {
     const float smoothing = (float)et_tabular_label_smoothing(options);
     et_node *labelled = et_labelled(labels);
@@ -186,7 +216,7 @@ static void binary_loss(et_scope *scope, const et_tabular_options *options, et_n
     t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
     t = et_tabular_repeat(t, members_of(options));
     et_node *rows = et_mul(et_binary_cross_entropy(logits, t), labelled);
-    et_loss(scope, "loss", weights ? et_mul(rows, weights) : rows, 1);
+    put_loss(scope, weighted(rows, weights), of_rows, weighted(labelled, of_rows));
 }
 
 /* ---- values ---- */
@@ -209,7 +239,8 @@ static void values_loss(et_scope *scope, const et_tabular_options *options,
         t = et_div(et_sub(t, mean), deviation);
     }
     t = et_tabular_repeat(t, members_of(options));
-    et_loss(scope, "loss", value_loss(z, t, options), 1);
+    et_node *weights = row_weights(scope, target);
+    put_loss(scope, value_loss(z, t, options), weights, weights);
 }
 
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
@@ -220,8 +251,9 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
         return;
     }
     et_node *weights = label_weights(scope, options, target, labels);
+    et_node *of_rows = row_weights(scope, target);
     if (binary(options))
-        binary_loss(scope, options, outputs, labels, weights);
+        binary_loss(scope, options, outputs, labels, weights, of_rows);
     else
-        softmax_loss(scope, options, outputs, labels, weights);
+        softmax_loss(scope, options, outputs, labels, weights, of_rows);
 }

@@ -274,6 +274,10 @@ static const et_field task_fields[] = {
     ET_FIELD_STRING(et_tabular_options, id, NULL,
                     "column that identifies a row: no feature, copied to predictions; null: none",
                     .change = ET_CHANGE_MODEL, .with = "features_path=null"),
+    ET_FIELD_STRING(et_tabular_options, weight, NULL,
+                    "column with the weight of each row in loss and scores, at least 0; null: all "
+                    "rows weigh the same, unless the features have a weight",
+                    .change = ET_CHANGE_MODEL),
     ET_FIELD_CHOICE(
         et_tabular_options, target_type, ET_TABULAR_TARGET_AUTO, target_types,
         "whether an integer target is a class or a number; auto: class if it has two values",

@@ -174,13 +174,14 @@ typedef struct et_tabular_options {
     const char *groups, *time; /* columns that split rows (folds.h); NULL: none. Not both */
     const char *target;        /* column; NULL: that of the features */
     const char *id;            /* column that is only carried to predictions; NULL: none */
-    int target_type;           /* ET_TABULAR_TARGET_*, where the features are inferred */
-    const char *delimiter;     /* one character; "": found in the first rows */
-    const char *comment;       /* rows that begin with it are left out; "": none */
-    int header;                /* ET_TABULAR_HEADER_* */
-    et_strings missing;        /* texts that are no value, beside the usual ones */
-    int64_t entries;           /* kept of a discrete column; 0: as data analyze has them */
-    int64_t quantiles;         /* of a numeric column, the same */
+    const char *weight;    /* column of rows' weights; NULL: that of the features, or all are 1 */
+    int target_type;       /* ET_TABULAR_TARGET_*, where the features are inferred */
+    const char *delimiter; /* one character; "": found in the first rows */
+    const char *comment;   /* rows that begin with it are left out; "": none */
+    int header;            /* ET_TABULAR_HEADER_* */
+    et_strings missing;    /* texts that are no value, beside the usual ones */
+    int64_t entries;       /* kept of a discrete column; 0: as data analyze has them */
+    int64_t quantiles;     /* of a numeric column, the same */
     const char *schema_path, *metadata_path, *features_path; /* NULL: the run's own, or inferred */
     et_tabular_features features;
     int loss;                 /* ET_TABULAR_LOSS_* */

@@ -20,6 +20,25 @@
 
 /* ---- what the target is ---- */
 
+static int find_weight(et_tabular_target *target, const et_tabular_options *options,
+                       const et_encoder *encoder, et_error *error)
+{
+    const int index = et_encoder_weight(encoder);
+    const et_encoded_field *field = index < 0 ? NULL : et_encoder_field(encoder, index);
+    const char *wanted = options->weight && *options->weight ? options->weight : NULL;
+    target->weight = field ? field->name : NULL;
+    if (wanted && !field)
+        return et_fail(error, ET_ECONFIG,
+                       "task.weight is %s, but the features have no weight: add {name: W, type: "
+                       "weight, fields: %s}",
+                       wanted, wanted);
+    if (wanted && strcmp(wanted, field->column[0]) != 0)
+        return et_fail(error, ET_ECONFIG,
+                       "task.weight is %s, but the weight in the features is %s; name one column",
+                       wanted, field->column[0]);
+    return ET_OK;
+}
+
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error)
 {
@@ -37,11 +56,14 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     const et_encoded_field *field = et_encoder_field(encoder, index);
     const bool classes = field->kind == ET_ENCODED_CLASS;
     *target = (et_tabular_target){ field->name, classes ? field->classes : 0,
-                                   classes ? 0 : field->width };
+                                   classes ? 0 : field->width, NULL };
     if (options->target && *options->target && strcmp(options->target, field->column[0]))
         return et_fail(error, ET_ECONFIG,
                        "task.target is %s, but the target in the features is %s; name one column",
                        options->target, field->column[0]);
+    const int status = find_weight(target, options, encoder, error);
+    if (status)
+        return status;
     if (classes && field->classes < 2)
         return et_fail(error, ET_EDATA,
                        "the target %s has only one class (%s): there is nothing to learn",
@@ -341,6 +363,45 @@ static int find_delimiter(et_tabular_task *task, et_error *error)
     return status;
 }
 
+/* ---- weights ---- */
+
+typedef struct weights {
+    int field;
+    double sum;
+} weights;
+
+static void add_weights(void *payload, const et_batch *batch, int64_t first)
+{
+    weights *w = payload;
+    const float *weight = batch->data[w->field];
+    (void)first;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        w->sum += (double)weight[i];
+}
+
+static int check_weights_of(const et_tabular_task *task, et_samples *rows, const char *what,
+                            et_error *error)
+{
+    weights w = { et_layout_find(&rows->layout, task->target.weight), 0 };
+    int status = et_tabular_read(rows, rows->count, add_weights, &w, error);
+    return status || w.sum > 0
+               ? status
+               : et_fail(error, ET_EDATA,
+                         "all weights of the %s rows are 0: give some of them a weight above 0",
+                         what);
+}
+
+/* Rows without any weight give neither a loss nor scores. */
+static int check_weights(const et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    if (task->target.weight && task->training)
+        status = check_weights_of(task, task->training, "training", error);
+    for (int i = 0; task->target.weight && i < task->validations && !status; i++)
+        status = check_weights_of(task, task->validation[i], "validation", error);
+    return status;
+}
+
 int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
     int status = check_folds(task, error);
@@ -360,6 +421,8 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
         status = splits(task) ? hold_out(task, error) : open_training(task, NULL, NULL, error);
     if (!status)
         status = check_same_rows(task, error);
+    if (!status)
+        status = check_weights(task, error);
     return status ? status : et_tabular_tell_rare(task, error);
 }
 

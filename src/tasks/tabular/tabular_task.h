@@ -26,13 +26,14 @@
 
 /* What the model and its loss are about, beside the settings. */
 typedef struct et_tabular_target {
-    const char *field; /* of the encoder's layout; borrowed */
-    int classes;       /* 0: numbers */
-    int64_t values;    /* numbers; 0: classes */
+    const char *field;  /* of the encoder's layout; borrowed */
+    int classes;        /* 0: numbers */
+    int64_t values;     /* numbers; 0: classes */
+    const char *weight; /* the field of the rows' weights; NULL: all are 1 */
 } et_tabular_target;
 
-/* ET_ECONFIG: the features have no target, or more than one feature of that type; the loss of the
- * settings is for the other kind. */
+/* ET_ECONFIG: the features have no target, or more than one feature of that type, or not the
+ * weight; the loss of the settings is for the other kind. */
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error);
 

@@ -6,7 +6,8 @@
  *
  *   logs, state   unique_ids  rows' numbers in the data
  *                 labels      a class; a value, or a list of those of several targets
- *                 outputs     lists: probabilities of classes, or values */
+ *                 outputs     lists: probabilities of classes, or values
+ *                 weights     of the rows, if the task has a column of them */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,16 @@
 
 #define LABELS  "labels"
 #define OUTPUTS "outputs"
+#define WEIGHTS "weights"
+
+/* Lists of a state. */
+static const char *const list_names[] = { ET_LOGGED_IDS, LABELS, OUTPUTS, WEIGHTS };
+#define LISTS_MOST 4
+
+static int list_count(const et_tabular_task *task)
+{
+    return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
+}
 
 /* Room for s->rows. */
 static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *error)
@@ -135,12 +146,20 @@ static void keep_values(et_tabular_task *task, const et_batch *batch, const floa
         }
 }
 
+/* Of the rows of a batch; NULL: all weigh 1. */
+static const float *weights_of(const et_tabular_task *task, const et_batch *batch)
+{
+    return task->target.weight ? batch->data[et_layout_find(batch->layout, task->target.weight)]
+                               : NULL;
+}
+
 static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
 {
     et_tabular_seen *s = &task->seen;
+    const float *weight = weights_of(task, batch);
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         et_assert((int64_t)batch->sample[i] < s->rows);
-        s->weight[batch->sample[i]] = 1;
+        s->weight[batch->sample[i]] = weight ? (double)weight[i] : 1;
     }
     if (s->class)
         keep_class(task, batch, output);
@@ -221,23 +240,28 @@ int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_val
     et_assert(output.data && output.dtype == ET_F32);
     et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
     et_value *labels = et_value_set_list(logs, LABELS), *outputs = et_value_set_list(logs, OUTPUTS);
+    const float *weight = weights_of(task, batch);
+    et_value *weights = weight ? et_value_set_list(logs, WEIGHTS) : NULL;
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         et_value_add_int(ids, batch->sample[i]);
+        if (weight)
+            et_value_add_float(weights, (double)weight[i]);
         (task->target.values ? log_value : log_class)(task, batch, output.data, i, labels, outputs);
     }
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
 
-static int find_lists(const et_value *from, const char *what, const et_value *lists[3],
-                      et_error *error)
+/* NULL where the task has none. */
+static int find_lists(const et_tabular_task *task, const et_value *from, const char *what,
+                      const et_value *lists[LISTS_MOST], et_error *error)
 {
-    static const char *const names[3] = { ET_LOGGED_IDS, LABELS, OUTPUTS };
-    for (int i = 0; i < 3; i++) {
-        lists[i] = et_value_get(from, names[i]);
+    lists[LISTS_MOST - 1] = NULL;
+    for (int i = 0; i < list_count(task); i++) {
+        lists[i] = et_value_get(from, list_names[i]);
         if (!lists[i] || lists[i]->kind != ET_VALUE_LIST || lists[i]->count != lists[0]->count)
             return et_fail(error, ET_EFORMAT,
                            "%s: %s must be a list of as many items as %s; give what %s", what,
-                           names[i], ET_LOGGED_IDS, "validation_step logs");
+                           list_names[i], ET_LOGGED_IDS, "validation_step logs");
     }
     return ET_OK;
 }
@@ -259,13 +283,12 @@ static void add_copy(et_value *list, const et_value *one)
 int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
                          et_error *error)
 {
-    static const char *const names[3] = { ET_LOGGED_IDS, LABELS, OUTPUTS };
-    const et_value *lists[3];
-    (void)self;
-    int status = find_lists(step_outputs, "logs of a validation step", lists, error);
-    for (int i = 0; !status && i < 3; i++) {
-        et_value *to = et_value_get(state, names[i]);
-        to = to ? to : et_value_set_list(state, names[i]);
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_value *lists[LISTS_MOST];
+    int status = find_lists(task, step_outputs, "logs of a validation step", lists, error);
+    for (int i = 0; !status && i < list_count(task); i++) {
+        et_value *to = et_value_get(state, list_names[i]);
+        to = to ? to : et_value_set_list(state, list_names[i]);
         for (const et_value *one = lists[i]->first; one; one = one->next)
             add_copy(to, one);
     }
@@ -311,8 +334,10 @@ static void leave_unmeasured(et_class_scores *scores, const et_class_predictions
     if (of->classes != 2 || !isnan(scores->auc))
         return;
     int64_t row = 0;
-    while (of->target[row] < 0 || of->weight[row] <= 0)
+    while (row < of->count && (of->target[row] < 0 || of->weight[row] <= 0))
         row++;
+    if (row == of->count)
+        return;
     scores->precision = NAN;
     if (of->target[row] == of->first)
         scores->recall = scores->f1 = NAN;
@@ -402,7 +427,7 @@ int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *e
 /* A row of a state. */
 typedef struct state_row {
     int64_t number, at;
-    const et_value *label, *output;
+    const et_value *label, *output, *weight; /* weight NULL: 1 */
 } state_row;
 
 static int by_number(const void *left, const void *right)
@@ -414,12 +439,16 @@ static int by_number(const void *left, const void *right)
 }
 
 /* Sorted; of a row that the state has several times the last counts. */
-static int64_t sort_rows(state_row *rows, const et_value *const lists[3])
+static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST])
 {
     const et_value *id = lists[0]->first, *label = lists[1]->first, *output = lists[2]->first;
+    const et_value *weight = lists[3] ? lists[3]->first : NULL;
     int64_t all = 0, count = 0;
-    for (; id; id = id->next, label = label->next, output = output->next, all++)
-        rows[all] = (state_row){ id->kind == ET_VALUE_INT ? id->integer : -1, all, label, output };
+    for (; id; id = id->next, label = label->next, output = output->next, all++) {
+        rows[all] =
+            (state_row){ id->kind == ET_VALUE_INT ? id->integer : -1, all, label, output, weight };
+        weight = weight ? weight->next : NULL;
+    }
     qsort(rows, (size_t)all, sizeof *rows, by_number);
     for (int64_t i = 0; i < all; i++)
         if (i + 1 == all || rows[i + 1].number != rows[i].number)
@@ -452,8 +481,9 @@ static bool has_numbers(const et_value *from, int64_t count)
 static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
 {
     const et_value *label = row->label, *output = row->output;
-    s->weight[i] = 1;
-    if (row->number < 0 || output->kind != ET_VALUE_LIST || !has_numbers(output, s->width))
+    s->weight[i] = !row->weight ? 1 : is_number(row->weight) ? number_of(row->weight) : -1;
+    if (row->number < 0 || !(s->weight[i] >= 0) || output->kind != ET_VALUE_LIST ||
+        !has_numbers(output, s->width))
         return false;
     output = output->first;
     if (s->class) {
@@ -480,8 +510,8 @@ static int score_rows(const et_tabular_task *task, et_tabular_seen *s, const sta
     for (int64_t i = 0; i < s->rows; i++)
         if (!read_row(s, i, &rows[i]))
             return et_fail(error, ET_EDATA,
-                           "row %lld of a validation's state: a label of the target and %lld "
-                           "outputs are expected",
+                           "row %lld of a validation's state: a label of the target, %lld outputs "
+                           "and a weight, if the task has weights, are expected",
                            (long long)rows[i].number, (long long)s->width);
     return score(task, s, results, error);
 }
@@ -490,10 +520,10 @@ int et_tabular_reduce(et_task *self, const et_value *aggregated_logs, int64_t st
                       et_value *results, et_error *error)
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
-    const et_value *lists[3];
+    const et_value *lists[LISTS_MOST];
     et_tabular_seen seen = { .rows = 0 };
     (void)step;
-    int status = find_lists(aggregated_logs, "the state of a validation", lists, error);
+    int status = find_lists(task, aggregated_logs, "the state of a validation", lists, error);
     if (status)
         return status;
     state_row *rows = et_alloc(lists[0]->count + 1, sizeof *rows);

@@ -179,6 +179,8 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
         add(&use, ET_TRANSFORM_KEY);
     else if (choice->groups && !strcmp(field->name, choice->groups))
         use.ignored = ET_COLUMN_GROUPS;
+    else if (choice->weight && !strcmp(field->name, choice->weight))
+        add(&use, ET_TRANSFORM_WEIGHT);
     else if (field->length == ET_SCHEMA_VARIABLE)
         use.ignored = ET_COLUMN_LIST;
     else if (!m->count && m->missing > 0)
@@ -236,6 +238,7 @@ static const char *const words[ET_TRANSFORM_COUNT] = {
     [ET_TRANSFORM_DATE] = "date, its parts",
     [ET_TRANSFORM_MISSING] = "whether the value is missing",
     [ET_TRANSFORM_KEY] = "key of predictions",
+    [ET_TRANSFORM_WEIGHT] = "weight of the row",
 };
 
 static const char *const reasons[] = {

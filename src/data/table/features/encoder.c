@@ -272,15 +272,17 @@ static et_encoder_levels levels_of(et_transform type)
 
 static void mark(building *b, const et_feature_spec *spec, int position)
 {
-    bool target = spec->type == ET_TRANSFORM_TARGET;
+    bool target = spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_WEIGHT;
     const et_encoder_levels levels = levels_of(spec->type);
     b->self->reads[target][position] = true;
     if (levels > b->self->levels[position])
         b->self->levels[position] = levels;
     if (b->self->reads[!target][position])
-        problem(b, spec,
-                "%s is the target and also part of another feature: remove it from one of them",
-                et_schema_at(b->self->schema, position)->name);
+        problem(
+            b, spec,
+            "%s is the target or the weight and also part of another feature: remove it from one "
+            "of them",
+            et_schema_at(b->self->schema, position)->name);
 }
 
 /* A step for each value of a field. */
@@ -404,6 +406,16 @@ static void finish_target(building *b, et_encoded_field *f, size_t first)
     f->label = self->steps[first].fitted.column;
 }
 
+/* One number. */
+static void finish_weight(building *b, et_encoded_field *f, size_t first)
+{
+    f->kind = ET_ENCODED_WEIGHT;
+    if (b->self->step_count - first > 1)
+        problem(b, b->top, "a weight has one field with one value");
+    if (et_encoder_weight(b->self) >= 0)
+        problem(b, b->top, "a second weight: keep one");
+}
+
 /* Adds a step after each of the target's, over the same value. */
 static int add_written(building *b, const et_feature_spec *spec, size_t first, size_t end)
 {
@@ -444,6 +456,8 @@ static int add_feature(building *b, const et_feature_spec *spec)
                 "the concat mixes numbers and ids (of embed, hash, cross): make a concat for each");
     if (spec->type == ET_TRANSFORM_TARGET)
         finish_target(b, f, first);
+    if (spec->type == ET_TRANSFORM_WEIGHT)
+        finish_weight(b, f, first);
     if (!f->name)
         return no_memory(b);
     self->field_count++;
@@ -464,7 +478,9 @@ static void make_layout(et_encoder *self)
         self->layout_fields[i] = (et_layout_field){
             .name = f->name,
             .dtype = ids ? ET_I32 : ET_F32,
-            .item = f->kind == ET_ENCODED_CLASS ? et_shape_scalar() : et_shape_1(f->width),
+            .item = f->kind == ET_ENCODED_CLASS || f->kind == ET_ENCODED_WEIGHT
+                        ? et_shape_scalar()
+                        : et_shape_1(f->width),
             .empty = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ? ET_EMPTY_NONE
                                                                               : ET_EMPTY_ZERO,
         };
@@ -833,6 +849,14 @@ double et_encoded_written(const void *item, int64_t i)
     double number;
     memcpy(&number, (const char *)item + (size_t)i * sizeof number, sizeof number);
     return number;
+}
+
+int et_encoder_weight(const et_encoder *encoder)
+{
+    for (int i = 0; i < encoder->field_count; i++)
+        if (encoder->fields[i].kind == ET_ENCODED_WEIGHT)
+            return i;
+    return -1;
 }
 
 const et_schema *et_encoder_schema(const et_encoder *encoder)

@@ -7,9 +7,9 @@
  *     et_encoder_row(encoder, cells, places, "train.csv:17", &error);
  *
  * Each top-level feature is a field of the layout with its name: numbers side by side (ET_F32
- * [width]), ids (ET_I32 [width]), or a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers).
- * Features of type key are no fields. An encoder does not change after it is made; any number of
- * threads may encode. */
+ * [width]), ids (ET_I32 [width]), a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers), or
+ * a weight (ET_F32 scalar). Features of type key are no fields. An encoder does not change after it
+ * is made; any number of threads may encode. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 #define ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 
@@ -21,9 +21,10 @@
 typedef enum et_encoded_kind {
     ET_ENCODED_NUMBERS,
     ET_ENCODED_IDS,
-    ET_ENCODED_CLASS,  /* the target is one of classes */
-    ET_ENCODED_VALUES, /* the target is numbers */
-    ET_ENCODED_WRITTEN /* the same numbers as the file has them, of an exact encoder */
+    ET_ENCODED_CLASS,   /* the target is one of classes */
+    ET_ENCODED_VALUES,  /* the target is numbers */
+    ET_ENCODED_WRITTEN, /* the same numbers as the file has them, of an exact encoder */
+    ET_ENCODED_WEIGHT,  /* the weight of a row, at least 0 */
 } et_encoded_kind;
 
 /* One field of the layout. */
@@ -93,7 +94,9 @@ int et_encoder_cells(const et_encoder *encoder);
 /* Where field's values begin among them, and how many it has. */
 int et_encoder_cell(const et_encoder *encoder, int field);
 int et_encoder_cell_count(const et_encoder *encoder, int field);
-/* Whether the values of a field go into anything but targets, or into a target. */
+/* Place of the rows' weights; -1: none. */
+int et_encoder_weight(const et_encoder *encoder);
+/* Whether the values of a field go into anything but targets and weights, or into one of these. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 
 /* How features other than targets treat a field's values: as numbers, or not at all (NONE); as any

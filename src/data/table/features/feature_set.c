@@ -70,6 +70,8 @@ static int check_fields(const et_feature_spec *spec, const origin *from)
         status = check_text(spec, from, spec->fields[i], "the name of a field");
     if (!status && spec->type == ET_TRANSFORM_KEY && spec->field_count > 1)
         return refuse(spec, from, "a key has one field: name the field that identifies a row");
+    if (!status && spec->type == ET_TRANSFORM_WEIGHT && spec->field_count > 1)
+        return refuse(spec, from, "a weight has one field: name the column of weights");
     if (!status && spec->type == ET_TRANSFORM_CROSS && spec->field_count < 2)
         return refuse(spec, from, "cross needs two or more fields: name them in fields");
     return status;
@@ -162,8 +164,9 @@ static int check(const et_feature_spec *spec, origin from)
     if ((unsigned)spec->type >= ET_TRANSFORM_COUNT)
         return refuse(spec, &from, "its type is not an et_transform");
     bool inner = from.depth > 0;
-    if (inner && (spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_KEY))
-        return refuse(spec, &from, "a target or key cannot be part of a concat");
+    if (inner && (spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_KEY ||
+                  spec->type == ET_TRANSFORM_WEIGHT))
+        return refuse(spec, &from, "a target, key or weight cannot be part of a concat");
     if (!spec->name && !spec->field_count && spec->type != ET_TRANSFORM_CONCAT)
         return refuse(spec, &from, "a feature has neither name nor fields: give one of them");
     if (!inner && !strcmp(spec->name, ET_BATCH_MASK))

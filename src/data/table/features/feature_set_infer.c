@@ -10,6 +10,7 @@
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/feature_set.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/csv.h"
 
@@ -50,7 +51,8 @@ static void add_column(choosing *c, const et_schema_field *f)
 {
     et_column_use use = et_column_use_infer(f, et_metadata_find(c->metadata, f->name), &c->choice);
     for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
-        if (type != ET_TRANSFORM_TARGET && type != ET_TRANSFORM_KEY && (use.transforms >> type & 1))
+        if (type != ET_TRANSFORM_TARGET && type != ET_TRANSFORM_KEY &&
+            type != ET_TRANSFORM_WEIGHT && (use.transforms >> type & 1))
             add(c, f->name, (et_transform)type, use.minimum_count);
 }
 
@@ -73,7 +75,7 @@ static int add_also(choosing *c, size_t fields)
 
 /* ---- the target ---- */
 
-/* what: "target", "ID". */
+/* what: "target", "ID", "weight". */
 static int no_such_column(const choosing *c, const char *name, const char *what)
 {
     int count = et_schema_count(c->schema);
@@ -147,6 +149,34 @@ static int check_target(const choosing *c)
     return ET_OK;
 }
 
+/* ---- the weight ---- */
+
+static int check_weight(const choosing *c)
+{
+    const char *name = c->choice.weight;
+    const et_schema_field *f = et_schema_find(c->schema, name);
+    if (!f)
+        return no_such_column(c, name, "weight");
+    const et_column_metadata *m = et_metadata_find(c->metadata, name);
+    if (c->choice.target && !strcmp(name, c->choice.target))
+        return et_fail(c->error, ET_ECONFIG, "%s is both target and weight: name two columns",
+                       name);
+    if (!et_schema_numeric(f))
+        return et_fail(c->error, ET_ECONFIG,
+                       "the weight %s has texts, not numbers: name another column", name);
+    if (m->missing)
+        return et_fail(c->error, ET_EDATA,
+                       "the weight %s is missing in %lld rows: fill it in, 0 to leave a row out",
+                       name, (long long)m->missing);
+    if (m->has_range && (m->min < 0 || m->max <= 0))
+        return et_fail(
+            c->error, ET_EDATA,
+            "the weight %s has values from %g to %g: give weights of at least 0, some of "
+            "them above",
+            name, m->min, m->max);
+    return ET_OK;
+}
+
 /* ---- the set ---- */
 
 /* The first columns and why they are ignored. */
@@ -184,7 +214,7 @@ static const char *key_name(const char *id)
 
 static int make(et_feature_set **out, choosing *c)
 {
-    et_feature_spec specs[5];
+    et_feature_spec specs[6];
     char also[40];
     int count = 0;
     if (c->number_count)
@@ -216,6 +246,10 @@ static int make(et_feature_set **out, choosing *c)
                                             .fields = &c->choice.target,
                                             .field_count = 1,
                                             .classes = c->choice.classes };
+    if (c->choice.weight)
+        specs[count++] = (et_feature_spec){
+            .name = "W", .type = ET_TRANSFORM_WEIGHT, .fields = &c->choice.weight, .field_count = 1
+        };
     return et_feature_set_make(out, specs, count, NULL, c->error);
 }
 
@@ -259,8 +293,10 @@ static int check_choice(choosing *c)
         return et_fail(c->error, ET_ECONFIG,
                        "%s is not a transform for texts: use embed or one-hot",
                        et_transform_name(choice->discrete));
-    const int status = choice->id ? check_id(c) : ET_OK;
-    return status || !choice->target ? status : check_target(c);
+    int status = choice->id ? check_id(c) : ET_OK;
+    if (!status && choice->target)
+        status = check_target(c);
+    return !status && choice->weight ? check_weight(c) : status;
 }
 
 int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et_metadata *metadata,

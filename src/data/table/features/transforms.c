@@ -584,6 +584,25 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
     return put_id(to, (int64_t)index);
 }
 
+/* ---- weight ---- */
+
+static void fit_weight(et_fitted *fitted, const et_fitting *with)
+{
+    one_column(fitted, with);
+}
+
+static int apply_weight(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)f;
+    if (value->missing)
+        return et_fail(error, ET_EDATA,
+                       "the weight of the row is missing: fill it in, 0 to leave the row out");
+    if (value->number < 0)
+        return et_fail(error, ET_EDATA, "a weight of %g: give a number of at least 0",
+                       value->number);
+    return put_number(to, value->number, value->number, error);
+}
+
 /* ---- a numeric target as it was written ---- */
 
 static void fit_written(et_fitted *fitted, const et_fitting *with)

@@ -23,6 +23,7 @@ typedef enum et_transform_gives {
     ET_GIVES_NUMBERS,
     ET_GIVES_IDS,
     ET_GIVES_TARGET,
+    ET_GIVES_WEIGHT,
 } et_transform_gives;
 
 /* Which members of a spec mean something to it. */

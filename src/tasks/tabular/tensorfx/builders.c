@@ -69,8 +69,7 @@ static int prediction_layout(et_model_builder *self, const et_table_set *dataset
     layout->fields = 0;
     layout->capacity[0] = batch;
     for (int i = 0; i < et_encoder_fields(encoder); i++) {
-        et_encoded_kind kind = et_encoder_field(encoder, i)->kind;
-        if (kind != ET_ENCODED_CLASS && kind != ET_ENCODED_VALUES)
+        if (et_encoder_field(encoder, i)->kind < ET_ENCODED_CLASS)
             field[layout->fields++] = from->field[i];
     }
     return ET_OK;
@@ -104,6 +103,11 @@ static et_node *labels_of(et_model_builder *self, et_scope *scope)
     if (!target)
         return et_graph_poison(et_scope_graph(scope),
                                "builder %s: the features have no target: classification needs one",
+                               self->ET_CLASS->name);
+    if (et_encoder_weight(et_table_set_encoder(self->dataset)) >= 0)
+        return et_graph_poison(et_scope_graph(scope),
+                               "builder %s: it has no weights of rows: remove the feature of type "
+                               "weight",
                                self->ET_CLASS->name);
     if (target->kind != ET_ENCODED_CLASS)
         return et_graph_poison(et_scope_graph(scope),

@@ -1,0 +1,83 @@
+#!/bin/sh
+# test_weight.sh ETUDE: --weight COLUMN weighs rows in the loss and in the scores.
+set -eu
+. "$(dirname "$0")/command.sh"
+export OMP_NUM_THREADS=1
+
+# table WEIGHTS WRONG: 300 rows; WEIGHTS is awk's weight of row i, and rows of WRONG have another label.
+table() {
+    awk "BEGIN { print \"a,b,w,n,y\"; for (i = 0; i < 300; i++) {
+        yes = (i * 37 % 101 > 50) != (i % 7 == 3); wrong = ($2)
+        printf \"%d,k%d,%s,%d,%s\\n\", i * 37 % 101, i % 3, $1, i * 53 % 97 + 40 * yes, yes != wrong ? \"yes\" : \"no\" } }"
+}
+train() {
+    code=$1 text=$2
+    shift 2
+    says "$code" "$text" train --experiment tabular/mlp_small --valid valid.csv --epochs 2 "$@"
+}
+predictions() {
+    "$etude" predict "$1" --input valid.csv --full
+}
+table 1 0 >valid.csv
+
+# Rows of weight 0 are not learned, whatever their labels. A row more of each class keeps their order.
+table 'i % 4 ? 1 : 0' 0 >some.csv
+table 'i % 4 ? 1 : 0' 'i % 8 == 0' >other.csv
+for file in some other; do
+    train 0 'w  *integer  *weight of the row' "$file" --data "$file.csv" --target y --weight w
+    predictions "$file" >"$file.out"
+done
+cmp some.out other.out || fail 'rows of weight 0 are learned'
+train 0 done all --data other.csv --target y
+predictions all >all.out
+! cmp -s all.out other.out || fail 'weights make no difference'
+
+# Only the ratio of weights counts, of classes and of numbers, and with weights of classes as well.
+table 'i % 4 + 1' 0 >one.csv
+table '(i % 4 + 1) * 8' 0 >eight.csv
+table 1 0 >valid.csv
+for target in y n; do
+    for file in one eight; do
+        case $target in y) balanced='task.class_weights=[balanced]' ;; n) balanced=task.loss=huber ;; esac
+        rm -rf "$file"
+        train 0 done "$file" --data "$file.csv" --target $target --weight w --set "$balanced"
+        predictions "$file" >"$file.out"
+    done
+    cmp one.out eight.out || fail "$target: another scale of the weights gives another model"
+done
+
+# A row of weight 3 scores as three rows do.
+table 'i % 3 + 1' 0 >thrice.csv
+awk -F, -v OFS=, 'NR == 1 { print; next } { n = $3; $3 = 1; for (i = 0; i < n; i++) print }' thrice.csv >repeated.csv
+for run in some one; do
+    "$etude" evaluate $run thrice.csv | sed 1d >thrice.out
+    "$etude" evaluate $run repeated.csv | sed 1d >repeated.out
+    cmp thrice.out repeated.out || fail "$run: $(diff thrice.out repeated.out)"
+done
+cut -d, -f1,2,4,5 valid.csv >lacks.csv
+says 3 'lacks.csv:1: .*there is no column w' evaluate some lacks.csv
+cut -d, -f1,2,4 valid.csv >rows.csv
+"$etude" predict some --input rows.csv --full >rows.out
+cmp rows.out some.out || fail 'predict needs the weights'
+
+# What is no weight.
+bad() {
+    table "$1" 0 >bad.csv
+    train 3 "$2" bad --data bad.csv --target y --weight "${3-w}"
+    [ ! -e bad ] || fail 'a start that failed leaves a run'
+}
+bad 'i == 9 ? -1 : 1' 'the weight w has values from -1 to 1: give weights of at least 0'
+bad 0 'the weight w has values from 0 to 0'
+bad 'i == 9 ? "" : 1' 'the weight w is missing in 1 rows'
+bad 'i == 9 ? "x" : 1' 'bad.csv:11: column w: "x" is not a number'
+bad 1 'y is both target and weight' y
+bad 1 'no column v for the weight' v
+bad 1 'the weight b has texts' b
+table 0 0 >valid.csv
+train 3 'all weights of the validation rows are 0' bad --data some.csv --target y --weight w
+table 'i == 9 ? -1 : 1' 0 >valid.csv
+train 3 'valid.csv:11: column w: a weight of -1: give a number of at least 0' bad --data some.csv --target y --weight w
+sed 's/type: weight/type: standardize/; s/name: W/name: other/' some/features.yaml >none.yaml
+train 3 'task.weight is w, but the features have no weight: add' bad --data some.csv --target y --weight w \
+    --set task.features_path=none.yaml
+echo 'weights: of rows in loss and scores'
