@@ -57,14 +57,17 @@ typedef enum et_transform {
     ET_TRANSFORM_MISSING,  /* 1 for a missing value, else 0 */
     ET_TRANSFORM_KEY, /* the text itself, only copied to predictions; no model sees it. An identity
                          feature named "key" outside a concat is a key too, as in TensorFX */
+    ET_TRANSFORM_WORDS,  /* ids of the words of a free text and of each two words side by side, by
+                            transform.buckets and a hash; of the first transform.words words. Models
+                            sum learned vectors of the ids, weighed by how rare these are */
     ET_TRANSFORM_WEIGHT, /* the weight of the row in loss and scores, a number of at least 0; no
                             model sees it. Missing is an error */
     ET_TRANSFORM_COUNT,
 } et_transform;
 
 /* In a file, all members after fields except features are in a group `transform` (min, max,
- * boundaries, buckets, parts, order, classes, minimum_count). A text in a concat's features names
- * another feature of the file; that feature is then only a part of the concat. */
+ * boundaries, buckets, words, parts, order, classes, minimum_count). A text in a concat's features
+ * names another feature of the file; that feature is then only a part of the concat. */
 typedef struct et_feature_spec {
     const char *name; /* optional in a concat */
     et_transform type;
@@ -73,7 +76,8 @@ typedef struct et_feature_spec {
     double minimum, maximum;  /* scale; both 0: 0 and 1. A file may not set both to 0 */
     const double *boundaries; /* [boundary_count], increasing */
     int boundary_count;
-    int64_t buckets;       /* hash, cross */
+    int64_t buckets;       /* hash, cross, words */
+    int64_t words;         /* words: of a text, at most */
     int64_t minimum_count; /* embed, one-hot: entries with fewer rows are treated as unknown; 0:
                               keep all */
     const char *const

@@ -37,6 +37,7 @@ typedef struct et_column_metadata {
     int64_t count, missing; /* rows with and without a value; both 0: not in the file */
     int64_t distinct;       /* number of distinct values, within 3 % if there are many; 0:
                                unknown */
+    int64_t words;          /* words of all texts together; 0: none, or unknown */
     int64_t dates;          /* values that the transform date can read; 0: none, or unknown */
     et_date_order order;    /* of these dates */
     bool has_range;         /* min and max are set */

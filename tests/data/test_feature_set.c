@@ -209,7 +209,7 @@ static void test_feature_set__errors(void **state)
         { "features:\n- {name: a, type: log, features: [{name: c}]}",
           "f.yaml:2: feature a: log does not use features", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, features: [\n{name: y, type: target}]}",
-          "f.yaml:3: feature y: a target, key or weight cannot be part of", ET_ECONFIG },
+          "f.yaml:3: feature y: a target, key, weight or words cannot be", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, features: [b]}",
           "f.yaml:2: the file has no feature b", ET_ECONFIG },
         { "features:\n- {name: a, type: concat, features: [b]}\n"
@@ -260,9 +260,9 @@ static void test_feature_set__names(void **state)
 {
     (void)state;
     static const char *const names[ET_TRANSFORM_COUNT] = {
-        "identity", "target",      "concat",   "log",    "scale",  "bucketize",
-        "one-hot",  "standardize", "quantile", "robust", "embed",  "hash",
-        "cross",    "date",        "missing",  "key",    "weight",
+        "identity", "target",      "concat",   "log",    "scale", "bucketize",
+        "one-hot",  "standardize", "quantile", "robust", "embed", "hash",
+        "cross",    "date",        "missing",  "key",    "words", "weight",
     };
     for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
         assert_string_equal(et_transform_name((et_transform)i), names[i]);

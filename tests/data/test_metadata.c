@@ -31,7 +31,7 @@ static const et_column_metadata columns[] = {
     { .name = "income", .count = 32567, .entry_count = 4, .entries = entries, .counts = counts },
     { .name = "nothing" },
     { .name = "id", .count = 7, .cut = true, .entry_count = 1, .entries = entries },
-    { .name = "when", .count = 9, .dates = 9, .order = ET_DATE_DAY_FIRST },
+    { .name = "when", .count = 9, .words = 27, .dates = 9, .order = ET_DATE_DAY_FIRST },
 };
 
 static void check_column(const et_column_metadata *got, const et_column_metadata *want)
@@ -41,6 +41,7 @@ static void check_column(const et_column_metadata *got, const et_column_metadata
     assert_int_equal(got->missing, want->missing);
     assert_int_equal(got->distinct, want->distinct);
     assert_int_equal(got->dates, want->dates);
+    assert_int_equal(got->words, want->words);
     assert_int_equal(got->order, want->order);
     assert_int_equal(got->cut, want->cut);
     assert_int_equal(got->has_range, want->has_range);

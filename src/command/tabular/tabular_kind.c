@@ -83,16 +83,18 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
 /* "6 columns of numbers, 8 of texts" */
 static void describe_features(const et_tabular_task *task)
 {
-    int64_t numbers = 0, ids = 0;
+    int64_t numbers = 0, ids = 0, texts = 0;
     for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
         const et_encoded_field *field = et_encoder_field(task->encoder, f);
         numbers += field->kind == ET_ENCODED_NUMBERS ? field->width : 0;
         ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
+        texts += field->kind == ET_ENCODED_WORDS;
     }
     const et_tabular_file *file = &task->file[ET_TABLE_TEXT_FEATURES];
     const char *given = task->options.features_path;
-    et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
-                 et_format_count(numbers).text, et_format_count(ids).text, file->path,
+    et_task_tell(&task->context, "features     %s numbers, %s ids%s%s  (%s%s)",
+                 et_format_count(numbers).text, et_format_count(ids).text, texts ? ", " : "",
+                 texts ? et_format_many(texts, "text").text : "", file->path,
                  file->made && !(given && *given) ? ", inferred" : "");
 }
 

@@ -161,6 +161,9 @@ static bool item_is_sound(const et_encoded_field *f, const unsigned char *item)
         case ET_ENCODED_VALUES:
             sound = !isinf(number);
             break;
+        case ET_ENCODED_WORDS:
+            sound = id >= -1 && id < f->cardinality[i];
+            break;
         case ET_ENCODED_WEIGHT:
             sound = isfinite(number) && number >= 0;
             break;

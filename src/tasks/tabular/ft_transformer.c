@@ -2,6 +2,7 @@
  * for Tabular Data"): every column is a token, and one more, [CLS], becomes the output.
  *
  *   token of a number j:  b_j + x_j w_j             token of an id: b_j + table_j[id]
+ *   token of a text j:    b_j + v_j (tabular_words.h)
  *   block: x + drop(attention(norm(x))), then x + drop(feed_forward(norm(x))), the first block
  *          without its first norm
  *   feed_forward(x) = drop(ReGLU(x W1 + b1)) W2 + b2, ReGLU(a, b) = a relu(b)
@@ -13,8 +14,10 @@
 
 #include <math.h>
 
+#include "base/alloc.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+#include "tasks/tabular/words/tabular_words.h"
 
 #define EPSILON 1e-5f
 
@@ -56,19 +59,31 @@ static et_node *id_tokens(et_scope *scope, const et_tabular_inputs *inputs, int6
     return et_add(x, token_param(scope, "bias", count * width, width));
 }
 
+/* [rows, width] */
+static et_node *text_token(et_scope *scope, const et_tabular_inputs *inputs, int k, int64_t width)
+{
+    et_node *x = et_tabular_words(inputs->model, inputs->encoder, k, width);
+    return et_add(x, token_param(et_at(scope, "text", k), "bias", width, width));
+}
+
 static et_node *tokenize(et_scope *scope, const et_tabular_inputs *inputs, tokens t)
 {
     const int64_t width = t.model->width;
     et_dtype act = et_graph_act(et_scope_graph(scope));
-    et_node *parts[3];
+    et_node **parts = et_alloc((size_t)inputs->text_count + 3, sizeof *parts);
     int count = 0;
+    if (!parts)
+        return et_graph_out_of_memory(et_scope_graph(scope));
     parts[count++] =
         et_copy(token_param(scope, "cls", width, width), act, et_shape_2(t.rows, width));
     if (inputs->numbers)
         parts[count++] = number_tokens(et_in(scope, "numbers"), inputs, width);
     if (inputs->ids)
         parts[count++] = id_tokens(et_in(scope, "ids"), inputs, width);
+    for (int k = 0; k < inputs->text_count; k++)
+        parts[count++] = text_token(scope, inputs, k, width);
     et_node *x = et_concatenate_columns(parts, count);
+    et_free(parts);
     return et_reshape(x, et_shape_2(t.rows * t.count, width));
 }
 
@@ -125,7 +140,8 @@ et_node *et_tabular_ft_transformer_build(et_scope *scope, const et_tabular_ft_tr
                                          const et_tabular_inputs *inputs, int64_t outputs)
 {
     const int blocks = (int)model->num_blocks;
-    tokens t = { model, inputs->rows, 1 + inputs->number_count + inputs->id_count, NULL };
+    tokens t = { model, inputs->rows,
+                 1 + inputs->number_count + inputs->id_count + inputs->text_count, NULL };
     t.offsets = et_integers(scope, 0, t.rows + 1, t.count);
     et_node *x = tokenize(et_in(scope, "tokenizer"), inputs, t);
     for (int i = 0; i < blocks; i++)

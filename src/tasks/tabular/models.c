@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+#include "tasks/tabular/words/tabular_words.h"
 
 /* Of batch norm, as PyTorch's; of layer norm. */
 #define MOMENTUM      0.9f
@@ -44,6 +45,10 @@ static et_node *linear(et_scope *scope, const et_tabular_model *model,
             et_node *one = et_slice_columns(rows, c * outputs, outputs);
             y = y ? et_add(y, one) : one;
         }
+    }
+    for (int k = 0; k < inputs->text_count; k++) {
+        et_node *one = et_tabular_words(inputs->model, inputs->encoder, k, outputs);
+        y = y ? et_add(y, one) : one;
     }
     return et_bias(y, et_param(scope, "bias", et_shape_1(outputs), zeros));
 }
@@ -182,7 +187,8 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error)
 {
     const et_tabular_columns *columns = columns_of(model);
-    return columns ? et_tabular_fit_columns(params, "columns/", columns, encoder,
-                                            &model->ignored_features, samples, error)
-                   : ET_OK;
+    const int status = et_tabular_words_fit(params, encoder, samples, error);
+    return !status && columns ? et_tabular_fit_columns(params, "columns/", columns, encoder,
+                                                       &model->ignored_features, samples, error)
+                              : status;
 }

@@ -26,6 +26,7 @@
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/samples.h"
+#include "tasks/tabular/words/tabular_words.h"
 
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
@@ -121,6 +122,9 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     inputs->values = target >= 0 && et_encoder_field(encoder, target)->kind == ET_ENCODED_VALUES;
     inputs->number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored);
     inputs->id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored);
+    inputs->text_count = et_tabular_words_count(encoder);
+    inputs->encoder = encoder;
+    inputs->model = scope;
     inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
     et_node **parts = et_alloc(fields + 1, sizeof *parts);
     if (!parts || !inputs->columns) {
@@ -134,7 +138,7 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     et_free(parts);
     et_node *unknown = check_ignored(scope, encoder, ignored);
     inputs->numbers = unknown ? unknown : inputs->numbers;
-    if (!inputs->numbers && !inputs->ids)
+    if (!inputs->numbers && !inputs->ids && !inputs->text_count)
         inputs->numbers =
             et_graph_poison(graph, "all features are targets: there are no input columns");
     if (inputs->numbers)
@@ -251,12 +255,17 @@ static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
     return y;
 }
 
+/* Columns of a text. */
+#define TEXT_WIDTH 8
+
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns)
 {
     const int64_t bins = bins_of(columns, inputs->number_count);
-    et_node *parts[3];
+    et_node **parts = et_alloc((size_t)inputs->text_count + 4, sizeof *parts);
     int count = 0;
+    if (!parts)
+        return et_graph_out_of_memory(et_scope_graph(scope));
     if (inputs->numbers)
         parts[count++] = inputs->numbers;
     if (bins)
@@ -265,7 +274,11 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
         parts[count++] = encode_periodic(et_in(scope, "periodic"), inputs, columns);
     if (inputs->ids)
         parts[count++] = encode_ids(scope, inputs, columns);
-    return et_concatenate_columns(parts, count);
+    for (int k = 0; k < inputs->text_count; k++)
+        parts[count++] = et_tabular_words(inputs->model, inputs->encoder, k, TEXT_WIDTH);
+    et_node *y = et_concatenate_columns(parts, count);
+    et_free(parts);
+    return y;
 }
 
 /* ---- bins ---- */

@@ -1,5 +1,5 @@
-/* Inputs of models: the encoder's number fields as one matrix, its id fields as another, or both as
- * one row of numbers. */
+/* Inputs of models: the encoder's number fields as one matrix, its id fields as another, and its
+ * texts; or all as one row of numbers. */
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
 #define ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
 
@@ -14,8 +14,11 @@ typedef struct et_tabular_inputs {
     int64_t number_count;
     et_node *ids; /* int32 [rows, id_count]; NULL: none */
     int id_count;
-    et_column *columns; /* [id_count] those of the ids, without widths; owned */
-    bool values;        /* the target is numbers, not a class */
+    et_column *columns;        /* [id_count] those of the ids, without widths; owned */
+    bool values;               /* the target is numbers, not a class */
+    int text_count;            /* free texts, see tabular_words.h */
+    const et_encoder *encoder; /* borrowed */
+    et_scope *model;           /* the scope of the whole model */
 } et_tabular_inputs;
 
 /* The inputs of a model from the graph's batches, without targets, other fields, and features whose
@@ -25,7 +28,7 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
 void et_tabular_inputs_release(et_tabular_inputs *inputs);
 
 /* All columns side by side, [rows, width] act: numbers, their encodings, ids one-hot or
- * embedded. */
+ * embedded, texts. */
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns);
 

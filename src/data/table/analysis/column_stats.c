@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/table/features/transforms.h"
+#include "data/table/features/words.h"
 #include "data/table/rows/number.h"
 
 /* Distinct numbers up to which they are entries. */
@@ -306,8 +307,10 @@ static void count_classes(et_column_stats *stats)
         stats->count[entry->class] += entry->count;
         stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
         add_dates(stats, et_date_orders(text, entry->length), entry->count);
-        if (entry->class == ET_CELL_TEXT)
+        if (entry->class == ET_CELL_TEXT) {
             add_noted(stats, text, entry->length, entry->count);
+            stats->words += entry->count * et_words_count(text, entry->length);
+        }
     }
 }
 
@@ -382,8 +385,10 @@ static void add_read(et_column_stats *stats, const et_column_part *part, int i, 
         add_numbers(stats, number, 1);
     stats->blanks += has_blanks(text, length);
     add_dates(stats, orders, 1);
-    if (class == ET_CELL_TEXT)
+    if (class == ET_CELL_TEXT) {
         add_noted(stats, text, length, 1);
+        stats->words += et_words_count(text, length);
+    }
     look_at(stats, part, i, text, length, class, orders);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));
     if (stats->stage != ET_STATS_KEY)

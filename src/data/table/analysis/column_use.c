@@ -3,6 +3,7 @@
  *   the column of --id                          key of predictions
  *   no value, or one value                      ignored
  *   texts that are dates                        date
+ *   texts of several words, most different      words
  *   texts, 9 of 10 of them different            ignored: an ID
  *   whole numbers that count the rows           ignored: an ID
  *   other texts, more than one of ten different  embed or one-hot of those with 5 rows or more
@@ -37,6 +38,13 @@
 /* The same of columns in which hardly a text has 5 rows. */
 #define SINGLE_SHARE 0.5
 #define SINGLE_COUNT 2
+
+/* Rows and average words from which on texts that differ are free text. */
+#define TEXT_ROWS  200
+#define TEXT_WORDS 3
+/* Words that are taken of a text. */
+#define TEXT_LEAST 16
+#define TEXT_MOST  256
 
 /* Columns that have a line each. */
 #define LINES_MAX 40
@@ -142,6 +150,21 @@ static int64_t minimum_count(const et_column_metadata *m)
     return (double)different > SINGLE_SHARE * (double)m->count ? SINGLE_COUNT : 0;
 }
 
+/* Texts that people write: several words each, most texts different, and rows enough to learn words
+ * from. */
+static bool is_free_text(const et_column_metadata *m)
+{
+    return m->count >= TEXT_ROWS && 2 * et_column_distinct(m) > m->count &&
+           m->words >= TEXT_WORDS * m->count && 2 * m->dates < m->count;
+}
+
+/* Twice the average. */
+static int64_t most_words(const et_column_metadata *m)
+{
+    const int64_t words = 2 * m->words / m->count;
+    return words < TEXT_LEAST ? TEXT_LEAST : words < TEXT_MOST ? words : TEXT_MOST;
+}
+
 static void judge_text(et_column_use *use, const et_schema_field *field,
                        const et_column_metadata *m, const et_feature_choice *choice)
 {
@@ -150,7 +173,10 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         use->ignored = ET_COLUMN_CONSTANT;
     else if (dates)
         add(use, ET_TRANSFORM_DATE);
-    else if (et_column_is_key(m))
+    else if (is_free_text(m)) {
+        add(use, ET_TRANSFORM_WORDS);
+        use->words = most_words(m);
+    } else if (et_column_is_key(m))
         use->ignored = ET_COLUMN_KEY;
     else if (!m->entry_count)
         add(use, ET_TRANSFORM_HASH);
@@ -158,7 +184,7 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         add(use, choice->discrete);
         use->minimum_count = minimum_count(m);
     }
-    if (m->missing && (dates || use->ignored == ET_COLUMN_KEY))
+    if (m->missing && (dates || has(use, ET_TRANSFORM_WORDS) || use->ignored == ET_COLUMN_KEY))
         add(use, ET_TRANSFORM_MISSING);
 }
 
@@ -208,6 +234,8 @@ static void mark(et_column_use *uses, const et_schema *schema, const et_feature_
         uses[position].ignored = ET_COLUMN_USED;
         if (spec->minimum_count)
             uses[position].minimum_count = spec->minimum_count;
+        if (spec->words)
+            uses[position].words = spec->words;
     }
 }
 
@@ -238,6 +266,7 @@ static const char *const words[ET_TRANSFORM_COUNT] = {
     [ET_TRANSFORM_DATE] = "date, its parts",
     [ET_TRANSFORM_MISSING] = "whether the value is missing",
     [ET_TRANSFORM_KEY] = "key of predictions",
+    [ET_TRANSFORM_WORDS] = "free text: its words and word pairs",
     [ET_TRANSFORM_WEIGHT] = "weight of the row",
 };
 
@@ -264,6 +293,8 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
     et_strbuf_append(out, words[type]);
     if (m && type == ET_TRANSFORM_DATE && m->order)
         et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
+    if (m && type == ET_TRANSFORM_WORDS)
+        et_strbuf_printf(out, " (the first %s)", et_format_many(use->words, "word").text);
     if (!m || (type != ET_TRANSFORM_EMBED && type != ET_TRANSFORM_ONE_HOT))
         return;
     et_strbuf_printf(out, " of %s",

@@ -31,6 +31,7 @@ typedef struct et_column_use {
     et_column_ignored ignored; /* its values; transforms may have MISSING all the same */
     unsigned transforms;       /* over it: bit i for transform i */
     int64_t minimum_count;     /* of embed and one-hot */
+    int64_t words;             /* of words: of a text, at most */
     et_number_format format;   /* its texts' notation; the unit is the field's */
 } et_column_use;
 

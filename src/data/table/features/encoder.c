@@ -190,7 +190,8 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
                 name);
         return -1;
     }
-    if ((over == ET_OVER_NUMBERS && f->type == ET_SCHEMA_DISCRETE) ||
+    if ((over == ET_OVER_TEXTS && f->type != ET_SCHEMA_DISCRETE) ||
+        (over == ET_OVER_NUMBERS && f->type == ET_SCHEMA_DISCRETE) ||
         (over == ET_OVER_LABELS && f->type == ET_SCHEMA_REAL)) {
         problem(b, spec, "%s does not work on %s fields such as %s: use %s",
                 et_transform_name(spec->type), et_schema_type_name(f->type), name,
@@ -385,7 +386,7 @@ static int join_columns(building *b, et_encoded_field *f, size_t first)
             unknown[at] = (int32_t)self->steps[i].fitted.unknown;
         }
     f->column = names;
-    f->cardinality = f->kind == ET_ENCODED_IDS ? cardinality : NULL;
+    f->cardinality = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_WORDS ? cardinality : NULL;
     f->unknown = f->kind == ET_ENCODED_IDS ? unknown : NULL;
     return ET_OK;
 }
@@ -450,7 +451,9 @@ static int add_feature(building *b, const et_feature_spec *spec)
         return status;
     et_encoded_field *f = &self->fields[self->field_count];
     *f = (et_encoded_field){ .name = et_arena_strdup(&self->arena, spec->name),
-                             .kind = b->ids ? ET_ENCODED_IDS : ET_ENCODED_NUMBERS };
+                             .kind = spec->type == ET_TRANSFORM_WORDS ? ET_ENCODED_WORDS
+                                     : b->ids                         ? ET_ENCODED_IDS
+                                                                      : ET_ENCODED_NUMBERS };
     if (b->ids && b->numbers)
         problem(b, spec,
                 "the concat mixes numbers and ids (of embed, hash, cross): make a concat for each");
@@ -474,15 +477,14 @@ static void make_layout(et_encoder *self)
     for (int i = 0; i < self->field_count; i++) {
         const et_encoded_field *f = &self->fields[i];
         bool ids = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ||
-                   f->kind == ET_ENCODED_WRITTEN;
+                   f->kind == ET_ENCODED_WORDS || f->kind == ET_ENCODED_WRITTEN;
         self->layout_fields[i] = (et_layout_field){
             .name = f->name,
             .dtype = ids ? ET_I32 : ET_F32,
             .item = f->kind == ET_ENCODED_CLASS || f->kind == ET_ENCODED_WEIGHT
                         ? et_shape_scalar()
                         : et_shape_1(f->width),
-            .empty = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ? ET_EMPTY_NONE
-                                                                              : ET_EMPTY_ZERO,
+            .empty = ids && f->kind != ET_ENCODED_WRITTEN ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
         };
     }
     self->layout_fields[self->field_count] = et_layout_mask;

@@ -7,9 +7,9 @@
  *     et_encoder_row(encoder, cells, places, "train.csv:17", &error);
  *
  * Each top-level feature is a field of the layout with its name: numbers side by side (ET_F32
- * [width]), ids (ET_I32 [width]), a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers), or
- * a weight (ET_F32 scalar). Features of type key are no fields. An encoder does not change after it
- * is made; any number of threads may encode. */
+ * [width]), ids (ET_I32 [width], also those of words), a target (ET_I32 scalar: a class; ET_F32
+ * [targets]: numbers), or a weight (ET_F32 scalar). Features of type key are no fields. An encoder
+ * does not change after it is made; any number of threads may encode. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 #define ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 
@@ -21,6 +21,7 @@
 typedef enum et_encoded_kind {
     ET_ENCODED_NUMBERS,
     ET_ENCODED_IDS,
+    ET_ENCODED_WORDS,   /* ids of one text, below cardinality[0], or -1 */
     ET_ENCODED_CLASS,   /* the target is one of classes */
     ET_ENCODED_VALUES,  /* the target is numbers */
     ET_ENCODED_WRITTEN, /* the same numbers as the file has them, of an exact encoder */
@@ -32,7 +33,7 @@ typedef struct et_encoded_field {
     const char *name;
     et_encoded_kind kind;
     int64_t width;              /* columns */
-    const int32_t *cardinality; /* IDS: [width], how many ids each column has */
+    const int32_t *cardinality; /* IDS, WORDS: [width], how many ids each column has */
     const int32_t *unknown;     /* IDS: [width], the id of a value that is not an entry; of hash and
                                  * cross, which accept any value, the id of a missing one */
     const char *const *column;  /* [width], description of each column, for messages and tables */

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
+#include "data/table/features/words.h"
 
 /* Of ids, which are int32, with one for missing values. */
 #define BUCKETS_MAX (INT32_MAX - 1)
@@ -72,6 +73,8 @@ static int check_fields(const et_feature_spec *spec, const origin *from)
         return refuse(spec, from, "a key has one field: name the field that identifies a row");
     if (!status && spec->type == ET_TRANSFORM_WEIGHT && spec->field_count > 1)
         return refuse(spec, from, "a weight has one field: name the column of weights");
+    if (!status && spec->type == ET_TRANSFORM_WORDS && spec->field_count > 1)
+        return refuse(spec, from, "words has one field: write a feature for each text");
     if (!status && spec->type == ET_TRANSFORM_CROSS && spec->field_count < 2)
         return refuse(spec, from, "cross needs two or more fields: name them in fields");
     return status;
@@ -89,6 +92,7 @@ static int check_taken(const et_feature_spec *spec, const origin *from)
         { ET_TAKES_RANGE, spec->minimum != 0 || spec->maximum != 0, "min and max" },
         { ET_TAKES_BOUNDARIES, spec->boundary_count != 0, "boundaries" },
         { ET_TAKES_BUCKETS, spec->buckets != 0, "buckets" },
+        { ET_TAKES_WORDS, spec->words != 0, "words" },
         { ET_TAKES_PARTS, spec->part_count != 0, "parts" },
         { ET_TAKES_ORDER, spec->order != ET_DATE_ANY, "order" },
         { ET_TAKES_CLASSES, spec->classes, "classes" },
@@ -145,6 +149,8 @@ static int check_values(const et_feature_spec *spec, const origin *from)
         return refuse(spec, from, "its min and max are not finite");
     if ((takes & ET_TAKES_BUCKETS) && (spec->buckets < 1 || spec->buckets > BUCKETS_MAX))
         return refuse(spec, from, "set buckets to a number from 1 to 2147483646");
+    if ((takes & ET_TAKES_WORDS) && (spec->words < 1 || spec->words > ET_WORDS_MAX))
+        return refuse(spec, from, "set words to a number from 1 to 4096");
     if (spec->minimum_count < 0)
         return refuse(spec, from,
                       "its minimum_count is negative: give at least 1, or leave it out");
@@ -165,8 +171,8 @@ static int check(const et_feature_spec *spec, origin from)
         return refuse(spec, &from, "its type is not an et_transform");
     bool inner = from.depth > 0;
     if (inner && (spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_KEY ||
-                  spec->type == ET_TRANSFORM_WEIGHT))
-        return refuse(spec, &from, "a target, key or weight cannot be part of a concat");
+                  spec->type == ET_TRANSFORM_WEIGHT || spec->type == ET_TRANSFORM_WORDS))
+        return refuse(spec, &from, "a target, key, weight or words cannot be part of a concat");
     if (!spec->name && !spec->field_count && spec->type != ET_TRANSFORM_CONCAT)
         return refuse(spec, &from, "a feature has neither name nor fields: give one of them");
     if (!inner && !strcmp(spec->name, ET_BATCH_MASK))

@@ -20,6 +20,8 @@
 #define NAMES_SAID 5
 /* For texts whose entries are not known. */
 #define HASH_BUCKETS 1024
+/* For words and pairs of free text. */
+#define WORD_BUCKETS 16384
 
 typedef struct choosing {
     const et_schema *schema;
@@ -29,6 +31,8 @@ typedef struct choosing {
     int number_count, id_count;
     et_feature_spec *also; /* [2 fields]: the numbers once more, by the other transform */
     int also_count;
+    et_feature_spec *texts; /* [fields + 6]: of words, and all others after them */
+    int text_count;
     et_arena arena;
     et_error *error;
 } choosing;
@@ -47,12 +51,30 @@ static void add(choosing *c, const char *field, et_transform type, int64_t minim
         to->buckets = HASH_BUCKETS;
 }
 
+static void add_text(choosing *c, const et_schema_field *f, int64_t words)
+{
+    const char **field = et_arena_alloc(&c->arena, sizeof *field);
+    if (!field)
+        return;
+    *field = f->name;
+    c->texts[c->text_count] = (et_feature_spec){ .type = ET_TRANSFORM_WORDS,
+                                                 .fields = field,
+                                                 .field_count = 1,
+                                                 .buckets = WORD_BUCKETS,
+                                                 .words = words };
+    c->texts[c->text_count].name = et_arena_printf(&c->arena, "T%d", c->text_count + 1);
+    c->text_count++;
+}
+
 static void add_column(choosing *c, const et_schema_field *f)
 {
     et_column_use use = et_column_use_infer(f, et_metadata_find(c->metadata, f->name), &c->choice);
+    if (use.transforms >> ET_TRANSFORM_WORDS & 1)
+        add_text(c, f, use.words);
     for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
         if (type != ET_TRANSFORM_TARGET && type != ET_TRANSFORM_KEY &&
-            type != ET_TRANSFORM_WEIGHT && (use.transforms >> type & 1))
+            type != ET_TRANSFORM_WEIGHT && type != ET_TRANSFORM_WORDS &&
+            (use.transforms >> type & 1))
             add(c, f->name, (et_transform)type, use.minimum_count);
 }
 
@@ -214,9 +236,9 @@ static const char *key_name(const char *id)
 
 static int make(et_feature_set **out, choosing *c)
 {
-    et_feature_spec specs[6];
+    et_feature_spec *specs = c->texts;
     char also[40];
-    int count = 0;
+    int count = c->text_count;
     if (c->number_count)
         specs[count++] = (et_feature_spec){ .name = "X",
                                             .type = ET_TRANSFORM_CONCAT,
@@ -312,12 +334,15 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
         return status;
     c.numbers = et_arena_array(&c.arena, 2 * count, sizeof *c.numbers);
     c.ids = et_arena_array(&c.arena, count, sizeof *c.ids);
+    c.texts = et_arena_array(&c.arena, count + 6, sizeof *c.texts);
     if (c.arena.failed)
         status = et_alloc_failed(error, count * sizeof *c.ids, "features");
     for (size_t i = 0; !status && i < count; i++)
         add_column(&c, et_schema_at(schema, (int)i));
     if (!status && c.choice.also)
         status = add_also(&c, count);
+    if (!status && c.arena.failed)
+        status = et_alloc_failed(error, count * sizeof *c.texts, "features");
     if (!status)
         status = make(out, &c);
     et_arena_release(&c.arena);

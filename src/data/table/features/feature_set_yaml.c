@@ -152,7 +152,7 @@ static int read_order(const reading *r, const et_value *value, et_date_order *or
 static int read_option(const reading *r, const et_value *value, et_feature_spec *spec)
 {
     static const char *const options[] = { "min",   "max",     "boundaries",    "buckets", "parts",
-                                           "order", "classes", "minimum_count", NULL };
+                                           "order", "classes", "minimum_count", "words",   NULL };
     const char *key = value->key;
     if (!strcmp(key, "min") || !strcmp(key, "max"))
         return read_number(r, value,
@@ -165,6 +165,8 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
         return read_order(r, value, &spec->order);
     if (!strcmp(key, "buckets"))
         return read_count(r, value, &spec->buckets);
+    if (!strcmp(key, "words"))
+        return read_count(r, value, &spec->words);
     if (!strcmp(key, "minimum_count"))
         return read_count(r, value, &spec->minimum_count);
     if (!strcmp(key, "classes")) {
@@ -390,7 +392,7 @@ static void add_options(et_value *dict, const et_feature_spec *spec)
 {
     bool range = spec->minimum != 0 || spec->maximum != 0;
     if (!range && !spec->boundary_count && !spec->buckets && !spec->part_count && !spec->order &&
-        !spec->classes && !spec->minimum_count)
+        !spec->classes && !spec->minimum_count && !spec->words)
         return;
     et_value *options = et_value_set_dict(dict, "transform");
     if (range) {
@@ -407,6 +409,8 @@ static void add_options(et_value *dict, const et_feature_spec *spec)
         et_value_set_string(options, "order", et_date_order_name(spec->order));
     if (spec->classes)
         et_value_set_bool(options, "classes", true);
+    if (spec->words)
+        et_value_set_int(options, "words", spec->words);
     if (spec->minimum_count)
         et_value_set_int(options, "minimum_count", spec->minimum_count);
 }

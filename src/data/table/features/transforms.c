@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "data/table/features/words.h"
 
 /* Below it, times the mean, a standard deviation is rounding: of a constant column. Times in
  * nanoseconds since 1970 that differ by a millisecond are above it. */
@@ -633,6 +634,18 @@ static void fit_date(et_fitted *fitted, const et_fitting *with)
 static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     return et_date_apply(f, value, to, error);
+}
+
+/* ---- words: see words.c ---- */
+
+static void fit_words(et_fitted *fitted, const et_fitting *with)
+{
+    et_words_fit(fitted, with);
+}
+
+static int apply_words(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    return et_words_apply(f, value, to, error);
 }
 
 /* ---- the table ---- */

@@ -15,6 +15,7 @@ typedef enum et_transform_over {
     ET_OVER_NOTHING,
     ET_OVER_NUMBERS, /* integer and real fields */
     ET_OVER_LABELS,  /* integer and discrete ones */
+    ET_OVER_TEXTS,   /* discrete ones */
     ET_OVER_ALL,
 } et_transform_over;
 
@@ -24,6 +25,7 @@ typedef enum et_transform_gives {
     ET_GIVES_IDS,
     ET_GIVES_TARGET,
     ET_GIVES_WEIGHT,
+    ET_GIVES_WORDS, /* ids, or -1 */
 } et_transform_gives;
 
 /* Which members of a spec mean something to it. */
@@ -37,6 +39,7 @@ enum et_transform_takes {
     ET_TAKES_LISTS = 64, /* no member: fields of variable length */
     ET_TAKES_MINIMUM_COUNT = 128,
     ET_TAKES_ORDER = 256,
+    ET_TAKES_WORDS = 512,
 };
 
 /* A transform over a value of a row, or, crossed, over several. Everything is the arena's. */

@@ -69,6 +69,8 @@ static const char *put_input(void *payload, et_onnx *to, const char *name, const
     if (artifact == et_encoder_fields(encoder)) /* the mask of a batch */
         return value;
     const et_encoded_field *field = et_encoder_field(encoder, artifact);
+    if (field->kind == ET_ENCODED_WORDS)
+        return value;
     float *item = et_alloc((size_t)field->width, sizeof *item);
     int64_t *ids = et_alloc(2 * (size_t)field->width, sizeof *ids);
     const char *put = NULL;

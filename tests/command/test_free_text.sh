@@ -1,0 +1,68 @@
+#!/bin/sh
+# test_free_text.sh ETUDE: texts of several words are an input of their own, in every network.
+set -eu
+. "$(dirname "$0")/command.sh"
+
+# table SEED ROWS: "good" says yes unless "not" is before it, "bad" no; other words say nothing.
+table() {
+    awk -v seed="$1" -v rows="$2" 'BEGIN { srand(seed); print "a,comment,y"
+        for (i = 0; i < rows; i++) {
+            text = ""; score = rand() - 0.5
+            for (k = 0; k < 7; k++) {
+                what = rand()
+                if (what < 0.12) { text = text " good"; score += 2 }
+                else if (what < 0.24) { text = text " bad"; score -= 2 }
+                else if (what < 0.36) { text = text " not good"; score -= 2 }
+                else text = text " w" int(300 * rand() * rand())
+            }
+            printf "%.3f,\"%s.\",%s\n", rand(), substr(text, 2), (score > 0 ? "yes" : "no")
+        } }'
+}
+accuracy() {
+    "$etude" evaluate "$1" test.csv | awk '$1 == "accuracy" { print int(1000 * $2) }'
+}
+table 1 1500 >train.csv
+table 2 500 >test.csv
+export OMP_NUM_THREADS=1
+
+says 0 'comment  *discrete  *free text: its words and word pairs (the first 16 words)$' data analyze train.csv --target y --dry-run
+says 0 'features  *1 numbers, 0 ids, 1 text ' train --experiment tabular/mlp_small mlp --data train.csv --target y --epochs 12
+grep -q 'comment  *discrete  *free text: its words and word pairs (the first 16 words)$' out || fail "$(cat out)"
+sed '/name: T1/,/words: 16/d' mlp/features.yaml >none.yaml
+says 0 done train --experiment tabular/mlp_small none --data train.csv --target y --epochs 12 --set task.features_path=none.yaml
+with=$(accuracy mlp) without=$(accuracy none)
+[ "$with" -gt 860 ] && [ "$without" -lt 760 ] || fail "accuracy $with with the text, $without without"
+
+# Every network has them. TensorFX's learns slowly, by plain descent.
+says 0 done train --experiment tabular/feed_forward feed_forward --data train.csv --target y --steps 20
+for model in linear resnet ft_transformer realmlp tabm; do
+    says 0 done train --experiment tabular/$model $model --data train.csv --target y --epochs 5
+    [ "$(accuracy $model)" -gt 780 ] || fail "$model: accuracy $(accuracy $model)"
+done
+
+# The same bits of any number of threads, and of a run that was stopped.
+OMP_NUM_THREADS=3 "$etude" train --experiment tabular/mlp_small again --data train.csv --target y --epochs 6 >/dev/null 2>&1
+says 0 done train --experiment tabular/mlp_small again --data train.csv --target y --epochs 12
+"$etude" predict mlp --input test.csv --full >mlp.out
+"$etude" predict again --input test.csv --full >again.out
+cmp mlp.out again.out || fail 'another number of threads, and a stop, give another model'
+
+# Case and signs make no difference; a missing text and one without words are allowed.
+printf 'a,comment\n0.5,"not good w1"\n0.5,"NOT,  Good: w1!"\n0.5,\n0.5,"..."\n' >rows.csv
+"$etude" predict mlp --input rows.csv >rows.out 2>warnings
+[ "$(sort -u rows.out | wc -l)" = 2 ] && [ "$(sed -n 1p rows.out)" = "$(sed -n 2p rows.out)" ] || fail "$(cat rows.out)"
+grep -q 'comment: 1 of 4 values missing' warnings || fail "$(cat warnings)"
+
+# A file of features.
+bad() {
+    printf 'features:\n- %s\n- {name: Y, type: target, fields: y}\n' "$1" >bad.yaml
+    says 3 "$2" train --experiment tabular/mlp_small bad --data train.csv --set task.features_path=bad.yaml
+    [ ! -e bad ] || fail 'a start that failed leaves a run'
+}
+bad '{name: t, type: words, fields: comment}' 'bad.yaml:2: feature t: set buckets'
+bad '{name: t, type: words, fields: comment, transform: {buckets: 9, words: 5000}}' 'set words to a number from 1 to 4096'
+bad '{name: t, type: words, fields: a, transform: {buckets: 9, words: 5}}' 'words does not work on real fields such as a'
+bad '{name: t, type: hash, fields: comment, transform: {buckets: 9, words: 5}}' 'hash does not use words'
+printf 'features:\n- {name: t, type: words, fields: comment, transform: {buckets: 512, words: 3}}\n- {name: Y, type: target, fields: y}\n' >own.yaml
+says 0 'features  *0 numbers, 0 ids, 1 text ' train --experiment tabular/mlp_small own --data train.csv --steps 3 --set task.features_path=own.yaml
+echo 'free text: learned by every network'
