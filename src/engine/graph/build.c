@@ -147,7 +147,8 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
 
 et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init)
 {
-    return stored(scope, name, shape, init, true);
+    static const et_init zeros = { ET_INIT_ZEROS, 0 };
+    return stored(scope, name, shape, scope->fixed ? zeros : init, !scope->fixed);
 }
 
 et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init init)

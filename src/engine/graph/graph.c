@@ -118,7 +118,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
         *out = NULL;
         return et_alloc_failed(error, sizeof *graph->root, "a graph");
     }
-    *graph->root = (et_scope){ graph, "", "" };
+    *graph->root = (et_scope){ graph, "", "", false };
     graph->entered = graph->root;
     graph->last_mark = &graph->marks;
     return ET_OK;
@@ -202,7 +202,7 @@ static et_scope *scope_new(et_scope *parent, const char *prefix, const char *dra
         et_graph_out_of_memory(graph);
         return parent;
     }
-    *scope = (et_scope){ graph, prefix, draw };
+    *scope = (et_scope){ graph, prefix, draw, parent->fixed };
     return scope;
 }
 
@@ -237,6 +237,14 @@ et_scope *et_in_draw(et_scope *scope, const char *name)
         return scope;
     return scope_new(scope, scope->prefix,
                      et_arena_printf(&scope->graph->arena, "%s%s/", scope->draw, name));
+}
+
+et_scope *et_in_fixed(et_scope *scope, const char *name)
+{
+    et_scope *fixed = et_in(scope, name);
+    if (fixed != scope)
+        fixed->fixed = true;
+    return fixed;
 }
 
 et_scope *et_scope_enter(et_scope *scope)

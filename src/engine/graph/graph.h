@@ -171,6 +171,7 @@ struct et_scope {
     et_graph *graph;
     const char *prefix; /* "" or "a/b/" */
     const char *draw;   /* "" or "second/": before the prefix in names of random numbers */
+    bool fixed;         /* parameters are variables that begin with zeros */
 };
 
 /* Adds the nodes of d(loss)/d(parameter), the loss being the sum of all ET_MARK_LOSS, for every
@@ -223,6 +224,10 @@ et_dtype et_node_dtype(const et_node *node);
 /* The same scope, with its inputs and parameters, but another draw of dropout and noise for each
  * name. */
 et_scope *et_in_draw(et_scope *scope, const char *name);
+
+/* scope/name, in which et_param declares variables that begin with zeros: a copy of a model, which
+ * no update changes. */
+et_scope *et_in_fixed(et_scope *scope, const char *name);
 
 /* The layout of the batches that the graph is for. */
 const et_layout *et_scope_layout(const et_scope *scope);

@@ -2,12 +2,14 @@
  * checkpoints keep: bins of columns, mean and deviation of targets, weights of classes. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/numbers/decimal.h"
 #include "tasks/tabular/models.h"
+#include "tasks/tabular/pack/ensemble.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/target_unit.h"
@@ -211,18 +213,20 @@ static int restate_values(const et_tabular_task *task, float *mean, float *devia
 
 /* ---- all ---- */
 
-static float *variable(et_params *params, const char *name)
+float *et_tabular_variable(et_params *params, const char *name)
 {
-    int index = et_params_find(params, name);
+    char full[64];
+    snprintf(full, sizeof full, ET_TABULAR_TARGET_SCOPE "/%s", name);
+    int index = et_params_find(params, full);
     return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
 }
 
 /* kept: the mean and the deviation are those of the weights that it began with, in its own unit. */
 static int fit_target(const et_tabular_task *task, et_params *params, bool kept, et_error *error)
 {
-    float *mean = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_MEAN);
-    float *deviation = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_DEVIATION);
-    float *weight = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_CLASS_WEIGHT);
+    float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
+    float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
+    float *weight = et_tabular_variable(params, ET_TABULAR_CLASS_WEIGHT);
     int status = ET_OK;
     et_params_begin_change(params);
     if (mean && deviation)
@@ -242,5 +246,7 @@ int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
     int status =
         kept ? ET_OK
              : et_tabular_model_fit(params, &o->model, task->encoder, task->training, error);
+    if (!status && o->model.type == ET_TABULAR_PACK)
+        status = et_pack_begin(params, &o->model.pack, task->has_rates, error);
     return status ? status : fit_target(task, params, kept, error);
 }

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/fields/fields.h"
+#include "tasks/tabular/pack/members.h"
+#include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
 
@@ -11,6 +13,7 @@ struct et_tabular_graph {
     const et_tabular_options *options;
     const et_encoder *encoder;
     et_tabular_target target;
+    bool *chosen; /* [members] of a pack that are in its ensemble, in arena; NULL: no pack */
 };
 
 static bool is_ours(const char *name)
@@ -51,7 +54,67 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
 void et_tabular_graph_build(et_scope *scope, void *graph)
 {
     const et_tabular_graph *g = graph;
-    et_tabular_build_outputs(scope, g->options, g->encoder, &g->target);
+    et_tabular_build_outputs(scope, g->options, g->encoder, &g->target, g->chosen);
+}
+
+/* A store of these alone: what else there is depends on them. */
+static int load_shares(et_params *params, const et_tabular_pack *pack, et_artifact_weights *from,
+                       const float **share, et_error *error)
+{
+    int index;
+    int status = et_params_declare_variable(params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
+                                            et_shape_1(et_pack_count(pack)),
+                                            (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
+    if (!status)
+        status = et_params_materialize(params, false, error);
+    from->params = params;
+    if (!status)
+        status = et_artifact_load(from, error);
+    if (!status)
+        *share = et_params_values(params) + et_params_offset(params, index);
+    return status;
+}
+
+static int choose(et_tabular_graph *graph, const float *share, const char *checkpoint,
+                  et_arena *arena, et_error *error)
+{
+    const int64_t count = et_pack_count(&graph->options->model.pack);
+    bool some = false;
+    graph->chosen = et_arena_array(arena, (size_t)count, sizeof *graph->chosen);
+    if (!graph->chosen)
+        return et_alloc_failed(error, (size_t)count, "a model");
+    for (int64_t i = 0; i < count; i++) {
+        graph->chosen[i] = share[i] > 0;
+        some = some || graph->chosen[i];
+    }
+    return some ? ET_OK
+                : et_fail(error, ET_EDATA,
+                          "%s has no ensemble yet: validation chooses one, and this checkpoint is "
+                          "from before the first; continue the run with `etude train`",
+                          checkpoint);
+}
+
+int et_tabular_graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
+                            const char *checkpoint, bool live_weights, et_arena *arena,
+                            et_error *error)
+{
+    et_artifact_weights from = { .artifact = artifact,
+                                 .named = checkpoint,
+                                 .live_weights = live_weights,
+                                 .facts = { .arena = arena } };
+    const float *share = NULL;
+    et_params *params;
+    if (graph->options->model.type != ET_TABULAR_PACK)
+        return ET_OK;
+    int status = et_params_new(&params, error);
+    if (status)
+        return status;
+    status = load_shares(params, &graph->options->model.pack, &from, &share, error);
+    if (!status)
+        status = choose(graph, share, from.checkpoint, arena, error);
+    et_free(from.checkpoint);
+    et_params_free(params);
+    return status;
 }
 
 int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,

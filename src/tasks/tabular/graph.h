@@ -21,6 +21,12 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
 /* An et_build_fn, whose payload is the graph. */
 void et_tabular_graph_build(et_scope *scope, void *graph);
 
+/* Of a pack: reads which members are in the ensemble, from the weights that will be loaded
+ * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
+int et_tabular_graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
+                            const char *checkpoint, bool live_weights, et_arena *arena,
+                            et_error *error);
+
 /* Checks that the settings and files next to a checkpoint are those of its training. */
 int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
                                     const et_identity *identity, et_error *error);

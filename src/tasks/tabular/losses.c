@@ -13,7 +13,9 @@
  * are factors of the loss only.
  *
  * Of a model with members the loss is the mean of the members' losses, and the output is the mean
- * of their outputs: of probabilities, or of values.
+ * of their outputs: of probabilities, or of values. Of a pack the loss of training is their sum, so
+ * that no member's gradient depends on how many there are, and the output is the weighted mean of
+ * its ensemble.
  *
  * Means, deviations and weights of classes are variables, set from the training rows before the
  * first step (et_tabular_fit in fit.c), so a checkpoint contains them. */
@@ -21,6 +23,7 @@
 
 #include "engine/graph/build.h"
 #include "tasks/tabular/models.h"
+#include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/tabular_task_private.h"
 
 static et_node *vector(et_scope *scope, const char *name, int64_t size)
@@ -49,21 +52,75 @@ static et_node *mean_of(et_node *y, int64_t members, int64_t width)
     return et_scale(sum, 1 / (float)members);
 }
 
-/* Probabilities of classes for each member by its own logits. */
-static et_node *probabilities(et_node *z, int64_t members, int64_t width)
+/* Numbers that a member gives for a row. */
+static int64_t width_of(const et_tabular_options *options, const et_tabular_target *target)
 {
-    const et_shape shape = et_node_shape(z);
-    const int64_t rows = shape.rank == 2 ? shape.size[0] : 0;
-    if (members == 1)
-        return et_softmax(z);
-    et_node *y = et_softmax(et_reshape(z, et_shape_2(rows * members, width)));
-    return mean_of(et_reshape(y, shape), members, width);
+    return target->values ? target->values : binary(options) ? 1 : target->classes;
 }
 
-/* Members of the model, of an ensemble 1: its models are averaged before the loss. */
-static int64_t members_of(const et_tabular_options *options)
+static int64_t members_of(const et_node *z, int64_t width)
 {
-    return options->ensemble.count ? 1 : et_tabular_members(&options->model);
+    const et_shape shape = et_node_shape(z);
+    return shape.rank == 2 ? shape.size[1] / width : 1;
+}
+
+/* Probabilities, or standardised values, of each member by its own z. */
+static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
+                            et_node *z)
+{
+    const int64_t width = width_of(options, target), members = members_of(z, width);
+    const et_shape shape = et_node_shape(z);
+    if (target->values)
+        return z;
+    if (binary(options))
+        return et_sigmoid(z);
+    if (members == 1)
+        return et_softmax(z);
+    et_node *y = et_softmax(et_reshape(z, et_shape_2(shape.size[0] * members, width)));
+    return et_reshape(y, shape);
+}
+
+/* Scores or values, of what the whole model predicts, [rows, width]. */
+static et_node *output_of(et_scope *scope, const et_tabular_options *options,
+                          const et_tabular_target *target, et_node *y)
+{
+    if (target->values) {
+        et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
+        et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
+        return et_add(et_mul(y, deviation), mean);
+    }
+    if (!binary(options))
+        return y;
+    et_node *both[] = { et_offset(et_scale(y, -1), 1), y };
+    return et_concatenate_columns(both, 2);
+}
+
+static void put_output(et_scope *scope, const et_tabular_target *target, et_node *output)
+{
+    et_output(scope, target->values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES, output);
+}
+
+/* Prediction has the members of the ensemble; validation has all, as they are and at their best,
+ * whose predictions are an output. */
+static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
+                           const et_encoder *encoder, const et_tabular_target *target,
+                           const bool *chosen)
+{
+    const et_tabular_pack *pack = &options->model.pack;
+    const int64_t width = width_of(options, target);
+    et_node *z = chosen ? NULL : et_pack_build(scope, &options->model, encoder, width, NULL);
+    if (et_scope_training(scope))
+        return z;
+    et_node *best = et_pack_build_best(scope, &options->model, encoder, width, chosen);
+    best = predictions(options, target, best);
+    et_node *mean = et_pack_mean(scope, pack, best, width, chosen);
+    put_output(scope, target, output_of(scope, options, target, mean));
+    if (chosen)
+        return best;
+    et_node *both[] = { predictions(options, target, z), best };
+    et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
+    et_pack_declare(scope, pack);
+    return z;
 }
 
 /* What a model predicts: probabilities of classes, or values. *z: its output for the loss. */
@@ -71,20 +128,12 @@ static et_node *predict(et_scope *scope, const et_tabular_options *options,
                         const et_tabular_model *model, const et_encoder *encoder,
                         const et_tabular_target *target, et_node **z)
 {
-    const int64_t width = target->values ? target->values : binary(options) ? 1 : target->classes;
-    const int64_t members = et_tabular_members(model);
+    const int64_t width = width_of(options, target);
     *z = et_tabular_model_build(scope, model, encoder, width);
-    et_node *mean = target->values ? vector(scope, ET_TABULAR_MEAN, width) : NULL;
-    et_node *deviation = target->values ? vector(scope, ET_TABULAR_DEVIATION, width) : NULL;
-    if (et_scope_training(scope))
-        return NULL;
-    if (target->values)
-        return et_add(et_mul(mean_of(*z, members, width), deviation), mean);
-    if (!binary(options))
-        return probabilities(*z, members, width);
-    et_node *p = mean_of(et_sigmoid(*z), members, width);
-    et_node *both[] = { et_offset(et_scale(p, -1), 1), p };
-    return et_concatenate_columns(both, 2);
+    return et_scope_training(scope)
+               ? NULL
+               : output_of(scope, options, target,
+                           mean_of(predictions(options, target, *z), members_of(*z, width), width));
 }
 
 /* Below it the logarithm is of no use. */
@@ -117,13 +166,16 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
 }
 
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
-                                  const et_encoder *encoder, const et_tabular_target *target)
+                                  const et_encoder *encoder, const et_tabular_target *target,
+                                  const bool *chosen)
 {
+    if (!options->ensemble.count && options->model.type == ET_TABULAR_PACK)
+        return build_pack(scope, options, encoder, target, chosen);
     et_node *z, *predicted = options->ensemble.count
                                  ? predict_ensemble(scope, options, encoder, target, &z)
                                  : predict(scope, options, &options->model, encoder, target, &z);
     if (!et_scope_training(scope))
-        et_output(scope, target->values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES, predicted);
+        put_output(scope, target, predicted);
     return z;
 }
 
@@ -165,14 +217,19 @@ static et_node *label_weights(et_scope *scope, const et_tabular_options *options
     return et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
 }
 
-/* The mean over members of each row's loss, and of the two measures. */
-static et_node *softmax_rows(const et_tabular_options *options, et_node *logits, et_node *labels,
-                             et_node **nll, et_node **correct)
+/* The factor on the sum of members' losses. */
+static float share_of(et_scope *scope, const et_tabular_options *options, int64_t members)
 {
-    const int64_t members = members_of(options);
+    const bool sum = options->model.type == ET_TABULAR_PACK && et_scope_training(scope);
+    return sum ? 1 : 1 / (float)members;
+}
+
+/* Each row's loss, and the mean over members of the two measures. */
+static et_node *softmax_rows(et_scope *scope, const et_tabular_options *options, et_node *logits,
+                             et_node *labels, int64_t width, et_node *measure[2])
+{
+    const int64_t members = members_of(logits, width);
     const float smoothing = (float)et_tabular_label_smoothing(options);
-    const et_shape shape = et_node_shape(logits);
-    const int64_t width = shape.rank == 2 ? shape.size[1] / members : 0;
     et_node *sum[3] = { NULL };
     for (int64_t i = 0; i < members; i++) {
         et_node *one[3];
@@ -181,28 +238,52 @@ static et_node *softmax_rows(const et_tabular_options *options, et_node *logits,
         for (int k = 0; k < 3; k++)
             sum[k] = sum[k] ? et_add(sum[k], one[k]) : one[k];
     }
-    const float share = 1 / (float)members;
-    *nll = et_scale(sum[1], share);
-    *correct = et_scale(sum[2], share);
-    return et_scale(sum[0], share);
+    for (int k = 0; k < 2; k++)
+        measure[k] = et_scale(sum[k + 1], 1 / (float)members);
+    return et_scale(sum[0], share_of(scope, options, members));
 }
 
 /* weights: of labels. */
 static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
-                         et_node *labels, et_node *weights, et_node *of_rows)
+                         et_node *labels, int64_t width, et_node *weights, et_node *of_rows)
 {
-    et_node *nll, *correct;
-    if (!weights && !of_rows && members_of(options) == 1) {
+    et_node *measure[2];
+    if (!weights && !of_rows && options->model.type != ET_TABULAR_PACK &&
+        members_of(logits, width) == 1) {
         const float smoothing = (float)et_tabular_label_smoothing(options);
         et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
         return;
     }
-    et_node *rows = softmax_rows(options, logits, labels, &nll, &correct);
+    et_node *rows = softmax_rows(scope, options, logits, labels, width, measure);
     et_node *counts = weighted(et_labelled(labels), of_rows), *all = et_sum(counts);
     put_loss(scope, weighted(rows, weights), of_rows, counts);
     if (!weights)
-        et_measure(scope, "nll", et_sum(weighted(nll, of_rows)), all);
-    et_measure(scope, "accuracy", et_sum(weighted(correct, of_rows)), all);
+        et_measure(scope, "nll", et_sum(weighted(measure[0], of_rows)), all);
+    et_measure(scope, "accuracy", et_sum(weighted(measure[1], of_rows)), all);
+}
+
+typedef et_node *loss_fn(et_node *z, et_node *t, const et_tabular_options *options);
+
+/* t: [rows, width]. Members with the same loss are one pass over z; of a pack each has its own, so
+ * that its numbers do not depend on the others. */
+static et_node *rows_of(et_scope *scope, const et_tabular_options *options, et_node *z, et_node *t,
+                        int64_t width, loss_fn *loss)
+{
+    const int64_t members = members_of(z, width);
+    et_node *sum = NULL;
+    if (options->model.type != ET_TABULAR_PACK)
+        return loss(z, et_tabular_repeat(t, members), options);
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one = loss(et_slice_columns(z, i * width, width), t, options);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    return et_scale(sum, share_of(scope, options, members));
+}
+
+static et_node *binary_of(et_node *z, et_node *t, const et_tabular_options *options)
+{
+    (void)options;
+    return et_binary_cross_entropy(z, t);
 }
 
 /* Label smoothing e as of two classes: t is 1 - e or e. */
@@ -214,14 +295,13 @@ static void binary_loss(et_scope *scope, const et_tabular_options *options, et_n
     et_node *t = et_slice_columns(et_one_hot(labels, 2), 1, 1);
     t = et_copy(t, ET_F32, et_node_shape(t));
     t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
-    t = et_tabular_repeat(t, members_of(options));
-    et_node *rows = et_mul(et_binary_cross_entropy(logits, t), labelled);
+    et_node *rows = et_mul(rows_of(scope, options, logits, t, 1, binary_of), labelled);
     put_loss(scope, weighted(rows, weights), of_rows, weighted(labelled, of_rows));
 }
 
 /* ---- values ---- */
 
-static et_node *value_loss(et_node *z, et_node *t, const et_tabular_options *options)
+static et_node *value_of(et_node *z, et_node *t, const et_tabular_options *options)
 {
     if (options->loss == ET_TABULAR_LOSS_ABSOLUTE)
         return et_absolute_error(z, t);
@@ -238,9 +318,8 @@ static void values_loss(et_scope *scope, const et_tabular_options *options,
         et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
         t = et_div(et_sub(t, mean), deviation);
     }
-    t = et_tabular_repeat(t, members_of(options));
     et_node *weights = row_weights(scope, target);
-    put_loss(scope, value_loss(z, t, options), weights, weights);
+    put_loss(scope, rows_of(scope, options, z, t, target->values, value_of), weights, weights);
 }
 
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
@@ -255,5 +334,5 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
     if (binary(options))
         binary_loss(scope, options, outputs, labels, weights, of_rows);
     else
-        softmax_loss(scope, options, outputs, labels, weights, of_rows);
+        softmax_loss(scope, options, outputs, labels, target->classes, weights, of_rows);
 }

@@ -137,10 +137,11 @@ static et_node *ft_transformer(et_scope *scope, const et_tabular_model *model,
 
 /* ---- the table ---- */
 
+/* A pack has another builder (pack/pack.h). */
 static const struct {
     et_node *(*build)(et_scope *scope, const et_tabular_model *model,
                       const et_tabular_inputs *inputs, int64_t outputs);
-} models[ET_TABULAR_MODELS] = {
+} models[ET_TABULAR_PACK] = {
     [ET_TABULAR_LINEAR] = { linear },
     [ET_TABULAR_FEED_FORWARD] = { feed_forward },
     [ET_TABULAR_MLP] = { mlp },
@@ -150,16 +151,11 @@ static const struct {
     [ET_TABULAR_TABM] = { tabm },
 };
 
-int64_t et_tabular_members(const et_tabular_model *model)
-{
-    return model->type == ET_TABULAR_TABM ? model->tabm.members : 1;
-}
-
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs)
 {
     et_tabular_inputs inputs;
-    et_assert(model->type >= 0 && model->type < ET_TABULAR_MODELS && outputs >= 1);
+    et_assert(model->type >= 0 && model->type < ET_TABULAR_PACK && outputs >= 1);
     et_tabular_inputs_open(&inputs, scope, encoder, &model->ignored_features);
     et_node *y = models[model->type].build(scope, model, &inputs, outputs);
     et_tabular_inputs_release(&inputs);

@@ -5,12 +5,9 @@
 
 #include "tasks/tabular/tabular_inputs.h"
 
-/* Members of a model, each with outputs of its own: those of a row lie side by side. */
-int64_t et_tabular_members(const et_tabular_model *model);
-
-/* Adds the model of the settings for the graph's batches, which have the encoder's fields: [rows,
- * members * outputs] float32, logits or standardised values. A poison node if the model is
- * impossible. */
+/* Adds the model of the settings, which is no pack, for the graph's batches, which have the
+ * encoder's fields: [rows, members * outputs] float32, logits or standardised values. A poison node
+ * if the model is impossible. */
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs);
 

@@ -37,6 +37,14 @@
     "{pattern: 'periodic|bias', learning_rate_multiplier: 0.1}], "                                 \
     "regularization: {type: flat_cosine}}"
 
+/* A member's rates and decay are its own; the rate here is a factor on them. No clip, whose norm
+ * would be of all members together. */
+#define PACK                                                                                       \
+    "optimizer_config: {optimizer: {type: muon, muon: {scale: shape, beta_2: 0.999, "              \
+    "epsilon: 1e-8, orthogonalization_dtype: bfloat16, "                                           \
+    "exclude_from_weight_decay: [bias, columns], exclude_from_orthogonalization: [logits]}}, "     \
+    "learning_rate: {type: constant, constant: {learning_rate: 1}}}"
+
 #define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"
 
 const et_experiment_row et_tabular_experiments[] = {
@@ -68,6 +76,10 @@ const et_experiment_row et_tabular_experiments[] = {
     { "tabular/tabm", "32 networks that share 2 layers of 128 (Gorishniy et al. 2025)",
       EXPERIMENT("model: {type: tabm, tabm: {columns: {bins: 16}}}",
                  ADAMW("2e-3", "3e-4", "") ", " PASSES("100", "16")) },
+    { "tabular/pack",
+      "64 networks with different settings, an ensemble of the best (Gorishniy et al. 2026)",
+      EXPERIMENT("model: {type: pack}, features: {numeric: quantile}",
+                 PACK ", " PASSES("400", "16")) },
     { ET_TABULAR_AUTO,
       "trains linear, mlp, realmlp and tabm, keeps the best or their weighted mean",
       EXPERIMENT("model: {type: mlp}, features: {also: robust}",

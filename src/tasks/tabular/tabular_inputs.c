@@ -11,7 +11,11 @@
  * The periodic encoding (PBLD of Holzmueller, Grinsztajn and Steinwart 2024) has for each column x
  * itself and, with learned f, p, w and b of the column,
  *
- *   e_k(x) = sum_j w_kj cos(2 pi f_j x + p_j) + b_k */
+ *   e_k(x) = sum_j w_kj cos(2 pi f_j x + p_j) + b_k
+ *
+ * and the one by cosines alone (TabPack's, Gorishniy et al. 2026)
+ *
+ *   e_j(x) = w_j cos(2 pi f_j x + p_j) + b_j */
 #include "tasks/tabular/tabular_inputs.h"
 
 #include <math.h>
@@ -176,24 +180,43 @@ static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t
 /* Cosines of a value that is farther off say nothing, and of one far enough are NaN. */
 #define PERIODIC_MOST 64
 
+/* cos(2 pi f x + p), [rows, numbers * frequencies] */
+static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
+                        const et_tabular_columns *columns)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows;
+    const int64_t each = columns->frequencies;
+    const et_init drawn = { ET_INIT_NORMAL, (float)columns->frequency_scale };
+    const et_init turn = { ET_INIT_UNIFORM, (float)PI };
+    const et_shape all = et_shape_1(numbers * each);
+    et_node *x = et_clamp(inputs->numbers, -PERIODIC_MOST, PERIODIC_MOST);
+    x = et_reshape(x, et_shape_2(rows * numbers, 1));
+    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, each));
+    x = et_scale(et_reshape(x, et_shape_2(rows, numbers * each)), (float)(2 * PI));
+    x = et_mul(x, et_param(scope, "frequency", all, drawn));
+    return et_cos(et_add(x, et_param(scope, "phase", all, turn)));
+}
+
+static et_node *encode_cosine(et_scope *scope, const et_tabular_inputs *inputs,
+                              const et_tabular_columns *columns)
+{
+    const et_shape all = et_shape_1(inputs->number_count * columns->frequencies);
+    et_node *x = cosines(scope, inputs, columns);
+    x = et_mul(x, et_param(scope, "weight", all, (et_init){ ET_INIT_ONES, 0 }));
+    return et_add(x, et_param(scope, "bias", all, (et_init){ ET_INIT_ZEROS, 0 }));
+}
+
 /* [rows, numbers * (periodic_width - 1)] */
 static et_node *encode_periodic(et_scope *scope, const et_tabular_inputs *inputs,
                                 const et_tabular_columns *columns)
 {
     const int64_t numbers = inputs->number_count, rows = inputs->rows;
     const int64_t each = columns->frequencies, width = columns->periodic_width - 1;
-    const et_init drawn = { ET_INIT_NORMAL, (float)columns->frequency_scale };
-    const et_init turn = { ET_INIT_UNIFORM, (float)PI };
     const et_init fitting = { ET_INIT_UNIFORM, 1 / sqrtf((float)each) };
     const et_shape all = et_shape_1(numbers * each);
     et_node *parts[1024];
     et_assert(width >= 1 && width <= 1024);
-    et_node *x = et_clamp(inputs->numbers, -PERIODIC_MOST, PERIODIC_MOST);
-    x = et_reshape(x, et_shape_2(rows * numbers, 1));
-    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, each));
-    x = et_scale(et_reshape(x, et_shape_2(rows, numbers * each)), (float)(2 * PI));
-    x = et_mul(x, et_param(scope, "frequency", all, drawn));
-    x = et_cos(et_add(x, et_param(scope, "phase", all, turn)));
+    et_node *x = cosines(scope, inputs, columns);
     for (int64_t k = 0; k < width; k++) {
         et_node *y = et_mul(x, et_param(et_at(scope, "output", (int)k), "weight", all, fitting));
         parts[k] = et_row_sum(et_reshape(y, et_shape_2(rows * numbers, each)));
@@ -233,9 +256,13 @@ static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
     if (!how->one_hot_levels)
         return embed(et_in(scope, "embedding"), inputs->ids, inputs->columns, count, how);
     et_node **parts = et_alloc(2 * (size_t)count + 1, sizeof *parts);
+    et_column *embedded = et_alloc((size_t)count + 1, sizeof *embedded);
     int hot = 0, others = 0;
-    if (!parts)
+    if (!parts || !embedded) {
+        et_free(parts);
+        et_free(embedded);
         return et_graph_out_of_memory(et_scope_graph(scope));
+    }
     et_node **rest = parts + count;
     for (int c = 0; c < count; c++) {
         const et_column column = inputs->columns[c];
@@ -243,15 +270,16 @@ static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
         if (column.rows <= most) {
             parts[hot++] = et_one_hot(et_reshape(one, et_shape_1(inputs->rows)), column.rows);
         } else {
-            inputs->columns[others] = column;
+            embedded[others] = column;
             rest[others++] = one;
         }
     }
     if (others)
         parts[hot++] = embed(et_in(scope, "embedding"), et_concatenate_columns(rest, others),
-                             inputs->columns, others, how);
+                             embedded, others, how);
     et_node *y = et_concatenate_columns(parts, hot);
     et_free(parts);
+    et_free(embedded);
     return y;
 }
 
@@ -272,6 +300,8 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
         parts[count++] = encode(et_in(scope, "bins"), inputs, bins);
     if (inputs->numbers && columns->numbers == ET_TABULAR_NUMBERS_PERIODIC)
         parts[count++] = encode_periodic(et_in(scope, "periodic"), inputs, columns);
+    if (inputs->numbers && columns->numbers == ET_TABULAR_NUMBERS_COSINE)
+        parts[count++] = encode_cosine(et_in(scope, "cosine"), inputs, columns);
     if (inputs->ids)
         parts[count++] = encode_ids(scope, inputs, columns);
     for (int k = 0; k < inputs->text_count; k++)

@@ -10,6 +10,7 @@
 #include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
 #include "tasks/tabular/folds/folds.h"
+#include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/tabular_task.h"
 #include "train/run/options.h"
 
@@ -21,8 +22,8 @@
 /* ORDER ET_TABULAR_NUMBERS_*, ET_TABULAR_NORM_*, ET_TABULAR_LINEAR, ... */
 static const char *const numbers[] = { "plain", "piecewise_linear", "periodic", NULL };
 static const char *const norms[] = { "none", "batch", "layer", NULL };
-static const char *const models[] = { "linear",         "feed_forward", "mlp",  "resnet",
-                                      "ft_transformer", "realmlp",      "tabm", NULL };
+static const char *const models[] = { "linear",  "feed_forward", "mlp",  "resnet", "ft_transformer",
+                                      "realmlp", "tabm",         "pack", NULL };
 
 static const et_field columns_fields[] = {
     ET_FIELD_CHOICE(et_tabular_columns, numbers, ET_TABULAR_NUMBERS_PIECEWISE, numbers,
@@ -139,6 +140,25 @@ static const et_field tabm_fields[] = {
 };
 static const et_fields tabm_table = { "tabm", tabm_fields };
 
+static const et_field pack_fields[] = {
+    ET_FIELD_INT(et_tabular_pack, members, 64, 1, ET_PACK_MEMBERS_MAX,
+                 "networks that are trained together, each with its own settings"),
+    ET_FIELD_STRINGS(et_tabular_pack, only,
+                     "numbers of the members to train, such as [3, 17]; none: the first ones"),
+    ET_FIELD_INT(et_tabular_pack, width, 384, 1, WIDTH_MAX, "units of each layer"),
+    ET_FIELD_INT(et_tabular_pack, settings_seed, 0, 0, SEED_MAX,
+                 "seed of the members' settings: learning rates, weight decay, dropout, layers, "
+                 "encoding of numbers"),
+    ET_FIELD_INT(et_tabular_pack, one_hot_levels, 128, 0, 1024,
+                 "text columns with at most this many values are one-hot, others are embedded"),
+    ET_FIELD_INT(et_tabular_pack, patience, 16, 1, 1000000,
+                 "validations without a lower loss after which a member is done"),
+    ET_FIELD_INT(et_tabular_pack, ensemble_size, 32, 1, 1024,
+                 "most members of the ensemble; a member may be in it several times"),
+    ET_FIELD_END
+};
+static const et_fields pack_table = { "pack", pack_fields };
+
 static const et_field model_fields[] = {
     ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "type of model",
                     .selects = true),
@@ -155,6 +175,8 @@ static const et_field model_fields[] = {
                     "layers with scaled inputs and width-independent learning rates"),
     ET_FIELD_STRUCT(et_tabular_model, tabm, &tabm_table,
                     "networks that share matrices and average their predictions"),
+    ET_FIELD_STRUCT(et_tabular_model, pack, &pack_table,
+                    "networks with different settings, of which validation chooses an ensemble"),
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };
@@ -405,8 +427,10 @@ static int check_model(const et_tabular_model *model, et_error *error)
                        "task.model.ft_transformer.num_attention_heads: %lld heads do not divide "
                        "the width, %lld; choose a divisor of it",
                        (long long)t->num_attention_heads, (long long)t->width);
-    return et_tabular_widths(widths, &count, &model->feed_forward.hidden_layers,
-                             "task.model.feed_forward.hidden_layers", error);
+    int status = model->type == ET_TABULAR_PACK ? et_pack_check(&model->pack, error) : ET_OK;
+    return status ? status
+                  : et_tabular_widths(widths, &count, &model->feed_forward.hidden_layers,
+                                      "task.model.feed_forward.hidden_layers", error);
 }
 
 static int check_paths(const char *name, const et_strings *paths, et_error *error)
@@ -499,6 +523,11 @@ static int check_ensemble(const et_structs *ensemble, et_error *error)
     for (size_t i = 0; i < ensemble->count && !status; i++) {
         const char *name = members[i].name ? members[i].name : "";
         status = check_name("ensemble", i, name, error);
+        if (!status && members[i].model.type == ET_TABULAR_PACK)
+            status = et_fail(error, ET_ECONFIG,
+                             "task.ensemble: %s is a pack (model.type: pack), which is an ensemble "
+                             "itself; choose another model",
+                             name);
         for (size_t k = 0; k < i && !status; k++)
             if (!strcmp(members[k].name, name))
                 status = et_fail(error, ET_ECONFIG,
@@ -530,6 +559,21 @@ static int check_split(const et_tabular_options *o, et_error *error)
     return ET_OK;
 }
 
+/* Its ensemble is of one training, with validation. */
+static int check_pack(const et_tabular_options *o, et_error *error)
+{
+    if (o->n_splits && o->fold < 0)
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.n_splits: a pack (task.model.type: pack) is an ensemble itself, and is "
+            "not trained on each fold in turn; set task.fold, or task.n_splits=0");
+    return o->held_out > 0 || o->n_splits || et_tabular_has_other(o)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "task.held_out is 0 and task.validation_data names no file, but "
+                         "validation chooses the ensemble of a pack; set one of them");
+}
+
 int et_tabular_check(const void *settings, et_error *error)
 {
     const et_tabular_options *o = settings;
@@ -558,6 +602,8 @@ int et_tabular_check(const void *settings, et_error *error)
         status = et_fail(error, ET_ECONFIG,
                          "task.target is not set; name the column to predict, for example with "
                          "--target price (`etude data analyze FILE` lists the columns)");
+    if (!status && o->model.type == ET_TABULAR_PACK)
+        status = check_pack(o, error);
     if (!status)
         status = check_character("delimiter", o->delimiter, error);
     return status ? status : check_character("comment", o->comment, error);

@@ -14,15 +14,20 @@
 enum { ET_TABULAR_NORM_NONE, ET_TABULAR_NORM_BATCH, ET_TABULAR_NORM_LAYER };
 
 /* How columns become one row of numbers, unless the model decides it (tabular_inputs.h). */
-enum { ET_TABULAR_NUMBERS_PLAIN, ET_TABULAR_NUMBERS_PIECEWISE, ET_TABULAR_NUMBERS_PERIODIC };
+enum {
+    ET_TABULAR_NUMBERS_PLAIN,
+    ET_TABULAR_NUMBERS_PIECEWISE,
+    ET_TABULAR_NUMBERS_PERIODIC,
+    ET_TABULAR_NUMBERS_COSINE, /* of task.model.pack alone */
+};
 typedef struct et_tabular_columns {
     int numbers;  /* ET_TABULAR_NUMBERS_* */
     int64_t bins; /* of piecewise: of each column, at most; 0: by the number of columns */
     int64_t frequencies, periodic_width; /* of periodic: of each column, the number itself is one of
                                             the width */
-    double frequency_scale;              /* of periodic: deviation of the initial frequencies */
-    int64_t embedding_width;             /* of each column of ids; 0: by the number of ids */
-    int64_t one_hot_levels; /* a column of at most as many values is one-hot; 0: none is */
+    double frequency_scale;  /* of periodic, cosine: deviation of the initial frequencies */
+    int64_t embedding_width; /* of each column of ids; 0: by the number of ids */
+    int64_t one_hot_levels;  /* a column of at most as many values is one-hot; 0: none is */
 } et_tabular_columns;
 
 /* An activation by the target, or one more than an et_activation. */
@@ -74,6 +79,16 @@ typedef struct et_tabular_tabm {
     double dropout;
 } et_tabular_tabm;
 
+/* task.model.pack: Gorishniy et al. 2026. */
+typedef struct et_tabular_pack {
+    int64_t members, width;
+    et_strings only;        /* numbers of the members; none: the first ones, members of them */
+    int64_t settings_seed;  /* of the settings that each member draws */
+    int64_t one_hot_levels; /* as in et_tabular_columns */
+    int64_t patience;       /* validations without a better loss, after which a member is done */
+    int64_t ensemble_size;  /* members that are chosen, at most; one may be chosen several times */
+} et_tabular_pack;
+
 enum {
     ET_TABULAR_LINEAR,
     ET_TABULAR_FEED_FORWARD,
@@ -82,7 +97,7 @@ enum {
     ET_TABULAR_FT_TRANSFORMER,
     ET_TABULAR_REALMLP,
     ET_TABULAR_TABM,
-    ET_TABULAR_MODELS,
+    ET_TABULAR_PACK,
 };
 
 /* task.model: a type and its group, as in trainer.optimizer_config. */
@@ -95,6 +110,7 @@ typedef struct et_tabular_model {
     et_tabular_ft_transformer ft_transformer;
     et_tabular_realmlp realmlp;
     et_tabular_tabm tabm;
+    et_tabular_pack pack;
 } et_tabular_model;
 
 /* task.ensemble: one of several trained models. */

@@ -10,6 +10,9 @@
 #include "base/assert.h"
 #include "base/stages.h"
 #include "formats/events/log_names.h"
+#include "tasks/tabular/pack/ensemble.h"
+#include "tasks/tabular/pack/members.h"
+#include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/tabular_task_private.h"
 
 static et_tabular_task *downcast(et_task *self)
@@ -22,8 +25,9 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
 {
     const et_tabular_task *task = downcast(self);
     (void)training, (void)aux_losses;
-    et_nodes_put(outputs, "outputs",
-                 et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target));
+    et_nodes_put(
+        outputs, "outputs",
+        et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, NULL));
 }
 
 /* A program's own labels: of the target's name, or the only ones. */
@@ -63,8 +67,27 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
 static void use_validation_set(et_task *self, int number)
 {
     et_tabular_task *task = downcast(self);
-    task->seen.set = number;
     task->seen.rows = task->validation[number]->count;
+    task->seen.set = number;
+}
+
+/* A pack's members have their own rates and decay. */
+static int create_optimizer(et_task *self, const et_optimizer_request *request, et_optimizer **out,
+                            et_error *error)
+{
+    et_tabular_task *task = downcast(self);
+    et_optimizer_request own = *request;
+    et_optimization_options optimization;
+    if (task->options.model.type != ET_TABULAR_PACK || task->context.evaluates)
+        return et_task_defaults.create_optimizer(self, request, out, error);
+    if (!request->optimization ||
+        et_params_find(request->params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE) < 0)
+        return et_pack_refuse(error);
+    own.optimization = &optimization;
+    task->has_rates = true;
+    int status = et_pack_optimization(&optimization, request->optimization,
+                                      &task->options.model.pack, &task->arena, error);
+    return status ? status : et_task_defaults.create_optimizer(self, &own, out, error);
 }
 
 /* First what the library does for any task: weights of another run come with its means. */
@@ -82,7 +105,8 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .process_metrics = et_tabular_process_metrics, .validate = et_tabular_validate,                \
     .validation_outputs = et_tabular_validation_outputs, .aggregate_logs = et_tabular_aggregate,   \
     .reduce_aggregated_logs = et_tabular_reduce, .validation_set = validation_set,                 \
-    .use_validation_set = use_validation_set, .kept = et_tabular_kept
+    .use_validation_set = use_validation_set, .kept = et_tabular_kept,                             \
+    .create_optimizer = create_optimizer
 static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
                                                ET_TABULAR_LIKELIHOOD, NULL };
 static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
@@ -119,6 +143,12 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     et_assert(options && context && context->params && context->device);
     *out = NULL;
     int status = et_tabular_check(options, error);
+    if (!status && options->model.type == ET_TABULAR_PACK && !context->evaluates &&
+        !context->validation_interval)
+        status = et_fail(error, ET_ECONFIG,
+                         "validation chooses the ensemble of a pack (task.model.type: pack), but "
+                         "this process does not validate; set trainer.validation_interval=1ep, and "
+                         "train without workers and parameter servers");
     if (status)
         return status;
     et_tabular_task *task = et_alloc_zero(1, sizeof *task);

@@ -18,6 +18,9 @@
 #define ET_TABULAR_DEVIATION    "deviation"
 #define ET_TABULAR_CLASS_WEIGHT "weight"
 
+/* The output of a pack's validation: predictions of its members (pack/ensemble.h). */
+#define ET_TABULAR_MEMBERS "members"
+
 /* The results of a validation, row by row; room for the largest set. */
 typedef struct et_tabular_seen {
     int set;             /* number of the validation data that are on */
@@ -27,6 +30,8 @@ typedef struct et_tabular_seen {
     double *value;       /* [rows, width], of values: those predicted */
     double *written;     /* [rows, width], of values: those of the file */
     double *weight;      /* [rows]: 1 where the row has been seen */
+    int64_t members;     /* numbers of a row of a pack's members; 0: no pack */
+    float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
 } et_tabular_seen;
 
 struct et_tabular_task;
@@ -77,6 +82,7 @@ typedef struct et_tabular_task {
     uint32_t *validated; /* [validation[0]->count]: their rows of table; NULL: of other files */
     et_tabular_seen seen;
     et_tabular_scoring scoring;
+    bool has_rates;                  /* an optimizer has the rates of a pack's members */
     struct et_tabular_other *others; /* a list */
 } et_tabular_task;
 
@@ -111,8 +117,10 @@ int et_tabular_build_inputs(et_task *self, const et_data_config *params,
                             const et_input_context *part, et_source **out, et_error *error);
 void et_tabular_close_others(et_tabular_task *task);
 
-/* fit.c: before the first step of a new run. */
+/* fit.c: before the first step of a new run. A variable of the target, by one of the names above;
+ * NULL: the model has none. */
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
+float *et_tabular_variable(et_params *params, const char *name);
 
 /* rare.c: warns of classes that no row is learned or scored of. */
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);

@@ -18,6 +18,8 @@
 #include "data/table/rows/number.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
+#include "tasks/tabular/pack/ensemble.h"
+#include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/tabular_task_private.h"
 
 #define LABELS  "labels"
@@ -31,6 +33,20 @@ static const char *const list_names[] = { ET_LOGGED_IDS, LABELS, OUTPUTS, WEIGHT
 static int list_count(const et_tabular_task *task)
 {
     return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
+}
+
+/* What a member of a pack predicts for a row. */
+static int64_t member_width(const et_tabular_task *task)
+{
+    const bool binary = task->options.loss == ET_TABULAR_LOSS_BINARY;
+    return task->target.values ? task->target.values : binary ? 1 : task->target.classes;
+}
+
+static int64_t members_of(const et_tabular_task *task)
+{
+    const et_tabular_model *model = &task->options.model;
+    return model->type == ET_TABULAR_PACK ? 2 * et_pack_count(&model->pack) * member_width(task)
+                                          : 0;
 }
 
 /* Room for s->rows. */
@@ -48,8 +64,11 @@ static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *
         s->value = et_alloc_zero(cells, sizeof *s->value);
         s->written = et_alloc_zero(cells, sizeof *s->written);
     }
+    s->members = members_of(task);
+    s->member = s->members ? et_alloc_zero(rows * (size_t)s->members, sizeof *s->member) : NULL;
     bool whole =
         s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
+    whole = whole && (s->member || !s->members);
     return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
 }
 
@@ -68,6 +87,7 @@ void et_tabular_close_seen(et_tabular_seen *seen)
     et_free(seen->class);
     et_free(seen->value);
     et_free(seen->written);
+    et_free(seen->member);
 }
 
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
@@ -80,8 +100,9 @@ bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
                  : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
         s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
                  : (et_kept_rows){ s->written, s->rows, width * sizeof *s->written },
+        { s->member, s->rows, (size_t)s->members * sizeof *s->member },
     };
-    if ((size_t)number >= sizeof all / sizeof *all)
+    if (number >= (s->members ? 4 : 3))
         return false;
     *rows = all[number];
     return true;
@@ -167,6 +188,15 @@ static void keep(et_tabular_task *task, const et_batch *batch, const float *outp
         keep_values(task, batch, output);
 }
 
+static void keep_members(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const size_t width = (size_t)s->members;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        memcpy(s->member + batch->sample[i] * width, output + (size_t)i * width,
+               width * sizeof *output);
+}
+
 static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
 {
     return et_pass_output(model, task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES);
@@ -203,6 +233,8 @@ int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error 
     et_tensor output = outputs_of(task, now->model);
     et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
     keep(task, now->inputs, output.data);
+    if (task->seen.members)
+        keep_members(task, now->inputs, et_pass_output(now->model, ET_TABULAR_MEMBERS).data);
     return ET_OK;
 }
 
@@ -412,11 +444,74 @@ static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value
     return task->target.values ? score_values(s, logs, error) : score_classes(task, s, logs, error);
 }
 
+/* ---- a pack ---- */
+
+/* As the loss has them: of rows in the unit of the file. */
+static double *standardised(const et_tabular_task *task, const float *mean, const float *deviation)
+{
+    const et_tabular_seen *s = &task->seen;
+    double *to = et_alloc((size_t)(s->rows * s->width), sizeof *to);
+    for (int64_t i = 0; to && i < s->rows * s->width; i++) {
+        const int64_t k = i % s->width;
+        const et_target_unit unit = et_encoder_unit(task->encoder, k);
+        to[i] =
+            ((s->written[i] - unit.offset) / unit.scale - (double)mean[k]) / (double)deviation[k];
+    }
+    return to;
+}
+
+/* The new ensemble's outputs replace those of the one before. */
+static void put_ensemble(et_tabular_seen *s, const et_tabular_task *task, const et_pack_rows *rows,
+                         const float *mean, const float *deviation)
+{
+    for (int64_t i = 0; i < s->rows * rows->width; i++) {
+        const int64_t k = i % rows->width;
+        if (s->value) {
+            const et_target_unit unit = et_encoder_unit(task->encoder, k);
+            s->value[i] =
+                unit.offset + unit.scale * (double)(rows->mean[i] * deviation[k] + mean[k]);
+        } else if (rows->width == s->width) {
+            s->output[i] = rows->mean[i];
+        } else {
+            s->output[2 * i] = 1 - rows->mean[i];
+            s->output[2 * i + 1] = rows->mean[i];
+        }
+    }
+}
+
+static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
+{
+    et_tabular_seen *s = &task->seen;
+    et_params *params = task->context.params;
+    const float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
+    const float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
+    et_pack_rows rows = { .count = s->rows,
+                          .width = member_width(task),
+                          .weight = s->weight,
+                          .class = s->class,
+                          .members = s->member };
+    double *target = s->value ? standardised(task, mean, deviation) : NULL;
+    rows.target = target;
+    rows.mean = et_alloc((size_t)(rows.count * rows.width), sizeof *rows.mean);
+    int status = rows.mean && (target || !s->value)
+                     ? et_pack_follow(params, &task->options.model.pack, &rows, logs, error)
+                     : et_alloc_failed(error, (size_t)rows.count * sizeof *target, "validation");
+    if (!status)
+        put_ensemble(s, task, &rows, mean, deviation);
+    et_free(target);
+    et_free(rows.mean);
+    return status;
+}
+
+/* The first set chooses a pack's ensemble, while it is trained. */
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const bool follows = task->seen.members && !task->context.evaluates && !task->seen.set;
     (void)step;
-    int status = score(task, &task->seen, logs, error);
+    int status = follows ? follow_pack(task, logs, error) : ET_OK;
+    if (!status)
+        status = score(task, &task->seen, logs, error);
     if (!status && task->scoring.scored)
         status = task->scoring.scored(task->scoring.payload, task, error);
     return status;

@@ -34,8 +34,11 @@ awk 'BEGIN {
     }
 }' >train.csv
 tail -n +2 train.csv | head -40 >rows.csv
-for model in linear feed_forward mlp resnet ft_transformer realmlp tabm; do
-    run "$etude" train $model --experiment tabular/$model --data train.csv --target kind --steps 20
+for model in linear feed_forward mlp resnet ft_transformer realmlp tabm pack; do
+    few=
+    [ $model != pack ] || few="--set task.model.pack.members=3,task.model.pack.width=16"
+    run "$etude" train $model --experiment tabular/$model --data train.csv --target kind \
+        --steps 20 $few
     run "$etude" export $model --format onnx --output $model.onnx
     "$etude" predict $model <rows.csv >$model.jsonl
     run "$python" "$here/run_exports.py" table $model.onnx $model/metadata.json rows.csv $model.jsonl

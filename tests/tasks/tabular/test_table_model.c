@@ -220,6 +220,8 @@ static void test_table_model__misuse(void **state)
     assert_fails(et_model_for_table(&model, table, "mlq", NULL, error), ET_ECONFIG, "mlp");
     assert_fails(et_model_for_table(&model, table, "mlp", "task.model.mlp.width=-1", error),
                  ET_ECONFIG, "width");
+    assert_fails(et_model_for_table(&model, table, "pack", NULL, error), ET_ECONFIG,
+                 "cannot train a pack");
     static const char *const lost[] = {
         "trainer.train_steps=5", "runtime.data_shards=2", "trainer.early_stopping.patience=2",
         "task.differential_privacy_config={noise_multiplier: 1, clipping_norm: 1}"

@@ -17,6 +17,7 @@
 #include "data/table_fixture.h"
 #include "engine/tensor/params.h"
 #include "tasks/tabular/models.h"
+#include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task.h"
 
@@ -762,7 +763,7 @@ static void build_with_loss(et_scope *scope, void *payload)
     fixture *f = payload;
     et_tabular_target target;
     assert_ok(et_tabular_target_of(&target, &f->options, f->encoder, error));
-    et_node *z = et_tabular_build_outputs(scope, &f->options, f->encoder, &target);
+    et_node *z = et_tabular_build_outputs(scope, &f->options, f->encoder, &target, NULL);
     et_tabular_build_loss(scope, &f->options, &target, et_batch_input(scope, "Y"), z);
 }
 
@@ -826,6 +827,149 @@ static void test_models__tabm(void **state)
     }
 }
 
+/* ---- packs ---- */
+
+/* Numbers of two members that drop nothing, and have not as many layers. */
+static void choose_members(et_tabular_pack *pack, char text[2][8], const char *only[2])
+{
+    int64_t layers = 0;
+    size_t count = 0;
+    for (int i = 0; count < 2; i++) {
+        const et_pack_member m = et_pack_member_at(pack, i);
+        if (m.dropout > 0 || m.num_layers == layers)
+            continue;
+        layers = m.num_layers;
+        snprintf(text[count], sizeof text[count], "%d", i);
+        only[count] = text[count];
+        count++;
+    }
+    pack->only = (et_strings){ .items = only, .count = 2 };
+}
+
+/* Logits of a member from its weights below "member_3/" or "best/member_3/": numbers, their
+ * cosines, a column of few values one-hot, the other one embedded. */
+static void pack_member(const fixture *f, const char *below, int member, int row, double *y)
+{
+    const et_pack_member m = et_pack_member_at(&f->options.model.pack, member);
+    const int each = (int)m.columns.frequencies, all = NUMBERS * each;
+    double x[WIDTH_MAX] = { 0 }, h[WIDTH];
+    char scope[60], columns[90], layer[90];
+    int count = NUMBERS;
+    snprintf(scope, sizeof scope, "%smember_%d/", below, (int)m.number);
+    snprintf(columns, sizeof columns, "%scolumns/", scope);
+    numbers_of(&f->rows, row, x);
+    for (int i = 0; i < all; i++) {
+        const double turns = x[i / each] * (double)part(f, columns, "cosine/frequency", all)[i];
+        const double phase = (double)part(f, columns, "cosine/phase", all)[i];
+        x[count++] = cos(2 * 3.14159265358979323846 * turns + phase) *
+                         (double)part(f, columns, "cosine/weight", all)[i] +
+                     (double)part(f, columns, "cosine/bias", all)[i];
+    }
+    x[count + f->rows.s[row][0]] = 1;
+    count += ids_of[0];
+    for (int i = 0; i < usual[1]; i++)
+        x[count++] = (double)part(f, columns, "embedding/table",
+                                  ids_of[1] * usual[1])[f->rows.t[row][0] * usual[1] + i];
+    for (int l = 0; l < m.num_layers; l++, count = WIDTH) {
+        snprintf(layer, sizeof layer, "%slayer_%d/", scope, l);
+        dense(f, layer, x, count, h, WIDTH);
+        relu(h, WIDTH);
+        memcpy(x, h, sizeof h);
+    }
+    snprintf(layer, sizeof layer, "%slogits/", scope);
+    dense(f, layer, x, WIDTH, y, OUTPUTS);
+}
+
+static void open_pack(fixture *f, char text[2][8], const char *only[2])
+{
+    open_model(f, ET_TABULAR_PACK);
+    f->options.model.pack.width = WIDTH;
+    f->options.model.pack.one_hot_levels = 2;
+    choose_members(&f->options.model.pack, text, only);
+    assert_ok(et_device_open(&f->device, error));
+    assert_ok(et_params_new(&f->params, error));
+}
+
+static void run_pack(fixture *f, bool training)
+{
+    const et_pass_options options = { .training = training };
+    assert_ok(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build_with_loss, f,
+                           &options, error));
+    assert_ok(et_params_materialize(f->params, false, error));
+    draw(f->params);
+    assert_ok(et_pass_run(f->pass, f->batch, 1, 0, error));
+}
+
+/* Scores are the mean of the best members' probabilities by their shares; the loss of validation is
+ * the mean of the members' own. */
+static void test_models__pack(void **state)
+{
+    (void)state;
+    fixture f = { .encoder = NULL };
+    char text[2][8];
+    const char *only[2];
+    double loss = 0;
+    open_pack(&f, text, only);
+    run_pack(&f, false);
+    const float *share = weights(&f, "ensemble/share", 2);
+    const float *scores = et_pass_output(f.pass, ET_TABULAR_SCORES).data;
+    const float *members = et_pass_output(f.pass, "members").data;
+    for (int row = 0; row < ROWS; row++) {
+        double y[OUTPUTS], p[OUTPUTS], mean[OUTPUTS] = { 0 };
+        for (int i = 0; i < 2; i++) {
+            pack_member(&f, "", i, row, y);
+            loss += softmax_of(y, f.rows.y[row], p) / 2;
+            for (int c = 0; c < OUTPUTS; c++)
+                assert_true(fabs(p[c] - (double)*members++) < 1e-5);
+        }
+        for (int i = 0; i < 2; i++) {
+            pack_member(&f, "best/", i, row, y);
+            softmax_of(y, 0, p);
+            for (int c = 0; c < OUTPUTS; c++) {
+                assert_true(fabs(p[c] - (double)*members++) < 1e-5);
+                mean[c] += (double)share[i] * p[c];
+            }
+        }
+        for (int c = 0; c < OUTPUTS; c++)
+            assert_true(fabs(mean[c] - (double)scores[row * OUTPUTS + c]) < 1e-5);
+    }
+    assert_true(fabs(et_pass_loss(f.pass) - loss) < 1e-4);
+    close_model(&f);
+}
+
+/* The loss of training is the sum of the members'; gradients are those of a member alone, bit for
+ * bit. */
+static void test_models__pack_members_are_independent(void **state)
+{
+    (void)state;
+    fixture both = { .encoder = NULL }, one = { .encoder = NULL };
+    char text[2][8];
+    const char *only[2];
+    double loss = 0, y[OUTPUTS], p[OUTPUTS];
+    int compared = 0;
+    open_pack(&both, text, only);
+    run_pack(&both, true);
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 2; i++) {
+            pack_member(&both, "", i, row, y);
+            loss += softmax_of(y, both.rows.y[row], p);
+        }
+    assert_true(fabs(et_pass_loss(both.pass) - loss) < 1e-4);
+    open_pack(&one, text, only);
+    one.options.model.pack.only = (et_strings){ .items = &only[1], .count = 1 };
+    run_pack(&one, true);
+    for (int i = 0; i < et_params_count(one.params); i++, compared++) {
+        const int64_t size = et_shape_count(et_params_shape(one.params, i));
+        const int other = et_params_find(both.params, et_params_name(one.params, i));
+        assert_memory_equal(et_params_gradients(one.params) + et_params_offset(one.params, i),
+                            et_params_gradients(both.params) + et_params_offset(both.params, other),
+                            (size_t)size * sizeof(float));
+    }
+    assert_true(compared > 6);
+    close_model(&one);
+    close_model(&both);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -840,6 +984,8 @@ int main(void)
         cmocka_unit_test(test_models__realmlp),
         cmocka_unit_test(test_models__label_smoothing),
         cmocka_unit_test(test_models__tabm),
+        cmocka_unit_test(test_models__pack),
+        cmocka_unit_test(test_models__pack_members_are_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

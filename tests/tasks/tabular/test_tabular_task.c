@@ -16,6 +16,7 @@
 
 #include "base/numbers/philox.h"
 #include "command/bad_case.h"
+#include "formats/safetensors/safetensors.h"
 #include "sanitized.h"
 #include "tasks/tabular/succeed.h"
 
@@ -179,6 +180,8 @@ static void test_tabular_task__experiments(void **state)
         { "resnet", "task.model.resnet.width=16," },
         { "realmlp", "task.model.realmlp.width=16," },
         { "tabm", "task.model.tabm.width=16,task.model.tabm.members=4," },
+        { "pack", "task.model.pack.width=16,task.model.pack.members=4,"
+                  "trainer.optimizer_config.learning_rate=1," },
         { "ft_transformer",
           "task.model.ft_transformer.width=16,task.model.ft_transformer.num_blocks=2," },
     };
@@ -195,14 +198,84 @@ static void test_tabular_task__experiments(void **state)
     }
 }
 
+static void refuse(const char *line, int code, const char *words)
+{
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code != code)
+        fail_msg("%s: %d is not %d: %s", line, end.code, code, end.err);
+    bad_assert_says(line, end.err, words);
+    bad_release(&end);
+}
+
+static et_safetensors *open_tensors(const char *path)
+{
+    et_safetensors *file;
+    et_error error = ET_ERROR_INIT;
+    if (et_safetensors_open(&file, path, &error))
+        fail_msg("%s", error.text);
+    return file;
+}
+
+/* All tensors of one whose name has this part are in the other. */
+static int compare_tensors(const char *one, const char *other, const char *part)
+{
+    et_safetensors *a = open_tensors(one), *b = open_tensors(other);
+    int count = 0;
+    for (size_t i = 0; i < et_safetensors_count(a); i++) {
+        const et_safetensors_tensor *x = et_safetensors_at(a, i);
+        if (!strstr(x->name, part))
+            continue;
+        const et_safetensors_tensor *y = et_safetensors_find(b, x->name);
+        if (!y || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes) != 0)
+            fail_msg("%s: %s is another than in %s", one, x->name, other);
+        count++;
+    }
+    et_safetensors_close(a);
+    et_safetensors_close(b);
+    return count;
+}
+
+/* A member of a pack is trained as if it were alone. What predicts is the ensemble, which is all
+ * that an export has; before the first validation there is none. */
+static void test_tabular_task__pack(void **state)
+{
+    (void)state;
+#define PACK_OF(run) "train --experiment tabular/pack --data t.csv --target level --model-dir " run
+#define SMALL_PACK   " --epochs 3 --set task.model.pack.width=16" FEW
+    bad_end end = succeed(PACK_OF("all") SMALL_PACK " --set task.model.pack.members=4");
+    bad_release(&end);
+    end = succeed(PACK_OF("alone") SMALL_PACK " --set task.model.pack.only=[2]");
+    bad_release(&end);
+    /* Values, two moments or a momentum, and the best ones. */
+    assert_true(compare_tensors("alone/checkpoints/ckpt-33.safetensors",
+                                "all/checkpoints/ckpt-33.safetensors", "member_2/") > 20);
+    end = succeed("predict --model-dir all --input t.csv --output all.jsonl");
+    bad_release(&end);
+    end = succeed("export all --output all.safetensors");
+    bad_release(&end);
+    et_safetensors *file = open_tensors("all.safetensors");
+    for (size_t i = 0; i < et_safetensors_count(file); i++)
+        assert_int_not_equal(strncmp(et_safetensors_at(file, i)->name, "member_", 7), 0);
+    et_safetensors_close(file);
+    end = succeed("predict --model-dir all.safetensors --input t.csv --output export.jsonl");
+    bad_release(&end);
+    assert_equal_files("all.jsonl", "export.jsonl");
+    end = succeed(PACK_OF("early") SMALL_PACK
+                  " --set task.model.pack.members=4 --set trainer.checkpoint_interval=5 "
+                  "--set trainer.max_to_keep=9 --init all");
+    bad_release(&end);
+    refuse("predict --model-dir early --checkpoint 5 --input t.csv", 3, "has no ensemble yet");
+}
+
 /* ---- going on ---- */
 
 static const struct {
-    const char *name, *model, *target;
+    const char *name, *model, *target, *set;
 } runs[] = {
-    { "mlp", "mlp", "level" },
-    { "values", "mlp", "price" },
-    { "resnet", "resnet", "level" },
+    { "mlp", "mlp", "level", "" },
+    { "values", "mlp", "price", "" },
+    { "resnet", "resnet", "level", "" },
+    { "pack", "pack", "price", "task.model.pack.members=3,task.model.pack.patience=2," },
 };
 
 static void train(size_t run, const char *part, int epochs)
@@ -210,8 +283,8 @@ static void train(size_t run, const char *part, int epochs)
     const char *model = runs[run].model;
     bad_end end =
         succeed("train --experiment tabular/%s --data t.csv --target %s --model-dir %s-%s "
-                "--epochs %d --set task.model.%s.width=16" FEW,
-                model, runs[run].target, runs[run].name, part, epochs, model);
+                "--epochs %d --set %stask.model.%s.width=16" FEW,
+                model, runs[run].target, runs[run].name, part, epochs, runs[run].set, model);
     bad_release(&end);
 }
 
@@ -304,15 +377,6 @@ static void replace(const char *path, const char *old, const char *new)
     free(text);
 }
 
-static void refuse(const char *line, int code, const char *words)
-{
-    bad_end end = bad_start(line, NULL, NULL);
-    if (end.code != code)
-        fail_msg("%s: %d is not %d: %s", line, end.code, code, end.err);
-    bad_assert_says(line, end.err, words);
-    bad_release(&end);
-}
-
 #define TRAIN_KEPT "train --experiment tabular/mlp --data t.csv --target level --model-dir kept "
 
 static void test_tabular_task__belongs(void **state)
@@ -401,6 +465,9 @@ static void test_tabular_task__refuses(void **state)
 {
     (void)state;
 #define BEGIN "train --experiment tabular/mlp --model-dir wrong "
+#define PACK                                                                                       \
+    "train --experiment tabular/pack --model-dir wrong --data t.csv --target level "               \
+    "--set task.model.pack.members=2 --set task.model.pack.width=8 "
     bad_write_text("same.csv", "a,b\n1,x\n2,x\n3,x\n");
     bad_write_text("label.csv", "x,y,shape,level,price,flag\n1,2,round,mid,3,0\n"
                                 "1,2,round,middle,3,0\n");
@@ -439,6 +506,10 @@ static void test_tabular_task__refuses(void **state)
         { BEGIN "--data t.csv --target level --set task.held_out=0 "
                 "--set trainer.best_checkpoint_eval_metric=validation_auc",
           3, "needs validation" },
+        { PACK "--set task.held_out=0", 3, "validation chooses the ensemble of a pack" },
+        { PACK "--set trainer.early_stopping.patience=0 --set trainer.validation_interval=0", 3,
+          "set trainer.validation_interval=1ep" },
+        { PACK "--set task.model.pack.only=[1,x]", 3, "\"x\" is not the number of a member" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         refuse(cases[i].line, cases[i].code, cases[i].words);
@@ -488,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_tabular_task__numbers),
         cmocka_unit_test(test_tabular_task__binary),
         cmocka_unit_test(test_tabular_task__experiments),
+        cmocka_unit_test(test_tabular_task__pack),
         cmocka_unit_test(test_tabular_task__resumes),
         cmocka_unit_test(test_tabular_task__killed),
         cmocka_unit_test(test_tabular_task__belongs),

@@ -55,6 +55,18 @@ static const char *first_other(const et_value *before, const et_value *now, cons
     return found;
 }
 
+/* Its ensemble is chosen by the validations of a run; an object evaluates other data, too. */
+static int check_pack(const et_experiment *e, et_error *error)
+{
+    const et_tabular_options *options = e->task;
+    return options->model.type == ET_TABULAR_PACK
+               ? et_fail(error, ET_ECONFIG,
+                         "a model object cannot train a pack (task.model.type: pack): train it "
+                         "with `etude train` and open the run with et_model_open_saved, or choose "
+                         "another model")
+               : ET_OK;
+}
+
 static int check_taken(const et_value *before, const et_experiment *e, et_arena *arena,
                        et_error *error)
 {
@@ -68,7 +80,7 @@ static int check_taken(const et_value *before, const et_experiment *e, et_arena 
     if (et_privacy_in(e->kind->fields, e->task))
         other = "task.differential_privacy_config";
     if (!other)
-        return ET_OK;
+        return check_pack(e, error);
     return et_fail(
         error, ET_ECONFIG,
         "%s has no effect on a model object: its length, saves and validations are those "

@@ -95,13 +95,17 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
     return status ? status : build_prediction(model, error);
 }
 
-static int open_run(et_table_model *model, const et_artifact *artifact, et_error *error)
+static int open_run(et_table_model *model, const et_artifact *artifact,
+                    const et_predictor_options *how, et_error *error)
 {
     const char *path;
     int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_SETTINGS, &path, error);
     if (!status)
         status = et_tabular_graph_open(&model->graph, &model->experiment, model->directory,
                                        model->encoder, &model->arena, error);
+    if (!status)
+        status = et_tabular_graph_choose(model->graph, artifact, how->checkpoint,
+                                         model->live_weights, &model->arena, error);
     if (!status)
         status = et_params_new(&model->params, error);
     const et_tabular_options *options = model->experiment.task;
@@ -154,8 +158,8 @@ int et_table_model_open(et_table_model **out, const et_artifact *artifact,
     if (!status)
         status = read_encoder(model, artifact, error);
     if (!status)
-        status =
-            job ? open_builder(model, artifact, options, error) : open_run(model, artifact, error);
+        status = job ? open_builder(model, artifact, options, error)
+                     : open_run(model, artifact, options, error);
     if (status)
         et_table_model_close(model);
     else

@@ -1,0 +1,38 @@
+/* What follows a validation of a pack. Members whose loss on the validation rows is the lowest so
+ * far keep their weights as their best ones. A member without a lower loss for `patience`
+ * validations is done: its best weights stay. Then the ensemble is chosen of all members at their
+ * best (greedy.h). All results are variables of the store (pack.h), so checkpoints contain them. */
+#ifndef ETUDE_TASKS_TABULAR_PACK_ENSEMBLE_H
+#define ETUDE_TASKS_TABULAR_PACK_ENSEMBLE_H
+
+#include <etude/params.h>
+#include <etude/value.h>
+
+#include "tasks/tabular/tabular_options.h"
+
+/* The rows of a validation. */
+typedef struct et_pack_rows {
+    int64_t count;        /* rows */
+    int64_t width;        /* predictions of a member for a row: classes, 1 (of class 1), targets */
+    const double *weight; /* [count]; 0: the row has not been seen */
+    const int32_t *class; /* [count]; below 0: no label. NULL: values */
+    const double *target; /* [count, width] of values, standardised; NULL: classes */
+    /* [count, 2, members, width]: probabilities, or standardised values, of members as they are,
+     * then at their best */
+    const float *members;
+    float *mean; /* [count, width]: set to the prediction of the new ensemble */
+} et_pack_rows;
+
+/* Adds the number of members in the ensemble to logs. ET_ECONFIG: the store does not have the
+ * variables: there is no graph of validation. ET_EDIVERGED: no member's predictions are finite. */
+int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
+                   et_value *logs, et_error *error);
+
+/* Begins a training: no member has a best, and the ensemble is empty, also where weights of another
+ * run bring these. rated: there is an optimizer with the members' rates. The same errors. */
+int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et_error *error);
+
+/* ET_ECONFIG: a pack is trained in a way that it cannot be. */
+int et_pack_refuse(et_error *error);
+
+#endif
