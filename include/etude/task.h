@@ -68,14 +68,12 @@ typedef struct et_task_class {
     int (*build_inputs)(et_task *self, const et_data_config *params,
                         const et_input_context *input_context, et_source **out, et_error *error);
     /* Several named validation sets, instead of those of `data`: opens the set with this number,
-     * from 0. All have one layout; the task owns name. *out NULL: no more sets. Sets are evaluated
-     * one after another. Logs have a dict for each by its name, so a best metric is
-     * "name/validation_loss". */
+     * from 0. All have one layout; the task owns name. *out NULL: no more sets. Logs have a dict
+     * for each set by its name, so a best metric is "name/validation_loss". */
     int (*validation_set)(et_task *self, int number, const char **name, et_source **out,
                           et_error *error);
     void (*use_validation_set)(et_task *self, int number); /* the set that begins; optional */
-    /* Attaches further state that resumes. Optional. */
-    int (*attach)(et_task *self, et_state *state, et_error *error);
+    int (*attach)(et_task *self, et_state *state, et_error *error); /* what resumes; optional */
     /* Measures more than the losses of the validation data, which logs already contains, and adds
      * it to logs. ET_EINTERRUPTED: asked to stop, nothing was done. Optional. */
     int (*validate)(et_task *self, int64_t step, et_value *logs, et_error *error);
@@ -96,10 +94,12 @@ typedef struct et_task_class {
      * must add them itself. */
     void (*build_losses)(et_task *self, et_scope *scope, const et_nodes *labels,
                          const et_nodes *outputs, const et_nodes *aux_losses);
-    /* Defines metrics besides the model's measures, logged by their names. Called once for each
-     * set: validation, training, and the current step, so it must not keep `metrics`. Default:
-     * none. */
+    /* Defines metrics besides the model's measures, logged by their names. Called for validation,
+     * training and the current step, so it must not keep `metrics`. Default: none. */
     int (*build_metrics)(et_task *self, bool training, et_metrics *metrics, et_error *error);
+    /* Asked before each step. *again: the model has changed, and the trainer builds the training
+     * graph again; from then on updates change only *updates (borrowed; NULL: all). Optional. */
+    int (*remake)(et_task *self, bool *again, const et_group **updates, et_error *error);
     int (*create_optimizer)(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error);
     /* Called after initial values were drawn, if no checkpoint is restored. Default: loads the

@@ -3,7 +3,8 @@
  * a prepared layout checks the batch, binds its arrays and calls the plan.
  *
  * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are equal,
- * because the function is the same; (3) running allocates only for a new layout. */
+ * because the function is the same, and after a rebuild makes the same ones; (3) running allocates
+ * only for a new layout. */
 #include "engine/exec/pass.h"
 
 #include <math.h>
@@ -100,6 +101,39 @@ static int take_frozen(et_pass *pass, et_error *error)
     return frozen ? et_patterns_new(&pass->parts.frozen, (et_strings){ &frozen, 1 },
                                     "et_pass_options.frozen", error)
                   : ET_OK;
+}
+
+static int rebuild_variant(et_pass *pass, et_variant *v, et_error *error)
+{
+    const bool planned = v->plan != NULL;
+    et_variant fresh;
+    int status = et_variant_open(&fresh, &pass->parts, v->layout, error);
+    if (status)
+        return status;
+    et_variant_release(v);
+    *v = fresh;
+    return planned ? et_variant_plan(v, &pass->parts, error) : ET_OK;
+}
+
+/* A plan writes the gradients that its loss reaches, and no other place of the array. */
+static void clear_gradients(const et_pass *pass)
+{
+    et_params *params = pass->parts.params;
+    if (pass->parts.options.training && et_params_ready(params))
+        memset(et_params_gradients(params), 0,
+               (size_t)et_params_trained_size(params) * sizeof(float));
+}
+
+int et_pass_rebuild(et_pass *pass, et_error *error)
+{
+    int status = ET_OK;
+    clear_gradients(pass);
+    for (int i = 0; !status && i < pass->count; i++)
+        status = rebuild_variant(pass, &pass->variants[i], error);
+    if (status)
+        return status;
+    et_free(pass->reached);
+    return note_reached(pass, pass->variants[pass->used].graph, error);
 }
 
 bool et_pass_trains(const et_pass *pass, int param)

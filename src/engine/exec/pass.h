@@ -27,6 +27,11 @@ int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_erro
 void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
                          uint64_t number);
 
+/* Calls the model function again, which now makes another graph with the same marks, and plans
+ * again where there was a plan. Gradients that the loss no longer reaches are zero. After a failure
+ * the pass can only be closed. */
+int et_pass_rebuild(et_pass *pass, et_error *error);
+
 /* For every plan of the pass, including later ones: et_plan_listen. There is one listener at a
  * time: a new one replaces the last; NULL: none. */
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);

@@ -175,6 +175,20 @@ static int train_step(et_task_trainer *t, et_error *error)
     return status || !said ? status : et_task_trainer_judge(t, error);
 }
 
+/* Builds the training graph again if the task's model has changed. */
+static int remake(et_task_trainer *t, et_error *error)
+{
+    const et_group *updates = NULL;
+    bool again = false;
+    if (!t->task->class->remake)
+        return ET_OK;
+    int status = t->task->class->remake(t->task, &again, &updates, error);
+    if (status || !again)
+        return status;
+    et_optimizer_limit(t->optimizer, updates);
+    return et_pass_rebuild(t->pass, error);
+}
+
 static int run_step(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -184,6 +198,8 @@ static int run_step(et_trainer *trainer, et_error *error)
     int status = et_task_trainer_check_idle(t, error);
     if (!status)
         status = et_task_trainer_begin_loop(t, error);
+    if (!status)
+        status = remake(t, error);
     if (status)
         return status;
     t->step.count = trainer->step;

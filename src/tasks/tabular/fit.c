@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/numbers/decimal.h"
 #include "tasks/tabular/models.h"
-#include "tasks/tabular/pack/ensemble.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/target_unit.h"

@@ -100,22 +100,24 @@ static void put_output(et_scope *scope, const et_tabular_target *target, et_node
     et_output(scope, target->values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES, output);
 }
 
-/* Prediction has the members of the ensemble; validation has all, as they are and at their best,
- * whose predictions are an output. */
+/* which: members of training that are not done, or of the ensemble that predicts. Validation has
+ * all, as they are and at their best, whose predictions are an output. */
 static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
                            const et_encoder *encoder, const et_tabular_target *target,
-                           const bool *chosen)
+                           const bool *which)
 {
     const et_tabular_pack *pack = &options->model.pack;
     const int64_t width = width_of(options, target);
-    et_node *z = chosen ? NULL : et_pack_build(scope, &options->model, encoder, width, NULL);
-    if (et_scope_training(scope))
+    const bool training = et_scope_training(scope);
+    et_node *z =
+        training || !which ? et_pack_build(scope, &options->model, encoder, width, which) : NULL;
+    if (training)
         return z;
-    et_node *best = et_pack_build_best(scope, &options->model, encoder, width, chosen);
+    et_node *best = et_pack_build_best(scope, &options->model, encoder, width, which);
     best = predictions(options, target, best);
-    et_node *mean = et_pack_mean(scope, pack, best, width, chosen);
+    et_node *mean = et_pack_mean(scope, pack, best, width, which);
     put_output(scope, target, output_of(scope, options, target, mean));
-    if (chosen)
+    if (which)
         return best;
     et_node *both[] = { predictions(options, target, z), best };
     et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
@@ -167,10 +169,10 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
 
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target,
-                                  const bool *chosen)
+                                  const bool *which)
 {
     if (!options->ensemble.count && options->model.type == ET_TABULAR_PACK)
-        return build_pack(scope, options, encoder, target, chosen);
+        return build_pack(scope, options, encoder, target, which);
     et_node *z, *predicted = options->ensemble.count
                                  ? predict_ensemble(scope, options, encoder, target, &z)
                                  : predict(scope, options, &options->model, encoder, target, &z);

@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/stages.h"
 #include "formats/events/log_names.h"
-#include "tasks/tabular/pack/ensemble.h"
 #include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/tabular_task_private.h"
@@ -24,10 +23,11 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
                         et_nodes *aux_losses)
 {
     const et_tabular_task *task = downcast(self);
-    (void)training, (void)aux_losses;
+    const bool *which = training ? task->part.which : NULL;
+    (void)aux_losses;
     et_nodes_put(
         outputs, "outputs",
-        et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, NULL));
+        et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, which));
 }
 
 /* A program's own labels: of the target's name, or the only ones. */
@@ -71,6 +71,18 @@ static void use_validation_set(et_task *self, int number)
     task->seen.set = number;
 }
 
+/* Members of a pack that are done leave its graph. */
+static int remake(et_task *self, bool *again, const et_group **updates, et_error *error)
+{
+    et_tabular_task *task = downcast(self);
+    if (task->options.model.type != ET_TABULAR_PACK)
+        return ET_OK;
+    int status = et_pack_part_follow(&task->part, task->context.params, &task->options.model.pack,
+                                     again, error);
+    *updates = task->part.group;
+    return status;
+}
+
 /* A pack's members have their own rates and decay. */
 static int create_optimizer(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error)
@@ -106,7 +118,7 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .validation_outputs = et_tabular_validation_outputs, .aggregate_logs = et_tabular_aggregate,   \
     .reduce_aggregated_logs = et_tabular_reduce, .validation_set = validation_set,                 \
     .use_validation_set = use_validation_set, .kept = et_tabular_kept,                             \
-    .create_optimizer = create_optimizer
+    .create_optimizer = create_optimizer, .remake = remake
 static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
                                                ET_TABULAR_LIKELIHOOD, NULL };
 static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
@@ -181,6 +193,7 @@ void et_tabular_task_close(et_task *task)
     if (!task)
         return;
     et_tabular_task *self = downcast(task);
+    et_pack_part_release(&self->part);
     et_tabular_close_seen(&self->seen);
     et_tabular_close_others(self);
     et_tabular_close_rows(self);

@@ -38,11 +38,12 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
                          const et_encoder *encoder, et_error *error);
 
 /* Adds the model to a scope, for batches of the encoder's layout (targets are not read), and its
- * outputs with the names above. Returns the node for et_tabular_build_loss. chosen: of a pack for
- * prediction, [members] that are in its ensemble; else NULL. */
+ * outputs with the names above. Returns the node for et_tabular_build_loss. which: [members] of a
+ * pack that the graph has: in training those that are not done, in prediction those of the
+ * ensemble; NULL: all. */
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target,
-                                  const bool *chosen);
+                                  const bool *which);
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *labels, et_node *outputs);
 

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "data/table/table.h"
 #include "engine/exec/device.h"
+#include "tasks/tabular/pack/ensemble.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task.h"
 
@@ -82,7 +83,8 @@ typedef struct et_tabular_task {
     uint32_t *validated; /* [validation[0]->count]: their rows of table; NULL: of other files */
     et_tabular_seen seen;
     et_tabular_scoring scoring;
-    bool has_rates;                  /* an optimizer has the rates of a pack's members */
+    bool has_rates; /* an optimizer has the rates of a pack's members */
+    et_pack_part part;
     struct et_tabular_other *others; /* a list */
 } et_tabular_task;
 

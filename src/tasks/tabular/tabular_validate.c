@@ -18,7 +18,6 @@
 #include "data/table/rows/number.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
-#include "tasks/tabular/pack/ensemble.h"
 #include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/tabular_task_private.h"
 

@@ -730,6 +730,66 @@ static void test_pass__dropout_by_a_factor(void **state)
     }
 }
 
+/* ---- another graph of the same pass ---- */
+
+static bool has_second;
+
+static void build_parts(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *one =
+        square_loss(et_in(s, "first"), et_dense(et_in(s, "first"), et_batch_input(s, "x"), 4));
+    et_node *two = has_second ? square_loss(et_in(s, "second"),
+                                            et_dense(et_in(s, "second"), et_batch_input(s, "x"), 4))
+                              : NULL;
+    et_loss(s, "loss", two ? et_add(one, two) : one, 1);
+}
+
+static void assert_same_parts(model *a, model *b)
+{
+    int64_t count;
+    const float *g = gradient(a, "first/weight", &count), *w = gradient(b, "first/weight", &count);
+    assert_memory_equal(g, w, (size_t)count * sizeof *g);
+    assert_true(et_pass_loss(a->pass) == et_pass_loss(b->pass));
+}
+
+/* A part that is gone has the gradient 0, and the other parts are as of a pass that never had it;
+ * for each layout of the pass. */
+static void test_pass__rebuild(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    model both, one, wide;
+    int64_t count;
+    has_second = true;
+    open_model(&both, build_parts, &training, ROWS, ROWS);
+    et_source *more = source_of(32, 32);
+    et_batch *batch;
+    assert_int_equal(et_batch_new(&batch, &more->layout, &error), ET_OK);
+    assert_int_equal(et_source_next(more, batch, &error), ET_OK);
+    assert_int_equal(et_pass_run(both.pass, batch, 1, 0, &error), ET_OK);
+    const float *gone = gradient(&both, "second/weight", &count);
+    const int index = et_params_find(both.params, "second/weight");
+    assert_true(gone[0] != 0 && et_pass_reaches(both.pass, index));
+    has_second = false;
+    open_model(&one, build_parts, &training, ROWS, ROWS);
+    open_model(&wide, build_parts, &training, 32, 32);
+    assert_int_equal(et_pass_rebuild(both.pass, &error), ET_OK);
+    assert_true(isnan(et_pass_loss(both.pass)));
+    assert_false(et_pass_reaches(both.pass, index));
+    assert_int_equal(et_pass_run(both.pass, batch, 1, 0, &error), ET_OK);
+    assert_same_parts(&both, &wide);
+    assert_int_equal(et_pass_run(both.pass, both.batch, 1, 0, &error), ET_OK);
+    assert_same_parts(&both, &one);
+    for (int64_t i = 0; i < count; i++)
+        assert_true(gone[i] == 0);
+    et_batch_free(batch);
+    et_source_close(more);
+    close_model(&both);
+    close_model(&one);
+    close_model(&wide);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +808,7 @@ int main(void)
         cmocka_unit_test(test_pass__of_another_graph),
         cmocka_unit_test(test_pass__before_materialize),
         cmocka_unit_test(test_pass__dropout_by_a_factor),
+        cmocka_unit_test(test_pass__rebuild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

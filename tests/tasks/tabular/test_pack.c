@@ -312,6 +312,36 @@ static void test_pack__best_and_done(void **state)
     close_pack(&f);
 }
 
+/* The part that is trained: all, then those that are not done, in a restored store too; if none is
+ * left, it stays as it was. */
+static void test_pack__done_members_leave(void **state)
+{
+    (void)state;
+    fixture f;
+    et_pack_part part = { NULL, NULL }, restored = part;
+    bool again;
+    open_pack(&f);
+    float *since = at(&f, "ensemble/since");
+    assert_ok(et_pack_part_follow(&part, f.params, &f.pack, &again, error));
+    assert_true(!again && !part.which && !part.group);
+    since[0] = 3;
+    since[1] = 2;
+    assert_ok(et_pack_part_follow(&part, f.params, &f.pack, &again, error));
+    assert_true(again && !part.which[0] && part.which[1]);
+    assert_int_equal(et_group_count(part.group), 1);
+    assert_int_equal(et_group_param(part.group, 0), et_params_find(f.params, "member_1/w"));
+    assert_ok(et_pack_part_follow(&part, f.params, &f.pack, &again, error));
+    assert_false(again);
+    assert_ok(et_pack_part_follow(&restored, f.params, &f.pack, &again, error));
+    assert_true(again && !restored.which[0] && restored.which[1]);
+    since[1] = 3;
+    assert_ok(et_pack_part_follow(&part, f.params, &f.pack, &again, error));
+    assert_true(!again && part.which[1]);
+    et_pack_part_release(&part);
+    et_pack_part_release(&restored);
+    close_pack(&f);
+}
+
 /* Rows that were not seen, and rows without a label, are not counted. */
 static void test_pack__rows_that_count(void **state)
 {
@@ -369,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_pack__greedy_stops_at_the_best),
         cmocka_unit_test(test_pack__greedy_classes),
         cmocka_unit_test(test_pack__best_and_done),
+        cmocka_unit_test(test_pack__done_members_leave),
         cmocka_unit_test(test_pack__rows_that_count),
         cmocka_unit_test(test_pack__refused),
     };

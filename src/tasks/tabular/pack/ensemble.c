@@ -6,12 +6,14 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
 #include "tasks/tabular/pack/greedy.h"
 #include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/pack/pack.h"
 
 #define LOGGED_MEMBERS ET_LOGGED_OF_VALIDATION "ensemble_members"
+#define LOGGED_TRAINED ET_LOGGED_OF_VALIDATION "trained_members"
 
 /* ---- the variables ---- */
 
@@ -32,6 +34,12 @@ static int find_all(variables *v, et_params *params, et_error *error)
     *v = (variables){ find(params, ET_PACK_SHARE), find(params, ET_PACK_LOSS),
                       find(params, ET_PACK_SINCE) };
     return v->share && v->loss && v->since ? ET_OK : et_pack_refuse(error);
+}
+
+/* Whether a member's best weights stay, whatever comes. */
+static bool is_done(const variables *v, const et_tabular_pack *pack, int64_t member)
+{
+    return (int64_t)v->since[member] > pack->patience;
 }
 
 int et_pack_refuse(et_error *error)
@@ -140,12 +148,6 @@ static void put_targets(const following *f)
 
 /* ---- members ---- */
 
-/* Whether its best weights stay, whatever comes. */
-static bool is_done(const following *f, int64_t member)
-{
-    return (int64_t)f->v.since[member] > f->pack->patience;
-}
-
 /* Takes the member at its best, old or new, as a candidate: unless it has never been finite. */
 static void compare(following *f, int64_t member)
 {
@@ -154,7 +156,7 @@ static void compare(following *f, int64_t member)
     put_items(f, to, member, false);
     const double now = et_greedy_loss(to, f->target, f->items);
     f->loss[member] = (float)now;
-    f->better[member] = isfinite((float)now) && !is_done(f, member) &&
+    f->better[member] = isfinite((float)now) && !is_done(&f->v, f->pack, member) &&
                         (!has_best || f->loss[member] < f->v.loss[member]);
     if (!f->better[member] && has_best)
         put_items(f, to, member, true);
@@ -168,7 +170,7 @@ static void keep(const following *f, int64_t member)
         keep_best(f->params, et_pack_member_at(f->pack, member).number);
         f->v.loss[member] = f->loss[member];
         f->v.since[member] = 1;
-    } else if (f->v.since[member] > 0 && !is_done(f, member)) {
+    } else if (f->v.since[member] > 0 && !is_done(&f->v, f->pack, member)) {
         f->v.since[member] += 1;
     }
     f->v.share[member] = 0;
@@ -198,12 +200,14 @@ static void put_mean(const following *f)
 
 static int log_members(const following *f, et_value *logs, et_error *error)
 {
-    int64_t chosen = 0;
-    for (int64_t m = 0; m < f->members; m++)
+    int64_t chosen = 0, trained = 0;
+    for (int64_t m = 0; m < f->members; m++) {
         chosen += f->v.share[m] > 0;
-    return et_value_set_int(logs, LOGGED_MEMBERS, chosen)
-               ? ET_OK
-               : et_alloc_failed(error, 0, "values of a validation");
+        trained += !is_done(&f->v, f->pack, m);
+    }
+    et_value_set_int(logs, LOGGED_MEMBERS, chosen);
+    et_value_set_int(logs, LOGGED_TRAINED, trained);
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "values of a validation") : ET_OK;
 }
 
 static int choose(following *f, et_error *error)
@@ -263,4 +267,58 @@ int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack
     et_free(f.better);
     et_free(f.candidate);
     return status;
+}
+
+/* ---- the part that is trained ---- */
+
+static int choose_group(et_pack_part *part, et_params *params, const et_tabular_pack *pack,
+                        et_error *error)
+{
+    et_strbuf expression = ET_STRBUF_INIT;
+    const char *begin = "^" ET_PACK_MEMBER "_(";
+    for (int64_t m = 0; m < et_pack_count(pack); m++)
+        if (part->which[m]) {
+            et_strbuf_printf(&expression, "%s%lld", begin,
+                             (long long)et_pack_member_at(pack, m).number);
+            begin = "|";
+        }
+    et_strbuf_printf(&expression, ")/");
+    et_group_free(part->group);
+    part->group = NULL;
+    int status = expression.failed
+                     ? et_alloc_failed(error, expression.length, "the members of a pack")
+                     : et_group_match(&part->group, params, et_strbuf_text(&expression), error);
+    et_strbuf_release(&expression);
+    return status;
+}
+
+int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_pack *pack,
+                        bool *again, et_error *error)
+{
+    const int64_t members = et_pack_count(pack);
+    int64_t left = 0, changed = 0;
+    variables v;
+    int status = find_all(&v, params, error);
+    for (int64_t m = 0; !status && m < members; m++) {
+        const bool trained = !is_done(&v, pack, m);
+        left += trained;
+        changed += trained != (!part->which || part->which[m]);
+    }
+    *again = left && changed;
+    if (status || !*again)
+        return status;
+    if (!part->which)
+        part->which = et_alloc((size_t)members, sizeof *part->which);
+    if (!part->which)
+        return et_alloc_failed(error, (size_t)members, "the members of a pack");
+    for (int64_t m = 0; m < members; m++)
+        part->which[m] = !is_done(&v, pack, m);
+    return choose_group(part, params, pack, error);
+}
+
+void et_pack_part_release(et_pack_part *part)
+{
+    et_free(part->which);
+    et_group_free(part->group);
+    *part = (et_pack_part){ NULL, NULL };
 }

@@ -5,7 +5,7 @@
 #ifndef ETUDE_TASKS_TABULAR_PACK_ENSEMBLE_H
 #define ETUDE_TASKS_TABULAR_PACK_ENSEMBLE_H
 
-#include <etude/params.h>
+#include <etude/group.h>
 #include <etude/value.h>
 
 #include "tasks/tabular/tabular_options.h"
@@ -27,6 +27,18 @@ typedef struct et_pack_rows {
  * variables: there is no graph of validation. ET_EDIVERGED: no member's predictions are finite. */
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                    et_value *logs, et_error *error);
+
+/* The members that are trained: all, until one is done. */
+typedef struct et_pack_part {
+    bool *which;     /* [members], owned, as group; NULL: all */
+    et_group *group; /* their parameters; NULL: of all */
+} et_pack_part;
+
+/* Follows a validation, or a restore. *again: the part has changed. If all members are done, the
+ * part stays as it was. */
+int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_pack *pack,
+                        bool *again, et_error *error);
+void et_pack_part_release(et_pack_part *part);
 
 /* Begins a training: no member has a best, and the ensemble is empty, also where weights of another
  * run bring these. rated: there is an optimizer with the members' rates. The same errors. */
