@@ -50,7 +50,6 @@ static const struct {
     { "tabular/realmlp", 2, "X", "trainer: {train_steps: 64ep}, ", "train_data: {batch_size: 32}, ",
       "label_smoothing: 0" },
     { "tabular/tabm", 8, "X_robust", "", "", "" },
-    { "tabular/pack", 8, "X_robust", "", "", "" },
 };
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
@@ -117,22 +116,11 @@ static void adopt(void *options, const void *kept)
         o->ensemble = was->ensemble;
 }
 
-static bool exists(const char *experiment)
-{
-    const et_experiment_row *row = et_tabular_experiments;
-    while (row->name && strcmp(row->name, experiment) != 0)
-        row++;
-    return row->name != NULL;
-}
-
 static const char *candidate_at(const char *experiment, int i)
 {
     if (!et_tabular_is_auto(experiment))
         return i ? NULL : experiment;
-    for (int k = 0; k < CANDIDATES; k++)
-        if (exists(candidates[k].experiment) && !i--)
-            return candidates[k].experiment;
-    return NULL;
+    return i < CANDIDATES ? candidates[i].experiment : NULL;
 }
 
 static const char *first_training(const void *options)
