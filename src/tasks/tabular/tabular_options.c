@@ -562,6 +562,10 @@ static int check_split(const et_tabular_options *o, et_error *error)
 /* Its ensemble is of one training, with validation. */
 static int check_pack(const et_tabular_options *o, et_error *error)
 {
+    if (o->ensemble.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.ensemble and task.model.type: pack are both set; set another "
+                       "task.model.type");
     if (o->n_splits && o->fold < 0)
         return et_fail(
             error, ET_ECONFIG,
