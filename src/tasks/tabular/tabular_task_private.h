@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "data/table/table.h"
 #include "engine/exec/device.h"
-#include "tasks/tabular/pack/ensemble.h"
+#include "tasks/tabular/pack/pack_ensemble.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task.h"
 
@@ -19,7 +19,7 @@
 #define ET_TABULAR_DEVIATION    "deviation"
 #define ET_TABULAR_CLASS_WEIGHT "weight"
 
-/* The output of a pack's validation: predictions of its members (pack/ensemble.h). */
+/* The output of a pack's validation: predictions of its members (pack/pack_ensemble.h). */
 #define ET_TABULAR_MEMBERS "members"
 
 /* The results of a validation, row by row; room for the largest set. */

@@ -1,8 +1,8 @@
 /* TabPack (Gorishniy, Kotelnikov, Rubachev and Babenko 2026): many networks with different settings
  * (members.h) are trained as one graph, whose loss is the sum of their losses: no gradient of a
  * member depends on another. After each validation the best weights of each member are kept in
- * variables, of which an ensemble is chosen (ensemble.h). The ensemble is what predicts. Members
- * that are done leave the training graph and the optimizer's updates; the store keeps them.
+ * variables, of which an ensemble is chosen (pack_ensemble.h). The ensemble is what predicts.
+ * Members that are done leave the training graph and the optimizer's updates; the store keeps them.
  *
  *   member_3/...       parameters
  *   best/member_3/...  variables: its best ones so far

@@ -1,4 +1,4 @@
-#include "tasks/tabular/pack/ensemble.h"
+#include "tasks/tabular/pack/pack_ensemble.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * far keep their weights as their best ones. A member without a lower loss for `patience`
  * validations is done: its best weights stay. Then the ensemble is chosen of all members at their
  * best (greedy.h). All results are variables of the store (pack.h), so checkpoints contain them. */
-#ifndef ETUDE_TASKS_TABULAR_PACK_ENSEMBLE_H
-#define ETUDE_TASKS_TABULAR_PACK_ENSEMBLE_H
+#ifndef ETUDE_TASKS_TABULAR_PACK_PACK_ENSEMBLE_H
+#define ETUDE_TASKS_TABULAR_PACK_PACK_ENSEMBLE_H
 
 #include <etude/group.h>
 #include <etude/value.h>
