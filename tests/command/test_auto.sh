@@ -104,7 +104,7 @@ grep -q 'dropout: 0.3' mine/members/mlp_1/params.yaml || fail 'a setting is not 
 try 2 'cannot be used with several trainings' refused --init whole
 try 3 'task.held_out is 0; name validation data or folds' refused --set task.held_out=0
 try 3 'has no effect' refused --set task.model.tabm.members=4
-says 3 'trains several models, which only .etude train. does' tune tabular/auto refused --data t.csv \
+says 3 'trains several models one after another, which only .etude train. without ranks does' tune tabular/auto refused --data t.csv \
     --target kind --trials 2 --search lr=1e-4..1e-2:log
 [ ! -e refused ] || fail 'a start that fails leaves files'
 says 3 'whole belongs to a run with' train whole --experiment tabular/mlp --target kind --data t.csv

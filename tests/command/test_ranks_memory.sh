@@ -71,5 +71,5 @@ each 331 train new $table --experiment tabular/mlp_small --steps 6 \
 # shellcheck disable=SC2086 # words
 each 211 train new $table --experiment tabular/mlp_small --steps 6 --dry-run
 # shellcheck disable=SC2086 # words
-each 397 train new $table
+each 397 train new $table --experiment tabular/mlp
 each 443 evaluate run

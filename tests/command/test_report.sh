@@ -27,7 +27,7 @@ awk 'BEGIN {
     for (i = 0; i < 400; i++)
         printf("%s,%s,n%d,1,%s\n", i * 37 % 101, i % 3 ? "red" : "<script>", i, i * 37 % 101 > 50 ? "yes & no" : "no")
 }' >train.csv
-says 0 '^done ' train run --data train.csv --target kind --steps 60
+says 0 '^done ' train run --experiment tabular/mlp --data train.csv --target kind --steps 60
 says 0 '^report  *run.html$' report run -q
 for part in Run Data Columns Scores 'Importance of columns' Curves Warnings 'Use of the model' Settings; do
     grep -q "<h2>$part</h2>" run.html || fail "no part $part"

@@ -108,7 +108,7 @@ says 2 'is a file, which gives only weights' train ft4 --init average.safetensor
 mkdir foreign && echo '{}' >foreign/config.json
 says 3 '^etude: --init: foreign/config.json has no model_type' train ft4 --init foreign --data chat chat
 says 3 'foreign/config.json has no model_type' import foreign --output ft4
-says 3 'nowhere/config.json' import nowhere --output ft4
+says 3 'nowhere has neither config.json' import nowhere --output ft4
 says 2 'import: --output is missing' import foreign
 says 3 'nowhere does not exist' train ft4 --init nowhere --data chat chat
 [ ! -e ft4 ]

@@ -9,9 +9,11 @@ const et_series *et_series_of(const et_experiment *experiment)
 int et_series_check_none(const et_experiment *experiment, et_error *error)
 {
     return et_series_of(experiment)
-               ? et_fail(error, ET_ECONFIG,
-                         "%s with these settings trains several models, which only `etude train` "
-                         "does; name the experiment of one model, and leave out folds",
-                         experiment->name)
+               ? et_fail(
+                     error, ET_ECONFIG,
+                     "%s with these settings trains several models one after another, which only "
+                     "`etude train` without ranks does; name the experiment of one model "
+                     "(`etude list`), and leave out folds",
+                     experiment->name)
                : ET_OK;
 }
