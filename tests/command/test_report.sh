@@ -60,7 +60,7 @@ says 3 'nothing' report nothing
 
 # Numbers.
 cut -d, -f1,2 train.csv >numbers.csv
-says 0 '^done ' train numbers --data numbers.csv --target size --steps 20
+says 0 '^done ' train numbers --experiment tabular/mlp --data numbers.csv --target size --steps 20
 says 0 '^report  *numbers.html$' report numbers -q
 grep -q '<td>rmse</td>' numbers.html && ! grep -q 'confusion' numbers.html || fail "numbers"
 echo "a page about a run"

@@ -91,7 +91,7 @@ table killed.out | cmp - wanted || fail "after $kills kills: $(cat killed.out)"
 
 # A time limit and a signal save and stop; the search continues.
 status=0
-tune limited --time-limit 1s >limited.out 2>&1 || status=$?
+tune limited --time-limit 0.2s >limited.out 2>&1 || status=$?
 [ $status = 75 ] && grep -q 'the search in limited has not ended; the same command with a larger --time-limit continues it' limited.out ||
     fail "--time-limit: $status $(cat limited.out)"
 tune limited >limited.out 2>limited.err || fail "after the limit: $(cat limited.err)"

@@ -33,6 +33,7 @@ TF_CONFIG=*  hosts that are not there: cli.test_roles_hosts does
 tools/tabular-data *  tables that have to be downloaded
 FIRST=*  tables that have to be downloaded
 build/peers/*  tables that have to be downloaded
+curl -d q=*  a server that runs: test_serve_libre does
 etude tfx train *  compiles a project: tests of scaffold do
 etude train | *  all commands, not one
 etude launch -n 2 -- ./program*  a program of the reader's
@@ -74,6 +75,7 @@ for side in en de; do
 done
 "$make_marian" . 2>/dev/null
 mv hf opus-mt-en-de
+etude import opus-mt-en-de --output runs/opus
 columns people.csv income
 columns customers.csv bought
 for copy in adult new adult-train train part-1; do
@@ -82,6 +84,7 @@ done
 gzip part-1.csv
 cut -d, -f1,2 people.csv >rows.csv
 numbers red.csv quality
+echo '<p>A dog runs. A cat sleeps.</p>' >page.html
 numbers white.csv quality
 numbers tables/california-1-train.csv MedHouseVal
 cp tables/california-1-train.csv tables/california-1-test.csv
@@ -118,11 +121,11 @@ page configs/README.md 1 "$tiny"
 page doc/watch.md 6
 page doc/finetune.md 12
 page doc/resume-and-clusters.md 7 "$tiny"
-page doc/deploy.md 14
+page doc/deploy.md 14 's/export runs\/a --format \(marian\|huggingface\)/export runs\/opus --format \1/'
 page doc/recipes.md 7 "s|--config |$small,task.vocabulary.size=60,trainer.checkpoint_interval=1 &|"
 page doc/your-model.md 2
 page doc/coming-from.md 1 's|t.csv --target c|people.csv --target income|'
-page doc/reference/profile.md 3 's|train --steps 12 \.\.\.|train runs/p --data people.csv --target income --steps 24|
+page doc/reference/profile.md 3 's|train --steps 12 \.\.\.|train runs/p --experiment tabular/mlp --data people.csv --target income --steps 24|
     s|translate \.\.\.|translate runs/a|; s|100:110|4:8|'
 page doc/reference/command.md 25 "$tiny; s|--model-dir runs/a|$small &|
     s|1000|12|; s|RUN|runs/joint|; s|red < rows|red < red|; s|age,hours|age|"
