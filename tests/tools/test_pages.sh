@@ -33,6 +33,7 @@ TF_CONFIG=*  hosts that are not there: cli.test_roles_hosts does
 tools/tabular-data *  tables that have to be downloaded
 FIRST=*  tables that have to be downloaded
 build/peers/*  tables that have to be downloaded
+etude export runs/a --format marian *  a run of a release of Marian: test_import_marian does
 curl -d q=*  a server that runs: test_serve_libre does
 etude tfx train *  compiles a project: tests of scaffold do
 etude train | *  all commands, not one
