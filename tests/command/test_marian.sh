@@ -183,7 +183,7 @@ broken 'hf/vocab.json: "<pad>" has no number from 0 to 29'
 sed -i 's/"<pad>": 29/"<pad>": 28/' hf/vocab.json
 broken 'hf/vocab.json: .* have one number, 28'
 sed -i 's/"encoder_ffn_dim": 24/"encoder_ffn_dim": 32/' hf/config.json
-broken 'fc1.weight has the shape \[24, 16\], but config.json gives \[32, 16\]'
+broken 'fc1.weight has the shape \[24, 16\], but its settings give \[32, 16\]'
 printf '{"model_type": "bert"}' >hf/config.json
 broken 'hf/config.json: model_type is "bert", but only models of type marian'
 rm hf/model.safetensors
