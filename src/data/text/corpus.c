@@ -365,14 +365,13 @@ static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *er
 static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     const size_t length = corpus->tag_length + 1 + pair->source_length;
-    if (!pair->source_length || !corpus->tag_length)
-        return ET_OK;
     if (length > corpus->tagged_size) {
+        char *larger = et_alloc(2 * length, 1);
+        if (!larger)
+            return et_alloc_failed(error, 2 * length, "a line");
         et_free(corpus->tagged);
+        corpus->tagged = larger;
         corpus->tagged_size = 2 * length;
-        corpus->tagged = et_alloc(corpus->tagged_size, 1);
-        if (!corpus->tagged)
-            return et_alloc_failed(error, corpus->tagged_size, "a line");
     }
     memcpy(corpus->tagged, corpus->tag, corpus->tag_length);
     corpus->tagged[corpus->tag_length] = ' ';
@@ -391,7 +390,7 @@ int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     int status = corpus->records.paths.count ? next_of_records(corpus, pair, error)
                  : corpus->single            ? next_of_tsv(corpus, pair, error)
                                              : next_of_two(corpus, pair, error);
-    if (!status && pair->source)
+    if (!status && corpus->tag_length && pair->source && pair->source_length)
         status = put_tag(corpus, pair, error);
     if (status)
         return status;
