@@ -11,12 +11,7 @@ static bool is_id(const et_column_use *use)
 bool et_tabular_find_uses(const et_tabular_task *task, et_column_use *uses)
 {
     const char *given = task->options.features_path;
-    const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
-                                       .discrete = et_tabular_discrete(&task->options),
-                                       .target = task->options.target,
-                                       .id = task->options.id,
-                                       .groups = task->options.groups,
-                                       .weight = task->options.weight };
+    const et_feature_choice choice = et_tabular_choice(&task->options);
     bool ids = false;
     et_column_uses_of(uses, task->texts.schema, task->texts.features);
     for (int i = 0; i < et_schema_count(task->texts.schema) && !(given && *given); i++) {

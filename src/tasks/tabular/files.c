@@ -313,13 +313,7 @@ static int analyze(et_tabular_task *task, et_error *error)
 
 static int infer(et_tabular_task *task, et_error *error)
 {
-    et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
-                                 .discrete = et_tabular_discrete(&task->options),
-                                 .also = et_tabular_also(&task->options),
-                                 .target = task->options.target,
-                                 .id = task->options.id,
-                                 .groups = task->options.groups,
-                                 .weight = task->options.weight };
+    et_feature_choice choice = et_tabular_choice(&task->options);
     int status = ET_OK;
     if (!choice.target && !task->texts.features)
         return et_fail(error, ET_ECONFIG,

@@ -372,20 +372,21 @@ double et_tabular_label_smoothing(const et_tabular_options *options)
                                                        : 0;
 }
 
-et_transform et_tabular_numeric(const et_tabular_options *options)
-{
-    return numeric_transforms[options->features.numeric];
-}
-
 et_transform et_tabular_also(const et_tabular_options *options)
 {
     return options->features.also ? numeric_transforms[options->features.also - 1]
                                   : ET_TRANSFORM_IDENTITY;
 }
 
-et_transform et_tabular_discrete(const et_tabular_options *options)
+et_feature_choice et_tabular_choice(const et_tabular_options *options)
 {
-    return discrete_transforms[options->features.discrete];
+    return (et_feature_choice){ .numeric = numeric_transforms[options->features.numeric],
+                                .discrete = discrete_transforms[options->features.discrete],
+                                .also = et_tabular_also(options),
+                                .target = options->target,
+                                .id = options->id,
+                                .groups = options->groups,
+                                .weight = options->weight };
 }
 
 /* ---- checks ---- */

@@ -223,10 +223,9 @@ int et_tabular_check_metric_of(const et_tabular_options *options, const char *na
 /* The label smoothing of a target of classes. */
 double et_tabular_label_smoothing(const et_tabular_options *options);
 
-/* Transforms that settings choose between. */
-et_transform et_tabular_numeric(const et_tabular_options *options);
-et_transform et_tabular_discrete(const et_tabular_options *options);
-/* A second one of numbers, in a feature of its own; IDENTITY: none. */
+/* How features are inferred. Texts are the options'. */
+et_feature_choice et_tabular_choice(const et_tabular_options *options);
+/* The second transform of numbers, in a feature of its own; IDENTITY: none. */
 et_transform et_tabular_also(const et_tabular_options *options);
 
 /* Whether validation data are named, and none is held out. */
