@@ -3,7 +3,6 @@
  *   rows -> et_explain -> importance of each column -> table, or JSON lines
  *                      -> partial dependence on a column -> table and chart, JSON lines, picture */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,6 +18,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/runs/chart.h"
+#include "command/tabular/importance.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/ranks.h"
 #include "data/table/features/schema.h"
@@ -149,47 +149,9 @@ static void tell_rows(const explain_options *args, const et_explain_facts *facts
 
 /* ---- importance ---- */
 
-typedef struct importance {
-    const char *column;
-    double mean, deviation;
-    double *worse; /* [repeats], owned */
-} importance;
-
 static const et_schema *schema_of(const et_explain *e)
 {
     return et_encoder_schema(et_explain_predictor(e)->model->encoder);
-}
-
-static void summarize(importance *one, int64_t repeats)
-{
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < repeats; i++)
-        sum += one->worse[i];
-    one->mean = sum / (double)repeats;
-    for (int64_t i = 0; i < repeats; i++)
-        squares += (one->worse[i] - one->mean) * (one->worse[i] - one->mean);
-    one->deviation = sqrt(squares / (double)repeats);
-}
-
-static int by_importance(const void *left, const void *right)
-{
-    const importance *a = left, *b = right;
-    if (a->mean < b->mean || a->mean > b->mean)
-        return a->mean > b->mean ? -1 : 1;
-    return strcmp(a->column, b->column);
-}
-
-static int measure(importance *one, const explain_options *args, et_explain *e, int field,
-                   et_error *error)
-{
-    one->column = et_schema_at(schema_of(e), field)->name;
-    one->worse = et_alloc((size_t)args->repeats, sizeof *one->worse);
-    if (!one->worse)
-        return et_alloc_failed(error, (size_t)args->repeats * sizeof *one->worse, "importance");
-    int status = et_explain_importance(e, field, (int)args->repeats, one->worse, error);
-    if (!status)
-        summarize(one, args->repeats);
-    return status;
 }
 
 /* "########", of the largest importance BAR characters. */
@@ -205,28 +167,23 @@ static void add_bar(et_grid *grid, double value, double largest)
     et_strbuf_release(&bar);
 }
 
-static int print_table(const importance *all, size_t count, const et_explain_facts *facts,
-                       et_error *error)
+static int print_table(const et_importances *all, const et_explain_facts *facts, et_error *error)
 {
     et_grid grid = { .columns = 4, .left = 1, .last_left = true, .most = ET_GRID_CELL_MAX };
     et_print(stdout, "%s %.6g on %s; a permuted column makes it worse by\n", facts->metric,
              facts->score, et_format_many(facts->rows, "row").text);
-    et_grid_add(&grid, "column");
-    et_grid_add(&grid, "importance");
-    et_grid_add(&grid, "spread");
+    et_importances_head(&grid);
     et_grid_add(&grid, "");
-    for (size_t i = 0; i < count; i++) {
-        et_grid_add(&grid, all[i].column);
-        et_grid_addf(&grid, "%.6f", all[i].mean);
-        et_grid_addf(&grid, "%.6f", all[i].deviation);
-        add_bar(&grid, all[i].mean, all[0].mean);
+    for (size_t i = 0; i < all->count; i++) {
+        et_importances_row(&all->items[i], &grid);
+        add_bar(&grid, all->items[i].mean, all->items[0].mean);
     }
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     et_grid_release(&grid);
     return status;
 }
 
-static int print_line(const importance *one, const explain_options *args,
+static int print_line(const et_importance *one, const explain_options *args,
                       const et_explain_facts *facts, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -246,33 +203,25 @@ static int print_line(const importance *one, const explain_options *args,
     return status;
 }
 
-static int print_importance(importance *all, size_t count, const explain_options *args,
+static int print_importance(const et_importances *all, const explain_options *args,
                             const et_explain *e, et_error *error)
 {
     const et_explain_facts *facts = et_explain_facts_of(e);
     int status = ET_OK;
-    qsort(all, count, sizeof *all, by_importance);
     if (!args->json)
-        return print_table(all, count, facts, error);
-    for (size_t i = 0; i < count && !status; i++)
-        status = print_line(&all[i], args, facts, error);
+        return print_table(all, facts, error);
+    for (size_t i = 0; i < all->count && !status; i++)
+        status = print_line(&all->items[i], args, facts, error);
     return status;
 }
 
 static int explain_all(const explain_options *args, et_explain *e, et_error *error)
 {
-    const int fields = et_schema_count(schema_of(e));
-    importance *all = et_alloc_zero((size_t)fields, sizeof *all);
-    size_t count = 0;
-    int status = all ? ET_OK : et_alloc_failed(error, (size_t)fields * sizeof *all, "columns");
-    for (int f = 0; f < fields && !status; f++)
-        if (et_explain_reads(e, f))
-            status = measure(&all[count++], args, e, f, error);
+    et_importances all;
+    int status = et_importances_measure(&all, e, (int)args->repeats, 0, error);
     if (!status)
-        status = print_importance(all, count, args, e, error);
-    while (all && count)
-        et_free(all[--count].worse);
-    et_free(all);
+        status = print_importance(&all, args, e, error);
+    et_importances_release(&all);
     return status;
 }
 

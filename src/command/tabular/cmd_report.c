@@ -5,7 +5,6 @@
  *
  * It is the command `evaluate` with another print: rows and weights are chosen as there. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,6 +17,7 @@
 #include "command/print.h"
 #include "command/runs/history.h"
 #include "command/tabular/column_uses.h"
+#include "command/tabular/importance.h"
 #include "command/tabular/report_page.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
@@ -293,73 +293,32 @@ static const char *rows_of(const reporting *r, const et_tabular_task *task)
                                                  : NULL;
 }
 
-typedef struct measured {
-    const char *column;
-    double mean, deviation;
-} measured;
-
-static int by_mean(const void *left, const void *right)
-{
-    const measured *a = left, *b = right;
-    if (a->mean < b->mean || a->mean > b->mean)
-        return a->mean > b->mean ? -1 : 1;
-    return strcmp(a->column, b->column);
-}
-
-static int measure(measured *one, et_explain *e, int field, const char *column, et_error *error)
-{
-    double worse[REPEATS], sum = 0, squares = 0;
-    int status = et_explain_importance(e, field, REPEATS, worse, error);
-    for (int i = 0; i < REPEATS && !status; i++)
-        sum += worse[i] / REPEATS;
-    for (int i = 0; i < REPEATS && !status; i++)
-        squares += (worse[i] - sum) * (worse[i] - sum) / REPEATS;
-    *one = (measured){ column, sum, sqrt(squares) };
-    return status;
-}
-
-static void append_importance(reporting *r, measured *all, size_t count,
+static void append_importance(reporting *r, const et_importances *all,
                               const et_explain_facts *facts, const char *path)
 {
     et_grid grid = { .columns = 3, .left = 1 };
-    qsort(all, count, sizeof *all, by_mean);
     et_report_page_text(
         &r->page,
         "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
         "and standard deviation of %d permutations.",
         facts->metric, facts->score, et_format_many(facts->rows, "row").text, path, REPEATS);
-    et_grid_add(&grid, "column");
-    et_grid_add(&grid, "importance");
-    et_grid_add(&grid, "spread");
-    for (size_t i = 0; i < count; i++) {
-        et_grid_add(&grid, all[i].column);
-        et_grid_addf(&grid, "%.6f", all[i].mean);
-        et_grid_addf(&grid, "%.6f", all[i].deviation);
-    }
+    et_importances_head(&grid);
+    for (size_t i = 0; i < all->count; i++)
+        et_importances_row(&all->items[i], &grid);
     et_report_page_grid(&r->page, &grid);
     et_grid_release(&grid);
 }
 
 static int measure_all(reporting *r, et_explain *e, const char *path, et_error *error)
 {
-    const et_schema *schema = et_encoder_schema(et_explain_predictor(e)->model->encoder);
-    measured *all = et_alloc(MEASURED_MAX, sizeof *all);
-    size_t count = 0;
-    int left = 0, status = all ? ET_OK : et_alloc_failed(error, sizeof *all, "columns");
-    for (int f = 0; f < et_schema_count(schema) && !status; f++) {
-        if (!et_explain_reads(e, f))
-            continue;
-        if (count == MEASURED_MAX)
-            left++;
-        else
-            status = measure(&all[count++], e, f, et_schema_at(schema, f)->name, error);
-    }
+    et_importances all;
+    int status = et_importances_measure(&all, e, REPEATS, MEASURED_MAX, error);
     if (!status)
-        append_importance(r, all, count, et_explain_facts_of(e), path);
-    if (left)
+        append_importance(r, &all, et_explain_facts_of(e), path);
+    if (!status && all.left)
         et_report_page_text(&r->page, "%s more columns were not measured.",
-                            et_format_count(left).text);
-    et_free(all);
+                            et_format_count((int64_t)all.left).text);
+    et_importances_release(&all);
     return status;
 }
 
