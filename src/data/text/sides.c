@@ -1,11 +1,10 @@
 #include "data/text/sides.h"
 
 #include "base/alloc.h"
-#include "base/inline.h"
 #include "data/text/punctuation.h"
 
-ET_APART int encode_normalized(const et_vocabulary *vocabulary, const et_punctuation *rules,
-                               const char *text, size_t length, et_tokens *tokens, et_error *error)
+int et_sides_encode_by(const et_punctuation *rules, const et_vocabulary *vocabulary,
+                       const char *text, size_t length, et_tokens *tokens, et_error *error)
 {
     et_strbuf line = ET_STRBUF_INIT;
     et_punctuation_normalize(rules, text, length, &line);
@@ -14,13 +13,4 @@ ET_APART int encode_normalized(const et_vocabulary *vocabulary, const et_punctua
                                                     tokens, error);
     et_strbuf_release(&line);
     return status;
-}
-
-int et_sides_encode(const et_sides *sides, bool target, const char *text, size_t length,
-                    et_tokens *tokens, et_error *error)
-{
-    const et_vocabulary *vocabulary = target ? sides->target : sides->source;
-    const et_punctuation *rules = sides->punctuation[target];
-    return rules ? encode_normalized(vocabulary, rules, text, length, tokens, error)
-                 : et_vocabulary_encode(vocabulary, text, length, tokens, error);
 }
