@@ -31,14 +31,20 @@ et_node *et_pack_build(et_scope *scope, const et_tabular_model *model, const et_
     if (!parts)
         return et_graph_out_of_memory(et_scope_graph(scope));
     et_tabular_inputs_open(&inputs, scope, encoder, &model->ignored_features);
-    for (int64_t i = 0; i < all; i++) {
+    /* A text's vectors belong to the whole model, so members would not be independent. */
+    const bool texts = inputs.text_count > 0;
+    for (int64_t i = 0; i < all && !texts; i++) {
         const et_pack_member m = et_pack_member_at(pack, i);
         if (!which || which[i])
             parts[count++] =
                 member(et_at(scope, ET_PACK_MEMBER, (int)m.number), &m, pack, &inputs, outputs);
     }
-    et_node *y = count ? et_concatenate_columns(parts, count)
-                       : et_graph_poison(et_scope_graph(scope), "a pack without members");
+    et_node *y = count   ? et_concatenate_columns(parts, count)
+                 : texts ? et_graph_poison(et_scope_graph(scope),
+                                           "a pack cannot learn free texts yet: choose another "
+                                           "experiment, such as tabular/tabm, or leave them out "
+                                           "with a features file (type words)")
+                         : et_graph_poison(et_scope_graph(scope), "a pack without members");
     et_tabular_inputs_release(&inputs);
     et_free(parts);
     return et_copy(y, ET_F32, et_node_shape(y));
