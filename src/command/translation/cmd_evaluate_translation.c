@@ -129,8 +129,13 @@ static int check_outputs(evaluate_options *args, const et_call *call, et_error *
 }
 
 /* In the order in which help shows them. */
-static int check(const evaluate_options *args, et_error *error)
+static int check(const evaluate_options *args, const et_program *program, et_error *error)
 {
+    const char *run = args->work.model_dir;
+    if (args->source && !args->reference && !args->pairs && run && !et_file_exists(run))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no such directory; name a directory that `%s train` wrote", run,
+                       program->name);
     if (args->source && !args->reference && !args->pairs)
         return missing("--reference",
                        "the translations in a second file, or both in one file of pairs, PAIRS.tsv",
@@ -322,7 +327,7 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     et_translating_take_options(&args->work);
     int status = take_data(args, error);
     if (!status)
-        status = check(args, error);
+        status = check(args, call->program, error);
     if (!status && !args->source)
         return evaluate_own(args, call, error);
     return status ? status : evaluate_together(args, call, error);
