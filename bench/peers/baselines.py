@@ -1,15 +1,29 @@
-"""Accuracy of scikit-learn and LightGBM on tables that `tools/tabular-data` wrote. usage:
+"""Scores of Etude, scikit-learn, LightGBM and CatBoost on tables that `tools/tabular-data` wrote. usage:
 
-    baselines.py TABLES [--only NAME,...] [--first SEED] [--count N] [--models mlp,trees,lightgbm]
+    baselines.py TABLES [--only NAME,...] [--first SEED] [--count N]
+                 [--models mlp,trees,lightgbm,catboost,etude] [--etude PROGRAM] [--output FILE]
 
-TABLES has NAME-SEED-train.csv and NAME-SEED-test.csv, or NAME-train.csv and NAME-test.csv.
-Numbers are standardised, missing ones replaced by the median, and words one-hot. The models are
-scikit-learn's MLPClassifier or MLPRegressor (of a standardised target), HistGradientBoosting,
-and LightGBM, all with their defaults, except 1,000 iterations for the first, since with fewer
-some do not converge. A line for each table and model has the mean over the splits of the
-accuracy or the RMSE on the test part, its spread, and the seconds of a fit."""
+TABLES has NAME-SEED-train.csv and NAME-SEED-test.csv, or NAME-train.csv and NAME-test.csv. Those of
+scikit-learn's own tables (breast_cancer, digits, diabetes) are written there, a fifth of the rows
+in the test part.
+
+The models are scikit-learn's MLPClassifier or MLPRegressor (of a standardised target),
+HistGradientBoosting, LightGBM and CatBoost, all with their defaults, except 1,000 iterations for
+the first, since with fewer some do not converge. For them numbers are standardised, missing ones
+replaced by the median, and words one-hot; CatBoost gets the words as they are. `etude` is
+`etude train --data TABLE --target NAME`, and task.target_type=number for numbers.
+
+A line for each table and model has the mean over the splits of the accuracy or the RMSE on the test
+part, its spread, and the median seconds of processor time of a fit. Each fit is also a line of
+FILE, and is not repeated if it is there. At the end, the mean rank of each model over all splits
+that all models were measured on."""
 import argparse
+import json
 import os
+import resource
+import subprocess
+import sys
+import tempfile
 import time
 
 import numpy as np
@@ -31,7 +45,29 @@ TABLES = [
     ("titanic", "Survived", True, 10),
     ("wine_red", "quality", False, 3),
     ("wine_white", "quality", False, 3),
+    ("wine", "target", True, 3),
+    ("breast_cancer", "target", True, 3),
+    ("digits", "target", True, 3),
+    ("diabetes", "target", False, 3),
 ]
+OF_SCIKIT = ("wine", "breast_cancer", "digits", "diabetes")
+
+
+def write_splits(tables, name, seeds):
+    """NAME-SEED-train.csv and NAME-SEED-test.csv of a table of scikit-learn."""
+    from sklearn import datasets
+
+    if all(os.path.exists(f"{tables}/{name}-{seed}-test.csv") for seed in seeds):
+        return
+    # Numbers as measured: diabetes is scaled unless it is asked not to be.
+    options = {"scaled": False} if name == "diabetes" else {}
+    rows = getattr(datasets, f"load_{name}")(as_frame=True, **options).frame
+    rows.columns = [column.replace(" ", "_") for column in rows.columns]
+    for seed in seeds:
+        order = np.random.RandomState(seed).permutation(len(rows))
+        test = round(len(rows) * 0.2)
+        rows.iloc[order[test:]].to_csv(f"{tables}/{name}-{seed}-train.csv", index=False)
+        rows.iloc[order[:test]].to_csv(f"{tables}/{name}-{seed}-test.csv", index=False)
 
 
 def mlp(classes, seed):
@@ -54,7 +90,27 @@ def lightgbm(classes, seed):
     return model(random_state=seed, verbose=-1, n_jobs=2)
 
 
-MODELS = {"mlp": mlp, "trees": trees, "lightgbm": lightgbm}
+class Catboost:
+    """CatBoost with the columns of words as its categories."""
+
+    def __init__(self, classes, seed):
+        import catboost as package
+
+        model = package.CatBoostClassifier if classes else package.CatBoostRegressor
+        self.model = model(random_seed=seed, verbose=0, thread_count=2, allow_writing_files=False)
+
+    @staticmethod
+    def columns(x):
+        words = [name for name in x if not pd.api.types.is_numeric_dtype(x[name])]
+        return x.assign(**{name: x[name].fillna("?").astype(str) for name in words}), words
+
+    def fit(self, x, y):
+        x, words = self.columns(x)
+        self.model.fit(x, y, cat_features=words)
+
+    def predict(self, x):
+        return np.ravel(self.model.predict(self.columns(x)[0]))
+
 
 
 def features(rows):
@@ -77,16 +133,77 @@ def read(path, target):
     return rows.drop(columns=target), rows[target]
 
 
-def measure(stem, target, classes, model, seed):
+def processor_seconds():
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def fit_peer(stem, target, classes, model, seed):
     x, y = read(stem + "-train.csv", target)
     x_test, y_test = read(stem + "-test.csv", target)
-    fitted = make_pipeline(features(x), MODELS[model](classes, seed))
-    began = time.perf_counter()
+    if model == "catboost":
+        fitted = Catboost(classes, seed)
+    else:
+        maker = {"mlp": mlp, "trees": trees, "lightgbm": lightgbm}[model]
+        fitted = make_pipeline(features(x), maker(classes, seed))
     fitted.fit(x, y)
-    seconds = time.perf_counter() - began
     found = fitted.predict(x_test)
     score = accuracy_score if classes else root_mean_squared_error
-    return score(y_test, found), seconds
+    return score(y_test, found)
+
+
+def fit_etude(program, stem, target, classes, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        run = f"{folder}/run"
+        command = [program, "train", run, "--data", stem + "-train.csv", "--target", target]
+        command += ["--seed", str(seed), "--quiet"]
+        command += [] if classes else ["--set", "task.target_type=number"]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        command = [program, "evaluate", run, stem + "-test.csv", "--json"]
+        values = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        return values["values"]["validation_accuracy" if classes else "validation_rmse"]
+
+
+def measure(options, name, target, classes, model, seed):
+    stem = os.path.join(options.tables, f"{name}-{seed}")
+    if not os.path.exists(stem + "-test.csv"):
+        stem = os.path.join(options.tables, name)
+    began, used = time.perf_counter(), processor_seconds()
+    if model == "etude":
+        score = fit_etude(options.etude, stem, target, classes, seed)
+    else:
+        score = fit_peer(stem, target, classes, model, seed)
+    return {
+        "table": name,
+        "seed": seed,
+        "model": model,
+        "metric": "accuracy" if classes else "rmse",
+        "score": score,
+        "seconds": round(time.perf_counter() - began, 2),
+        "cpu_seconds": round(processor_seconds() - used, 2),
+    }
+
+
+def read_scores(path):
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        scores = [json.loads(line) for line in file]
+    return {(row["table"], row["seed"], row["model"]): row for row in scores}
+
+
+def ranks(scores, models):
+    """The mean rank of each model over the splits that all were measured on, 1 for the best score."""
+    splits = sorted({key[:2] for key in scores})
+    found = []
+    for split in splits:
+        rows = [scores.get((*split, model)) for model in models]
+        if all(rows):
+            sign = -1 if rows[0]["metric"] == "accuracy" else 1
+            found.append(pd.Series([sign * row["score"] for row in rows]).rank().to_numpy())
+    return len(found), np.mean(found, axis=0) if found else []
 
 
 def main():
@@ -96,25 +213,36 @@ def main():
     parser.add_argument("--models", default="mlp,trees,lightgbm")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--etude", default="build/etude")
+    parser.add_argument("--output")
     options = parser.parse_args()
+    scores, models = read_scores(options.output), options.models.split(",")
     for name, target, classes, splits in TABLES:
         if options.only and name not in options.only.split(","):
             continue
-        for model in options.models.split(","):
-            values, seconds = [], []
-            for seed in range(options.first, options.first + (options.count or splits)):
-                stem = os.path.join(options.tables, f"{name}-{seed}")
-                if not os.path.exists(stem + "-test.csv"):
-                    stem = os.path.join(options.tables, name)
-                value, took = measure(stem, target, classes, model, seed)
-                values.append(value)
-                seconds.append(took)
+        seeds = range(options.first, options.first + (options.count or splits))
+        if name in OF_SCIKIT:
+            write_splits(options.tables, name, seeds)
+        for model in models:
+            for seed in seeds:
+                if (name, seed, model) not in scores:
+                    row = measure(options, name, target, classes, model, seed)
+                    scores[name, seed, model] = row
+                    if options.output:
+                        with open(options.output, "a", encoding="utf-8") as file:
+                            file.write(json.dumps(row) + "\n")
+            rows = [scores[name, seed, model] for seed in seeds]
+            values = [row["score"] for row in rows]
             print(
-                f"{name:12} {model:10} {'accuracy' if classes else 'RMSE':9}"
+                f"{name:13} {model:10} {rows[0]['metric']:9}"
                 f"{np.mean(values):.4f} +- {np.std(values):.4f} of {len(values)}"
-                f"  {np.median(seconds):.2f} s a fit",
+                f"  {np.median([row['cpu_seconds'] for row in rows]):.2f} s a fit",
                 flush=True,
             )
+    splits, means = ranks(scores, models)
+    print(f"mean rank over {splits} splits")
+    for model, mean in sorted(zip(models, means), key=lambda pair: pair[1]):
+        print(f"{model:10} {mean:.2f}")
 
 
 if __name__ == "__main__":
