@@ -24,7 +24,7 @@ static void open_choice(et_choice *choice, const et_choice_options *options)
     assert_int_equal(et_choice_init(choice, options, TOKENS, &error), ET_OK);
     for (int i = 0; i < TOKENS; i++)
         logits[i] = (float)(probability[i] > 0 ? log(probability[i]) + 3 : -1e9);
-    et_choice_read(choice, logits, (et_choice_position){ 0, 0, 0 });
+    et_choice_read(choice, (const float *[]){ logits }, (et_choice_position){ 0, 0, 0 });
 }
 
 static void test_choice__log_softmax(void **state)
@@ -99,10 +99,10 @@ static void test_choice__random_numbers_have_a_position(void **state)
         et_choice choice;
         et_choice_options options = { .noise = 1, .seed = i == PLACES ? 8 : 7 };
         assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
-        et_choice_read(&choice, logits, places[i % PLACES]);
+        et_choice_read(&choice, (const float *[]){ logits }, places[i % PLACES]);
         memcpy(noise[i], choice.log_p, sizeof noise[i]);
-        et_choice_read(&choice, logits, places[1]);
-        et_choice_read(&choice, logits, places[i % PLACES]);
+        et_choice_read(&choice, (const float *[]){ logits }, places[1]);
+        et_choice_read(&choice, (const float *[]){ logits }, places[i % PLACES]);
         assert_memory_equal(noise[i], choice.log_p, sizeof noise[i]);
         for (int k = 0; k < i; k++)
             assert_memory_not_equal(noise[k], noise[i], sizeof noise[i]);
@@ -129,7 +129,8 @@ static void test_choice__noise_is_gumbels(void **state)
             sum += weight[i];
         }
         for (int k = 0; k < DRAWS; k++) {
-            et_choice_read(&choice, logits, (et_choice_position){ (uint64_t)k, 1, 0 });
+            et_choice_read(&choice, (const float *[]){ logits },
+                           (et_choice_position){ (uint64_t)k, 1, 0 });
             et_choice_best(&choice, 1, &log_p, &token);
             drawn[token]++;
         }
@@ -153,7 +154,8 @@ static void test_choice__never(void **state)
     for (int position = 0; position < 2; position++) {
         float log_p[3];
         int32_t token[3];
-        assert_true(et_choice_read(&choice, logits, (et_choice_position){ 0, position, 0 }));
+        assert_true(et_choice_read(&choice, (const float *[]){ logits },
+                                   (et_choice_position){ 0, position, 0 }));
         et_choice_best(&choice, 3, log_p, token);
         assert_int_equal(token[0], 2);
         assert_int_equal(token[1], 0);
@@ -176,7 +178,7 @@ static void test_choice__first(void **state)
     et_choice_options options = { .sampling = true, .first = first, .first_count = 2 };
     assert_true(et_choice_reads_logits(&options));
     assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
-    et_choice_read(&choice, logits, (et_choice_position){ 0, 0, 0 });
+    et_choice_read(&choice, (const float *[]){ logits }, (et_choice_position){ 0, 0, 0 });
     for (int i = 0; i < TOKENS; i++)
         if (i == 0 || i == 4)
             assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
@@ -186,7 +188,7 @@ static void test_choice__first(void **state)
         int32_t token = et_choice_draw(&choice, (et_choice_position){ k, 0, 0 });
         assert_true(token == 0 || token == 4);
     }
-    et_choice_read(&choice, logits, (et_choice_position){ 0, 1, 0 });
+    et_choice_read(&choice, (const float *[]){ logits }, (et_choice_position){ 0, 1, 0 });
     for (int i = 0; i < TOKENS; i++)
         assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
     et_choice_release(&choice);

@@ -41,9 +41,12 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
     size_t count = (size_t)vocabulary;
     choice->log_p = et_alloc(count, sizeof *choice->log_p);
     choice->order = et_alloc(count, sizeof *choice->order);
-    int status = choice->log_p && choice->order
+    const size_t models = options->model_count > 1 ? (size_t)options->model_count : 0;
+    if (models)
+        choice->each = et_alloc(models * count, sizeof *choice->each);
+    int status = choice->log_p && choice->order && (choice->each || !models)
                      ? ET_OK
-                     : et_alloc_failed(error, 2 * count * sizeof(float), "a choice");
+                     : et_alloc_failed(error, (2 + models) * count * sizeof(float), "a choice");
     if (!status && options->first)
         status = allow_first(choice, error);
     if (status)
@@ -54,6 +57,7 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
 void et_choice_release(et_choice *choice)
 {
     et_free(choice->log_p);
+    et_free(choice->each);
     et_free(choice->order);
     et_free(choice->allowed);
     *choice = (et_choice){ 0 };
@@ -101,14 +105,59 @@ static bool log_softmax(float *x, int64_t count)
     return isfinite(log_sum);
 }
 
-bool et_choice_read(et_choice *choice, const float *logits, et_choice_position which)
+static void suppress(const et_choice *choice, float *row)
 {
-    memcpy(choice->log_p, logits, (size_t)choice->vocabulary * sizeof *logits);
-    if (choice->options.noise > 0)
-        add_noise(choice, which);
     for (int i = 0; i < choice->options.never_count; i++)
-        choice->log_p[choice->options.never[i]] = -INFINITY;
-    bool finite = log_softmax(choice->log_p, choice->vocabulary);
+        row[choice->options.never[i]] = -INFINITY;
+}
+
+/* log of the sum over models of w p. The largest of the terms is taken out, as in log_softmax, so a
+ * tiny probability has a logarithm, too, and equal models give their own log p, bit by bit, if the
+ * weights add up to 1. */
+static void average(et_choice *choice)
+{
+    const int models = choice->options.model_count;
+    const double *weights = choice->options.weights;
+    for (int64_t i = 0; i < choice->vocabulary; i++) {
+        const float *log_p = choice->each + i;
+        float most = log_p[0];
+        double sum = 0;
+        for (int m = 1; m < models; m++)
+            most = fmaxf(most, log_p[m * choice->vocabulary]);
+        for (int m = 0; m < models && most > -INFINITY; m++)
+            sum += weights[m] * (double)expf(log_p[m * choice->vocabulary] - most);
+        choice->log_p[i] = most > -INFINITY ? most + (float)log(sum) : most;
+    }
+}
+
+/* Each model gives its probabilities to the tokens that can be generated. */
+static bool read_models(et_choice *choice, const float *const *logits)
+{
+    const size_t count = (size_t)choice->vocabulary;
+    bool finite = true;
+    for (int m = 0; m < choice->options.model_count; m++) {
+        float *row = choice->each + (size_t)m * count;
+        memcpy(row, logits[m], count * sizeof *row);
+        suppress(choice, row);
+        finite = log_softmax(row, choice->vocabulary) && finite;
+    }
+    average(choice);
+    return finite;
+}
+
+bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_position which)
+{
+    const bool several = choice->options.model_count > 1, noisy = choice->options.noise > 0;
+    bool finite = true;
+    if (several)
+        finite = read_models(choice, logits);
+    else
+        memcpy(choice->log_p, logits[0], (size_t)choice->vocabulary * sizeof **logits);
+    if (noisy)
+        add_noise(choice, which);
+    suppress(choice, choice->log_p);
+    if (!several || noisy)
+        finite = log_softmax(choice->log_p, choice->vocabulary) && finite;
     if (which.position || !choice->allowed)
         return finite;
     for (int64_t i = 0; i < choice->vocabulary; i++)

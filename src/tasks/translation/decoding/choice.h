@@ -1,6 +1,11 @@
 /* The next tokens: from the logits of one hypothesis to log-probabilities, with noise if requested,
  * and then to the most likely tokens or to a sampled one.
  *
+ * Of an ensemble, the probabilities of its models are averaged with weights: p = sum over models of
+ * w p_model. The mean of probabilities is a probability, so scores, samples and given targets mean
+ * the same as for one model. The mean of their logarithms, which is the alternative, would not be,
+ * and one model could veto a token.
+ *
  * Sampling follows Model Garden's SamplingModule: log-probabilities are divided by temperature; the
  * top_k largest stay; of those, the fewest of the largest that together reach top_p stay (with the
  * one that crosses it); one of the rest is drawn. Its log-probability is the model's own.
@@ -15,7 +20,10 @@
 
 #include <etude/error.h>
 
-/* { 0 }: the likeliest tokens, without noise. first and never are borrowed. */
+/* Most models of an ensemble. */
+#define ET_CHOICE_MODELS_MAX 32
+
+/* { 0 }: the likeliest tokens of one model, without noise. Arrays are borrowed. */
 typedef struct et_choice_options {
     bool sampling;
     int64_t top_k;      /* 0: all */
@@ -27,6 +35,8 @@ typedef struct et_choice_options {
     int first_count;
     const int32_t *never; /* tokens that are not generated */
     int never_count;
+    const double *weights; /* [model_count] > 0, sum 1 */
+    int model_count;       /* 0 or 1: no ensemble */
 } et_choice_options;
 
 /* Which hypothesis: its sentence's number, the position of the token that comes, and the
@@ -41,6 +51,7 @@ typedef struct et_choice {
     et_choice_options options;
     int64_t vocabulary;
     float *log_p;      /* [vocabulary] of the row that was read last; owned, as the next */
+    float *each;       /* [models, vocabulary] of an ensemble's models */
     int32_t *order;    /* [vocabulary] */
     uint64_t *allowed; /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
 } et_choice;
@@ -53,11 +64,12 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
                    et_error *error);
 void et_choice_release(et_choice *choice);
 
-/* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). A token
- * that is never generated has minus infinity and no part in the softmax. At position 0, so has a
+/* Reads a row of logits [vocabulary] of each model: log_p becomes log(softmax(logits + noise)). Of
+ * an ensemble, logits are the logarithms of the averaged probabilities. A token that is never
+ * generated has minus infinity and no part in a softmax. At position 0, so has a
  * token that may not come first; the others keep their values among all. False:
  * logits are not finite, and no token is likelier than another. */
-bool et_choice_read(et_choice *choice, const float *logits, et_choice_position which);
+bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_position which);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
  * vocabulary. */

@@ -33,14 +33,14 @@
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128
 
-/* params, device and the pointers in model are borrowed; searches, alone and over are owned. All
- * searches have the same size, because they are made together. A search is NULL until a run wants
- * as many threads. */
+/* device and the pointers in models are borrowed, but their transformers are copies; searches,
+ * alone and over are owned. All searches have the same size, because they are made together. A
+ * search is NULL until a run wants as many threads. */
 struct et_decoder {
-    et_params *params;
+    et_decoder_model *models; /* [1 + others] */
+    et_transformer *transformers;
     et_device *device;
     et_device *alone; /* [its threads]: the same for a thread that runs a single search */
-    et_transformer model;
     et_decoder_options options;
     et_search_size size;
     et_search **searches; /* [device's threads]; the first packs weights for all */
@@ -77,31 +77,49 @@ static void free_searches(et_decoder *decoder)
     }
 }
 
+static void keep_model(et_decoder *decoder, int i, const et_decoder_model *model)
+{
+    et_assert(!model->int8 || model->act == ET_F32);
+    et_assert(model->transformer->target.count == decoder->transformers[0].target.count || !i);
+    decoder->transformers[i] = *model->transformer;
+    decoder->models[i] = *model;
+    decoder->models[i].transformer = &decoder->transformers[i];
+}
+
+static bool allocate(et_decoder *decoder, size_t threads, size_t models)
+{
+    decoder->models = et_alloc_zero(models, sizeof *decoder->models);
+    decoder->transformers = et_alloc_zero(models, sizeof *decoder->transformers);
+    decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
+    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
+    decoder->over = et_alloc(threads * (size_t)decoder->options.sentences, sizeof *decoder->over);
+    return decoder->models && decoder->transformers && decoder->searches && decoder->alone &&
+           decoder->over;
+}
+
 /* No search is made here: how large they must be only the sentences say. */
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
                    const et_transformer *model, const et_decoder_options *options, et_error *error)
 {
-    size_t threads = (size_t)device->threads;
+    const et_decoder_model first = { params, model, options->act, options->int8 };
     et_assert(options->sentences >= 1 && options->beam.size >= 1);
-    et_assert(!options->int8 || options->act == ET_F32);
     et_assert(!options->forced || (options->beam.size == 1 && options->max_length > 0));
+    et_assert(options->other_count >= 0 && options->other_count < ET_DECODER_MODELS_MAX);
     et_decoder *decoder = et_alloc_zero(1, sizeof *decoder);
     *out = decoder;
     if (!decoder)
         return et_alloc_failed(error, sizeof *decoder, "a decoder");
-    decoder->params = params;
     decoder->device = device;
-    decoder->model = *model;
     decoder->options = *options;
     decoder->size.seats = options->sentences;
-    decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
-    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
-    decoder->over = et_alloc(threads * (size_t)options->sentences, sizeof *decoder->over);
-    if (!decoder->searches || !decoder->alone || !decoder->over) {
+    if (!allocate(decoder, (size_t)device->threads, 1 + (size_t)options->other_count)) {
         et_decoder_free(decoder);
         *out = NULL;
-        return et_alloc_failed(error, threads * sizeof *decoder->searches, "a decoder");
+        return et_alloc_failed(error, 0, "a decoder");
     }
+    keep_model(decoder, 0, &first);
+    for (int i = 0; i < options->other_count; i++)
+        keep_model(decoder, i + 1, &options->others[i]);
     return ET_OK;
 }
 
@@ -111,6 +129,8 @@ void et_decoder_free(et_decoder *decoder)
         return;
     if (decoder->searches)
         free_searches(decoder);
+    et_free(decoder->models);
+    et_free(decoder->transformers);
     et_free(decoder->searches);
     et_free(decoder->alone);
     et_free(decoder->over);
@@ -149,12 +169,13 @@ static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t 
 {
     et_search_size *size = &decoder->size, wanted = { 0 };
     for (int64_t i = 0; i < count; i++) {
-        int64_t target = et_search_target(&decoder->options, order[i]);
+        const int64_t target = et_search_target(&decoder->options, order[i]);
+        const int64_t length = et_decoder_sentence_length(order[i]);
         wanted.target = target > wanted.target ? target : wanted.target;
-        wanted.tokens += i < size->seats ? order[i]->length : 0;
+        wanted.tokens += i < size->seats ? length : 0;
         wanted.positions += i < size->seats ? target : 0;
     }
-    wanted.source = order[0]->length;
+    wanted.source = et_decoder_sentence_length(order[0]);
     if (wanted.source <= size->source && wanted.target <= size->target &&
         wanted.tokens <= size->tokens && wanted.positions <= size->positions)
         return ET_OK;
@@ -194,9 +215,9 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
         et_search **search = &decoder->searches[i];
         int status = ET_OK;
         if (!*search)
-            status = et_search_new(search, decoder->params, device_of(decoder, i), &decoder->model,
-                                   &decoder->options, &decoder->size,
-                                   i ? decoder->searches[0] : NULL, error);
+            status =
+                et_search_new(search, decoder->models, device_of(decoder, i), &decoder->options,
+                              &decoder->size, i ? decoder->searches[0] : NULL, error);
         if (status)
             return status;
         et_search_refresh(*search);
@@ -401,8 +422,9 @@ static int longer_first(const void *left, const void *right)
 {
     const et_decoder_sentence *a = *(et_decoder_sentence *const *)left;
     const et_decoder_sentence *b = *(et_decoder_sentence *const *)right;
-    if (a->length != b->length)
-        return a->length < b->length ? 1 : -1;
+    const int64_t length = et_decoder_sentence_length(a), other = et_decoder_sentence_length(b);
+    if (length != other)
+        return length < other ? 1 : -1;
     return a < b ? -1 : a > b;
 }
 

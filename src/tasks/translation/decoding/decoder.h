@@ -23,9 +23,21 @@ typedef struct et_decoder et_decoder;
 /* Name of a decoding step, one more token for all, in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
 
-/* extra_length counts only if max_length is 0. act is the type of activations and caches. Pointers
- * in beam and choice are borrowed. forced: targets are given, none longer than max_length, and the
- * result is their log p; the beam's size is 1. */
+/* A model. Borrowed; params are materialized. act is the type of activations and caches. int8:
+ * weights and rows as bytes in products; act is float32. */
+typedef struct et_decoder_model {
+    et_params *params;
+    const et_transformer *transformer;
+    et_dtype act;
+    bool int8;
+} et_decoder_model;
+
+#define ET_DECODER_MODELS_MAX ET_CHOICE_MODELS_MAX
+
+/* extra_length counts only if max_length is 0. act and int8 are the first model's. others:
+ * [other_count], with it an ensemble, whose probabilities choice.weights add; all have the same
+ * number of target tokens. Pointers in beam and choice are borrowed. forced: targets are given,
+ * none longer than max_length, and the result is their log p; the beam's size is 1. */
 typedef struct et_decoder_options {
     et_beam_options beam;
     et_choice_options choice;
@@ -35,18 +47,27 @@ typedef struct et_decoder_options {
     int64_t extra_length;
     int sentences; /* most that one thread has under way together */
     et_dtype act;
-    bool int8; /* weights and rows as bytes in products; act is float32 */
+    bool int8;
+    const et_decoder_model *others; /* borrowed during et_decoder_new */
+    int other_count;
 } et_decoder_options;
 
 /* A result: tokens without the final one, their number with it, the beam's score. */
 typedef et_beam_hypothesis et_decoder_result;
 
+typedef struct et_decoder_source {
+    const int32_t *ids; /* EOS last */
+    int64_t length;
+} et_decoder_source;
+
 /* The caller sets the members before results, which are borrowed through the run. */
 typedef struct et_decoder_sentence {
     const int32_t *source; /* tokens, EOS last */
     int64_t length;
-    uint64_t number;       /* chooses its random numbers */
-    const int32_t *forced; /* tokens of the given target, EOS last */
+    const et_decoder_source *others; /* [other_count] for the other models of an ensemble */
+    int other_count;                 /* 0: all models read the same tokens */
+    uint64_t number;                 /* chooses its random numbers */
+    const int32_t *forced;           /* tokens of the given target, EOS last */
     int forced_length;
     const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any
                                  thread may set: it is left at the next step */
@@ -54,12 +75,22 @@ typedef struct et_decoder_sentence {
     const et_decoder_result *results; /* best first; in the run's arena, as their ids */
 } et_decoder_sentence;
 
+/* Source tokens of the model that has most: they decide about places and greatest lengths. */
+static inline int64_t et_decoder_sentence_length(const et_decoder_sentence *sentence)
+{
+    int64_t most = sentence->length;
+    for (int i = 0; i < sentence->other_count; i++)
+        most = sentence->others[i].length > most ? sentence->others[i].length : most;
+    return most;
+}
+
 /* Called on the caller's thread, with sentences done: after each of its steps, which give its
  * sentences one token more, after steps of others while it has none left, and at last with all. A
  * true answer ends the run with ET_EINTERRUPTED. */
 typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 
-/* params must be materialized; the first use of a model declares nothing new. All borrowed. */
+/* params must be materialized; the first use of a model declares nothing new. All borrowed but the
+ * models' descriptions. */
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
                    const et_transformer *model, const et_decoder_options *options, et_error *error);
 void et_decoder_free(et_decoder *decoder);

@@ -40,11 +40,12 @@ typedef struct et_search_size {
     int64_t positions; /* target tokens */
 } et_search_size;
 
-/* All borrowed, except the options, which are copied. packed_by: another search of the same model,
- * which outlives this one and shares its packed weights; NULL: the search packs its own. */
-int et_search_new(et_search **out, et_params *params, et_device *device,
-                  const et_transformer *model, const et_decoder_options *options,
-                  const et_search_size *size, const et_search *packed_by, et_error *error);
+/* models: [1 + options->other_count], all borrowed; the options are copied. packed_by: another
+ * search of the same models, which outlives this one and shares its packed weights; NULL: the
+ * search packs its own. */
+int et_search_new(et_search **out, const et_decoder_model *models, et_device *device,
+                  const et_decoder_options *options, const et_search_size *size,
+                  const et_search *packed_by, et_error *error);
 void et_search_free(et_search *search); /* NULL allowed */
 
 /* Packs weights that have changed. Before the searches that share them are used. */
