@@ -47,12 +47,9 @@
 
 typedef struct translate_options {
     et_translating work;
-    int64_t max_length, sentences; /* max_length 0: the run's */
-    int64_t results, seed;
-    double top_p, temperature; /* negative: not given */
+    int64_t results;
     bool scores, alignments, json;
     int64_t alignment_layer;   /* negative: not given, the last */
-    int64_t top_k;             /* negative: not given */
     const char *attention;     /* a file for a picture; NULL: none */
     const char *input;         /* a file; NULL: standard input */
     int replace;               /* bytes that are no UTF-8: 1; else they end it */
@@ -62,7 +59,6 @@ typedef struct translate_options {
     bool split;                /* cut lines into sentences */
     const char *language;      /* of the sentences; NULL: all */
     et_texts *texts;           /* NULL: neither format nor split */
-    et_decoding_options decoding;
 } translate_options;
 
 static const char *const invalid[] = { "stop", "replace", NULL };
@@ -87,11 +83,7 @@ static const et_option options[] = {
     ET_OPTION_CHOICE(translate_options, replace, "invalid", NULL, invalid,
                      "what to do with bytes that are not UTF-8: stop (default) or replace"),
     ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
-    ET_OPTION_COUNT(translate_options, max_length, "max-length", "N", 0, ET_OPTION_COUNT_MAX,
-                    "maximal number of tokens of a translation"),
-    ET_OPTION_COUNT(translate_options, sentences, "batch", "N", 1, ET_OPTION_COUNT_MAX,
-                    "number of sentences that a thread decodes together",
-                    .field.default_number = 32),
+    ET_OPTION_GROUP(translate_options, work, et_translating_decoding_options),
     ET_OPTION_COUNT(translate_options, results, "n-best", "N", 1, 64,
                     "print the N best translations of each line", .alias = "nbest",
                     .field.default_number = 1),
@@ -107,19 +99,6 @@ static const et_option options[] = {
                     .field.default_number = -1),
     ET_OPTION_TEXT(translate_options, score_targets, "score-targets", "FILE",
                    "score these given translations instead of translating"),
-    ET_OPTION_FLAG(translate_options, decoding.sampling, "sampling",
-                   "sample each token by its probability"),
-    ET_OPTION_COUNT(translate_options, top_k, "top-k", "K", 0, ET_OPTION_COUNT_MAX,
-                    "sample only from the K most likely tokens", .field.default_number = -1),
-    ET_OPTION_REAL(translate_options, top_p, "top-p", "P", 0, 1,
-                   "sample only from the fewest tokens that reach probability P",
-                   .field.default_number = -1),
-    ET_OPTION_REAL(translate_options, temperature, "temperature", "T", 0, DBL_MAX,
-                   "divide log-probabilities by T before sampling", .field.default_number = -1),
-    ET_OPTION_REAL(translate_options, decoding.noise, "noise", "X", 0, DBL_MAX,
-                   "add X times Gumbel noise to logits"),
-    ET_OPTION_COUNT(translate_options, seed, "seed", "N", 0, ET_OPTION_COUNT_MAX,
-                    "seed of the sampling"),
     ET_OPTION_PRECISION(translate_options, work.options.precision),
     ET_OPTION_LIVE_WEIGHTS(translate_options, work.options.live_weights),
     ET_OPTION_GROUP(translate_options, work.profiling, et_profiling_options),
@@ -136,29 +115,15 @@ const et_usage et_usage_translate = { options, sizeof(translate_options),
                                       "Translates standard input, or a file, line by line.",
                                       "runs/a < test.en > test.hyp" };
 
-/* What only sampling has says that there is sampling. */
-static void set_decoding(translate_options *args)
-{
-    et_decoding_options *decoding = &args->decoding;
-    decoding->results = (int)args->results;
-    if (args->alignments || args->attention)
-        decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
-    decoding->seed = (uint64_t)args->seed;
-    decoding->top_k = args->top_k > 0 ? args->top_k : 0;
-    decoding->top_p = args->top_p > 0 ? args->top_p : 0;
-    decoding->temperature = args->temperature > 0 ? args->temperature : 0;
-    if (args->top_k >= 0 || args->top_p >= 0 || args->temperature >= 0)
-        decoding->sampling = true;
-    args->work.options.decoding = decoding;
-}
-
 /* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
 static void take_options(translate_options *args)
 {
+    et_decoding_options *decoding = &args->work.decoding;
     et_translating_take_options(&args->work);
-    args->work.options.max_length = args->max_length;
-    args->work.options.sentences = (int)args->sentences;
-    set_decoding(args);
+    et_translating_take_decoding(&args->work);
+    decoding->results = (int)args->results;
+    if (args->alignments || args->attention)
+        decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
 }
 
 /* Texts have one translation and nothing else. */
@@ -192,20 +157,15 @@ static int check(const translate_options *args, et_error *error)
     if (args->alignment_layer > 0 && !args->alignments && !args->attention)
         return et_fail(error, ET_EUSAGE,
                        "--alignment-layer: only with --alignments or --attention");
-    if (args->temperature == 0)
-        return et_fail(error, ET_EUSAGE,
-                       "--temperature 0: cannot sample; for the most likely tokens use --beam-size "
-                       "1 without sampling");
-    if (args->top_k == 0 || args->top_p == 0)
-        return et_fail(error, ET_EUSAGE,
-                       "--top-%c 0: cannot sample; leave it out to sample from all tokens",
-                       args->top_k == 0 ? 'k' : 'p');
-    const char *needless = args->results > 1           ? "--n-best"
-                           : args->decoding.sampling   ? "sampling"
-                           : args->decoding.noise != 0 ? "--noise"
-                           : args->work.beam_size      ? "--beam-size"
-                           : args->max_length          ? "--max-length"
-                                                       : NULL;
+    int status = et_translating_check_decoding(&args->work, error);
+    if (status)
+        return status;
+    const char *needless = args->results > 1                ? "--n-best"
+                           : args->work.decoding.sampling   ? "sampling"
+                           : args->work.decoding.noise != 0 ? "--noise"
+                           : args->work.beam_size           ? "--beam-size"
+                           : args->work.max_length          ? "--max-length"
+                                                            : NULL;
     if (args->score_targets && needless)
         return et_fail(error, ET_EUSAGE, "--score-targets: translations are given, so leave out %s",
                        needless);

@@ -13,12 +13,62 @@ const et_option et_translating_search_options[] = {
     ET_OPTION_END,
 };
 
+const et_option et_translating_decoding_options[] = {
+    ET_OPTION_COUNT(et_translating, max_length, "max-length", "N", 0, ET_OPTION_COUNT_MAX,
+                    "maximal number of tokens of a translation"),
+    ET_OPTION_COUNT(et_translating, sentences, "batch", "N", 1, ET_OPTION_COUNT_MAX,
+                    "number of sentences that a thread decodes together",
+                    .field.default_number = 32),
+    ET_OPTION_FLAG(et_translating, decoding.sampling, "sampling",
+                   "sample each token by its probability"),
+    ET_OPTION_COUNT(et_translating, top_k, "top-k", "K", 0, ET_OPTION_COUNT_MAX,
+                    "sample only from the K most likely tokens", .field.default_number = -1),
+    ET_OPTION_REAL(et_translating, top_p, "top-p", "P", 0, 1,
+                   "sample only from the fewest tokens that reach probability P",
+                   .field.default_number = -1),
+    ET_OPTION_REAL(et_translating, temperature, "temperature", "T", 0, DBL_MAX,
+                   "divide log-probabilities by T before sampling", .field.default_number = -1),
+    ET_OPTION_REAL(et_translating, decoding.noise, "noise", "X", 0, DBL_MAX,
+                   "add X times Gumbel noise to logits"),
+    ET_OPTION_COUNT(et_translating, seed, "seed", "N", 0, ET_OPTION_COUNT_MAX,
+                    "seed of the sampling"),
+    ET_OPTION_END,
+};
+
 /* Counts fit: ET_OPTION_COUNT_MAX. */
 void et_translating_take_options(et_translating *work)
 {
     work->options.beam_size = (int)work->beam_size;
     work->options.alpha = work->alpha > 0 ? work->alpha : 0;
     work->options.no_length_penalty = work->alpha == 0;
+}
+
+/* What only sampling has says that there is sampling. */
+void et_translating_take_decoding(et_translating *work)
+{
+    et_decoding_options *decoding = &work->decoding;
+    work->options.max_length = work->max_length;
+    work->options.sentences = (int)work->sentences;
+    decoding->seed = (uint64_t)work->seed;
+    decoding->top_k = work->top_k > 0 ? work->top_k : 0;
+    decoding->top_p = work->top_p > 0 ? work->top_p : 0;
+    decoding->temperature = work->temperature > 0 ? work->temperature : 0;
+    if (work->top_k >= 0 || work->top_p >= 0 || work->temperature >= 0)
+        decoding->sampling = true;
+    work->options.decoding = decoding;
+}
+
+int et_translating_check_decoding(const et_translating *work, et_error *error)
+{
+    if (work->temperature == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--temperature 0: cannot sample; for the most likely tokens use --beam-size "
+                       "1 without sampling");
+    if (work->top_k == 0 || work->top_p == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--top-%c 0: cannot sample; leave it out to sample from all tokens",
+                       work->top_k == 0 ? 'k' : 'p');
+    return ET_OK;
 }
 
 int et_translating_join(et_translating *work, et_error *error)

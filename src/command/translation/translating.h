@@ -14,7 +14,7 @@
 #ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
 
-#include <etude/translator.h>
+#include <etude/hypotheses.h>
 
 #include "command/training/profile.h"
 #include "formats/events/progress.h"
@@ -25,6 +25,10 @@ typedef struct et_translating {
     const char *output;            /* a file; NULL: none */
     int64_t beam_size;             /* 0: as in the run's settings */
     double alpha;                  /* of the length penalty; negative: as in the run's settings */
+    int64_t max_length, sentences; /* 0: the run's; 0: the translator's */
+    int64_t top_k, seed;           /* top_k negative: not given */
+    double top_p, temperature;     /* negative: not given */
+    et_decoding_options decoding;
     et_translator_options options; /* passed to the translator unchanged */
     et_profiling profiling;
     bool quiet;
@@ -33,11 +37,15 @@ typedef struct et_translating {
     et_progress *progress;
 } et_translating;
 
-/* Rows of a table of options: of the search. */
-extern const et_option et_translating_search_options[];
+/* Rows of a table of options: of the beam; of lengths, batches and sampling. */
+extern const et_option et_translating_search_options[], et_translating_decoding_options[];
 
-/* Those rows into options. */
+/* Each of them into options. */
 void et_translating_take_options(et_translating *work);
+void et_translating_take_decoding(et_translating *work);
+
+/* ET_EUSAGE: a value with which nothing can be sampled. */
+int et_translating_check_decoding(const et_translating *work, et_error *error);
 
 /* Sets options.comm, to be left with et_ranks_leave in any case. A rank but the first shows and
  * writes nothing from here on. */
