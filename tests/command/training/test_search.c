@@ -1,5 +1,5 @@
 /* Values to try: forms, distributions, equal values for equal seeds, and refused texts. */
-#include "command/search.h"
+#include "command/training/tune/search.h"
 
 #include <math.h>
 #include <setjmp.h>

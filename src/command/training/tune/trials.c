@@ -1,7 +1,7 @@
 /* The process of a trial is a fork of this one, which computes nothing itself, so that OpenMP has
  * no threads yet. It has a process group of its own: a terminal's signals reach only this process,
  * which passes them on once. If this process is killed, so is the trial, and is resumed later. */
-#include "command/trials.h"
+#include "command/training/tune/trials.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -8,8 +8,8 @@
  *     const char *value = et_search_sample(&space, seed, 3, &arena);           "0.00123"
  *
  * A value depends only on the seed, the trial and the name. */
-#ifndef ETUDE_COMMAND_SEARCH_H
-#define ETUDE_COMMAND_SEARCH_H
+#ifndef ETUDE_COMMAND_TRAINING_TUNE_SEARCH_H
+#define ETUDE_COMMAND_TRAINING_TUNE_SEARCH_H
 
 #include <etude/fields.h>
 

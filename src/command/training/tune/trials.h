@@ -7,8 +7,8 @@
  *         return status;                         in the new process, whose work is done
  *
  * A trial that is done is not run again; one that was interrupted or killed is resumed. */
-#ifndef ETUDE_COMMAND_TRIALS_H
-#define ETUDE_COMMAND_TRIALS_H
+#ifndef ETUDE_COMMAND_TRAINING_TUNE_TRIALS_H
+#define ETUDE_COMMAND_TRAINING_TUNE_TRIALS_H
 
 #include <etude/command.h>
 
