@@ -108,6 +108,14 @@ grep -q "$(awk '$2 == 3 { print $6; exit }' whole.out)" seeded.json && fail "--s
     fail "odd: $(cat out)"
 grep -q 'is left out: .*heads do not divide' out || fail "no trial is left out: $(cat out)"
 
+# A list with fewer combinations than trials: each one is tried once.
+says 0 'trials  *4, not 27: these are all combinations of --search' tune tabular/mlp few --data train.csv --target kind --steps 2 \
+    --search layers=1..2 --search task.model.mlp.norm=none,batch
+[ "$(ls few/rung-1 | wc -l)" = 4 ] || fail "combinations: $(ls few/rung-1)"
+[ "$(awk '$2 == 1 { print $(NF - 1), $NF }' out | sort -u | wc -l)" = 4 ] || fail "combinations: $(cat out)"
+says 2 '--rungs 3 needs at least 9 trials, not 4' tune tabular/mlp bad --data train.csv --target kind --steps 90 --rungs 3 \
+    --search layers=1..2 --search task.model.mlp.norm=none,batch
+
 # An experiment that keeps no best checkpoint: the last validation counts.
 "$etude" tune tabular/mlp_small last --data train.csv --target kind --steps 20 --trials 2 --rungs 1 \
     --search lr=1e-4..1e-2:log >out 2>&1 || fail "no best: $(cat out)"
@@ -143,6 +151,6 @@ mistake 3 'task.model.mlp.wide' --search task.model.mlp.wide=1..2
 says 3 'trial 1: train.csv: there is no column "kin"' tune tabular/mlp gone \
     --data train.csv --target kin --epochs 9 --search lr=1e-4..1e-2
 [ ! -e gone ] || fail "a search that has not begun is kept: $(find gone)"
-mistake 2 '--rungs 3 needs at least 9 trials' --search lr=1e-4..1e-2 --rungs 3 --trials 8
+mistake 2 '--rungs 3 needs at least 9 trials, not 8' --search lr=1e-4..1e-2 --rungs 3 --trials 8
 says 2 'anew is a run; name another directory' tune tabular/mlp anew --data train.csv --target kind --epochs 9 --search lr=1e-4..1e-2
 echo "a search ends the same whatever stops it ($kills kills)"

@@ -42,7 +42,7 @@
 #define EPOCH      1000.0 /* in a number of steps that was given in epochs (fields.h) */
 #define FILE_NAME  "tune.json"
 #define FILE_BYTES ((size_t)16 << 20)
-#define FORMAT     "etude-tune-1"
+#define FORMAT     "etude-tune-2"
 #define MESSAGES   "messages.txt"
 
 enum { EXIT_USAGE = 2, EXIT_SETTINGS = 3 }; /* of a process */
@@ -60,7 +60,8 @@ static const et_option options[] = {
                    "an option or a setting to try: lr=1e-4..1e-2:log, layers=1..4, "
                    "task.model.mlp.norm=none,batch; may be given again"),
     ET_OPTION_COUNT(tune_options, trials, "trials", "N", 1, TRIALS_MAX,
-                    "number of trials (default: 27)", .field.default_number = 27),
+                    "most trials (default: 27); fewer if --search has fewer combinations",
+                    .field.default_number = 27),
     ET_OPTION_TIME(tune_options, time_limit, "time-limit", "TIME",
                    "stop the search after this time, counted over all starts: 1:30:00, 90m"),
     ET_OPTION_COUNT(tune_options, rungs, "rungs", "N", 0, RUNGS_MAX,
@@ -94,10 +95,10 @@ const et_usage et_usage_tune = {
 };
 
 typedef struct candidate {
-    const char **value; /* [spaces] */
-    bool refused;       /* its settings are invalid */
-    int rung;           /* the last one that it has ended, from 1; 0: none */
-    et_trial result;    /* of this rung */
+    const char *const *value; /* [spaces] */
+    bool refused;             /* its settings are invalid */
+    int rung;                 /* the last one that it has ended, from 1; 0: none */
+    et_trial result;          /* of this rung */
 } candidate;
 
 typedef struct tuning {
@@ -289,18 +290,18 @@ static int check_candidates(tuning *t, et_error *error)
     return ET_OK;
 }
 
-static int sample_candidates(tuning *t, et_error *error)
+/* Fewer trials if there are fewer combinations of values. */
+static int draw_candidates(tuning *t, et_error *error)
 {
-    t->candidate = et_arena_array(&t->arena, (size_t)t->trials, sizeof *t->candidate);
-    for (int i = 0; t->candidate && i < t->trials; i++) {
-        candidate *c = &t->candidate[i];
-        *c = (candidate){ .value = et_arena_array(&t->arena, (size_t)t->spaces, sizeof *c->value) };
-        for (int s = 0; c->value && s < t->spaces; s++)
-            c->value[s] = et_search_sample(&t->space[s], (uint64_t)t->args->seed, i, &t->arena);
-    }
-    return t->arena.failed || !t->candidate
-               ? et_alloc_failed(error, (size_t)t->trials * sizeof *t->candidate, "trials")
-               : ET_OK;
+    const size_t trials = (size_t)t->trials, spaces = (size_t)t->spaces;
+    const char **values = et_arena_array(&t->arena, trials * spaces, sizeof *values);
+    t->candidate = et_arena_array(&t->arena, trials, sizeof *t->candidate);
+    if (!values || !t->candidate)
+        return et_alloc_failed(error, trials * spaces * sizeof *values, "trials");
+    for (size_t i = 0; i < trials; i++)
+        t->candidate[i] = (candidate){ .value = values + i * spaces };
+    return et_search_draw(values, &t->trials, t->space, t->spaces, (uint64_t)t->args->seed,
+                          &t->arena, error);
 }
 
 static int parse_search(tuning *t, et_error *error)
@@ -342,8 +343,8 @@ static int check_rungs(tuning *t, et_error *error)
                        "trainer.train_steps: 0; set --steps or --epochs, the length of the last "
                        "rung");
     if (pow(THIRD, t->rungs - 1) > t->trials)
-        return et_fail(error, ET_EUSAGE, "--rungs %d needs at least %.0f trials", t->rungs,
-                       pow(THIRD, t->rungs - 1));
+        return et_fail(error, ET_EUSAGE, "--rungs %d needs at least %.0f trials, not %d", t->rungs,
+                       pow(THIRD, t->rungs - 1), t->trials);
     return ET_OK;
 }
 
@@ -775,9 +776,9 @@ static int prepare(tuning *t, et_error *error)
     if (!status)
         status = look_at_settings(t, error);
     if (!status)
-        status = check_rungs(t, error);
+        status = draw_candidates(t, error);
     if (!status)
-        status = sample_candidates(t, error);
+        status = check_rungs(t, error);
     if (!status)
         status = name_directory(t, error);
     if (!status)
@@ -798,6 +799,9 @@ static int tune(tuning *t, et_error *error)
         et_print(stderr, "tune         %s: %s in %s, by %s\n", t->dir,
                  et_format_many(t->trials, "trial").text, et_format_many(t->rungs, "rung").text,
                  t->experiment);
+    if (!t->args->train.quiet && t->trials < t->args->trials)
+        et_print(stderr, "trials       %s, not %s: these are all combinations of --search\n",
+                 et_format_count(t->trials).text, et_format_count(t->args->trials).text);
     if (t->args->time_limit > 0)
         t->ends = et_clock_monotonic() + t->args->time_limit - spent(t);
     int status = search(t, standings, chosen, &child, error);

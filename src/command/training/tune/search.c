@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "base/numbers/decimal.h"
 #include "base/numbers/philox.h"
+#include "base/text/strbuf.h"
 #include "command/options/name_list.h"
 
-#define DIGITS 4 /* of a real number */
+#define DIGITS   4   /* of a real number */
+#define ATTEMPTS 100 /* draws for a trial */
 
 #define EXAMPLE "write NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A,B,C, such as lr=1e-4..1e-2:log"
 
@@ -87,19 +90,30 @@ int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_er
     return status || s->choices.count > 1 ? status : bad(text, error);
 }
 
-/* ---- sampling ---- */
+/* ---- drawing ---- */
+
+/* A value is a number here: of choices, an index. number [count] is the combination drawn last. */
+typedef struct drawing {
+    const et_search_space *spaces;
+    int count;
+    double *number;
+    et_map seen;     /* keys in arena */
+    et_strbuf key;   /* of number */
+    et_arena *arena; /* of the caller */
+} drawing;
 
 /* [0, 1) with 53 bits. */
-static double uniform(const et_search_space *s, uint64_t seed, int trial)
+static double uniform(et_random random, uint64_t attempt)
 {
-    const et_random random = { seed, (uint64_t)trial, et_random_site(s->name) };
-    const et_philox_block block = et_random_block(random, 0);
+    const et_philox_block block = et_random_block(random, attempt);
     const uint64_t bits = (uint64_t)block.word[0] << 32 | block.word[1];
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-static double sample_range(const et_search_space *s, double u)
+static double draw_number(const et_search_space *s, double u)
 {
+    if (s->choices.count)
+        return floor(u * (double)s->choices.count);
     /* Each whole number has the same part of the range, also at its ends. */
     const double low = s->low - (s->whole ? 0.5 : 0), high = s->high + (s->whole ? 0.5 : 0);
     const double value =
@@ -107,12 +121,96 @@ static double sample_range(const et_search_space *s, double u)
     return fmin(fmax(s->whole ? round(value) : value, s->low), s->high);
 }
 
-const char *et_search_sample(const et_search_space *s, uint64_t seed, int trial, et_arena *arena)
+/* 0 without a sign. */
+static void print_number(char text[ET_DECIMAL_SIZE], const et_search_space *s, double number)
 {
-    const double u = uniform(s, seed, trial);
-    if (s->choices.count)
-        return s->choices.items[(size_t)(u * (double)s->choices.count)];
+    const bool whole = s->whole || s->choices.count;
+    et_decimal_print(text, ET_DECIMAL_SIZE, whole ? 0 : DIGITS, whole, number == 0 ? 0 : number);
+}
+
+/* Whether no trial has the combination. */
+static bool is_new(drawing *d)
+{
     char text[ET_DECIMAL_SIZE];
-    et_decimal_print(text, sizeof text, s->whole ? 0 : DIGITS, s->whole, sample_range(s, u));
-    return et_arena_strdup(arena, text);
+    int64_t trial;
+    et_strbuf_reset(&d->key);
+    for (int i = 0; i < d->count; i++) {
+        print_number(text, &d->spaces[i], d->number[i]);
+        et_strbuf_printf(&d->key, "%s ", text);
+    }
+    return !et_map_get(&d->seen, et_strbuf_text(&d->key), &trial);
+}
+
+static bool is_finite(const drawing *d)
+{
+    for (int i = 0; i < d->count; i++)
+        if (!d->spaces[i].choices.count && !d->spaces[i].whole)
+            return false;
+    return true;
+}
+
+/* As a counter goes on, with values for digits; false: after the last one it begins again. */
+static bool advance(drawing *d)
+{
+    for (int i = 0; i < d->count; i++) {
+        const et_search_space *s = &d->spaces[i];
+        const double low = s->choices.count ? 0 : s->low;
+        const double high = s->choices.count ? (double)s->choices.count - 1 : s->high;
+        if (d->number[i] < high) {
+            d->number[i]++;
+            return true;
+        }
+        d->number[i] = low;
+    }
+    return false;
+}
+
+/* Where draws only repeat, the next combination in order is taken, so that each is found. */
+static bool draw_new(drawing *d, uint64_t seed, int trial)
+{
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        for (int i = 0; i < d->count; i++) {
+            const et_search_space *s = &d->spaces[i];
+            const et_random random = { seed, (uint64_t)trial, et_random_site(s->name) };
+            d->number[i] = draw_number(s, uniform(random, (uint64_t)attempt));
+        }
+        if (is_new(d))
+            return true;
+    }
+    for (int turns = is_finite(d) ? 2 : 0; turns;) {
+        turns -= !advance(d);
+        if (is_new(d))
+            return true;
+    }
+    return false;
+}
+
+static bool keep(drawing *d, const char **values, int trial)
+{
+    char text[ET_DECIMAL_SIZE];
+    const char *key = et_arena_strdup(d->arena, et_strbuf_text(&d->key));
+    for (int i = 0; i < d->count; i++) {
+        const et_search_space *s = &d->spaces[i];
+        print_number(text, s, d->number[i]);
+        values[i] = s->choices.count ? s->choices.items[(size_t)d->number[i]]
+                                     : et_arena_strdup(d->arena, text);
+    }
+    return key && !d->key.failed && !d->arena->failed && et_map_put(&d->seen, key, trial);
+}
+
+int et_search_draw(const char **values, int *trials, const et_search_space *spaces, int count,
+                   uint64_t seed, et_arena *arena, et_error *error)
+{
+    drawing d = { .spaces = spaces, .count = count, .key = ET_STRBUF_INIT, .arena = arena };
+    int trial = 0;
+    d.number = et_arena_array(arena, (size_t)count, sizeof *d.number);
+    bool whole = d.number != NULL;
+    for (; whole && trial < *trials && draw_new(&d, seed, trial); trial++)
+        whole = keep(&d, values + (size_t)trial * (size_t)count, trial);
+    et_map_release(&d.seen);
+    et_strbuf_release(&d.key);
+    if (!whole)
+        return et_alloc_failed(error, (size_t)*trials * sizeof *values, "trials");
+    *trials = trial;
+    return ET_OK;
 }
