@@ -57,7 +57,8 @@ static void step_once(et_optimizer *optimizer, et_params *params, int step)
     "exclude_from_weight_decay: [bias, norm]}, lars: {classic_momentum: false, nesterov: true, "   \
     "weight_decay_rate: 0.1, exclude_from_weight_decay: [bias, norm]}, muon: {weight_decay_rate: " \
     "0.1, exclude_from_orthogonalization: embedding, orthogonalization_dtype: bfloat16}"
-static const char *const settings[] = { "", "sgd: {momentum: 0}", WITH_ALL };
+static const char *const settings[] = { "", "sgd: {momentum: 0}", WITH_ALL,
+                                        "muon: {orthogonalization_dtype: auto}" };
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
 
 static et_optimizer *make_by(const et_kernels *kernels, et_params *params, int type,

@@ -20,13 +20,17 @@
  * the polynomial, which is symmetric like A, and x. Symmetric results are computed only on and
  * above the diagonal, in blocks of rows, and mirrored. Threads share blocks: the sums of an element
  * run over k in order in every block. With bfloat16 (orthogonalization_dtype), x, A and the
- * polynomial are rounded before each product, as in Jordan's program. */
+ * polynomial are rounded before each product, as in Jordan's program; muon_tiles.c has these
+ * iterations for CPUs with AMX. */
 #include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/kernel/gemm/onednn_block.h"
+#include "engine/kernel/gemm/tile_product.h"
 #include "engine/kernel/parallel.h"
 #include "engine/optim/rules/adam.h"
+#include "engine/optim/rules/muon_tiles.h"
 
 /* Rows of a block of a product, and of a symmetric one, of which only half is computed;
  * multiplications below which a product stays on one thread. */
@@ -65,6 +69,13 @@ static const char *adapt(const et_optimizer_options *options, et_strings *exclud
 {
     *exclude = options->muon.exclude_from_orthogonalization;
     return "exclude_from_orthogonalization";
+}
+
+static et_dtype dtype_of(const et_muon_options *o)
+{
+    if (o->orthogonalization_dtype == ET_MUON_AUTO)
+        return et_gemm_fast_bf16() ? ET_BF16 : ET_F32;
+    return (et_dtype)o->orthogonalization_dtype;
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -131,7 +142,11 @@ static size_t scratch(const et_optimizer_options *options, et_shape parameter, b
         return 0;
     const int64_t side = smaller(parameter.size[0], parameter.size[1]);
     const int64_t length = et_shape_count(parameter) / side;
-    return offsets_of((et_dtype)options->muon.orthogonalization_dtype, side, length).end;
+    const et_dtype dtype = dtype_of(&options->muon);
+    const size_t usual = offsets_of(dtype, side, length).end;
+    const size_t tiles =
+        dtype == ET_BF16 && et_tile_product_works() ? et_muon_tiles_scratch(side, length) : 0;
+    return tiles > usual ? tiles : usual;
 }
 
 static matrix position(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
@@ -318,16 +333,13 @@ static void iterate(matrix *w)
     exchange(w);
 }
 
-/* x is used up; the result is in x or in room. */
-static float *orthogonalize(const et_kernels *kernels, float *x, float *room, int64_t rows,
-                            int64_t columns, const et_muon_options *o)
+/* x, of norm 1, is used up; the result is in x or in room. */
+static float *by_products(const et_kernels *kernels, float *x, float *room, int64_t rows,
+                          int64_t columns, const et_muon_options *o)
 {
-    const int64_t count = rows * columns;
     const bool tall = rows > columns;
-    matrix w = position(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
-                        tall ? rows : columns, x, room);
-    double norm = sqrt(kernels->sum_of_squares(x, count));
-    kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
+    matrix w =
+        position(kernels, dtype_of(o), smaller(rows, columns), tall ? rows : columns, x, room);
     if (tall) {
         turn(kernels, w.next, w.x, rows, columns, ET_F32);
         exchange(&w);
@@ -338,6 +350,18 @@ static float *orthogonalize(const et_kernels *kernels, float *x, float *room, in
         return w.x;
     turn(kernels, w.next, w.x, w.side, w.length, ET_F32);
     return w.next;
+}
+
+static float *orthogonalize(const et_kernels *kernels, float *x, float *room, int64_t rows,
+                            int64_t columns, const et_muon_options *o)
+{
+    const int64_t count = rows * columns;
+    const double norm = sqrt(kernels->sum_of_squares(x, count));
+    kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
+    if (dtype_of(o) != ET_BF16 || !et_tile_product_for(kernels))
+        return by_products(kernels, x, room, rows, columns, o);
+    et_muon_tiles(kernels, x, room, rows, columns, o->iterations);
+    return x;
 }
 
 static double length_of(const et_muon_options *o, int64_t rows, int64_t columns)

@@ -183,7 +183,9 @@ static const et_fields adafactor_keras_table = { "adafactor_keras", adafactor_ke
 /* ORDER of the enum. */
 static const char *const muon_scales[] = { "rms", "shape", NULL };
 
-static const char *const muon_dtypes[] = { [ET_F32] = "float32", [ET_BF16] = "bfloat16", NULL };
+static const char *const muon_dtypes[] = {
+    [ET_F32] = "float32", [ET_BF16] = "bfloat16", [ET_MUON_AUTO] = "auto", NULL
+};
 
 static const et_field muon_fields[] = {
     MOMENTUM(et_muon_options, 0.95),
@@ -193,8 +195,8 @@ static const et_field muon_fields[] = {
     ET_FIELD_CHOICE(et_muon_options, scale, ET_MUON_RMS, muon_scales,
                     "step length: as Adam's, or by the matrix's shape"),
     ET_FIELD_CHOICE(et_muon_options, orthogonalization_dtype, ET_F32, muon_dtypes,
-                    "type of the products (sums are float32); bfloat16 needs two thirds of the "
-                    "time if the CPU supports it"),
+                    "type of the products (sums are float32); auto: bfloat16 if the CPU multiplies "
+                    "it faster (with AMX several times as fast)"),
     BETAS(et_muon_options, 0.95),
     EPSILON(et_muon_options, epsilon, 1e-10, "of Adam: added to the root of the second moment"),
     ET_FIELD_FLOAT(et_muon_options, adam_rate, 1, 0, DECAY_MAX,

@@ -105,6 +105,9 @@ enum {
     ET_MUON_SHAPE, /* spectral norm sqrt(max(1, columns / rows)) */
 };
 
+/* An et_dtype, or the faster one on this CPU. */
+enum { ET_MUON_AUTO = ET_BF16 + 1 };
+
 /* Matrices that no expression of exclude_from_orthogonalization matches; embeddings and the layer
  * before a softmax should match. All other parameters use Adam, with adam_rate times the rate. */
 typedef struct et_muon_options {
@@ -112,7 +115,7 @@ typedef struct et_muon_options {
     double clipvalue, clipnorm, global_clipnorm;
     int64_t iterations;          /* of the orthogonalization */
     int scale;                   /* ET_MUON_RMS, ET_MUON_SHAPE */
-    int orthogonalization_dtype; /* of its products' operands: ET_F32, ET_BF16 */
+    int orthogonalization_dtype; /* of its products' operands: ET_F32, ET_BF16, ET_MUON_AUTO */
     bool nesterov;
     et_strings exclude_from_weight_decay, exclude_from_orthogonalization;
 } et_muon_options;
