@@ -52,8 +52,29 @@ cmp whole.scores export.scores >out 2>&1 || fail 'an export predicts something e
 says 0 . export whole --format onnx --output whole.onnx
 [ -s whole.onnx ] || fail 'no ONNX file'
 
-# Rows that some of the models learned are no rows to evaluate.
-says 3 'was trained on folds.*name a file' evaluate whole
+# Without a file each row is scored by the models that did not learn it.
+says 0 'validation   each row by the models that did not learn it' evaluate whole
+awk '{ match($0, /"scores":\[[^]]*/); split(substr($0, RSTART + 10, RLENGTH - 10), p, ",")
+    match($0, /"target":"[^"]*/); yes = substr($0, RSTART + 10, RLENGTH - 10) == "flat"
+    sum -= log(yes ? p[2] : p[1]); right += (p[2] > p[1]) == yes; n++ }
+    END { printf "%.5f %.5f\n", sum / n, right / n }' whole/out_of_fold.jsonl >wanted
+[ "$(awk '$1 == "log_loss" { loss = $2 } $1 == "accuracy" { right = $2 } END { printf "%.5f %.5f\n", loss, right }' out)" = \
+    "$(cat wanted)" ] || fail "other scores than $(cat wanted)"
+[ "$(sed -n 's/^flat .* //p' out | tail -1)" = 134 ] || fail 'no line for each class'
+tells 0 '"validation_log_loss"' evaluate whole --json --threshold 0.4
+says 0 '^report  *whole.html' report whole
+grep -q '3 folds: each row by the models that did not learn it (out_of_fold.jsonl)' whole.html ||
+    fail 'the page does not say which rows were scored'
+grep -q "<td>log_loss</td><td class=\"number\">$(cut -c1-6 wanted)" whole.html || fail 'other scores in the page'
+# An export has no such file, and a damaged file is no reason to guess.
+says 3 'was trained on folds.*name a file' evaluate whole.safetensors
+cp -r whole torn
+sed '7s/.*/{"target":"flat","scores":[0.5]}/' whole/out_of_fold.jsonl >torn/out_of_fold.jsonl
+says 3 'torn/out_of_fold.jsonl:7: no prediction of the target kind' evaluate torn
+cat whole/out_of_fold.jsonl whole/out_of_fold.jsonl >torn/out_of_fold.jsonl
+says 3 'has more rows than the training files' evaluate torn
+head -c 30000 whole/out_of_fold.jsonl >torn/out_of_fold.jsonl
+says 3 'the last line is not whole' report torn
 says 0 '^ *accuracy ' evaluate whole t.csv
 says 0 'complete' train whole
 

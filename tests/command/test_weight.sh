@@ -80,4 +80,20 @@ train 3 'valid.csv:11: column w: a weight of -1: give a number of at least 0' ba
 sed 's/type: weight/type: standardize/; s/name: W/name: other/' some/features.yaml >none.yaml
 train 3 'task.weight is w, but the features have no weight: add' bad --data some.csv --target y --weight w \
     --set task.features_path=none.yaml
-echo 'weights: of rows in loss and scores'
+
+# Weights count in the scores of folds, and in the choice of an ensemble's weights: rows of weight 0
+# are those that a linear model would predict best.
+table 'i % 4 ? 1 + i % 3 : 0' 'i % 8 == 0' >some.csv
+says 0 done train folds --experiment tabular/mlp_small --data some.csv --target y --weight w --folds 3 --epochs 2
+awk '{ match($0, /"fold":[0-9]*/); fold = substr($0, RSTART + 7, RLENGTH - 7)
+    match($0, /"weight":[0-9.]*/); weight = substr($0, RSTART + 9, RLENGTH - 9)
+    match($0, /"label":"[a-z]*/); label = substr($0, RSTART + 9, RLENGTH - 9)
+    match($0, /"target":"[a-z]*/); target = substr($0, RSTART + 10, RLENGTH - 10)
+    right[fold] += weight * (label == target); all[fold] += weight }
+    END { printf "%.3f\n", (right[1] / all[1] + right[2] / all[2] + right[3] / all[3]) / 3 }' folds/out_of_fold.jsonl >wanted
+grep -q "^mlp_small .* accuracy $(cat wanted | sed 's/0*$//')" out || fail "the score is not $(cat wanted)"
+awk 'BEGIN { print "a,b,w,y"; for (i = 0; i < 600; i++) { a = i * 37 % 101; b = i % 2; w = i % 3 == 0
+    print a ",k" b "," w "," (w ? (a > 50) != b : a > 50) } }' >mixed.csv
+says 0 done train chosen --experiment tabular/auto --data mixed.csv --target y --weight w --set task.held_out=0.3 --epochs 20
+grep -q '^linear .* 0\.00$' out || fail 'rows of weight 0 choose the model'
+echo 'weights: of rows in loss, scores, folds and ensembles'

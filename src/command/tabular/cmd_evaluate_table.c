@@ -267,7 +267,7 @@ static int check(const evaluate_options *args, et_error *error)
 int et_cmd_evaluate_table(const et_call *call, et_error *error)
 {
     evaluating e = { .args = call->options };
-    const et_evaluate_more more = { &e, prepare, print, check_pictures };
+    const et_evaluate_more more = { &e, prepare, et_table_scores_run, print, check_pictures };
     int status = check(e.args, error);
     if (!status)
         status = et_evaluate_own_data(call, &e.args->general, &more, error);

@@ -25,6 +25,8 @@
 #include "data/table/features/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
+#include "systems/modelgarden/series.h"
+#include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/model/explain.h"
 #include "train/run/run_names.h"
 #include "train/task/metric_name.h"
@@ -121,6 +123,10 @@ static void add_data(reporting *r, const et_tabular_task *task)
         add_files(page, "scored", &r->args->general.data);
     else if (et_tabular_has_other(o))
         add_files(page, "validation", &o->validation_data.input_path);
+    else if (et_tabular_has_out_of_fold(task))
+        et_report_page_fact(page, "validation",
+                            "%lld folds: each row by the models that did not learn it (%s)",
+                            (long long)o->n_splits, ET_SERIES_FOLDS);
     else
         et_report_page_fact(page, "validation", "%g %% of the training rows, which are held out",
                             100 * o->held_out);
@@ -507,7 +513,7 @@ static int name_output(reporting *r, et_error *error)
 int et_cmd_report(const et_call *call, et_error *error)
 {
     reporting r = { .args = call->options, .program = call->program };
-    const et_evaluate_more more = { &r, opened, write_page, check_output };
+    const et_evaluate_more more = { &r, opened, et_table_scores_run, write_page, check_output };
     int status = et_ranks_refuse(call, "it writes one page", error);
     if (!status)
         status = et_history_open(&r.history, r.args->general.model_dir, error);

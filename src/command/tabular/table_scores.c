@@ -1,6 +1,8 @@
 #include "command/tabular/table_scores.h"
 
 #include "base/assert.h"
+#include "systems/modelgarden/series.h"
+#include "tasks/tabular/folds/out_of_fold.h"
 
 et_tabular_task *et_table_task_of(const et_evaluation *evaluation)
 {
@@ -26,6 +28,18 @@ void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evalua
     et_tabular_task *task = et_table_task_of(evaluation);
     if (task->target.classes)
         task->scoring = (et_tabular_scoring){ threshold, costs, keep_rows, scores };
+}
+
+int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *error)
+{
+    et_tabular_task *task = et_table_task_of(evaluation);
+    if (!et_tabular_has_out_of_fold(task))
+        return et_evaluation_run(evaluation, logs, error);
+    if (evaluation->tell)
+        evaluation->tell(evaluation->listener,
+                         "validation   each row by the models that did not learn it (" ET_SERIES_FOLDS
+                         ")");
+    return et_tabular_score_out_of_fold(task, logs, error);
 }
 
 void et_table_scores_release(et_table_scores *scores)

@@ -26,6 +26,9 @@ et_tabular_task *et_table_task_of(const et_evaluation *evaluation);
  * numbers. */
 void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
                             double threshold, const double *costs);
+/* et_evaluation_run; of a run of folds without files to evaluate: the scores of its rows, each by
+ * the models that did not learn it. */
+int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *error);
 void et_table_scores_release(et_table_scores *scores);
 
 #endif

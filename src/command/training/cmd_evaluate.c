@@ -103,8 +103,10 @@ static int measure(et_evaluation *evaluation, const et_evaluate_more *more, bool
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
-    int status =
-        logs ? et_evaluation_run(evaluation, logs, error) : et_alloc_failed(error, 0, "values");
+    int status = logs ? ET_OK : et_alloc_failed(error, 0, "values");
+    if (!status)
+        status = more && more->run ? more->run(evaluation, logs, error)
+                                   : et_evaluation_run(evaluation, logs, error);
     if (!status && more)
         status = more->print(more->payload, evaluation, logs, json, error);
     else if (!status && json)

@@ -78,6 +78,8 @@ typedef struct et_evaluate_more {
     void *payload;
     /* Before anything is measured; NULL: nothing. */
     int (*opened)(void *payload, et_evaluation *evaluation, et_error *error);
+    /* In place of et_evaluation_run; NULL: that. */
+    int (*run)(et_evaluation *evaluation, et_value *logs, et_error *error);
     /* In place of et_evaluation_print, or of et_evaluation_print_json. Rank 0 alone prints. */
     int (*print)(void *payload, const et_evaluation *evaluation, const et_value *logs, bool json,
                  et_error *error);

@@ -13,6 +13,7 @@
 #include "data/table/table.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/folds/folds.h"
+#include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/folds/row_keys.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
@@ -249,10 +250,13 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     }
     if (!status)
         status = et_tabular_split(side, &how, error);
-    if (!status && o->n_splits && o->fold < 0) /* each in turn: whether they can be made */
-        return open_training(task, NULL, NULL, error);
+    const bool each = o->n_splits && o->fold < 0; /* in turn: only whether they can be made */
     if (!status)
-        status = open_training(task, side, which, error);
+        status = open_training(task, each ? NULL : side, which, error);
+    if (each && !task->context.evaluates)
+        return status;
+    if (each)
+        memset(side, ET_TABULAR_VALIDATED, (size_t)table->count);
     if (!status)
         status = open_part(&task->validation[0], table, side, ET_TABULAR_VALIDATED, which, error);
     task->validations = !status;
@@ -310,11 +314,11 @@ static int check_folds(const et_tabular_task *task, et_error *error)
                        "task.%s splits the training rows, but validation_data names files; leave "
                        "one of them out",
                        setting);
-    if (o->n_splits && o->fold < 0 && !task->other_paths[0].count && task->context.evaluates)
+    if (o->n_splits && o->fold < 0 && !task->other_paths[0].count && task->context.evaluates &&
+        !et_tabular_has_out_of_fold(task))
         return et_fail(error, ET_ECONFIG,
-                       "%s was trained on folds, so some of its models learned each row; name a "
-                       "file to evaluate (the scores of training are in its members.jsonl)",
-                       task->context.model_dir);
+                       "the model was trained on folds, so some of its models learned each row; "
+                       "name a file to evaluate");
     return ET_OK;
 }
 

@@ -1,10 +1,10 @@
 /* The series of tables (series.h): folds of one experiment, or all candidates of tabular/auto.
  *
- * A candidate predicts each validated row by the model that did not learn it. Its loss is the mean
- * of -ln p of the label, or the mean squared error. Weights are found by greedy selection with
- * replacement (Caruana et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing,
- * the candidate is added that makes the loss of the mean least, ROUNDS times; the best round is
- * kept. One round is the best candidate alone.
+ * A candidate predicts each validated row by the model that did not learn it. Its loss is the
+ * weighted mean of -ln p of the label, or of the squared error. Weights are found by greedy
+ * selection with replacement (Caruana et al. 2004, "Ensemble Selection from Libraries of Models"):
+ * from nothing, the candidate is added that makes the loss of the mean least, ROUNDS times; the
+ * best round is kept. One round is the best candidate alone.
  *
  * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
@@ -23,6 +23,7 @@
 #include "engine/tensor/params.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer.h"
+#include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task_private.h"
@@ -81,7 +82,8 @@ typedef struct selection {
     int32_t *class;      /* [rows], of classes */
     double *written;     /* [rows, width], of values */
     int16_t *fold;       /* [rows]: the one that validates it, -1: none */
-    double *weight;      /* [rows]: scratch */
+    double *weight;      /* [rows] */
+    double *of_fold;     /* [rows]: scratch, weights of a fold's rows */
     scored *scored;      /* [run.count], in the arena */
     scored mean;         /* of the chosen ones */
     double *share;       /* [run.count]: their weights; in the arena */
@@ -237,12 +239,13 @@ static int open_arrays(selection *s, et_error *error)
     s->width = target->values ? target->values : target->classes;
     const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
     s->fold = et_alloc(rows, sizeof *s->fold);
-    s->weight = et_alloc(rows, sizeof *s->weight);
+    s->weight = et_alloc_zero(rows, sizeof *s->weight);
+    s->of_fold = et_alloc(rows, sizeof *s->of_fold);
     s->class = target->classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
     s->written = target->values ? et_alloc_zero(cells, sizeof *s->written) : NULL;
     for (size_t i = 0; s->fold && i < rows; i++)
         s->fold[i] = -1;
-    return s->fold && s->weight && (s->class || s->written)
+    return s->fold && s->weight && s->of_fold && (s->class || s->written)
                ? ET_OK
                : et_alloc_failed(error, cells * sizeof *s->written, "scores of candidates");
 }
@@ -267,6 +270,7 @@ static void close_series(et_series_run *run)
     et_free(s->written);
     et_free(s->fold);
     et_free(s->weight);
+    et_free(s->of_fold);
     et_arena_release(&s->arena);
     et_free(s);
 }
@@ -402,6 +406,7 @@ static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int
                            task->context.model_dir);
         const size_t to = (size_t)row * width;
         s->fold[row] = (int16_t)fold;
+        s->weight[row] = seen->weight[i];
         if (s->class) {
             s->class[row] = seen->class[i];
             memcpy(one->output + to, seen->output + from, width * sizeof *one->output);
@@ -443,7 +448,7 @@ static int open_outputs(const selection *s, scored *one, et_error *error)
                : et_alloc_failed(error, cells * sizeof *one->value, "scores of candidates");
 }
 
-/* Of the rows with a weight. */
+/* Of the rows with a weight in of_fold. */
 static int score_fold(const selection *s, const scored *one, double *value, et_error *error)
 {
     et_class_scores classes;
@@ -453,7 +458,7 @@ static int score_fold(const selection *s, const scored *one, double *value, et_e
                                           .targets = s->width,
                                           .wide_value = one->value,
                                           .wide_target = s->written,
-                                          .weight = s->weight };
+                                          .weight = s->of_fold };
         int status = et_value_scores_compute(&values, &of, error);
         value[0] = status ? NAN : values.rmse;
         value[1] = status ? NAN : values.r2;
@@ -463,7 +468,7 @@ static int score_fold(const selection *s, const scored *one, double *value, et_e
                                       .classes = s->width,
                                       .probability = one->output,
                                       .target = s->class,
-                                      .weight = s->weight };
+                                      .weight = s->of_fold };
     int status = et_class_scores_compute(&classes, NULL, &of, error);
     value[0] = status ? NAN : -classes.log_loss;
     value[1] = status ? NAN : classes.accuracy;
@@ -477,7 +482,7 @@ static int score_all(const selection *s, const scored *one, et_series_score *sco
     for (int fold = 0; fold < folds; fold++) {
         double value[ET_SERIES_METRICS];
         for (int64_t row = 0; row < s->rows; row++)
-            s->weight[row] = s->fold[row] == fold;
+            s->of_fold[row] = s->fold[row] == fold ? s->weight[row] : 0;
         int status = score_fold(s, one, value, error);
         if (status)
             return status;
@@ -522,10 +527,10 @@ static double loss_of(const selection *s, const double *sum, int count)
             const double scale = et_encoder_unit(s->task->encoder, i).scale;
             const double error =
                 (sum[row * s->width + i] / count - s->written[row * s->width + i]) / scale;
-            loss += error * error;
+            loss += s->weight[row] * error * error;
         }
         if (s->class && s->class[row] >= 0)
-            loss -= log(fmax(sum[row] / count, 0x1p-52));
+            loss -= s->weight[row] * log(fmax(sum[row] / count, 0x1p-52));
     }
     return loss;
 }
@@ -715,55 +720,19 @@ static int write_model(selection *s, const et_experiment *experiment, et_params 
     return status ? status : et_artifact_write_weights(&content, path, error);
 }
 
-/* {"fold": 2, "label": "no", "row": "train.csv:17", "scores": [0.7, 0.3], "target": "no"} */
-static void print_row(const selection *s, int64_t row, et_value *out)
-{
-    const et_encoded_field *field =
-        et_encoder_field(s->task->encoder, et_encoder_target(s->task->encoder));
-    const size_t at = (size_t)(row * s->width);
-    char where[1024];
-    s->task->table->class->describe(s->task->table, (uint32_t)row, 0, where, sizeof where);
-    et_value_set_string(out, "row", where);
-    et_value_set_int(out, "fold", s->fold[row] + 1);
-    et_value *list = et_value_set_list(out, s->class ? ET_TABULAR_SCORES : ET_TABULAR_VALUES);
-    int64_t best = 0;
-    for (int64_t i = 0; i < s->width; i++) {
-        et_value_add_float(list, s->class ? (double)s->mean.output[at + (size_t)i]
-                                          : s->mean.value[at + (size_t)i]);
-        if (s->class && s->mean.output[at + (size_t)i] > s->mean.output[at + (size_t)best])
-            best = i;
-    }
-    if (s->class) {
-        et_value_set_string(out, "label", field->label[best]);
-        et_value_set_string(out, "target", field->label[s->class[row]]);
-        return;
-    }
-    et_value *targets = et_value_set_list(out, "target");
-    for (int64_t i = 0; i < s->width; i++)
-        et_value_add_float(targets, s->written[at + (size_t)i]);
-}
-
 static int write_folds(selection *s, et_error *error)
 {
-    et_strbuf text = ET_STRBUF_INIT;
-    et_arena arena = ET_ARENA_INIT;
     const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
-    bool failed = !path;
-    for (int64_t row = 0; row < s->rows && !failed; row++) {
-        et_value *out = s->fold[row] < 0 ? NULL : et_value_dict(&arena);
-        if (s->fold[row] >= 0) {
-            print_row(s, row, out);
-            failed = et_value_failed(out);
-            et_json_print(&text, out, 0);
-            et_strbuf_append_char(&text, '\n');
-        }
-        et_arena_release(&arena);
-    }
-    int status = failed || text.failed
-                     ? et_alloc_failed(error, text.length, "predictions of folds")
-                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
-    et_strbuf_release(&text);
-    return status;
+    const et_fold_rows rows = { .count = s->rows,
+                                .width = s->width,
+                                .fold = s->fold,
+                                .weight = s->weight,
+                                .class = s->class,
+                                .output = s->mean.output,
+                                .written = s->written,
+                                .value = s->mean.value };
+    return path ? et_fold_rows_write(s->task, &rows, path, error)
+                : et_alloc_failed(error, strlen(s->model_dir), "a path");
 }
 
 static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
