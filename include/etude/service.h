@@ -40,6 +40,10 @@ typedef struct et_service_options {
     int64_t items_max;      /* most items of a request, and of requests answered together */
     const char *languages;  /* "en,de": the codes of the model's input and output; NULL: unknown.
                                Only for classes with `languages` */
+    /* Runs or exports of more models, for one answer of all; only for classes with `ensembles`. */
+    const char *const *others; /* [other_count] */
+    int other_count;
+    const double *weights; /* [1 + other_count] of the model and the others; NULL: equal ones */
 } et_service_options;
 
 /* Types of bodies that the server reads as forms. */
@@ -94,6 +98,7 @@ struct et_service_class {
     const char *key; /* member of a body that may have the server's token, for clients without the
                         header Authorization; NULL: none */
     bool languages;  /* it uses et_service_options.languages */
+    bool ensembles;  /* it uses et_service_options.others */
     const et_service_path *paths; /* NULL: none */
 
     int (*open)(et_service **out, const char *model_dir, const et_service_options *options,

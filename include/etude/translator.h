@@ -54,17 +54,29 @@ typedef struct et_translator_options {
     bool live_weights;     /* use the trained weights even if there are averaged weights */
     const et_translator *shares; /* use the weights, settings and vocabulary of this translator; see
                                     below. NULL: load them */
-    struct et_comm *comm; /* ranks (comm.h) that all make the same calls: each decodes (and aligns)
-                             some of the lines, and all get all results; borrowed. NULL: this
-                             process alone */
+    /* More models of an ensemble; see below. Borrowed until close. */
+    const et_translator *const *others; /* [other_count] */
+    int other_count;                    /* up to 31 */
+    const double *weights; /* [1 + other_count] > 0, of this model and the others; only their ratios
+                              count; NULL: all equal. Borrowed during open */
+    struct et_comm *comm;  /* ranks (comm.h) that all make the same calls: each decodes (and aligns)
+                              some of the lines, and all get all results; borrowed. NULL: this
+                              process alone */
 } et_translator_options;
 
 /* Most sentences that a thread decodes together. */
 #define ET_TRANSLATOR_SENTENCES_MAX 65536
 
-/* model_dir: a run of `etude train`, or an export (a directory or one file). With `shares` it must
+/* An ensemble averages the probabilities that its models give to the next token, in each step of
+ * the search. The models may differ in everything but the target vocabulary, which must give a
+ * number the same token in all of them. Settings of the search, checkpoint, step and alignments are
+ * those of the model that is opened, not of others; a token that one model never generates, none
+ * does. A translator that shares weights has the same others. An ensemble cannot be exported.
+ *
+ * model_dir: a run of `etude train`, or an export (a directory or one file). With `shares` it must
  * be NULL; then all options may differ except checkpoint, live_weights and whether precision is
- * int8. options NULL: the defaults. ET_ECONFIG: an option is invalid or out of range. */
+ * int8. options NULL: the defaults. ET_ECONFIG: an option is invalid or out of range, or the others
+ * have another vocabulary. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);
 /* The same from the bytes of an export in one file; borrowed only during the call. */

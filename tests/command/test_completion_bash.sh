@@ -63,7 +63,8 @@ offers 'etude translate em' ''
 offers 'etude translate mod' model.safetensors
 offers 'etude translate runs/a my' 'my train.en'
 offers 'etude translate --model-dir runs/a train.' train.de train.en
-offers 'etude translate runs/a train.en train.' ''
+offers 'etude translate runs/a runs/' runs/a/ runs/b/ 'runs/with blank/'
+offers 'etude translate runs/a runs/a train.' train.de train.en
 offers 'etude evaluate runs/a train.' train.de train.en
 offers 'etude evaluate runs/a train.en train.' train.de train.en
 offers 'etude score train.' train.de train.en

@@ -107,6 +107,76 @@ static void test_translator__refuses(void **state)
     }
 }
 
+/* Others of an ensemble. */
+static void test_translator__refuses_others(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_translator *t, *pair, *first = open_with(NULL);
+    const et_translator *const others[2] = { first, first }, *const none[1] = { NULL };
+    const double good[3] = { 1, 2, 3 }, zero[3] = { 1, 0, 1 }, odd[3] = { 1, NAN, 1 };
+    const struct {
+        et_translator_options options;
+        const char *words;
+    } cases[] = {
+        { { .others = others, .other_count = -1 }, "-1 other models: give 0 to 31" },
+        { { .others = others, .other_count = 32 }, "32 other models: give 0 to 31" },
+        { { .others = NULL, .other_count = 1 }, "other model 1 of the ensemble is NULL" },
+        { { .others = none, .other_count = 1 }, "other model 1 of the ensemble is NULL" },
+        { { .weights = good }, "weights are for an ensemble" },
+        { { .others = others, .other_count = 2, .weights = zero },
+          "weight 2 of the ensemble is 0" },
+        { { .others = others, .other_count = 2, .weights = odd }, "weight 2 of the ensemble is" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(et_translator_open(&t, "run", &cases[i].options, &error), ET_ECONFIG);
+        bad_assert_says("others", error.text, cases[i].words);
+        assert_null(t);
+    }
+    et_translator_options options = { .others = others, .other_count = 2, .weights = good };
+    pair = open_with(&options);
+    assert_int_equal(et_translator_export(pair, "ensemble", NULL, &error), ET_ECONFIG);
+    bad_assert_says("export", error.text, "an ensemble of 3 models cannot be exported");
+    options = (et_translator_options){ .shares = first, .others = others, .other_count = 1 };
+    assert_int_equal(et_translator_open(&t, NULL, &options, &error), ET_ECONFIG);
+    bad_assert_says("shares", error.text, "set no others");
+    const et_translator *const nested[1] = { pair };
+    options = (et_translator_options){ .others = nested, .other_count = 1 };
+    assert_int_equal(et_translator_open(&t, "run", &options, &error), ET_ECONFIG);
+    bad_assert_says("nested", error.text, "belongs to an ensemble itself");
+    et_translator_close(pair);
+    et_translator_close(first);
+}
+
+/* A translator that shares an ensemble's weights translates as the ensemble does. */
+static void test_translator__shares_others(void **state)
+{
+    (void)state;
+    char *alone[LINES], *both[LINES], *shared[LINES];
+    et_error error = ET_ERROR_INIT;
+    const et_translator_options early = { .checkpoint = "200" };
+    et_translator *first = open_with(&early), *t, *same;
+    const et_translator *const others[1] = { first };
+    const double weights[2] = { 1, 1e6 };
+    t = open_with(
+        &(et_translator_options){ .others = others, .other_count = 1, .weights = weights });
+    const et_translator_options options = { .shares = t, .sentences = 2 };
+    assert_int_equal(et_translator_open(&same, NULL, &options, &error), ET_OK);
+    translate(t, LINES, both);
+    translate(same, LINES, shared);
+    translate(first, LINES, alone);
+    for (size_t i = 0; i < LINES; i++) {
+        assert_string_equal(both[i], shared[i]);
+        assert_string_equal(both[i], alone[i]);
+    }
+    et_translator_close(same);
+    et_translator_close(t);
+    et_translator_close(first);
+    et_translator_free_results(alone, LINES);
+    et_translator_free_results(both, LINES);
+    et_translator_free_results(shared, LINES);
+}
+
 /* How many different translations there are, the empty one among them. */
 static int count_distinct(char **results)
 {
@@ -573,6 +643,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_translator__opens),
         cmocka_unit_test(test_translator__refuses),
+        cmocka_unit_test(test_translator__refuses_others),
+        cmocka_unit_test(test_translator__shares_others),
         cmocka_unit_test(test_translator__company_changes_nothing),
         cmocka_unit_test(test_translator__max_length),
         cmocka_unit_test(test_translator__no_lines),

@@ -533,11 +533,13 @@ static et_option_slot *row_of_word(const et_command_line *line)
     return last;
 }
 
-/* A directory is no file but a second RUN, unless the row is for directories. */
+/* A directory is no file but a second RUN, unless the row is for directories or more runs. */
 static bool is_second_run(const et_option_slot *slot, const char *word)
 {
     struct stat about;
-    return !stat(word, &about) && S_ISDIR(about.st_mode) && !strstr(slot->row->field.name, "DIR");
+    const char *name = slot->row->field.name;
+    return !stat(word, &about) && S_ISDIR(about.st_mode) && !strstr(name, "DIR") &&
+           !strstr(name, "RUN");
 }
 
 static int read_plain(reading *r, const char *word, const et_option_slot *behind, et_error *error)

@@ -47,6 +47,7 @@
 
 typedef struct translate_options {
     et_translating work;
+    et_ensemble_args ensemble;     /* its words: more runs, or the input */
     int64_t results;
     bool scores, alignments, json;
     int64_t alignment_layer;   /* negative: not given, the last */
@@ -83,6 +84,7 @@ static const et_option options[] = {
     ET_OPTION_CHOICE(translate_options, replace, "invalid", NULL, invalid,
                      "what to do with bytes that are not UTF-8: stop (default) or replace"),
     ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
+    ET_OPTION_ENSEMBLE_WEIGHTS(translate_options, ensemble.weights),
     ET_OPTION_GROUP(translate_options, work, et_translating_decoding_options),
     ET_OPTION_COUNT(translate_options, results, "n-best", "N", 1, 64,
                     "print the N best translations of each line", .alias = "nbest",
@@ -107,12 +109,13 @@ static const et_option options[] = {
     ET_OPTION_QUIET(translate_options, work.quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_RUN(translate_options, work.model_dir),
-    ET_OPTION_FILE(translate_options, input),
+    ET_OPTION_REST(translate_options, ensemble.words, "[RUN|FILE]..."),
     ET_OPTION_END
 };
 
 const et_usage et_usage_translate = { options, sizeof(translate_options),
-                                      "Translates standard input, or a file, line by line.",
+                                      "Translates standard input, or a file, line by line. "
+                                      "Several runs translate together, as\nan ensemble.",
                                       "runs/a < test.en > test.hyp" };
 
 /* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
@@ -178,6 +181,8 @@ static int check_outputs(translate_options *args, const et_call *call, et_error 
     et_outputs outputs = { .program = call->program };
     et_outputs_read_input(&outputs, args->input);
     et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
+    for (int i = 0; i < args->work.ensemble.count; i++)
+        et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
     et_outputs_read(&outputs, args->score_targets);
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
@@ -422,6 +427,12 @@ int et_cmd_translate(const et_call *call, et_error *error)
 {
     translate_options *args = call->options;
     take_options(args);
-    int status = check(args, error);
-    return status ? status : translate_together(args, call, error);
+    int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, &args->input,
+                                        args->work.options.checkpoint, args->work.task.name, error);
+    if (!status)
+        status = check(args, error);
+    if (!status)
+        return translate_together(args, call, error);
+    et_ensemble_words_release(&args->work.ensemble);
+    return status;
 }

@@ -81,13 +81,27 @@ int et_translating_join(et_translating *work, et_error *error)
     return status;
 }
 
+/* All ranks must have loaded the same. */
+static int compare(et_comm *comm, int status, const char *run, const et_translator *translator,
+                   et_error *error)
+{
+    return et_ranks_compare_loaded(comm, status, run,
+                                   status ? NULL : et_translator_checkpoint(translator),
+                                   status ? 0 : et_translator_step(translator), error);
+}
+
 static int open_translator(et_translating *work, et_error *error)
 {
     et_comm *comm = work->options.comm;
-    int status = et_translator_open(&work->translator, work->model_dir, &work->options, error);
-    const char *path = status ? NULL : et_translator_checkpoint(work->translator);
-    status = et_ranks_compare_loaded(comm, status, work->model_dir, path,
-                                     status ? 0 : et_translator_step(work->translator), error);
+    const et_ensemble_words *words = &work->ensemble;
+    int status =
+        et_ensemble_models_open(&work->others, words->others, words->count, &work->options, error);
+    work->options.weights = words->weights;
+    if (!status)
+        status = et_translator_open(&work->translator, work->model_dir, &work->options, error);
+    status = compare(comm, status, work->model_dir, work->translator, error);
+    for (int i = 0; i < words->count && !status; i++)
+        status = compare(comm, status, words->others[i], work->others.items[i], error);
     return status
                ? status
                : et_ranks_compare(comm, ET_OK, NULL, et_translator_device(work->translator), error);
@@ -124,6 +138,8 @@ int et_translating_close(et_translating *work, int status, et_error *error)
     int profiled = et_profiling_close(&work->profiling, status, error);
     et_progress_close(work->progress);
     et_translator_close(work->translator);
+    et_ensemble_models_close(&work->others);
+    et_ensemble_words_release(&work->ensemble);
     et_profiling_release(&work->profiling);
     return status ? status : profiled;
 }

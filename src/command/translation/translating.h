@@ -16,7 +16,9 @@
 
 #include <etude/hypotheses.h>
 
+#include "command/options/ensemble_words.h"
 #include "command/training/profile.h"
+#include "command/translation/ensemble_models.h"
 #include "formats/events/progress.h"
 
 typedef struct et_translating {
@@ -32,7 +34,9 @@ typedef struct et_translating {
     et_translator_options options; /* passed to the translator unchanged */
     et_profiling profiling;
     bool quiet;
-    bool helps; /* a rank whose results another rank writes */
+    bool helps;                 /* a rank whose results another rank writes */
+    et_ensemble_words ensemble; /* of a command that takes several runs; else zeros */
+    et_ensemble_models others;
     et_translator *translator;
     et_progress *progress;
 } et_translating;

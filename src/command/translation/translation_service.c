@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/values/json.h"
+#include "command/translation/ensemble_models.h"
 #include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
 #include "data/text/sides.h"
@@ -29,7 +30,8 @@ typedef struct variant {
 typedef struct translations {
     et_service service; /* the first member */
     et_translator *usual;
-    int beam; /* of the run */
+    et_ensemble_models others; /* of an ensemble */
+    int beam;                  /* of the run */
     int beam_max;
     et_libre_languages languages;
     variant other[OTHERS_MAX];
@@ -58,6 +60,7 @@ static void close_service(et_service *self)
     for (int i = 0; i < OTHERS_MAX; i++)
         et_translator_close(all->other[i].translator);
     et_translator_close(all->usual);
+    et_ensemble_models_close(&all->others);
     et_libre_languages_close(&all->languages);
     et_free(all);
 }
@@ -65,15 +68,19 @@ static void close_service(et_service *self)
 static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
                         et_error *error)
 {
-    const et_translator_options o = { .checkpoint = options->checkpoint,
-                                      .precision = options->precision,
-                                      .live_weights = options->live_weights };
+    et_translator_options o = { .checkpoint = options->checkpoint,
+                                .precision = options->precision,
+                                .live_weights = options->live_weights,
+                                .weights = options->weights };
     *out = NULL;
     translations *all = et_alloc_zero(1, sizeof *all);
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_translation_service;
     int status = et_libre_languages_open(&all->languages, options->languages, error);
+    if (!status)
+        status =
+            et_ensemble_models_open(&all->others, options->others, options->other_count, &o, error);
     if (!status)
         status = et_translator_open(&all->usual, model_dir, &o, error);
     if (status) {
@@ -92,6 +99,11 @@ static void describe(const et_service *self, et_value *facts)
     const translations *all = (const translations *)(const void *)self;
     et_value_set_string(facts, "checkpoint", et_translator_checkpoint(all->usual));
     et_value_set_int(facts, "step", et_translator_step(all->usual));
+    if (all->others.count) {
+        et_value *list = et_value_set_list(facts, "others");
+        for (int i = 0; list && i < all->others.count; i++)
+            et_value_add_string(list, et_translator_checkpoint(all->others.items[i]));
+    }
     et_value_set_int(facts, "beam_size", all->beam);
     et_value_set_int(facts, "beam_size_max", all->beam_max);
     if (*all->languages.source) {
@@ -471,6 +483,7 @@ const et_service_class et_translation_service = {
     .types = types,
     .key = "api_key",
     .languages = true,
+    .ensembles = true,
     .paths = paths,
     .read = read_request,
     .release = release_request,

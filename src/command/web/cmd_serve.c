@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "command/command.h"
+#include "command/options/ensemble_words.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/web/serving.h"
@@ -30,6 +31,8 @@ typedef struct serve_options {
     int64_t batch, queue;
     et_service_options service;
     et_strings origins; /* whose pages may ask */
+    et_ensemble_args ensemble;
+    et_ensemble_words others;
 } serve_options;
 
 static const et_option options[] = {
@@ -52,10 +55,12 @@ static const et_option options[] = {
     ET_OPTION_LIST(serve_options, origins, "cors", "ORIGIN",
                    "let pages of this origin ask, as https://example.org; *: all pages; may be "
                    "given again"),
+    ET_OPTION_ENSEMBLE_WEIGHTS(serve_options, ensemble.weights),
     ET_OPTION_CHECKPOINT(serve_options, service.checkpoint),
     ET_OPTION_PRECISION(serve_options, service.precision),
     ET_OPTION_LIVE_WEIGHTS(serve_options, service.live_weights),
     ET_OPTION_RUN(serve_options, model_dir),
+    ET_OPTION_REST(serve_options, ensemble.words, "[RUN]..."),
     ET_OPTION_END
 };
 
@@ -112,6 +117,9 @@ static int find_service(const serve_options *args, const et_call *call,
         status = et_fail(error, ET_EUSAGE,
                          "--languages: the model in %s has no languages; leave the option out",
                          args->model_dir);
+    if (!status && args->service.other_count && !(*class)->ensembles)
+        status = et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
+                         args->service.others[0]);
     et_arena_release(&arena);
     return status;
 }
@@ -193,5 +201,14 @@ int et_cmd_serve(const et_call *call, et_error *error)
     int status = check(args, error);
     if (!status)
         status = check_outputs(args, call, error);
-    return status ? status : serve(args, call, error);
+    if (!status)
+        status = et_ensemble_words_take(&args->others, &args->ensemble, NULL,
+                                        args->service.checkpoint, args->task.name, error);
+    args->service.others = args->others.others;
+    args->service.other_count = args->others.count;
+    args->service.weights = args->others.weights;
+    if (!status)
+        status = serve(args, call, error);
+    et_ensemble_words_release(&args->others);
+    return status;
 }

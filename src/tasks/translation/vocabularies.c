@@ -82,17 +82,26 @@ et_sides et_vocabularies_sides(const et_vocabularies *v)
 
 /* ---- and the model ---- */
 
-/* A token of each, in the order of numbers; false: either has no more. */
-static bool next_pair(const et_vocabularies *v, size_t at[ET_SIDES],
-                      et_vocabulary_piece pair[ET_SIDES])
+/* The first number that is another token, of vocabularies of equal size, with both tokens; -1: all
+ * are equal. */
+static int32_t first_difference(const et_vocabulary *const of[ET_SIDES],
+                                et_vocabulary_piece pair[ET_SIDES])
 {
+    size_t at[ET_SIDES] = { 0 };
     bool there = true;
-    for (int i = 0; i < ET_SIDES; i++) {
-        size_t length;
-        const char *bytes = et_vocabulary_bytes(v->models[i], &length);
-        there = et_vocabulary_next_piece(bytes, length, &at[i], &pair[i]) && there;
+    for (int32_t id = 0; id < et_vocabulary_size(of[0]); id++) {
+        for (int i = 0; i < ET_SIDES; i++) {
+            size_t length;
+            const char *bytes = et_vocabulary_bytes(of[i], &length);
+            there = et_vocabulary_next_piece(bytes, length, &at[i], &pair[i]) && there;
+        }
+        if (!there)
+            break;
+        if (pair[0].length != pair[1].length ||
+            memcmp(pair[0].text, pair[1].text, pair[0].length) != 0)
+            return id;
     }
-    return there;
+    return -1;
 }
 
 int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
@@ -100,24 +109,46 @@ int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_m
 {
     static const char title[] = "task.model.shared_embeddings: ";
     et_vocabulary_piece pair[ET_SIDES];
-    size_t at[ET_SIDES] = { 0 };
     if (!model->shared_embeddings || v->count < ET_SIDES)
         return ET_OK;
-    const int32_t source = et_vocabulary_size(v->models[ET_SIDE_SOURCE]);
-    const int32_t target = et_vocabulary_size(v->models[ET_SIDE_TARGET]);
+    const et_vocabulary *const of[ET_SIDES] = { v->models[ET_SIDE_SOURCE],
+                                                v->models[ET_SIDE_TARGET] };
+    const int32_t source = et_vocabulary_size(of[0]), target = et_vocabulary_size(of[1]);
     if (source != target)
         return et_fail(error, ET_ECONFIG,
                        "%sthe source vocabulary has %d tokens and the target vocabulary %d; one "
                        "table is for vocabularies that number their tokens alike",
                        title, (int)source, (int)target);
-    for (int32_t i = 0; i < source && next_pair(v, at, pair); i++)
-        if (pair[0].length != pair[1].length ||
-            memcmp(pair[0].text, pair[1].text, pair[0].length) != 0)
-            return et_fail(error, ET_ECONFIG,
-                           "%stoken %d is \"%.*s\" in the source vocabulary and \"%.*s\" in the "
-                           "target vocabulary; set it to false",
-                           title, (int)i, (int)pair[0].length, pair[0].text, (int)pair[1].length,
-                           pair[1].text);
+    const int32_t id = first_difference(of, pair);
+    if (id >= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "%stoken %d is \"%.*s\" in the source vocabulary and \"%.*s\" in the "
+                       "target vocabulary; set it to false",
+                       title, (int)id, (int)pair[0].length, pair[0].text, (int)pair[1].length,
+                       pair[1].text);
+    return ET_OK;
+}
+
+int et_vocabularies_check_equal(const et_vocabulary *first, const et_vocabulary *second,
+                                et_error *error)
+{
+    const et_vocabulary *const of[ET_SIDES] = { first, second };
+    et_vocabulary_piece pair[ET_SIDES];
+    const int32_t a = et_vocabulary_size(first), b = et_vocabulary_size(second);
+    if (a != b)
+        return et_fail(error, ET_ECONFIG, "the first has %d tokens, the second %d", (int)a, (int)b);
+    const int32_t id = first_difference(of, pair);
+    if (id >= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "token %d is \"%.*s\" in the first and \"%.*s\" in the second", (int)id,
+                       (int)pair[0].length, pair[0].text, (int)pair[1].length, pair[1].text);
+    if (et_vocabulary_eos(first) != et_vocabulary_eos(second) ||
+        et_vocabulary_start(first) != et_vocabulary_start(second))
+        return et_fail(error, ET_ECONFIG,
+                       "they start and end with tokens %d and %d in the first, %d and %d in the "
+                       "second",
+                       (int)et_vocabulary_start(first), (int)et_vocabulary_eos(first),
+                       (int)et_vocabulary_start(second), (int)et_vocabulary_eos(second));
     return ET_OK;
 }
 

@@ -60,6 +60,11 @@ et_sides et_vocabularies_sides(const et_vocabularies *v);
 int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
                                 et_error *error);
 
+/* Checks that two vocabularies give a number the same token, and have the same end and start.
+ * ET_ECONFIG names the first difference. */
+int et_vocabularies_check_equal(const et_vocabulary *first, const et_vocabulary *second,
+                                et_error *error);
+
 /* The number of a token as the vocabulary writes it. ET_ECONFIG, with the setting: there is none.
  */
 int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *setting,

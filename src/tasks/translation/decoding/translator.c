@@ -94,10 +94,14 @@ static int resolve_decoding(et_translator *t, et_error *error)
                                      .top_p = o->top_p,
                                      .temperature = o->temperature,
                                      .noise = o->noise,
-                                     .seed = o->seed };
+                                     .seed = o->seed,
+                                     .weights = t->weights,
+                                     .model_count = 1 + t->other_count };
     int status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
     if (!status)
         status = find_suppressed(t, error);
+    if (!status)
+        status = et_translator_join_suppressed(t, error);
     return status
                ? status
                : find_tokens(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
@@ -126,6 +130,8 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .sentences = o->sentences ? o->sentences : 32,
         .act = t->act,
         .int8 = t->int8,
+        .others = t->models,
+        .other_count = t->other_count,
     };
 }
 
@@ -148,7 +154,9 @@ int et_translator_make_aligner(et_translator *t, et_error *error)
  * so the beam is at most half the vocabulary. */
 static int make_decoder(et_translator *t, et_error *error)
 {
-    int status = resolve_decoding(t, error);
+    int status = et_translator_join_others(t, error);
+    if (!status)
+        status = resolve_decoding(t, error);
     if (status)
         return status;
     et_decoder_options options = et_translator_decoder_options(t);
@@ -226,7 +234,10 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
         return et_fail(error, ET_ECONFIG,
                        "sentences: %d decoded together; give 1 to %d, or 0 for 32", o->sentences,
                        ET_TRANSLATOR_SENTENCES_MAX);
-    return o->decoding ? et_translator_check_decoding(o->decoding, error) : ET_OK;
+    int status = et_translator_check_others(o, error);
+    if (!status && o->decoding)
+        status = et_translator_check_decoding(o->decoding, error);
+    return status;
 }
 
 /* close accepts a translator in any state of opening. artifact: NULL if it shares another's.
@@ -328,14 +339,13 @@ int64_t et_translator_step(const et_translator *t)
 
 /* Everything of one call lives in an arena of it but the results, which are the caller's. */
 
-/* A line's tokens and EOS, in arena. number: of the line, for messages. */
-static int encode(const et_translator *t, const char *line, size_t number,
-                  et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
-                  et_error *error)
+/* A line's tokens and EOS as one model reads them, in arena. number: of the line, for messages. */
+static int encode(const et_sides *sides, const char *line, size_t number, et_decoder_source *source,
+                  et_tokens *tokens, et_arena *arena, et_error *error)
 {
     et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
-    int status = et_sides_encode(&t->sides, false, line, strlen(line), tokens, error);
+    int status = et_sides_encode(sides, false, line, strlen(line), tokens, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
     size_t count = tokens->count;
@@ -352,11 +362,32 @@ static int encode(const et_translator *t, const char *line, size_t number,
     if (count)
         memcpy(ids, tokens->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
-    ids[count] = et_vocabulary_eos(t->sides.source);
-    /* length 1 is only EOS: a line without a token, which et_translator_decode skips. */
-    *sentence =
-        (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1, .number = number };
+    ids[count] = et_vocabulary_eos(sides->source);
+    *source = (et_decoder_source){ ids, (int64_t)count + 1 };
     return ET_OK;
+}
+
+/* length 1 is only EOS: a line without a token, which et_translator_decode skips. */
+static int encode_line(const et_translator *t, const char *line, size_t number,
+                       et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
+                       et_error *error)
+{
+    const int count = t->own_sources ? t->other_count : 0;
+    et_decoder_source source = { NULL, 0 }, *others = NULL;
+    int status = encode(&t->sides, line, number, &source, tokens, arena, error);
+    if (!status && count) {
+        others = et_arena_array(arena, (size_t)count, sizeof *others);
+        status = others ? ET_OK : et_alloc_failed(error, 0, "a sentence");
+    }
+    for (int i = 0; i < count && !status; i++)
+        status = encode(&t->others[i]->sides, line, number, &others[i], tokens, arena, error);
+    if (!status)
+        *sentence = (et_decoder_sentence){ .source = source.ids,
+                                           .length = source.length,
+                                           .others = others,
+                                           .other_count = count,
+                                           .number = number };
+    return status;
 }
 
 /* The vocabulary would take any bytes and make unknowns of them. */
@@ -382,7 +413,7 @@ int et_translator_encode(const et_translator *t, const char *const *lines, size_
     for (size_t i = 0; i < count && !status; i++)
         status = et_translator_check_line(lines[i], t->first_line + i, error);
     for (size_t i = 0; i < count && !status; i++)
-        status = encode(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
+        status = encode_line(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
     for (size_t i = 0; i < count && !status && t->ended; i++)
         sentences[i].ended = t->ended[i];
     et_tokens_release(&tokens);

@@ -1,6 +1,6 @@
 /* The translator, for its own files: translator_model.c (reading), translator.c (opening, best
- * results), decoding.c (checks of options), hypotheses.c (several results, given targets),
- * export.c. */
+ * results), decoding.c (checks of options), translator_others.c (several models), hypotheses.c
+ * (several results, given targets), export.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 
@@ -29,6 +29,12 @@ struct et_translator {
                                           */
     et_vocabularies own;                 /* owned, as the next three; none if it shares */
     et_params *params;                   /* borrowed if it shares */
+    /* Of an ensemble, in arena, or in that of the translator whose weights it shares. */
+    const et_translator *const *others; /* [other_count] */
+    int other_count;                    /* 0: no ensemble */
+    const double *weights;              /* [1 + other_count] sum 1 */
+    const et_decoder_model *models;     /* [other_count] of others */
+    bool own_sources;                   /* others read other tokens of a line */
     et_device *device;
     bool borrows_device; /* belongs to the translator whose weights it shares */
     et_decoder *decoder;
@@ -52,6 +58,12 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
 /* The model as the settings describe it, with positions for the smallest batch. */
 et_transformer et_translator_transformer(const et_translator *t);
+
+/* translator_others.c. Checks the options of an ensemble; opens it, for a translator whose model is
+ * open, or for one that shares another's; adds tokens that others never generate to choice. */
+int et_translator_check_others(const et_translator_options *options, et_error *error);
+int et_translator_join_others(et_translator *t, et_error *error);
+int et_translator_join_suppressed(et_translator *t, et_error *error);
 
 /* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
 int et_translator_check_decoding(const et_decoding_options *options, et_error *error);

@@ -75,6 +75,10 @@ int et_translator_export(const et_translator *t, const char *path, const et_expo
 {
     static const et_export_options defaults = { 0 };
     const et_export_options *o = options ? options : &defaults;
+    if (t->other_count)
+        return et_fail(error, ET_ECONFIG,
+                       "an ensemble of %d models cannot be exported: export each model",
+                       1 + t->other_count);
     if (!o->format)
         return write_own(t, path, o->precision, error);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
