@@ -38,9 +38,9 @@ static const char *const made_at_start[] = {
     ET_RUN_MESSAGES,
     ET_RUN_SESSIONS,
     ET_EVENTS_SETTINGS,
-    ET_LOGGED_TRAIN "/" ET_EVENTS_NAME,
+    (ET_LOGGED_TRAIN "/" ET_EVENTS_NAME),
     ET_LOGGED_TRAIN,
-    ET_LOGGED_VALIDATION "/" ET_EVENTS_NAME,
+    (ET_LOGGED_VALIDATION "/" ET_EVENTS_NAME),
     ET_LOGGED_VALIDATION,
     ET_CHECKPOINT_BEST,
     MANIFEST,
@@ -179,8 +179,9 @@ bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
     return dir->fresh && step <= dir->first && !has_saved(dir->path);
 }
 
-/* The directory whose run is being started, if it was empty or missing before; else NULL. A forked
- * child that exits did not make its contents. */
+/* The directory whose run is being started, if it was empty or missing before; else NULL. While a
+ * directory of several trainings is open, each training opens its own. A forked child that exits
+ * did not make its contents. */
 static const et_model_dir *volatile starting;
 static volatile pid_t started_by;
 
@@ -315,7 +316,7 @@ static void sane(const et_model_dir *dir)
     et_assert(dir->lock >= -1);
     et_assert(dir->path || (dir->lock < 0 && !dir->made));
     et_assert(!dir->path || dir->kind);
-    et_assert(!starting || starting == dir || !dir->path);
+    et_assert(starting != dir || dir->fresh);
     et_assert(dir->first >= 0);
 }
 
@@ -333,7 +334,8 @@ void et_model_dir_close(et_model_dir *dir, bool take_back)
     sane(dir);
     if (!dir->path)
         return;
-    starting = NULL;
+    if (starting == dir)
+        starting = NULL;
     /* A directory that was not empty before is left unchanged: its contents are not ours. */
     if (take_back && dir->fresh && dir->made)
         remove_listed(dir->made);
