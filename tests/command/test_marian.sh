@@ -18,6 +18,13 @@ letters 8 3 >v.en
 rev <v.en >v.de
 "$make" . || fail "no folder"
 
+# await_checkpoint PROCESS FILE: waits until the process has saved the file, or has ended.
+await_checkpoint() {
+    while kill -0 "$1" 2>/dev/null && [ ! -e "$2" ]; do
+        sleep 0.02
+    done
+}
+
 # The folder is a run, whether it was imported or is named itself.
 # shellcheck disable=SC2086 # words
 says 0 'initial      weights of hf/; settings, vocabularies of hf/' train direct --init hf/ $data \
@@ -60,8 +67,14 @@ grep -q 'initial_learning_rate: 0.002$' mine/params.yaml || fail "--lr: $(cat mi
 # shellcheck disable=SC2086
 says 0 '^fine-tuning  for 60 pairs and 4 steps' train again --init tuned $data --steps 4
 # shellcheck disable=SC2086
-says 75 '' train stopped --experiment translation/tiny $data --steps 100000 --time-limit 2s \
-    --set task.model.embedding_width=16,task.vocabulary.size=20
+"$etude" train stopped --experiment translation/tiny $data --steps 100000 >out 2>&1 \
+    --set task.model.embedding_width=16,task.vocabulary.size=20,trainer.checkpoint_interval=20 \
+    --set trainer.max_to_keep=5000 &
+process=$!
+await_checkpoint $process stopped/checkpoints/ckpt-20.safetensors
+kill $process
+wait $process
+[ $? = 75 ] || fail "not stopped with a checkpoint"
 # shellcheck disable=SC2086
 says 0 'initial .*settings, vocabulary of stopped' train after --init stopped $data --steps 4
 ! grep -q '^fine-tuning' out || fail "the recipe of a run that is not finished"
@@ -86,10 +99,7 @@ OMP_NUM_THREADS=3 begin threads 40 "$etude" >out 2>&1 || fail threads
 begin ranks 40 "$etude" launch -n 2 -- >out 2>&1 || fail ranks
 begin killed 4000 exec "$etude" >out 2>&1 &
 process=$!
-for _ in $(seq 500); do
-    [ ! -e killed/checkpoints/ckpt-20.safetensors ] || break
-    sleep 0.02
-done
+await_checkpoint $process killed/checkpoints/ckpt-20.safetensors
 kill -KILL $process
 wait $process 2>/dev/null
 [ -e killed/checkpoints/ckpt-20.safetensors ] || fail "no checkpoint before the kill"
