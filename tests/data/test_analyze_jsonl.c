@@ -19,9 +19,10 @@ static const char *formatted(const et_analysis *analysis, const char *path)
 {
     static char text[1 << 16];
     size_t length = 0;
-    FILE *file;
-    if (et_metadata_save(analysis->metadata, path, NULL) || !(file = fopen(path, "r")))
+    if (et_metadata_save(analysis->metadata, path, NULL))
         fail_msg("%s: not saved", path);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
     length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = 0;

@@ -468,8 +468,8 @@ static void test_documents__damaged(void **state)
         "a dog {name} %1$d https://example.org/x a@b.org 7\n",
         "<!doctype html><p class='a'>click <b>ok</b> &amp; <code>x</code> <!-- c --></p>",
         "<?xml version='1.0'?><a><b>one <i>two</i></b><![CDATA[x]]></a>",
-        "msgid \"a %s\\n\"\n\"b\"\nmsgstr \"\"\n\nmsgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] "
-        "\"\"\n",
+        ("msgid \"a %s\\n\"\n\"b\"\nmsgstr \"\"\n\n"
+         "msgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] \"\"\n"),
         "1\n00:00:01,000 --> 00:00:02,500\n<i>one two</i> three\nfour\n\n",
         "# a\n\n- [b](c) *d* `e`\n> f\n\n|a|\n|-|\n|b|\n\n```\ncode\n```\n",
     };
