@@ -36,7 +36,8 @@ typedef struct watch_options {
 
 static const et_option options[] = { ET_OPTION_TEXT(watch_options, directory, "model-dir", "DIR",
                                                     "a run, or a directory with runs below it"),
-                                     ET_WEB_OPTIONS(watch_options, web, PORT),
+                                     ET_WEB_PORT(watch_options, web.port, PORT),
+                                     ET_OPTION_GROUP(watch_options, web, et_web_options),
                                      ET_OPTION_WORD(watch_options, directory, "[DIR]", "run"),
                                      ET_OPTION_END };
 

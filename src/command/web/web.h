@@ -22,13 +22,13 @@ typedef struct et_web_args {
     et_strings hosts;
 } et_web_args;
 
-/* Rows of a table of options; usual: the default port, a macro. */
+/* The row of the port; usual: the default, a macro. */
 #define ET_WEB_TEXT(number) #number
-#define ET_WEB_OPTIONS(type, member, usual)                                                        \
-    ET_OPTION_COUNT(type, member.port, "port", "N", 0, 65535,                                      \
+#define ET_WEB_PORT(type, member, usual)                                                           \
+    ET_OPTION_COUNT(type, member, "port", "N", 0, 65535,                                           \
                     "port; 0: a free port, which is printed (default: " ET_WEB_TEXT(usual) ")",    \
-                    .field.default_number = (usual)),                                              \
-        ET_OPTION_GROUP(type, member, et_web_options)
+                    .field.default_number = (usual))
+/* The rows of all other members of et_web_args. */
 extern const et_option et_web_options[];
 
 typedef struct et_web {
