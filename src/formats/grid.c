@@ -206,6 +206,7 @@ static void append_html(const et_grid *grid, et_strbuf *out)
 {
     size_t width;
     column *columns = measure(grid, &width);
+    et_assert(grid->columns > 0);
     out->failed |= !columns;
     et_strbuf_append(out, "<table>\n");
     for (size_t i = 0; columns && i < grid->count; i++) {

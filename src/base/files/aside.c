@@ -79,7 +79,7 @@ enum { ABSENT, SAME, OTHER };
 /* Compares directory/name with the file of that name in the folder. */
 static int compare(const aside *a, const char *name)
 {
-    struct stat here, there;
+    struct stat here = { 0 }, there = { 0 };
     int failed = look_at(&there, a->folder, name);
     if (failed)
         return failed == ENOENT ? ABSENT : OTHER;

@@ -25,7 +25,7 @@ int et_file_read_secret(char **out, size_t *length, const char *path, size_t lim
 /* Opens a regular file for reading; *out is to be closed. */
 int et_file_open(int *out, const char *path, et_error *error);
 /* As et_file_read_below. */
-int et_file_open_below(int *fd, const char *path, const char *root, et_error *error);
+int et_file_open_below(int *out, const char *path, const char *root, et_error *error);
 /* Whether an open file or directory is below root, by its real position and not by the opened
  * name. */
 bool et_file_is_below(int fd, const char *root);

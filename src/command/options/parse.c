@@ -614,6 +614,7 @@ static int move_word(reading *r, et_error *error)
         return ET_OK;
     const et_option_slot *next = row_of_word(r->line);
     const bool taken = next->row->form == ET_OPTION_FORM_WORD && *(const char **)next->member;
+    et_assert(*(const char **)first->member);
     if (next == first || taken)
         return two_words(r->line, first, *(const char **)first->member, first->plain,
                          r->plain_behind, error);
@@ -678,7 +679,7 @@ int et_command_line_parse(et_command_line *line, et_error *error)
 
 /* ---- a line that is not finished ---- */
 
-void et_command_line_position(et_command_line *line, et_option_position *artifact)
+void et_command_line_position(et_command_line *line, et_option_position *position)
 {
     const et_call *call = line->call;
     reading r = { .line = line, .argv = call->argv, .argc = call->argc - 1 };
@@ -691,18 +692,18 @@ void et_command_line_position(et_command_line *line, et_option_position *artifac
         r.at += r.at == at; /* --help */
     }
     (void)move_word(&r, NULL);
-    *artifact = (et_option_position){ .text = word, .ended = r.ended };
-    artifact->slot = r.waiting ? r.waiting : r.open;
-    artifact->nth = r.open ? r.open_words : 0;
-    artifact->more = !r.waiting;
-    artifact->plain = row_of_word(line);
-    artifact->plain_nth = r.rest_words;
-    if (artifact->plain && artifact->plain->row->form == ET_OPTION_FORM_WORD &&
-        *(const char **)artifact->plain->member)
-        artifact->plain = NULL;
+    *position = (et_option_position){ .text = word, .ended = r.ended };
+    position->slot = r.waiting ? r.waiting : r.open;
+    position->nth = r.open ? r.open_words : 0;
+    position->more = !r.waiting;
+    position->plain = row_of_word(line);
+    position->plain_nth = r.rest_words;
+    if (position->plain && position->plain->row->form == ET_OPTION_FORM_WORD &&
+        *(const char **)position->plain->member)
+        position->plain = NULL;
     if (!r.waiting && !r.ended && equals && !strncmp(word, "--", 2)) {
-        artifact->slot = et_command_line_find(line, word + 2, (size_t)(equals - word) - 2);
-        artifact->text = equals + 1;
-        artifact->more = false;
+        position->slot = et_command_line_find(line, word + 2, (size_t)(equals - word) - 2);
+        position->text = equals + 1;
+        position->more = false;
     }
 }

@@ -263,7 +263,7 @@ static void append_longer(char *out, size_t size, const et_training *t, const et
     if (epochs > 0)
         snprintf(length, sizeof length, "--epochs %.6g", epochs);
     else
-        snprintf(length, sizeof length, "--steps %lld", (long long)(2 * e->steps));
+        snprintf(length, sizeof length, "--steps %lld", 2LL * e->steps);
     snprintf(out, size, "; the validation was still improving: train longer, for example %s",
              length);
 }

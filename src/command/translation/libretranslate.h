@@ -23,10 +23,10 @@ typedef struct et_libre_languages {
     struct et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
 } et_libre_languages;
 
-/* text: "en,de"; NULL: not known. ET_EUSAGE: not two codes. Without ICU a warning says what is
+/* given: "en,de"; NULL: not known. ET_EUSAGE: not two codes. Without ICU a warning says what is
  * lost. */
-int et_libre_languages_open(et_libre_languages *languages, const char *text, et_error *error);
-void et_libre_languages_close(et_libre_languages *languages);
+int et_libre_languages_open(et_libre_languages *l, const char *given, et_error *error);
+void et_libre_languages_close(et_libre_languages *l);
 
 /* A request; owned by the caller until et_libre_close. */
 typedef struct et_libre et_libre;
@@ -36,22 +36,21 @@ bool et_libre_is(const et_service_request *request);
 /* Reads a request. ET_EDATA: as LibreTranslate says, or what is wrong. */
 int et_libre_open(et_libre **out, const et_libre_languages *languages,
                   const et_service_request *request, et_error *error);
-void et_libre_close(et_libre *libre); /* NULL allowed */
-int et_libre_alternatives(const et_libre *libre);
+void et_libre_close(et_libre *r); /* NULL allowed */
+int et_libre_alternatives(const et_libre *r);
 
 /* Number of lines to translate now; 0: all are. */
-size_t et_libre_count(et_libre *libre);
-void et_libre_lines(et_libre *libre, const char **lines);
+size_t et_libre_count(et_libre *r);
+void et_libre_lines(et_libre *r, const char **out);
 /* Takes their translations: results[0 ...], or hypotheses of the lines first, first + 1, ... */
-int et_libre_take(et_libre *libre, char *const *results, const et_hypotheses *found, size_t first,
+int et_libre_take(et_libre *r, char *const *results, const et_hypotheses *found, size_t first,
                   et_error *error);
 /* Writes the answer. ET_ENOMEM. */
-int et_libre_print(const et_libre *libre, et_service_request *request, et_error *error);
+int et_libre_print(const et_libre *r, et_service_request *request, et_error *error);
 
 /* The answers of the other paths. */
-int et_libre_print_languages(const et_libre_languages *languages, et_service_request *request,
+int et_libre_print_languages(const et_libre_languages *l, et_service_request *request,
                              et_error *error);
-int et_libre_detect(const et_libre_languages *languages, et_service_request *request,
-                    et_error *error);
+int et_libre_detect(const et_libre_languages *l, et_service_request *request, et_error *error);
 
 #endif

@@ -67,7 +67,7 @@ bool et_http_guard_host(const et_http_guard *guard, const char *host)
 static int port_of(const char *host, const char *name, int usual)
 {
     const char *port = host + strlen(name);
-    return port[0] && port[1] ? atoi(port + 1) : usual;
+    return port[0] && port[1] ? (int)strtol(port + 1, NULL, 10) : usual;
 }
 
 /* "[::1]" and "127.0.0.2" too. */

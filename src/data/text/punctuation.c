@@ -198,7 +198,6 @@ static void replace(pass *p, const rule *by)
     size_t search = 0, after;
     while ((found = memmem(p->text + search, p->length - search, by->from, length)) != NULL) {
         const size_t from = (size_t)(found - p->text), to = from + length;
-        search = to;
         if (!is_met(p, by->condition, from, to, &after)) {
             search = from + 1;
             continue;

@@ -59,13 +59,13 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
  * Language Model"; of the labels' classes and others: Jean et al. 2015, "On Using Very Large Target
  * Vocabulary for Neural Machine Translation"): first all classes that labels (int32 [T], negative:
  * none) have, d of them, ascending, then others, each as likely as any and none twice. Result:
- * int32 [count]. *places: each label's place among them, negative where there is no label, int32
- * [T]. *offsets: log of how many classes a candidate stands for, float32 [count]: 0 for the labels'
- * and log((classes - d) / (count - d)) for the others. Added to logits z they make the sum of e^z
- * over candidates an unbiased estimate of that over all classes, if any others are drawn: count is
- * more than d. count: at least T, or classes. */
+ * int32 [count]. *positions: each label's position among them, negative where there is no label,
+ * int32 [T]. *offsets: log of how many classes a candidate stands for, float32 [count]: 0 for the
+ * labels' and log((classes - d) / (count - d)) for the others. Added to logits z they make the sum
+ * of e^z over candidates an unbiased estimate of that over all classes, if any others are drawn:
+ * count is more than d. count: at least T, or classes. */
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
-                       int64_t count, et_node **targets, et_node **offsets);
+                       int64_t count, et_node **positions, et_node **offsets);
 
 /* x in another type, or repeated to another shape as above; x itself if it has both. */
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);

@@ -344,29 +344,32 @@ static double cosine_log_rate(const et_schedule *self, double step)
     return o->peak_learning_rate * 0.5 * (1 - cos(2 * PI * turns));
 }
 
-#define OFFSET(type) offsetof(et_rate_options, type.offset)
+#define OFFSET(member) offsetof(et_rate_options, member)
 
 /* ORDER learning_rate.type, by designator. A row: the name, the check (NULL: the tables of
  * options say it all), the formula, the offset. To add one see README.md. */
 static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_NONE] = { "none", NULL, NULL, 0 },
     [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate, 0 },
-    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate, OFFSET(stepwise) },
+    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate, OFFSET(stepwise.offset) },
     [ET_RATE_EXPONENTIAL] = { "exponential", exponential_init, exponential_rate,
-                              OFFSET(exponential) },
-    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate, OFFSET(polynomial) },
-    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate, OFFSET(cosine) },
+                              OFFSET(exponential.offset) },
+    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate,
+                             OFFSET(polynomial.offset) },
+    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate, OFFSET(cosine.offset) },
     [ET_RATE_COSINE_RESTARTS] = { "cosine_restarts", cosine_restarts_init, cosine_restarts_rate,
-                                  OFFSET(cosine_restarts) },
+                                  OFFSET(cosine_restarts.offset) },
     [ET_RATE_POWER] = { "power", power_init, power_rate, 0 },
     [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate,
-                               OFFSET(power_linear) },
+                               OFFSET(power_linear.offset) },
     [ET_RATE_POWER_WITH_OFFSET] = { "power_with_offset", power_with_offset_init,
-                                    power_with_offset_rate, OFFSET(power_with_offset) },
+                                    power_with_offset_rate, OFFSET(power_with_offset.offset) },
     [ET_RATE_STEP_COSINE_WITH_OFFSET] = { "step_cosine_with_offset", step_cosine_init,
-                                          step_cosine_rate, OFFSET(step_cosine_with_offset) },
+                                          step_cosine_rate,
+                                          OFFSET(step_cosine_with_offset.offset) },
     [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate, 0 },
-    [ET_RATE_COSINE_LOG] = { "cosine_log", cosine_log_init, cosine_log_rate, OFFSET(cosine_log) },
+    [ET_RATE_COSINE_LOG] = { "cosine_log", cosine_log_init, cosine_log_rate,
+                             OFFSET(cosine_log.offset) },
 };
 
 /* Steps of the warm-up, 0 without one. NONE needs no special case: no step is below 0. */

@@ -91,12 +91,12 @@ int et_record_blame(const et_record_position *position, int status, et_error *er
                          position->gzip ? " of its unpacked data" : "");
 }
 
-/* place's record has that fault. */
+/* The record at that position has the fault. */
 static int refuse(const et_record_position *position, fault found, et_error *error)
 {
     static const char *const texts[] = {
-        [BAD_LENGTH] = "the checksum of its length does not match: the file is damaged or not a "
-                       "TFRecord file; copy it again, or name another",
+        [BAD_LENGTH] = ("the checksum of its length does not match: the file is damaged or not a "
+                        "TFRecord file; copy it again, or name another"),
         [TOO_LONG] = "a length of 2 GiB or more: write the file again, with smaller records",
         [CUT] = "the file ends within the record: copy the file again",
         [BAD_DATA] = "the checksum of its data does not match: the file is damaged; copy it again",

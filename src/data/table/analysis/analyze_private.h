@@ -35,7 +35,7 @@ et_csv_known et_table_head_known(const et_table_head *head);
 /* From the first file, in arena but for what release frees. */
 int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
-/* Another file: place [head->columns] has the positions of the first file's columns in its rows;
+/* Another file: position [head->columns] has the positions of the first file's columns in its rows;
  * *header: its first row has their names. paths: all files. ET_EDATA: its columns differ. */
 int et_table_head_match(const et_table_head *head, int *position, bool *header, et_csv *csv,
                         const char *path, const et_analyze_options *options,
@@ -93,8 +93,8 @@ bool et_table_formats_check(et_table_stats *table);
 
 /* Of JSON lines: finds the columns, the union of all rows' keys or those of the schema, and adds
  * the values of all rows to the statistics. */
-int et_table_head_jsonl(et_table_stats *table, et_arena *arena, et_error *error);
-int et_table_read_jsonl(et_table_stats *table, et_error *error);
+int et_table_head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error);
+int et_table_read_jsonl(et_table_stats *stats, et_error *error);
 
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);

@@ -38,16 +38,16 @@ typedef struct et_unseen {
         NULL, NULL, NULL, NULL, 0, 0                                                               \
     }
 
-int et_unseen_open(et_unseen *unseen, const et_encoder *encoder, const et_metadata *metadata,
+int et_unseen_open(et_unseen *self, const et_encoder *encoder, const et_metadata *metadata,
                    et_error *error);
-void et_unseen_release(et_unseen *unseen);
+void et_unseen_release(et_unseen *self);
 
-/* Counts a row: cells as et_encoder_row has them, or values as et_encoder_values has. place: what
- * messages call it, a line or a row. */
-void et_unseen_add(et_unseen *unseen, const et_cell *cells, const et_reading *values, int64_t row);
-void et_unseen_clear(et_unseen *unseen); /* counts from 0 again */
+/* Counts a row: cells as et_encoder_row has them, or values as et_encoder_values has. row: its
+ * number in messages, of a line or a row. */
+void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *values, int64_t row);
+void et_unseen_clear(et_unseen *self); /* counts from 0 again */
 /* Adds what `from` counted after it, of the same encoder, and clears it. */
-void et_unseen_take(et_unseen *unseen, et_unseen *from);
+void et_unseen_take(et_unseen *self, et_unseen *from);
 
 typedef struct et_unseen_text {
     char text[640];
@@ -55,6 +55,6 @@ typedef struct et_unseen_text {
 
 /* Texts, one after another, *at 0 before the first: "version: 12 of 500 values unknown to the
  * model, first "9.9" in line 17". false: no more texts. where: the kind of place. */
-bool et_unseen_describe(const et_unseen *unseen, int *at, const char *where, et_unseen_text *text);
+bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_unseen_text *text);
 
 #endif

@@ -29,25 +29,25 @@ typedef struct et_same_header {
     }
 
 /* Of two columns with one name the first counts. */
-int et_same_header_begin(et_same_header *same, const char *path, const et_csv_row *header,
+int et_same_header_begin(et_same_header *self, const char *path, const et_csv_row *header,
                          et_error *error);
-void et_same_header_release(et_same_header *same);
+void et_same_header_release(et_same_header *self);
 
 /* Whether the first row of another file is a header: half of its cells are names of the first file,
  * or one is and no cell is a number. Ignores case; find refuses names that differ in case. */
-bool et_same_header_is(const et_same_header *same, const et_csv_row *first);
+bool et_same_header_is(const et_same_header *self, const et_csv_row *first);
 
-/* Finds the first file's columns in another file, by its header: place [count]. ET_EDATA: a column
- * is missing, added, or named twice. */
-int et_same_header_find(const et_same_header *same, int *position, const char *path,
+/* Finds the first file's columns in another file, by its header: position [count]. ET_EDATA: a
+ * column is missing, added, or named twice. */
+int et_same_header_find(const et_same_header *self, int *position, const char *path,
                         const et_csv_row *header, et_error *error);
 
 /* ET_EDATA: another file has no header, and the schema has the columns in another order than the
  * first file. */
-int et_same_header_absent(const et_same_header *same, const char *path, int64_t line,
+int et_same_header_absent(const et_same_header *self, const char *path, int64_t line,
                           et_error *error);
 
 /* Facts for reading the other files, valid until release. delimiter: the first file's. */
-et_csv_known et_same_header_known(const et_same_header *same, char delimiter);
+et_csv_known et_same_header_known(const et_same_header *self, char delimiter);
 
 #endif

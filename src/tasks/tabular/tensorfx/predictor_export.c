@@ -62,19 +62,19 @@ static const char *put_ids(et_onnx *to, const et_encoded_field *field, const cha
 static const char *put_input(void *payload, et_onnx *to, const char *name, const char *value)
 {
     const et_encoder *encoder = ((const et_predictor *)payload)->model->encoder;
-    int artifact = 0;
-    while (artifact < et_encoder_fields(encoder) &&
-           strcmp(et_encoder_field(encoder, artifact)->name, name) != 0)
-        artifact++;
-    if (artifact == et_encoder_fields(encoder)) /* the mask of a batch */
+    int index = 0;
+    while (index < et_encoder_fields(encoder) &&
+           strcmp(et_encoder_field(encoder, index)->name, name) != 0)
+        index++;
+    if (index == et_encoder_fields(encoder)) /* the mask of a batch */
         return value;
-    const et_encoded_field *field = et_encoder_field(encoder, artifact);
+    const et_encoded_field *field = et_encoder_field(encoder, index);
     if (field->kind == ET_ENCODED_WORDS)
         return value;
     float *item = et_alloc((size_t)field->width, sizeof *item);
     int64_t *ids = et_alloc(2 * (size_t)field->width, sizeof *ids);
     const char *put = NULL;
-    if (item && ids && et_encoder_missing(encoder, artifact, item, NULL))
+    if (item && ids && et_encoder_missing(encoder, index, item, NULL))
         put = value; /* predicting fails there, too */
     else if (item && ids)
         put = field->kind == ET_ENCODED_IDS ? put_ids(to, field, value, (const void *)item, ids)

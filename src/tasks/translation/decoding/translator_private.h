@@ -51,7 +51,7 @@ struct et_translator {
     size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
 };
 
-/* translator_model.c. Reads settings, vocabularies and weights from place, which is not needed
+/* translator_model.c. Reads settings, vocabularies and weights from artifact, which is not needed
  * afterwards, and opens the device. */
 int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error);
 /* Sets act and int8 by the options and by the type in which weights are stored. */
