@@ -110,12 +110,13 @@ typedef struct et_reported {
     int count;
 } et_reported;
 
-/* The same with --quiet, which prints nothing else: the progress has no descriptor, and its copy
- * gets the warnings too. Borrowed. */
+/* The same with --quiet, which prints nothing else: the progress has no descriptor, or it shows a
+ * bar and is mute; its copy gets the warnings too. Borrowed. */
 typedef struct et_quiet_log {
     const et_program *program;
     struct et_progress *progress; /* NULL: none */
     et_reported *reported;        /* prints a warning once; NULL: each time */
+    bool bar;                     /* warnings appear above it */
 } et_quiet_log;
 void et_show_log_quietly(et_quiet_log *log);
 

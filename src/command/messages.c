@@ -9,29 +9,31 @@
 #include "command/command.h"
 #include "formats/events/progress.h"
 
+typedef struct message_line {
+    char text[2100];
+} message_line;
+
 /* One line, whatever names of files are in it. 2,048 bytes: an error's text twice. */
-static void print_message(const char *program, et_progress *progress, et_log_level level,
-                          const char *text)
+static message_line line_of(et_log_level level, const char *text)
 {
-    if (level < ET_LOG_WARNING)
-        return;
-    char plain[2048], line[2100];
+    char plain[2048];
+    message_line line;
     et_plain_copy(plain, sizeof plain, text);
-    snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", plain);
-    if (progress)
-        et_progress_message(progress, line);
-    else
-        fprintf(stderr, "%s: %s\n", program, line);
+    snprintf(line.text, sizeof line.text, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning",
+             plain);
+    return line;
 }
 
 static void show_plain(void *program, et_log_level level, const char *text)
 {
-    print_message(((const et_program *)program)->name, NULL, level, text);
+    if (level >= ET_LOG_WARNING)
+        fprintf(stderr, "%s: %s\n", ((const et_program *)program)->name, line_of(level, text).text);
 }
 
 static void show_above(void *progress, et_log_level level, const char *text)
 {
-    print_message(NULL, progress, level, text);
+    if (level >= ET_LOG_WARNING)
+        et_progress_message(progress, line_of(level, text).text);
 }
 
 /* Adds it if it was not. */
@@ -49,10 +51,14 @@ static bool was_reported(et_reported *reported, const char *text)
 static void show_quietly(void *self, et_log_level level, const char *text)
 {
     const et_quiet_log *log = self;
-    if (!log->reported || level < ET_LOG_WARNING || !was_reported(log->reported, text))
-        print_message(log->program->name, NULL, level, text);
+    if (level < ET_LOG_WARNING)
+        return;
+    const bool again = log->reported && was_reported(log->reported, text);
+    if (!again && !log->bar)
+        show_plain((void *)log->program, level, text);
     if (log->progress)
-        print_message(NULL, log->progress, level, text);
+        (log->bar && !again ? et_progress_alert : et_progress_record)(log->progress,
+                                                                      line_of(level, text).text);
 }
 
 void et_show_log_quietly(et_quiet_log *log)

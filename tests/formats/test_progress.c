@@ -198,6 +198,47 @@ static void test_progress__terminal(void **state)
     close(master);
 }
 
+static void copy_line(void *self, const char *text)
+{
+    et_strbuf_printf(self, "%s\n", text);
+}
+
+/* Muted: messages reach the copy alone, an alert also the screen, and the bar goes at the end. */
+static void test_progress__mute(void **state)
+{
+    (void)state;
+    int master, slave;
+    char screen[20000];
+    et_strbuf copy = ET_STRBUF_INIT;
+    et_progress *progress;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    open_terminal(&master, &slave, 101);
+    options.fd = slave;
+    options.mute = true;
+    assert_ok(et_progress_open(&progress, &options, error));
+    et_progress_copy_to(progress, copy_line, &copy);
+    et_progress_state now = make_state(6000);
+    now.what = "mlp 1/5  step";
+    et_progress_message(progress, "data 12 rows");
+    et_progress_update(progress, &now);
+    drain(master, screen, sizeof screen);
+    assert_int_equal(count(screen, "data"), 0);
+    assert_int_equal(count(screen, "\rmlp 1/5  step  6,000/6,000 "), 1);
+    et_progress_alert(progress, "warning: odd");
+    drain(master, screen, sizeof screen);
+    static const char alert[] = "\r\033[Kwarning: odd\r\n\rmlp 1/5  step  6,000/6,000";
+    assert_memory_equal(screen, alert, sizeof alert - 1);
+    et_progress_close(progress);
+    drain(master, screen, sizeof screen);
+    assert_string_equal(screen, "\r\033[K");
+    assert_string_equal(et_strbuf_text(&copy), "data 12 rows\nwarning: odd\n");
+    et_strbuf_release(&copy);
+    close(slave);
+    close(master);
+}
+
 static void test_progress__colour_and_width(void **state)
 {
     (void)state;
@@ -386,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_progress__unknown),
         cmocka_unit_test(test_progress__lines),
         cmocka_unit_test(test_progress__terminal),
+        cmocka_unit_test(test_progress__mute),
         cmocka_unit_test(test_progress__colour_and_width),
         cmocka_unit_test(test_progress__plain),
         cmocka_unit_test(test_progress__rows),

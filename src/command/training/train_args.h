@@ -41,6 +41,8 @@ typedef struct et_train_args {
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
+    const char *counted; /* of one of several trainings, with quiet: what its bar counts; NULL:
+                            there is no bar */
     struct et_reported *reported; /* with quiet: warnings that were printed; NULL: not known */
 } et_train_args;
 

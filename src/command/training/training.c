@@ -192,12 +192,14 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
 {
     const bool first = et_comm_rank(t->comm) == 0;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = args->quiet || !first ? -1 : STDERR_FILENO;
+    const bool silent = args->quiet && !args->counted;
+    options.fd = silent || !first ? -1 : STDERR_FILENO;
+    options.mute = args->quiet && !silent;
     options.rows = !args->dry_run;
     int status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;
-    t->log = (et_quiet_log){ t->call->program, t->progress, args->reported };
+    t->log = (et_quiet_log){ t->call->program, t->progress, args->reported, options.mute };
     if (args->quiet)
         et_show_log_quietly(&t->log);
     else

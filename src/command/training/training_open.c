@@ -75,7 +75,8 @@ static void show(void *self, const et_showing *showing)
         look_at_time(t, showing);
     et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
-    et_progress_state state = { .step = showing->step,
+    et_progress_state state = { .what = t->args->counted,
+                                .step = showing->step,
                                 .steps = showing->steps,
                                 .fields = fields,
                                 .field_count = 2,

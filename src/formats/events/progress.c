@@ -52,7 +52,7 @@ struct et_progress {
     et_progress_mode mode;                            /* never AUTO */
     bool color, ascii;                                /* as in et_progress_style */
     bool terminal;                                    /* messages are wrapped at its width */
-    bool rows;                                        /* as in et_progress_options */
+    bool rows, mute;                                  /* as in et_progress_options */
     double plain_interval;                            /* seconds between lines if there is no bar */
     et_progress_state state;                          /* the latest state */
     et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
@@ -309,7 +309,10 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     progress->color = !has_value("NO_COLOR");
     progress->ascii = !et_locale_is_utf8();
     progress->plain_interval = options->plain_interval;
-    progress->drawn_time = -INFINITY;
+    progress->mute = options->mute;
+    /* A short training among several has no plain line. */
+    progress->drawn_time =
+        options->mute && progress->mode == ET_PROGRESS_PLAIN ? et_clock_monotonic() : -INFINITY;
     /* Reserves memory, so that no step allocates. If this fails, a later line tries again. */
     et_strbuf_printf(&progress->line, "%*s", LINE_ROOM, "");
     et_strbuf_reset(&progress->line);
@@ -398,7 +401,7 @@ static void copy(et_progress *progress)
 }
 
 /* Erases the bar, writes the text there and the bar below it, in one write. */
-void et_progress_message(et_progress *progress, const char *text)
+void et_progress_alert(et_progress *progress, const char *text)
 {
     pthread_mutex_lock(&progress->lock);
     make_plain(progress, text);
@@ -419,6 +422,11 @@ void et_progress_record(et_progress *progress, const char *text)
     make_plain(progress, text);
     copy(progress);
     pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_message(et_progress *progress, const char *text)
+{
+    (progress->mute ? et_progress_record : et_progress_alert)(progress, text);
 }
 
 void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const char *text),
@@ -446,7 +454,7 @@ void et_progress_finish(et_progress *progress, bool keep)
 {
     pthread_mutex_lock(&progress->lock);
     if (progress->drawn) {
-        if (keep) {
+        if (keep && !progress->mute) {
             append_bar_line(progress);
             et_strbuf_append_char(&progress->line, '\n');
         } else {

@@ -33,11 +33,12 @@ typedef struct et_progress_options {
     double plain_interval; /* seconds between plain lines */
     bool rows; /* the caller prints the last step in its own message, so no plain line is written
                 * for it */
+    bool mute; /* messages go to the copy alone, and no bar stays on the screen */
 } et_progress_options;
 
 #define ET_PROGRESS_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        -1, ET_PROGRESS_AUTO, 10.0, false                                                          \
+        -1, ET_PROGRESS_AUTO, 10.0, false, false                                                   \
     }
 
 #define ET_PROGRESS_FIELDS_MAX 8
@@ -79,6 +80,9 @@ void et_progress_update(et_progress *progress, const et_progress_state *state);
 /* One or more lines above the bar; a line end is added. */
 void et_progress_message(et_progress *progress, const char *text);
 
+/* The same, also if messages are muted. */
+void et_progress_alert(et_progress *progress, const char *text);
+
 /* A line only for the copy: the bar shows it in another form, or the screen not at all. */
 void et_progress_record(et_progress *progress, const char *text);
 
@@ -94,7 +98,7 @@ int et_progress_width(const et_progress *progress);
  * lock, such as signal handlers; the next redraw draws the bar below. Static. */
 const char *et_progress_eraser(const et_progress *progress);
 
-/* Takes the bar away or leaves it, last state shown, with a line end. */
+/* Takes the bar away or leaves it, last state shown, with a line end; a mute one goes. */
 void et_progress_finish(et_progress *progress, bool keep);
 
 void et_progress_close(et_progress *progress); /* finishes first, keeping; NULL allowed */

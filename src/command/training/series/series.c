@@ -531,7 +531,7 @@ int et_series_train(const et_call *call, const et_train_args *args, et_error *er
                  .arena = ET_ARENA_INIT,
                  .directory = ET_MODEL_DIR_INIT,
                  .begun = 1 };
-    s.quiet = (et_quiet_log){ call->program, NULL, &s.reported };
+    s.quiet = (et_quiet_log){ .program = call->program, .reported = &s.reported };
     et_show_log_quietly(&s.quiet);
     int status = begin(&s, error);
     et_show_log_on(call->program, NULL);

@@ -115,6 +115,11 @@ int et_series_settings_args(const et_series_settings *s, et_train_args *args,
     args->experiment = training->experiment;
     args->settings.count = 0;
     args->quiet = !args->verbose;
+    args->counted =
+        s->args->quiet ? NULL
+        : candidate->count > 1
+            ? et_arena_printf(arena, "%s %d/%d  step", candidate->name, which + 1, candidate->count)
+            : et_arena_printf(arena, "%s  step", candidate->name);
     args->reported = s->reported;
     if (!texts || !args->model_dir || !(texts[0] = given_path(s, arena, candidate)))
         return et_alloc_failed(error, 0, "settings");
