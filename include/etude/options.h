@@ -71,10 +71,11 @@ typedef struct et_option_sets {
     const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
     /* Of an option that may be given again, for several texts: the setting that then has a group
      * for each, with members named like the last words of settings and pairs. named: each group
-     * also gets a `name`, after its file. weights: the option with a `weight` for each. */
-    const char *parts, *weights;
+     * also gets a `name`, after its file. weights, tags: the options with a `weight` and with a
+     * `tag` for each. */
+    const char *parts, *weights, *tags;
     bool named;
-    const char *of; /* the option whose weights this option has */
+    const char *of; /* the option whose weights or tags this option has */
     /* For the option that names data: they choose the experiment if the command line names none. */
     const char *experiment; /* for such data; NULL: the experiment must be named */
     const char

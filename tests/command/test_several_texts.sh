@@ -44,6 +44,25 @@ says 0 '^data         5 pairs' train next --init short --data b.en b.de --steps 
 # A run of several texts resumes.
 train 0 '^finished ' short --data new/text.en new/text.de --data old/text.en old/text.de --weights 3,1
 
+# Tags: tokens of the vocabulary, in front of the sources of their texts.
+train 0 '^data 2 of 2  weight 1: 30 pairs' tagged --data new/text.en new/text.de --data old/text.en \
+    old/text.de --tags ',<BT>'
+train 0 '^done' byhand --set "task.train_data.mix=[{source_path: new/text.en, target_path: new/text.de}, \
+{source_path: old/text.en, target_path: old/text.de, tag: <BT>}]"
+for run in tagged byhand; do
+    grep -aq '<BT>' $run/vocabulary.model || fail "$run: the tag is no token"
+    sed 's/"time":{[^}]*}//g' $run/metrics.jsonl >$run.log
+done
+cmp -s tagged.log byhand.log || fail "--tags is another training than tag"
+! cmp -s tagged.log three.log || fail "the tag changes nothing"
+train 0 '^done' single --data a.en a.de --tags '>>deu<<'
+grep -q '^ *tag: .*>>deu<<' single/params.yaml || fail "the tag of one text"
+
+train 2 'tags <BT>: give one tag for each --data (2), with' a --data a.en a.de --data c.tsv --tags '<BT>'
+train 2 'tags ,,x: give one tag for each --data (2), with' a --data a.en a.de --data c.tsv --tags ,,x
+train 2 'tags a,b: give one tag for each --data (1)' a --data a.en a.de --tags a,b
+train 3 'tag: "a b": give one word' a --data a.en a.de --data c.tsv --tags 'a b,'
+train 2 'tags: only with --data' a --tags a
 train 2 'weights 1: give one number for each --data (2)' a --data a.en a.de --data c.tsv --weights 1
 train 2 'weights 1,2,3: give one number' a --data a.en a.de --data c.tsv --weights 1,2,3
 train 2 "weights: '' is not a positive number" a --data a.en a.de --data c.tsv --weights ,1

@@ -74,6 +74,12 @@ static const char *word_at(const et_option_words *words, int time, int at)
     return words->given[time].items[at];
 }
 
+/* The word of the last time; NULL: the option was not given. */
+static const char *last_word(const et_option_words *words)
+{
+    return words ? word_at(words, words->times - 1, 0) : NULL;
+}
+
 /* The words of every use, as a list; a single word as a scalar. */
 static et_value *items_of(const et_option_words *words, et_arena *arena)
 {
@@ -221,37 +227,75 @@ static int add_part(et_value *parts, const et_option *row, const et_option_words
     return ET_OK;
 }
 
-/* "3,1": a weight for each part. */
+/* The items of an option that has one for each part, "3,1". */
+typedef struct part_items {
+    const char *option, *what; /* its name, and that of an item */
+    const char *text, *at;
+} part_items;
+
+static int next_item(const char **item, part_items *items, const et_value *parts, bool last,
+                     const et_option *row, et_arena *arena, et_error *error)
+{
+    const size_t length = strcspn(items->at, ",");
+    const char *end = items->at + length;
+    *item = et_arena_printf(arena, "%.*s", (int)length, items->at);
+    items->at = end + (*end == ',');
+    if (!*item)
+        return et_alloc_failed(error, length, "settings");
+    return last == !*end
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "--%s %s: give one %s for each --%s (%zu), with commas",
+                         items->option, items->text, items->what, row->field.name, parts->count);
+}
+
+static int weigh_part(et_value *part, const char *name, const char *item, et_arena *arena,
+                      et_error *error)
+{
+    et_value *weight = scalar_of(item, arena);
+    if (!weight)
+        return et_alloc_failed(error, 0, "settings");
+    const double number = weight->kind == ET_VALUE_INT     ? (double)weight->integer
+                          : weight->kind == ET_VALUE_FLOAT ? weight->real
+                                                           : -1;
+    if (!(number > 0))
+        return et_fail(error, ET_EUSAGE, "--%s: '%s' is not a positive number", name, weight->text);
+    et_value_set_float(part, "weight", number);
+    return ET_OK;
+}
+
 static int weigh_parts(et_value *parts, const et_option *row, const char *text, et_arena *arena,
                        et_error *error)
 {
-    const char *name = row->sets->weights, *at = text;
-    for (et_value *part = parts->first; part; part = part->next) {
-        const size_t length = strcspn(at, ",");
-        et_value *weight = scalar_of(et_arena_printf(arena, "%.*s", (int)length, at), arena);
-        if (!weight)
-            return et_alloc_failed(error, 0, "settings");
-        const double number = weight->kind == ET_VALUE_INT     ? (double)weight->integer
-                              : weight->kind == ET_VALUE_FLOAT ? weight->real
-                                                               : -1;
-        if (!(number > 0))
-            return et_fail(error, ET_EUSAGE, "--%s: '%s' is not a positive number", name,
-                           weight->text);
-        et_value_set_float(part, "weight", number);
-        at += length;
-        const bool last = !part->next;
-        if (last != !*at || (!last && !at[1]))
-            return et_fail(error, ET_EUSAGE,
-                           "--%s %s: give one number for each --%s (%zu), with commas", name, text,
-                           row->field.name, parts->count);
-        at += *at == ',';
+    part_items items = { row->sets->weights, "number", text, text };
+    int status = ET_OK;
+    for (et_value *part = parts->first; part && !status; part = part->next) {
+        const char *item;
+        status = next_item(&item, &items, parts, !part->next, row, arena, error);
+        if (!status)
+            status = weigh_part(part, items.option, item, arena, error);
     }
-    return ET_OK;
+    return status;
+}
+
+/* A part without a tag has an empty item. */
+static int tag_parts(et_value *parts, const et_option *row, const char *text, et_arena *arena,
+                     et_error *error)
+{
+    part_items items = { row->sets->tags, "tag", text, text };
+    int status = ET_OK;
+    for (et_value *part = parts->first; part && !status; part = part->next) {
+        const char *item;
+        status = next_item(&item, &items, parts, !part->next, row, arena, error);
+        if (!status && *item)
+            et_value_set_string(part, "tag", item);
+    }
+    return status;
 }
 
 /* Groups in place of the settings that one text has. */
 static int apply_parts(const et_option *row, const et_option_words *words, const char *weights,
-                       et_experiment *experiment, et_arena *arena, et_error *error)
+                       const char *tags, et_experiment *experiment, et_arena *arena,
+                       et_error *error)
 {
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
     et_value *parts = et_value_list(arena), *none = et_value_list(arena);
@@ -260,6 +304,8 @@ static int apply_parts(const et_option *row, const et_option_words *words, const
         status = add_part(parts, row, words, time, arena, error);
     if (!status && weights)
         status = weigh_parts(parts, row, weights, arena, error);
+    if (!status && tags)
+        status = tag_parts(parts, row, tags, arena, error);
     if (!status && et_value_failed(parts))
         status = et_alloc_failed(error, 0, "settings");
     for (int i = 0; i < SETTINGS_MOST && row->sets->settings[i] && !status; i++)
@@ -281,22 +327,40 @@ static int clear_parts(const et_option *row, et_experiment *experiment, et_arena
                : et_alloc_failed(error, 0, "settings");
 }
 
+/* Items of the parts of another option, which sets them (apply_parts), or of its only text. */
+static int apply_items(const et_option *row, const et_option_words *words,
+                       const et_option_words *of, et_experiment *experiment, et_arena *arena,
+                       et_error *error)
+{
+    const char *setting = *row->sets->settings, *text = last_word(words);
+    if (of && of->times > 1)
+        return ET_OK;
+    if (!of || !setting)
+        return et_fail(error, ET_EUSAGE, "--%s: only with %s--%s", row->field.name,
+                       setting ? "" : "several ", row->sets->of);
+    if (strchr(text, ','))
+        return et_fail(error, ET_EUSAGE, "--%s %s: give one tag for each --%s (1)", row->field.name,
+                       text, row->sets->of);
+    const char *name = et_arena_printf(arena, "--%s", row->field.name);
+    et_value *value = et_value_new(arena, ET_VALUE_STRING);
+    if (!name || !value)
+        return et_alloc_failed(error, 0, "settings");
+    value->text = value->string = text;
+    return et_experiment_assign(experiment, name, setting, value, arena, error);
+}
+
 /* ---- all ---- */
 
 static int apply(const et_option *row, const et_option_words *words,
                  const et_option_settings *settings, et_experiment *experiment, et_arena *arena,
                  et_error *error)
 {
-    const et_option_words *weights = words_of(settings, row->sets->weights);
-    if (row->sets->of) {
-        const et_option_words *of = words_of(settings, row->sets->of);
-        return of && of->times > 1 ? ET_OK
-                                   : et_fail(error, ET_EUSAGE, "--%s: only with several --%s",
-                                             row->field.name, row->sets->of);
-    }
+    if (row->sets->of)
+        return apply_items(row, words, words_of(settings, row->sets->of), experiment, arena, error);
     if (row->sets->parts && words->times > 1)
-        return apply_parts(row, words, weights ? word_at(weights, weights->times - 1, 0) : NULL,
-                           experiment, arena, error);
+        return apply_parts(row, words, last_word(words_of(settings, row->sets->weights)),
+                           last_word(words_of(settings, row->sets->tags)), experiment, arena,
+                           error);
     if (taking_of(row) == TAKES_ONE)
         return apply_one(row, words, experiment, arena, error);
     if (row->sets->parts) {

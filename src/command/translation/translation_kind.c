@@ -205,11 +205,15 @@ static const et_option options[] = {
         "again, for several texts",
         .settings = { "task.train_data.source_path", "task.train_data.target_path" },
         .pairs = "task.train_data.tsv_path", .parts = "task.train_data.mix", .weights = "weights",
-        .experiment = ET_TRANSLATION_AUTO),
+        .tags = "tags", .experiment = ET_TRANSLATION_AUTO),
     ET_OPTION_SETS("weights", "W,W",
                    "with several --data: how often each text is drawn (default: "
                    "equally often)",
                    .of = "data"),
+    ET_OPTION_SETS("tags", "T,T",
+                   "for each --data: a word in front of each of its source lines, or nothing: "
+                   ",<BT>",
+                   .settings = { "task.train_data.tag" }, .of = "data"),
     ET_OPTION_SETS(
         "valid", "SOURCE TARGET",
         "text to validate on, as --data; several texts are scored one by one",

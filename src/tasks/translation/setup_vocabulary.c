@@ -98,6 +98,30 @@ static int keep(const opening *o, const char *bytes, size_t length, const char *
     return status ? status : et_file_write(o->path, bytes, length, error);
 }
 
+/* The user's symbols and the tags of the texts, so that a tag is one token. *items: et_free. */
+static int find_symbols(const opening *o, et_strings *symbols, const char ***items, et_error *error)
+{
+    const et_translation_input *input = &o->task->training;
+    const et_strings *given = &o->task->options.vocabulary.user_defined_symbols;
+    const char **all = et_alloc(given->count + input->count + 1, sizeof *all);
+    size_t count = 0;
+    *items = all;
+    if (!all)
+        return et_alloc_failed(error, given->count * sizeof *all, "symbols");
+    for (size_t i = 0; i < given->count; i++)
+        all[count++] = given->items[i];
+    for (size_t i = 0; o->role->of[ET_SIDE_SOURCE] && i < input->count; i++) {
+        const char *tag = input->texts[i].paths.tag;
+        bool is_new = tag && *tag;
+        for (size_t k = 0; k < count && is_new; k++)
+            is_new = strcmp(all[k], tag) != 0;
+        if (is_new)
+            all[count++] = tag;
+    }
+    *symbols = (et_strings){ all, count };
+    return ET_OK;
+}
+
 /* Written before it is used, so that the run never has an id whose model is not on the disk. The
  * bytes are parsed as a file's would be. */
 static int train(const opening *o, et_error *error)
@@ -108,8 +132,8 @@ static int train(const opening *o, et_error *error)
                                       .size = o->size ? o->size : settings->max_size,
                                       .at_most = o->size == 0,
                                       .character_coverage = settings->character_coverage,
-                                      .byte_fallback = settings->byte_fallback,
-                                      .symbols = settings->user_defined_symbols };
+                                      .byte_fallback = settings->byte_fallback };
+    const char **symbols;
     char *bytes;
     size_t length;
     double start = et_clock_monotonic();
@@ -119,7 +143,10 @@ static int train(const opening *o, et_error *error)
         &o->task->options.train_data, options.kind == ET_VOCABULARY_BPE ? "bpe" : "unigram", error);
     if (status)
         return status;
-    status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
+    status = find_symbols(o, &options.symbols, &symbols, error);
+    if (!status)
+        status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
+    et_free(symbols);
     et_translation_lines_close(&source.lines);
     et_strbuf_release(&source.normalized);
     if (status == ET_ECONFIG)
