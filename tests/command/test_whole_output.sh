@@ -93,6 +93,7 @@ cat >writes <<END
 -|data analyze t.csv --output new
 t.csv|predict t --output new.jsonl
 3.en|translate m --output new.de
+-|augment m --data 3.en --output new.de new.en --sampling --max-ratio 0
 -|translate m --input 1.en --attention new.svg --output new.de
 -|evaluate m --source 3.en --reference 3.de --output new.de
 -|plot t --output new.svg

@@ -76,6 +76,10 @@ for side in en de; do
 done
 "$make_marian" . 2>/dev/null
 mv hf opus-mt-en-de
+cp -r opus-mt-en-de opus-mt-de-en
+text mono.de 40 5000
+text own.en 40 100
+text own.de 40 100
 etude import opus-mt-en-de --output runs/opus
 columns people.csv income
 columns customers.csv bought
@@ -128,7 +132,7 @@ page doc/your-model.md 2
 page doc/coming-from.md 1 's|t.csv --target c|people.csv --target income|'
 page doc/reference/profile.md 3 's|train --steps 12 \.\.\.|train runs/p --experiment tabular/mlp --data people.csv --target income --steps 24|
     s|translate \.\.\.|translate runs/a|; s|100:110|4:8|'
-page doc/reference/command.md 25 "$tiny; s|--model-dir runs/a|$small &|
+page doc/reference/command.md 25 "$tiny; s|augment runs/de-en|augment runs/opus|; s|--model-dir runs/a|$small &|
     s|1000|12|; s|RUN|runs/joint|; s|red < rows|red < red|; s|age,hours|age|"
 page doc/reference/scale.md 1 "$tiny"
 page doc/modelgarden.md 3

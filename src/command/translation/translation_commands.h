@@ -9,5 +9,6 @@ ET_COMMAND_NAMED(translate);
 ET_COMMAND_NAMED(export);
 ET_COMMAND_NAMED(score);
 ET_COMMAND_NAMED(import);
+ET_COMMAND_NAMED(augment);
 
 #endif

@@ -190,6 +190,8 @@ static const et_command commands[] = {
                &et_usage_evaluate_translation),
     ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input",
                &et_usage_translate),
+    ET_COMMAND("augment", et_cmd_augment, "make training data by back-translation",
+               &et_usage_augment),
     ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
     ET_COMMAND("import", et_cmd_import, "make a run of a model of transformers (OPUS-MT)",
                &et_usage_import),

@@ -1,0 +1,234 @@
+#include "command/translation/augment_journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+
+/* A line's record: these numbers, then the text. */
+typedef struct numbers {
+    double log_probability;
+    int64_t source_tokens, tokens;
+} numbers;
+
+const char et_augment_key[] = "augment";
+
+/* ---- what the translations depend on ---- */
+
+static bool same(const et_value *a, const et_value *b, et_strbuf texts[2])
+{
+    et_strbuf_reset(&texts[0]);
+    et_strbuf_reset(&texts[1]);
+    et_json_print(&texts[0], a, 0);
+    et_json_print(&texts[1], b, 0);
+    return !strcmp(et_strbuf_text(&texts[0]), et_strbuf_text(&texts[1]));
+}
+
+/* A key that one of them lacks is null there. */
+static int compare(const char *path, const et_value *was, const et_value *is, et_error *error)
+{
+    static const et_value none = { .kind = ET_VALUE_NULL };
+    et_strbuf texts[2] = { ET_STRBUF_INIT, ET_STRBUF_INIT };
+    int status = ET_OK;
+    for (const et_value *item = is->first; item && !status; item = item->next) {
+        const et_value *old = et_value_get(was, item->key);
+        if (!same(old ? old : &none, item, texts))
+            status = et_fail(error, ET_ECONFIG,
+                             "%s has translations of other work: %s was %s, is %s; give the same "
+                             "options as before, or remove this file to begin again",
+                             path, item->key, et_strbuf_text(&texts[0]), et_strbuf_text(&texts[1]));
+    }
+    et_strbuf_release(&texts[0]);
+    et_strbuf_release(&texts[1]);
+    return status;
+}
+
+static int foreign(const char *path, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT,
+                   "%s is not a file of `augment`, which keeps its translations under this name "
+                   "while it works; choose another --output, or move this file",
+                   path);
+}
+
+static int check_work(const char *path, const void *bytes, size_t length, const et_value *work,
+                      et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *was;
+    int status = et_json_parse(&was, &arena, bytes, length, path, error);
+    if (!status && !et_value_get(was, et_augment_key))
+        status = ET_EFORMAT;
+    status = status == ET_EFORMAT ? foreign(path, error)
+             : status             ? status
+                                  : compare(path, was, work, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_work(et_augment_journal *journal, const et_value *work, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, work, 0);
+    int status =
+        et_value_failed(work) || text.failed
+            ? et_alloc_failed(error, 0, "what translations depend on")
+            : et_record_log_write(&journal->log, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* The lock ends with the process. A file system without locks has none. */
+static int lock(et_augment_journal *journal, et_error *error)
+{
+    struct stat file;
+    journal->lock = open(journal->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (journal->lock < 0)
+        return et_fail_errno(error, "%s", journal->path);
+    if (fstat(journal->lock, &file) || !S_ISREG(file.st_mode))
+        return et_fail(error, ET_EFORMAT, "%s is not a regular file; choose another --output",
+                       journal->path);
+    const bool taken = flock(journal->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    /* Another process may have finished, and removed the file, since it was opened. */
+    if (taken || fstat(journal->lock, &file) || !file.st_nlink)
+        return et_fail(error, ET_EBUSY,
+                       "%s: another process writes the same output; wait for it, or choose another "
+                       "--output",
+                       journal->path);
+    return ET_OK;
+}
+
+/* Counts the whole lines; *empty: there is no whole record. */
+static int look(et_augment_journal *journal, const et_value *work, bool *empty, et_error *error)
+{
+    et_record_scan scan;
+    const void *bytes;
+    size_t length;
+    int status = et_record_scan_open(&scan, journal->path, error);
+    if (status)
+        return status;
+    status = et_record_scan_next(&scan, &bytes, &length, error);
+    *empty = !status && !bytes;
+    if (status == ET_EFORMAT || (*empty && scan.torn))
+        status = foreign(journal->path, error);
+    if (!status && bytes)
+        status = check_work(journal->path, bytes, length, work, error);
+    while (!status && bytes && !(status = et_record_scan_next(&scan, &bytes, &length, error)))
+        journal->lines += bytes != NULL;
+    et_record_scan_close(&scan);
+    return status;
+}
+
+/* A file that has got nothing goes again. */
+static void give_up(et_augment_journal *journal)
+{
+    struct stat file;
+    if (journal->lock >= 0 && !fstat(journal->lock, &file) && file.st_nlink && !file.st_size)
+        unlink(journal->path);
+    et_augment_journal_close(journal);
+}
+
+int et_augment_journal_open(et_augment_journal *journal, const char *output, const et_value *work,
+                            et_error *error)
+{
+    bool empty = true;
+    *journal = (et_augment_journal){ .lock = -1 };
+    et_strbuf path = ET_STRBUF_INIT;
+    et_strbuf_printf(&path, "%s.part", output);
+    journal->path = et_strbuf_detach(&path);
+    int status = journal->path ? lock(journal, error) : et_alloc_failed(error, 0, "a path");
+    if (!status)
+        status = look(journal, work, &empty, error);
+    if (!status) {
+        status =
+            et_record_log_open(&journal->log, journal->path, empty ? 0 : ET_APPEND_CONTINUE, error);
+        journal->open = !status;
+    }
+    if (!status && empty)
+        status = write_work(journal, work, error);
+    if (status)
+        give_up(journal);
+    return status;
+}
+
+void et_augment_journal_close(et_augment_journal *journal)
+{
+    et_error ignored;
+    if (journal->open)
+        et_record_log_close(&journal->log, &ignored);
+    if (journal->path && journal->lock >= 0)
+        close(journal->lock);
+    et_free(journal->path);
+    *journal = (et_augment_journal){ .lock = -1 };
+}
+
+int et_augment_journal_remove(et_augment_journal *journal, et_error *error)
+{
+    et_assert(journal->open);
+    return unlink(journal->path) ? et_fail_errno(error, "%s", journal->path) : ET_OK;
+}
+
+/* ---- lines ---- */
+
+int et_augment_journal_add(et_augment_journal *journal, const et_augment_line *line,
+                           et_error *error)
+{
+    const numbers head = { line->log_probability, line->source_tokens, line->tokens };
+    et_strbuf record = ET_STRBUF_INIT;
+    et_assert(journal->open);
+    et_strbuf_append_bytes(&record, (const char *)&head, sizeof head);
+    et_strbuf_append_bytes(&record, line->text, line->length);
+    int status = record.failed ? et_alloc_failed(error, record.length, "a translation")
+                               : et_record_log_write(&journal->log, et_strbuf_text(&record),
+                                                     record.length, error);
+    et_strbuf_release(&record);
+    journal->lines += !status;
+    return status;
+}
+
+int et_augment_journal_flush(et_augment_journal *journal, et_error *error)
+{
+    return et_record_log_flush(&journal->log, error);
+}
+
+static int read_line(et_augment_line *line, const char *path, const void *bytes, size_t length,
+                     et_error *error)
+{
+    numbers head;
+    if (length < sizeof head)
+        return et_fail(error, ET_EFORMAT, "%s: damaged; remove this file to begin again", path);
+    memcpy(&head, bytes, sizeof head);
+    *line = (et_augment_line){ head.log_probability, head.source_tokens, head.tokens,
+                               (const char *)bytes + sizeof head, length - sizeof head };
+    return ET_OK;
+}
+
+int et_augment_journal_read(et_augment_journal *journal, et_augment_journal_fn *use, void *self,
+                            et_error *error)
+{
+    et_record_scan scan;
+    const void *bytes;
+    size_t length;
+    int status = et_record_scan_open(&scan, journal->path, error);
+    if (status)
+        return status;
+    status = et_record_scan_next(&scan, &bytes, &length, error);
+    while (!status && !(status = et_record_scan_next(&scan, &bytes, &length, error)) && bytes) {
+        et_augment_line line;
+        status = read_line(&line, journal->path, bytes, length, error);
+        if (!status)
+            status = use(self, &line, error);
+    }
+    et_record_scan_close(&scan);
+    return status;
+}

@@ -1,0 +1,518 @@
+/* etude augment: back-translation (Sennrich, Haddow, Birch 2016, "Improving Neural Machine
+ * Translation Models with Monolingual Data"). A model from target to source translates text of the
+ * target language, and the pairs are data for a model from source to target. Samples teach more
+ * than the best translations if the model is good (Edunov et al. 2018, "Understanding
+ * Back-Translation at Scale").
+ *
+ *   data -> batches -> translator -> OUTPUT.part -- all lines, and data again --> filter -> outputs
+ *
+ * 1. A translation depends only on its line, its number and the options that OUTPUT.part has, so a
+ *    command that was killed continues after the last line there, and gives the same bytes.
+ * 2. The filter comes after all translations and is no part of them.
+ * 3. OUTPUT.part is removed when both outputs are there. */
+#include <math.h>
+#include <string.h>
+
+#include <etude/hypotheses.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/files/checksum.h"
+#include "base/flag.h"
+#include "base/text/format.h"
+#include "command/command.h"
+#include "command/options/options.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/translation/augment_journal.h"
+#include "command/translation/lines.h"
+#include "command/translation/translating.h"
+#include "command/translation/translation_commands.h"
+#include "data/text/sides.h"
+#include "data/text/text.h"
+#include "formats/records/packed.h"
+#include "tasks/translation/decoding/translator_private.h"
+
+/* A batch doubles up to this if it is done in less than SHORT seconds, and is halved down to the
+ * other if it takes more than LONG: sorting by length needs many lines, and a stop loses the lines
+ * of its batch. */
+#define BATCH_MAX 2048
+#define BATCH_MIN 64
+#define SHORT     4.0
+#define LONG      16.0
+
+typedef struct augment_options {
+    et_translating work;
+    const char *data;
+    et_option_words output;
+    double min_score; /* NaN: any */
+    double max_ratio;
+} augment_options;
+
+static const et_option options[] = {
+    ET_OPTION_MODEL_DIR(augment_options, work.model_dir),
+    ET_OPTION_TASK(augment_options, work.task),
+    ET_OPTION_TEXT(augment_options, data, "data", "FILE",
+                   "text of the language that RUN translates from, plain or .gz",
+                   .missing = "the text to translate"),
+    ET_OPTION_ROW(augment_options, output, et_option_words, STRING, WORDS, "output",
+                  "SOURCE TARGET",
+                  "files to write, plain or .gz: the translations, and the lines of --data that "
+                  "are kept (default: SOURCE with the ending of --data)",
+                  .missing = "the file for the translations"),
+    ET_OPTION_REAL(augment_options, min_score, "min-score", "X", -DBL_MAX, 0,
+                   "leave out translations with a lower log-probability per token (default: none)",
+                   .field.default_number = -INFINITY),
+    ET_OPTION_REAL(augment_options, max_ratio, "max-ratio", "R", 0, DBL_MAX,
+                   "leave out pairs whose longer side has more than R times the tokens of the "
+                   "shorter one; 0: none",
+                   .field.default_number = 3),
+    ET_OPTION_GROUP(augment_options, work, et_translating_search_options),
+    ET_OPTION_GROUP(augment_options, work, et_translating_decoding_options),
+    ET_OPTION_CHECKPOINT(augment_options, work.options.checkpoint),
+    ET_OPTION_PRECISION(augment_options, work.options.precision),
+    ET_OPTION_LIVE_WEIGHTS(augment_options, work.options.live_weights),
+    ET_OPTION_QUIET(augment_options, work.quiet),
+    ET_OPTION_PROCESSORS,
+    ET_OPTION_RUN(augment_options, work.model_dir),
+    ET_OPTION_END
+};
+
+const et_usage et_usage_augment = {
+    options, sizeof(augment_options),
+    "Makes training data by back-translation: RUN translates text of the target language into the\n"
+    "source language, and the translations and their originals are written as parallel files.\n"
+    "The same command resumes after a stop.",
+    "runs/de-en --data mono.de --output synthetic.en"
+};
+
+typedef struct augmentation {
+    augment_options *args;
+    const char *synthetic, *kept; /* paths of the outputs */
+    int64_t lines;                /* of the data */
+    uint64_t checksum;            /* of the data */
+    et_augment_journal journal;
+} augmentation;
+
+/* ---- files ---- */
+
+/* The file's name after its last dot, without .gz; "" if there is none. */
+static const char *ending_of(const char *path, size_t *length)
+{
+    const char *base = et_path_base(path);
+    size_t end = strlen(base) - (et_path_ends(base, ".gz") ? 3 : 0), dot = end;
+    while (dot && base[dot] != '.')
+        dot--;
+    *length = dot ? end - dot : 0;
+    return base + dot;
+}
+
+/* "out/synthetic.en.gz" and "mono.de" -> "out/synthetic.de.gz", in arena. */
+static int name_kept(augmentation *a, et_arena *arena, et_error *error)
+{
+    size_t length, of_data;
+    const char *ending = ending_of(a->synthetic, &length);
+    const char *language = ending_of(a->args->data, &of_data);
+    if (!length || !of_data || (length == of_data && !strncmp(ending, language, length)))
+        return et_fail(error, ET_EUSAGE,
+                       "--output %s: give a second file, for the lines of %s that are kept",
+                       a->synthetic, a->args->data);
+    a->kept = et_arena_printf(arena, "%.*s%.*s%s", (int)(ending - a->synthetic), a->synthetic,
+                              (int)of_data, language, ending + length);
+    return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
+}
+
+static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
+{
+    const et_option_words *output = &a->args->output;
+    const et_option_given *last = &output->given[output->times - 1];
+    a->synthetic = last->items[0];
+    a->kept = last->count > 1 ? last->items[1] : NULL;
+    return a->kept ? ET_OK : name_kept(a, arena, error);
+}
+
+static int check_outputs(augmentation *a, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, a->args->data);
+    et_outputs_read_model(&outputs, a->args->work.model_dir, a->args->work.options.checkpoint);
+    int status = et_outputs_check(&outputs, "--output", a->synthetic, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--output", a->kept, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* Reads all of the data, so that a bad line is found before the work. */
+static int read_data(augmentation *a, et_error *error)
+{
+    const et_strings paths = { &a->args->data, 1 };
+    et_text *text;
+    et_text_line line = { 0 };
+    uint64_t length;
+    int status = et_text_open(&text, &paths, error);
+    if (status)
+        return status;
+    do {
+        status = et_text_next(text, &line, error);
+    } while (!status && line.text);
+    a->lines = et_text_count(text);
+    et_text_close(text);
+    if (!status && !a->lines)
+        status =
+            et_fail(error, ET_EDATA, "%s: the file is empty: nothing to translate", a->args->data);
+    return status ? status : et_text_checksum(&a->checksum, &length, a->args->data, error);
+}
+
+/* ---- what the translations depend on ---- */
+
+static void note_checksum(et_value *work, const char *key, uint64_t checksum)
+{
+    et_value_set_string(work, key, et_checksum_print(checksum).digits);
+}
+
+static void note_search(et_value *work, const et_translator *t)
+{
+    const et_decoder_options o = et_translator_decoder_options(t);
+    et_value_set_int(work, "beam size", o.beam.size);
+    et_value_set_float(work, "alpha", o.beam.alpha);
+    et_value_set_int(work, "max length", o.max_length);
+    et_value_set_bool(work, "sampling", o.choice.sampling);
+    et_value_set_int(work, "top-k", o.choice.top_k);
+    et_value_set_float(work, "top-p", o.choice.top_p);
+    et_value_set_float(work, "temperature", o.choice.temperature);
+    et_value_set_float(work, "noise", o.choice.noise);
+    et_value_set_int(work, "seed", (int64_t)o.choice.seed);
+    et_value_set_string(work, "precision", o.int8 ? "int8" : et_dtype_name(o.act));
+    et_value_set_bool(work, "live weights", t->live_weights);
+}
+
+static int open_journal(augmentation *a, et_error *error)
+{
+    const et_translator *t = a->args->work.translator;
+    et_arena arena = ET_ARENA_INIT;
+    uint64_t model, length;
+    et_value *work = et_value_dict(&arena);
+    et_value_set_int(work, et_augment_key, 1);
+    note_checksum(work, "checksum of the data", a->checksum);
+    et_value_set_int(work, "step of the checkpoint", t->step);
+    note_search(work, t);
+    int status = et_text_checksum(&model, &length, t->checkpoint, error);
+    note_checksum(work, "checksum of the checkpoint", status ? 0 : model);
+    if (!status)
+        status = et_augment_journal_open(&a->journal, a->synthetic, work, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- translating ---- */
+
+typedef struct counter {
+    const augmentation *augmentation;
+    int64_t first; /* lines of earlier calls of the command */
+    double start;
+} counter;
+
+static bool show(void *payload, size_t done, size_t count)
+{
+    const counter *c = payload;
+    const augmentation *a = c->augmentation;
+    const int64_t lines = a->journal.lines + (int64_t)done;
+    const double seconds = et_clock_monotonic() - c->start;
+    et_progress_state state = { .what = "lines",
+                                .step = lines,
+                                .steps = a->lines,
+                                .rate = seconds > 0 ? (double)(lines - c->first) / seconds : NAN,
+                                .unit = "lines/s",
+                                .seconds_left = NAN };
+    (void)count;
+    et_progress_update(a->args->work.progress, &state);
+    return et_flag_is_set(&et_stop_requested);
+}
+
+static int source_tokens(const et_translator *t, const char *line, et_tokens *tokens,
+                         int64_t *count, et_error *error)
+{
+    int status = et_sides_encode(&t->sides, false, line, strlen(line), tokens, error);
+    *count = (int64_t)tokens->count + 1;
+    return status;
+}
+
+static int add_lines(augmentation *a, const et_lines *lines, const et_hypotheses *found,
+                     et_error *error)
+{
+    et_tokens tokens = ET_TOKENS_INIT;
+    int status = ET_OK;
+    for (size_t i = 0; i < lines->count && !status; i++) {
+        const et_hypothesis *best = et_hypotheses_at(found, i, 0);
+        et_augment_line line = { .log_probability = best->log_probability,
+                                 .tokens = best->tokens,
+                                 .text = best->text,
+                                 .length = strlen(best->text) };
+        status = source_tokens(a->args->work.translator, lines->items[i], &tokens,
+                               &line.source_tokens, error);
+        if (!status)
+            status = et_augment_journal_add(&a->journal, &line, error);
+    }
+    et_tokens_release(&tokens);
+    return status ? status : et_augment_journal_flush(&a->journal, error);
+}
+
+static int translate_batch(augmentation *a, const et_lines *lines, et_error *error)
+{
+    et_translator *translator = a->args->work.translator;
+    et_hypotheses *found = NULL;
+    et_translator_set_first_line(translator, (size_t)a->journal.lines + 1);
+    int status = et_translator_search(translator, (const char *const *)lines->items, lines->count,
+                                      &found, error);
+    if (!status)
+        status = add_lines(a, lines, found, error);
+    et_hypotheses_free(found);
+    return status;
+}
+
+/* Up to the first line that the journal lacks. */
+static int skip(et_line_reader *input, et_lines *lines, int64_t count, et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t left = count; left && !status;) {
+        et_lines_clear(lines);
+        status =
+            et_line_reader_read(input, lines, left < BATCH_MAX ? (size_t)left : BATCH_MAX, error);
+        if (!status && !lines->count)
+            status = et_fail(error, ET_EDATA, "%s changed while it was read", input->name);
+        left -= (int64_t)lines->count;
+    }
+    return status;
+}
+
+static size_t next_size(size_t size, double seconds)
+{
+    if (seconds > LONG)
+        return size > BATCH_MIN ? size / 2 : size;
+    return seconds < SHORT && size < BATCH_MAX ? 2 * size : size;
+}
+
+static int translate_rest(augmentation *a, et_line_reader *input, et_error *error)
+{
+    et_lines lines = ET_LINES_INIT;
+    size_t size = BATCH_MIN;
+    int status = skip(input, &lines, a->journal.lines, error);
+    while (!status && a->journal.lines < a->lines) {
+        const double start = et_clock_monotonic();
+        et_lines_clear(&lines);
+        status = et_line_reader_read(input, &lines, size, error);
+        if (!status && et_flag_is_set(&et_stop_requested))
+            status = et_fail(error, ET_EINTERRUPTED, "stopped");
+        if (!status && !lines.count)
+            status = et_fail(error, ET_EDATA, "%s changed while it was read", input->name);
+        if (!status)
+            status = translate_batch(a, &lines, error);
+        size = next_size(size, et_clock_monotonic() - start);
+    }
+    et_lines_release(&lines);
+    return status;
+}
+
+static int translate(augmentation *a, et_error *error)
+{
+    et_translating *work = &a->args->work;
+    counter lines = { a, a->journal.lines, et_clock_monotonic() };
+    et_line_reader input;
+    if (a->journal.lines && !work->quiet)
+        et_print(stderr, "resuming     after line %s of %s\n",
+                 et_format_count(a->journal.lines).text, a->args->data);
+    int status = et_line_reader_open_file(&input, a->args->data, false, error);
+    et_translator_set_progress(work->translator, show, &lines);
+    if (!status)
+        status = translate_rest(a, &input, error);
+    et_translator_set_progress(work->translator, NULL, NULL);
+    et_line_reader_close(&input);
+    et_progress_finish(work->progress, false);
+    if (status == ET_EINTERRUPTED)
+        return et_fail(error, status,
+                       "stopped: %s of %s are translated, in %s; the same command resumes",
+                       et_format_count(a->journal.lines).text,
+                       et_format_many(a->lines, "line").text, a->journal.path);
+    return status;
+}
+
+/* ---- filtering ---- */
+
+/* What becomes of a pair, and why. */
+enum { KEPT, EMPTY, TOO_LONG, LOPSIDED, UNLIKELY, FATES };
+
+static const char *const reasons[FATES] = { "", "empty", "too long", "lopsided", "unlikely" };
+
+typedef struct filter {
+    const augmentation *augmentation;
+    et_line_reader input;
+    et_lines lines;
+    size_t next; /* of lines */
+    et_packed_writer *synthetic, *kept;
+    int64_t counts[FATES];
+} filter;
+
+static int fate_of(const augment_options *args, const et_augment_line *line)
+{
+    const double source = (double)line->source_tokens, target = (double)line->tokens;
+    if (!line->length || !line->tokens)
+        return EMPTY;
+    if (line->source_tokens > ET_TRANSLATION_SOURCE_MAX)
+        return TOO_LONG;
+    if (args->max_ratio > 0 && fmax(source, target) > args->max_ratio * fmin(source, target))
+        return LOPSIDED;
+    return line->log_probability / target < args->min_score ? UNLIKELY : KEPT;
+}
+
+static int write_line(et_packed_writer *writer, const char *text, size_t length, et_error *error)
+{
+    int status = et_packed_write(writer, text, length, error);
+    return status ? status : et_packed_write(writer, "\n", 1, error);
+}
+
+static int filter_line(void *self, const et_augment_line *line, et_error *error)
+{
+    filter *f = self;
+    if (f->next == f->lines.count) {
+        f->next = 0;
+        et_lines_clear(&f->lines);
+        int status = et_line_reader_read(&f->input, &f->lines, BATCH_MAX, error);
+        if (!status && !f->lines.count)
+            status = et_fail(error, ET_EDATA, "%s changed while it was read", f->input.name);
+        if (status)
+            return status;
+    }
+    const char *original = f->lines.items[f->next++];
+    const int fate = fate_of(f->augmentation->args, line);
+    f->counts[fate]++;
+    if (fate != KEPT)
+        return ET_OK;
+    int status = write_line(f->synthetic, line->text, line->length, error);
+    return status ? status : write_line(f->kept, original, strlen(original), error);
+}
+
+/* "28,411 of 29,000 pairs kept; 589 filtered (2.0 %): 570 lopsided, 19 empty" */
+static void print_counts(const filter *f, et_strbuf *out)
+{
+    const int64_t lines = f->augmentation->lines, left = lines - f->counts[KEPT];
+    et_strbuf_printf(out, "%s of %s kept", et_format_count(f->counts[KEPT]).text,
+                     et_format_many(lines, "pair").text);
+    if (left)
+        et_strbuf_printf(out, "; %s filtered (%.1f %%)", et_format_count(left).text,
+                         100.0 * (double)left / (double)lines);
+    const char *before = ": ";
+    for (int fate = KEPT + 1; fate < FATES; fate++)
+        if (f->counts[fate]) {
+            et_strbuf_printf(out, "%s%s %s", before, et_format_count(f->counts[fate]).text,
+                             reasons[fate]);
+            before = ", ";
+        }
+}
+
+static int open_outputs(filter *f, et_error *error)
+{
+    const augmentation *a = f->augmentation;
+    int status = et_line_reader_open_file(&f->input, a->args->data, false, error);
+    if (!status)
+        status = et_packed_writer_open(&f->synthetic, a->synthetic,
+                                       et_path_ends(a->synthetic, ".gz"), error);
+    return status ? status
+                  : et_packed_writer_open(&f->kept, a->kept, et_path_ends(a->kept, ".gz"), error);
+}
+
+static int check_some(const filter *f, et_error *error)
+{
+    et_strbuf counts = ET_STRBUF_INIT;
+    print_counts(f, &counts);
+    int status = f->counts[KEPT] ? ET_OK
+                                 : et_fail(error, ET_EDATA,
+                                           "%s; raise --max-ratio or lower --min-score (the "
+                                           "translations are in %s)",
+                                           et_strbuf_text(&counts), f->augmentation->journal.path);
+    et_strbuf_release(&counts);
+    return status;
+}
+
+/* Each commit frees its writer. */
+static int close_outputs(filter *f, int status, et_error *error)
+{
+    if (!status)
+        status = check_some(f, error);
+    if (!status) {
+        status = et_packed_writer_commit(f->synthetic, error);
+        f->synthetic = NULL;
+    }
+    if (!status) {
+        status = et_packed_writer_commit(f->kept, error);
+        f->kept = NULL;
+    }
+    et_packed_writer_abandon(f->synthetic);
+    et_packed_writer_abandon(f->kept);
+    et_line_reader_close(&f->input);
+    et_lines_release(&f->lines);
+    return status;
+}
+
+static void tell(const filter *f)
+{
+    const augmentation *a = f->augmentation;
+    et_strbuf counts = ET_STRBUF_INIT;
+    print_counts(f, &counts);
+    et_print_lines(stderr, "augmented    %s\nwritten      %s, %s\n", et_strbuf_text(&counts),
+                   a->synthetic, a->kept);
+    et_strbuf_release(&counts);
+}
+
+static int write_outputs(augmentation *a, et_error *error)
+{
+    filter f = { .augmentation = a, .input = { .fd = -1 }, .lines = ET_LINES_INIT };
+    int status = open_outputs(&f, error);
+    if (!status)
+        status = et_augment_journal_read(&a->journal, filter_line, &f, error);
+    status = close_outputs(&f, status, error);
+    if (!status)
+        status = et_augment_journal_remove(&a->journal, error);
+    if (!status && !a->args->work.quiet)
+        tell(&f);
+    return status;
+}
+
+/* ---- all ---- */
+
+static int augment(augmentation *a, et_error *error)
+{
+    et_translating *work = &a->args->work;
+    int status = read_data(a, error);
+    if (!status)
+        status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
+    if (!status)
+        status = open_journal(a, error);
+    if (!status)
+        et_signals_catch_stops();
+    if (!status)
+        status = translate(a, error);
+    if (!status)
+        status = write_outputs(a, error);
+    et_augment_journal_close(&a->journal);
+    return et_translating_close(work, status, error);
+}
+
+int et_cmd_augment(const et_call *call, et_error *error)
+{
+    augmentation a = { .args = call->options, .journal = { .lock = -1 } };
+    et_arena arena = ET_ARENA_INIT;
+    et_translating_take_options(&a.args->work);
+    et_translating_take_decoding(&a.args->work);
+    int status = et_translating_check_decoding(&a.args->work, error);
+    if (!status)
+        status = name_outputs(&a, &arena, error);
+    if (!status)
+        status = check_outputs(&a, call, error);
+    if (!status)
+        status = augment(&a, error);
+    et_arena_release(&arena);
+    return status;
+}
