@@ -36,9 +36,9 @@ int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *err
     if (!et_tabular_has_out_of_fold(task))
         return et_evaluation_run(evaluation, logs, error);
     if (evaluation->tell)
-        evaluation->tell(evaluation->listener,
-                         "validation   each row by the models that did not learn it (" ET_SERIES_FOLDS
-                         ")");
+        evaluation->tell(
+            evaluation->listener,
+            "validation   each row by the models that did not learn it (" ET_SERIES_FOLDS ")");
     return et_tabular_score_out_of_fold(task, logs, error);
 }
 

@@ -47,7 +47,7 @@
 
 typedef struct translate_options {
     et_translating work;
-    et_ensemble_args ensemble;     /* its words: more runs, or the input */
+    et_ensemble_args ensemble; /* its words: more runs, or the input */
     int64_t results;
     bool scores, alignments, json;
     int64_t alignment_layer;   /* negative: not given, the last */
