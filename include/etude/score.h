@@ -1,5 +1,5 @@
-/* Scores of translations: BLEU and chrF2 with the numbers and printed lines of sacrebleu 2, and
- * Model Garden's uncased BLEU. One reference per hypothesis.
+/* Scores of translations: BLEU, chrF2 and TER with the numbers and printed lines of sacrebleu 2,
+ * and Model Garden's uncased BLEU. One reference per hypothesis.
  *
  * A score is a streaming metric: add pairs, merge the counts of other ranks or threads, read the
  * value at any time. Counts are integer sums, so order and grouping do not change a bit of the
@@ -33,7 +33,7 @@
 /* Enough for every signature and printed line. */
 #define ET_SCORE_TEXT_MAX 320
 
-typedef struct et_score et_score; /* a metric, of either kind */
+typedef struct et_score et_score; /* a metric, of any kind */
 
 /* How a line is split into words. */
 typedef enum et_bleu_tokens {
@@ -100,13 +100,32 @@ typedef struct et_chrf_counts {
     int64_t match[ET_CHRF_ORDER];
 } et_chrf_counts;
 
+/* TER (Snover et al. 2006): the fewest edits that make the hypothesis the reference, in percent of
+ * the reference's words. An edit inserts, deletes or replaces a word, or moves a block of words. A
+ * smaller score is better, and it may exceed 100. Words are what white space separates. The search
+ * for moves has the limits of Tercom and sacrebleu. */
+typedef struct et_ter_options {
+    bool case_sensitive; /* otherwise both sides are lower-cased, as Python's str.lower() does */
+} et_ter_options;
+
+#define ET_TER_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        false                                                                                      \
+    }
+
+typedef struct et_ter_counts {
+    int64_t pairs;
+    int64_t edits, ref_len; /* ref_len: words of the references */
+} et_ter_counts;
+
 typedef union et_score_counts {
-    et_bleu_counts bleu; /* both begin with pairs */
+    et_bleu_counts bleu; /* all begin with pairs */
     et_chrf_counts chrf;
+    et_ter_counts ter;
 } et_score_counts;
 
 typedef struct et_score_result {
-    double score;                     /* 0 to 100 */
+    double score;                     /* 0 to 100; TER: from 0 */
     double precisions[ET_BLEU_ORDER]; /* 0 to 100; of BLEU, as the members below */
     double bp;                        /* brevity penalty, 0 to 1 */
     int64_t sys_len, ref_len;
@@ -115,6 +134,7 @@ typedef struct et_score_result {
 /* options NULL: the defaults. ET_ECONFIG: an invalid option. */
 ET_API int et_bleu_new(et_score **out, const et_bleu_options *options, et_error *error);
 ET_API int et_chrf_new(et_score **out, const et_chrf_options *options, et_error *error);
+ET_API int et_ter_new(et_score **out, const et_ter_options *options, et_error *error);
 ET_API void et_score_free(et_score *score); /* NULL allowed */
 
 /* Removes all pairs. */
@@ -141,13 +161,14 @@ ET_API int et_score_sentence(et_score *score, et_score_result *result, const cha
 ET_API const et_score_counts *et_score_total(const et_score *score);
 
 /* Returns text: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:etude-0.1.0" for BLEU,
- * "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:etude-0.1.0" for chrF: sacrebleu's
+ * "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:etude-0.1.0" for chrF,
+ * "nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:etude-0.1.0" for TER: sacrebleu's
  * signatures except for the version. */
 ET_API char *et_score_signature(const et_score *score, char text[ET_SCORE_TEXT_MAX]);
 
 /* Returns text: "BLEU = 41.02 71.2/48.1/34.0/24.4 (BP = 1.000 ratio = 1.003 hyp_len = 12130 ref_len
- * = 12088)" or "chrF2 = 67.33" with width decimals of the score, limited to 0 to 17. signature
- * (NULL: none) follows "BLEU|". sacrebleu's command prints one decimal, its API two. */
+ * = 12088)", "chrF2 = 67.33" or "TER = 41.90" with width decimals of the score, limited to 0 to 17.
+ * signature (NULL: none) follows "BLEU|". sacrebleu's command prints one decimal, its API two. */
 ET_API char *et_score_print(const et_score *score, const et_score_result *result, int width,
                             const char *signature, char text[ET_SCORE_TEXT_MAX]);
 

@@ -1,5 +1,5 @@
-/* The common part of BLEU and chrF: pairs become counts, counts are added, and a score is computed
- * from the counts.
+/* The common part of BLEU, chrF and TER: pairs become counts, counts are added, and a score is
+ * computed from the counts.
  *
  * Every score first refuses an empty corpus and two corpora of different lengths: pairing lines by
  * chance would give a number that looks like a score. */
@@ -75,6 +75,7 @@ void et_score_free(et_score *score)
     et_codes_release(&score->reference_words);
     et_words_release(&score->words);
     et_ngrams_release(&score->ngrams);
+    et_shift_edits_release(&score->edits);
     et_free(score);
 }
 

@@ -8,6 +8,7 @@
 #include <etude/score.h>
 
 #include "metric/ngram.h"
+#include "metric/shift_edits.h"
 #include "metric/tokenize.h"
 
 typedef struct et_score_class {
@@ -28,14 +29,15 @@ typedef struct et_score_class {
 /* A metric in the making: counts are its state, the rest is memory for the pair in hand. */
 struct et_score {
     const et_score_class *class;
-    et_bleu_options options; /* a copy; of chrF lowercase alone */
+    et_bleu_options options; /* a copy; of chrF and TER lowercase alone */
     et_score_counts counts;  /* sums over all pairs: the whole state of the metric */
     int64_t line;            /* calls of add since new or clear */
     /* Memory for one pair, reused for the next. */
     et_tokenizer hypothesis, reference;         /* the two lines as codes */
-    et_codes hypothesis_words, reference_words; /* of BLEU: a number for each word */
-    et_words words;                             /* of BLEU: from words to numbers */
+    et_codes hypothesis_words, reference_words; /* of BLEU and TER: a number for each word */
+    et_words words;                             /* of BLEU and TER: from words to numbers */
     et_ngrams ngrams;                           /* the reference's n-grams of one order */
+    et_shift_edits edits;                       /* of TER */
 };
 
 /* Memory for lines comes with the first pair. */

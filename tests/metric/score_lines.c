@@ -41,6 +41,103 @@ void score_pairs_read(score_pairs *pairs, const char *path)
     fclose(file);
 }
 
+/* Knuth's MMIX generator, its upper half. */
+static unsigned draw(uint64_t *random, unsigned below)
+{
+    *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)((*random >> 33) % below);
+}
+
+enum { WORDS_MAX = 250 };
+
+/* A block of up to 12 words goes elsewhere. */
+static void move_block(uint64_t *random, unsigned *words, unsigned count)
+{
+    unsigned moved[WORDS_MAX], at = 0;
+    const unsigned start = draw(random, count), left = count - start;
+    const unsigned length = 1 + draw(random, left < 12 ? left : 12);
+    const unsigned to = draw(random, count - length + 1);
+    for (unsigned i = 0, k = 0; i < count - length || k < 1; i++) {
+        if (i == to && k++ == 0)
+            for (unsigned b = 0; b < length; b++)
+                moved[at++] = words[start + b];
+        if (i < count - length)
+            moved[at++] = words[i < start ? i : i + length];
+    }
+    assert_int_equal(at, count);
+    memcpy(words, moved, count * sizeof *words);
+}
+
+/* Drops, adds and replaces some words; returns how many there are. */
+static unsigned change_words(uint64_t *random, unsigned *words, unsigned count, unsigned kinds)
+{
+    unsigned changed[WORDS_MAX], at = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned what = draw(random, 30);
+        if (what != 0)
+            changed[at++] = what == 1 ? draw(random, kinds + 3) : words[i];
+        if (what == 2)
+            changed[at++] = draw(random, kinds);
+    }
+    memcpy(words, changed, at * sizeof *words);
+    return at;
+}
+
+static void print_words(char *text, const unsigned *words, unsigned count)
+{
+    *text = 0;
+    for (unsigned i = 0; i < count; i++)
+        text += sprintf(text, i ? " w%u" : "W%u", words[i]);
+}
+
+void score_pairs_move(score_pairs *pairs, size_t count)
+{
+    uint64_t random = 7;
+    for (size_t i = 0; i < count; i++) {
+        unsigned words[WORDS_MAX];
+        char reference[WORDS_MAX * 8], hypothesis[WORDS_MAX * 8];
+        const unsigned kinds = 2 + draw(&random, i % 3 ? 60 : 8);
+        unsigned length = draw(&random, i % 10 ? 30 : i % 20 ? 91 : WORDS_MAX - 80);
+        for (unsigned k = 0; k < length; k++)
+            words[k] = draw(&random, kinds);
+        print_words(reference, words, length);
+        for (unsigned moves = draw(&random, 4); length && moves; moves--)
+            move_block(&random, words, length);
+        length = change_words(&random, words, length, kinds);
+        /* A few are much too short. */
+        print_words(hypothesis, words, i % 40 == 20 ? (length + 99) / 100 : length);
+        score_pairs_add(pairs, hypothesis, reference);
+    }
+}
+
+void score_pairs_write(const score_pairs *pairs, const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < pairs->count; i++)
+        fprintf(file, "%s\t%s\n", pairs->hypotheses[i], pairs->references[i]);
+    assert_int_equal(fclose(file), 0);
+}
+
+char *score_edits(const score_pairs *pairs)
+{
+    et_score *ter;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    assert_int_equal(et_ter_new(&ter, NULL, NULL), 0);
+    for (size_t i = 0; i < pairs->count; i++) {
+        et_score_clear(ter);
+        assert_int_equal(et_score_add(ter, pairs->hypotheses[i], pairs->references[i], NULL), 0);
+        const et_ter_counts *counts = &et_score_total(ter)->ter;
+        fprintf(out, "%d %d\n", (int)counts->edits, (int)counts->ref_len);
+    }
+    et_score_free(ter);
+    fclose(out);
+    return text;
+}
+
 void score_pairs_free(score_pairs *pairs)
 {
     for (size_t i = 0; i < pairs->count; i++) {
@@ -67,40 +164,21 @@ static void put_line(FILE *out, const char *line)
 
 static const int widths[] = { 1, 4, 10 };
 
-static void put_bleu(FILE *out, const score_pairs *pairs, const et_bleu_options *options)
+/* score: freed here. */
+static void put_corpus(FILE *out, const score_pairs *pairs, et_score *score)
 {
-    et_score *bleu;
     et_score_result result;
     char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
-    assert_int_equal(et_bleu_new(&bleu, options, NULL), 0);
-    assert_int_equal(et_score_add_corpus(bleu, (const char *const *)pairs->hypotheses, pairs->count,
-                                         (const char *const *)pairs->references, pairs->count,
-                                         NULL),
+    assert_int_equal(et_score_add_corpus(score, (const char *const *)pairs->hypotheses,
+                                         pairs->count, (const char *const *)pairs->references,
+                                         pairs->count, NULL),
                      0);
-    assert_int_equal(et_score_value(bleu, &result, NULL), 0);
-    et_score_signature(bleu, signature);
-    put_line(out, et_score_print(bleu, &result, 2, NULL, text));
+    assert_int_equal(et_score_value(score, &result, NULL), 0);
+    et_score_signature(score, signature);
+    put_line(out, et_score_print(score, &result, 2, NULL, text));
     for (size_t i = 0; i < 3; i++)
-        put_line(out, et_score_print(bleu, &result, widths[i], signature, text));
-    et_score_free(bleu);
-}
-
-static void put_chrf(FILE *out, const score_pairs *pairs, const et_chrf_options *options)
-{
-    et_score *chrf;
-    et_score_result score;
-    char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
-    assert_int_equal(et_chrf_new(&chrf, options, NULL), 0);
-    assert_int_equal(et_score_add_corpus(chrf, (const char *const *)pairs->hypotheses, pairs->count,
-                                         (const char *const *)pairs->references, pairs->count,
-                                         NULL),
-                     0);
-    assert_int_equal(et_score_value(chrf, &score, NULL), 0);
-    et_score_signature(chrf, signature);
-    put_line(out, et_score_print(chrf, &score, 2, NULL, text));
-    for (size_t i = 0; i < 3; i++)
-        put_line(out, et_score_print(chrf, &score, widths[i], signature, text));
-    et_score_free(chrf);
+        put_line(out, et_score_print(score, &result, widths[i], signature, text));
+    et_score_free(score);
 }
 
 static void put_sentences(FILE *out, const score_pairs *pairs, size_t sentences)
@@ -110,29 +188,24 @@ static void put_sentences(FILE *out, const score_pairs *pairs, size_t sentences)
         { .tokens = ET_BLEU_TOKENS_NONE, .lowercase = true, .effective_order = true },
         { .smooth = ET_BLEU_SMOOTH_NONE, .effective_order = true },
     };
-    et_score *bleu[3];
-    et_score *chrf;
-    et_chrf_options chrf_options = ET_CHRF_OPTIONS_INIT;
+    enum { METRICS = 5 };
+    et_score *metric[METRICS];
     char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
     for (size_t k = 0; k < 3; k++)
-        assert_int_equal(et_bleu_new(&bleu[k], &options[k], NULL), 0);
-    assert_int_equal(et_chrf_new(&chrf, &chrf_options, NULL), 0);
-    for (size_t i = 0; i < sentences && i < pairs->count; i++) {
-        const char *hypothesis = pairs->hypotheses[i], *reference = pairs->references[i];
-        for (size_t k = 0; k < 3; k++) {
+        assert_int_equal(et_bleu_new(&metric[k], &options[k], NULL), 0);
+    assert_int_equal(et_chrf_new(&metric[3], NULL, NULL), 0);
+    assert_int_equal(et_ter_new(&metric[4], NULL, NULL), 0);
+    for (size_t i = 0; i < sentences && i < pairs->count; i++)
+        for (size_t k = 0; k < METRICS; k++) {
             et_score_result result;
-            assert_int_equal(et_score_sentence(bleu[k], &result, hypothesis, reference, NULL), 0);
-            et_score_signature(bleu[k], signature);
-            put_line(out, et_score_print(bleu[k], &result, 6, signature, text));
+            assert_int_equal(et_score_sentence(metric[k], &result, pairs->hypotheses[i],
+                                               pairs->references[i], NULL),
+                             0);
+            et_score_signature(metric[k], signature);
+            put_line(out, et_score_print(metric[k], &result, 6, signature, text));
         }
-        et_score_result score;
-        assert_int_equal(et_score_sentence(chrf, &score, hypothesis, reference, NULL), 0);
-        et_score_signature(chrf, signature);
-        put_line(out, et_score_print(chrf, &score, 6, signature, text));
-    }
-    for (size_t k = 0; k < 3; k++)
-        et_score_free(bleu[k]);
-    et_score_free(chrf);
+    for (size_t k = 0; k < METRICS; k++)
+        et_score_free(metric[k]);
 }
 
 char *score_lines(const score_pairs *pairs, size_t sentences)
@@ -143,11 +216,21 @@ char *score_lines(const score_pairs *pairs, size_t sentences)
     size_t length;
     FILE *out = open_memstream(&text, &length);
     assert_non_null(out);
+    et_score *score;
     for (size_t i = 0; i < 3; i++)
-        for (int lower = 0; lower < 2; lower++)
-            put_bleu(out, pairs, &(et_bleu_options){ .tokens = tokens[i], .lowercase = lower });
-    for (int lower = 0; lower < 2; lower++)
-        put_chrf(out, pairs, &(et_chrf_options){ .lowercase = lower });
+        for (int lower = 0; lower < 2; lower++) {
+            const et_bleu_options options = { .tokens = tokens[i], .lowercase = lower };
+            assert_int_equal(et_bleu_new(&score, &options, NULL), 0);
+            put_corpus(out, pairs, score);
+        }
+    for (int lower = 0; lower < 2; lower++) {
+        assert_int_equal(et_chrf_new(&score, &(et_chrf_options){ .lowercase = lower }, NULL), 0);
+        put_corpus(out, pairs, score);
+    }
+    for (int cased = 0; cased < 2; cased++) {
+        assert_int_equal(et_ter_new(&score, &(et_ter_options){ .case_sensitive = cased }, NULL), 0);
+        put_corpus(out, pairs, score);
+    }
     put_sentences(out, pairs, sentences);
     fclose(out);
     return text;

@@ -1,6 +1,7 @@
 """What sacrebleu says of pairs: one line each, which the C tests compare with their own.
 
     score_lines.py PAIRS.tsv [SENTENCES]     HYPOTHESIS TAB REFERENCE on each line
+    score_lines.py --edits PAIRS.tsv         edits and reference words of TER, pair by pair
     score_lines.py --unicode                 what Python knows of code points
 
 The version in the signature reads "version:-", since each scorer puts its own there."""
@@ -16,15 +17,28 @@ def line(score, metric, width):
     return score.format(width, signature=signature)
 
 
-def scores(path, sentences):
-    from sacrebleu.metrics import BLEU, CHRF
-
+def read_pairs(path):
     with open(path, encoding="utf-8", newline="\n") as file:
-        pairs = [text.rstrip("\n").split("\t") for text in file]
+        return [text.rstrip("\n").split("\t") for text in file]
+
+
+def edits(path):
+    from sacrebleu.metrics import TER
+
+    for hypothesis, reference in read_pairs(path):
+        score = TER().sentence_score(hypothesis, [reference])
+        print("%d %d" % (score.num_edits, score.ref_length))
+
+
+def scores(path, sentences):
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    pairs = read_pairs(path)
     hypotheses = [pair[0] for pair in pairs]
     references = [pair[1] for pair in pairs]
     metrics = [BLEU(tokenize=t, lowercase=lower) for t in TOKENS for lower in (False, True)]
     metrics += [CHRF(lowercase=lower) for lower in (False, True)]
+    metrics += [TER(case_sensitive=case) for case in (False, True)]
     for metric in metrics:
         score = metric.corpus_score(hypotheses, [references])
         print(score.format())
@@ -35,6 +49,7 @@ def scores(path, sentences):
         BLEU(effective_order=True, tokenize="none", lowercase=True),
         BLEU(smooth_method="none", effective_order=True),
         CHRF(),
+        TER(),
     ]
     for hypothesis, reference in pairs[:sentences]:
         for metric in metrics:
@@ -59,5 +74,7 @@ def code_points():
 
 if sys.argv[1] == "--unicode":
     code_points()
+elif sys.argv[1] == "--edits":
+    edits(sys.argv[2])
 else:
     scores(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -40,26 +40,74 @@ static et_score *new_chrf(void)
     return chrf;
 }
 
-/* The expected lines were printed by sacrebleu 2.5.1 (score_lines.py). */
-static void test_score__sacrebleu_golden(void **state)
+/* ours: freed. */
+static void assert_file_equal(char *ours, const char *path, size_t least)
 {
-    (void)state;
-    score_pairs pairs = { 0 };
-    score_pairs_read(&pairs, DATA "score_pairs.tsv");
-    char *ours = score_lines(&pairs, 40), *theirs = NULL;
+    char *theirs = NULL;
     size_t length;
-    FILE *file = fopen(DATA "score_lines.txt", "r");
+    FILE *file = fopen(path, "r");
     assert_non_null(file);
     FILE *copy = open_memstream(&theirs, &length);
     for (int c; (c = fgetc(file)) != EOF;)
         fputc(c, copy);
     fclose(file);
     fclose(copy);
-    assert_true(length > 20000);
+    assert_true(length > least);
     assert_lines_equal(ours, theirs);
     free(ours);
     free(theirs);
+}
+
+/* The expected lines were printed by sacrebleu 2.5.1 (score_lines.py). */
+static void test_score__sacrebleu_golden(void **state)
+{
+    (void)state;
+    score_pairs pairs = { 0 };
+    score_pairs_read(&pairs, DATA "score_pairs.tsv");
+    assert_file_equal(score_lines(&pairs, 40), DATA "score_lines.txt", 20000);
     score_pairs_free(&pairs);
+}
+
+/* The same with score_lines.py --edits. */
+static void test_score__moved_blocks(void **state)
+{
+    (void)state;
+    score_pairs pairs = { 0 };
+    score_pairs_move(&pairs, 1200);
+    assert_file_equal(score_edits(&pairs), DATA "score_edits.txt", 5000);
+    score_pairs_free(&pairs);
+}
+
+/* Small pairs, whose edits can be counted by hand. */
+static void test_score__edits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hypothesis, *reference;
+        bool cased;
+        int edits, length;
+    } cases[] = {
+        { "", "", false, 0, 0 },
+        { "a b", "", false, 2, 0 },
+        { "", "a b c", false, 3, 3 },
+        { "a b c", "a b c", false, 0, 3 },
+        { "A b C", "a B c", false, 0, 3 },
+        { "A b C", "a B c", true, 3, 3 },
+        { "d e f a b c", "a b c d e f", false, 1, 6 },
+        { "a c", "a b c", false, 1, 3 },
+        { "a b x c", "a b c", false, 1, 3 },
+        { "a\u00a0x\u3000c", "a b c", false, 1, 3 },
+        { "x y", "a b", false, 2, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_score *ter;
+        const et_ter_options options = { .case_sensitive = cases[i].cased };
+        assert_int_equal(et_ter_new(&ter, &options, NULL), 0);
+        assert_int_equal(et_score_add(ter, cases[i].hypothesis, cases[i].reference, NULL), 0);
+        assert_int_equal(et_score_total(ter)->ter.edits, cases[i].edits);
+        assert_int_equal(et_score_total(ter)->ter.ref_len, cases[i].length);
+        et_score_free(ter);
+    }
 }
 
 /* Expected: what Model Garden's metrics/bleu.py computes, in double precision. */
@@ -423,7 +471,8 @@ static void test_score__long_lines(void **state)
     char *line = malloc(LENGTH + 64);
     assert_non_null(line);
     et_score *bleu = new_bleu((et_bleu_options){ .lowercase = true });
-    et_score *chrf = new_chrf();
+    et_score *chrf = new_chrf(), *ter;
+    assert_int_equal(et_ter_new(&ter, NULL, NULL), 0);
     clock_t start = clock();
     for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
         size_t length = 0;
@@ -437,17 +486,20 @@ static void test_score__long_lines(void **state)
         assert_int_equal(result.sys_len, result.ref_len);
         assert_int_equal(et_score_sentence(chrf, &score, line, line, NULL), 0);
         assert_near(score.score, 100, 1e-12);
+        assert_int_equal(et_score_sentence(ter, &score, line, line, NULL), 0);
+        assert_near(score.score, 0, 0);
     }
     assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 60);
     et_score_free(bleu);
     et_score_free(chrf);
+    et_score_free(ter);
     free(line);
 }
 
 static int score_once(void)
 {
     et_score *bleu = NULL;
-    et_score *chrf = NULL;
+    et_score *chrf = NULL, *ter = NULL;
     et_bleu_options options = { .lowercase = true };
     et_chrf_options chrf_options = { .lowercase = true };
     int status = et_bleu_new(&bleu, &options, NULL);
@@ -459,8 +511,15 @@ static int score_once(void)
         status = et_chrf_new(&chrf, &chrf_options, NULL);
     if (!status)
         status = et_score_add(chrf, "some characters", "other characters", NULL);
+    if (!status)
+        status = et_ter_new(&ter, NULL, NULL);
+    if (!status)
+        status = et_score_add(ter, "c a b", "a b", NULL);
+    if (!status)
+        status = et_score_add(ter, "f g h a b c d e i", "a b c d e f g h", NULL);
     et_score_free(bleu);
     et_score_free(chrf);
+    et_score_free(ter);
     return status;
 }
 
@@ -482,6 +541,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_score__sacrebleu_golden),
+        cmocka_unit_test(test_score__moved_blocks),
+        cmocka_unit_test(test_score__edits),
         cmocka_unit_test(test_score__model_garden_golden),
         cmocka_unit_test(test_score__model_garden_cases),
         cmocka_unit_test(test_tokenize__words),

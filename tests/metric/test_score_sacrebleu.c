@@ -19,7 +19,7 @@
 #define HERE     ET_TEST_SOURCE "/tests/metric/"
 #define NEWSTEST ET_TEST_SHARED "/data/parallel/wmt-newstest-2008-2020.en-de.tsv.gz"
 
-enum { REAL_PAIRS = 2000, REAL_STRIDE = 19, SENTENCES = 300 };
+enum { REAL_PAIRS = 2000, REAL_STRIDE = 19, SENTENCES = 300, MOVED_PAIRS = 1200 };
 
 static char python[4096]; /* of the virtual environment; "": not installed */
 
@@ -67,6 +67,17 @@ static void compare(const char *path, const score_pairs *pairs)
     snprintf(command, sizeof(command), "'%s' '%s' '%s' %d", python, HERE "score_lines.py", path,
              SENTENCES);
     char *theirs = output(command), *ours = score_lines(pairs, SENTENCES);
+    assert_lines_equal(ours, theirs);
+    free(ours);
+    free(theirs);
+}
+
+static void compare_edits(const char *path, const score_pairs *pairs)
+{
+    char command[16384];
+    snprintf(command, sizeof(command), "'%s' '%s' --edits '%s'", python, HERE "score_lines.py",
+             path);
+    char *theirs = output(command), *ours = score_edits(pairs);
     assert_lines_equal(ours, theirs);
     free(ours);
     free(theirs);
@@ -143,12 +154,9 @@ static void test_score__real_pairs(void **state)
     char directory[] = "score.XXXXXX", path[64];
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/pairs.tsv", directory);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    for (size_t i = 0; i < pairs.count; i++)
-        fprintf(file, "%s\t%s\n", pairs.hypotheses[i], pairs.references[i]);
-    assert_int_equal(fclose(file), 0);
+    score_pairs_write(&pairs, path);
     compare(path, &pairs);
+    compare_edits(path, &pairs);
     unlink(path);
     rmdir(directory);
     score_pairs_free(&pairs);
@@ -161,6 +169,19 @@ static void test_score__made_up_pairs(void **state)
     score_pairs pairs = { 0 };
     score_pairs_read(&pairs, HERE "data/score_pairs.tsv");
     compare(HERE "data/score_pairs.tsv", &pairs);
+    score_pairs_free(&pairs);
+}
+
+/* Moved blocks, which only TER sees. */
+static void test_score__moved_pairs(void **state)
+{
+    (void)state;
+    need_python();
+    score_pairs pairs = { 0 };
+    score_pairs_move(&pairs, MOVED_PAIRS);
+    score_pairs_write(&pairs, "moved.tsv");
+    compare_edits("moved.tsv", &pairs);
+    unlink("moved.tsv");
     score_pairs_free(&pairs);
 }
 
@@ -220,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_score__real_pairs),
         cmocka_unit_test(test_score__made_up_pairs),
+        cmocka_unit_test(test_score__moved_pairs),
         cmocka_unit_test(test_unicode__as_python),
     };
     return cmocka_run_group_tests(tests, find_python, NULL);
