@@ -47,7 +47,8 @@ static et_node *linear(et_scope *scope, const et_tabular_model *model,
         }
     }
     for (int k = 0; k < inputs->text_count; k++) {
-        et_node *one = et_tabular_words(inputs->model, inputs->encoder, k, outputs);
+        et_node *one =
+            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, outputs);
         y = y ? et_add(y, one) : one;
     }
     return et_bias(y, et_param(scope, "bias", et_shape_1(outputs), zeros));

@@ -41,8 +41,8 @@
  * would be of all members together. */
 #define PACK                                                                                       \
     "optimizer_config: {optimizer: {type: muon, muon: {scale: shape, beta_2: 0.999, "              \
-    "epsilon: 1e-8, exclude_from_weight_decay: [bias, columns], "                                  \
-    "exclude_from_orthogonalization: [logits]}}, "                                                 \
+    "epsilon: 1e-8, exclude_from_weight_decay: [bias, phase], "                                    \
+    "exclude_from_orthogonalization: [logits, text_], orthogonalization_dtype: auto}}, "           \
     "learning_rate: {type: constant, constant: {learning_rate: 1}}}"
 
 #define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"

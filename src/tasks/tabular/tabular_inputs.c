@@ -15,7 +15,9 @@
  *
  * and the one by cosines alone (TabPack's, Gorishniy et al. 2026)
  *
- *   e_j(x) = w_j cos(2 pi f_j x + p_j) + b_j */
+ *   e_0(x) = w_0 x + b_0,  e_j(x) = w_j cos(2 pi f_j x + p_j) + b_j
+ *
+ * where w, b and p begin as zeros: columns come into play as far as they are of use. */
 #include "tasks/tabular/tabular_inputs.h"
 
 #include <math.h>
@@ -128,7 +130,7 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     inputs->id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored);
     inputs->text_count = et_tabular_words_count(encoder);
     inputs->encoder = encoder;
-    inputs->model = scope;
+    inputs->model = inputs->learned = scope;
     inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
     et_node **parts = et_alloc(fields + 1, sizeof *parts);
     if (!parts || !inputs->columns) {
@@ -182,28 +184,29 @@ static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t
 
 /* cos(2 pi f x + p), [rows, numbers * frequencies] */
 static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
-                        const et_tabular_columns *columns)
+                        const et_tabular_columns *columns, et_init phase)
 {
     const int64_t numbers = inputs->number_count, rows = inputs->rows;
     const int64_t each = columns->frequencies;
     const et_init drawn = { ET_INIT_NORMAL, (float)columns->frequency_scale };
-    const et_init turn = { ET_INIT_UNIFORM, (float)PI };
     const et_shape all = et_shape_1(numbers * each);
     et_node *x = et_clamp(inputs->numbers, -PERIODIC_MOST, PERIODIC_MOST);
     x = et_reshape(x, et_shape_2(rows * numbers, 1));
     x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, each));
     x = et_scale(et_reshape(x, et_shape_2(rows, numbers * each)), (float)(2 * PI));
     x = et_mul(x, et_param(scope, "frequency", all, drawn));
-    return et_cos(et_add(x, et_param(scope, "phase", all, turn)));
+    return et_cos(et_add(x, et_param(scope, "phase", all, phase)));
 }
 
+/* [rows, numbers * (1 + frequencies)] */
 static et_node *encode_cosine(et_scope *scope, const et_tabular_inputs *inputs,
                               const et_tabular_columns *columns)
 {
-    const et_shape all = et_shape_1(inputs->number_count * columns->frequencies);
-    et_node *x = cosines(scope, inputs, columns);
-    x = et_mul(x, et_param(scope, "weight", all, (et_init){ ET_INIT_ONES, 0 }));
-    return et_add(x, et_param(scope, "bias", all, (et_init){ ET_INIT_ZEROS, 0 }));
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    const et_shape all = et_shape_1(inputs->number_count * (1 + columns->frequencies));
+    et_node *parts[2] = { inputs->numbers, cosines(scope, inputs, columns, zeros) };
+    et_node *x = et_mul(et_concatenate_columns(parts, 2), et_param(scope, "weight", all, zeros));
+    return et_add(x, et_param(scope, "bias", all, zeros));
 }
 
 /* [rows, numbers * (periodic_width - 1)] */
@@ -214,9 +217,10 @@ static et_node *encode_periodic(et_scope *scope, const et_tabular_inputs *inputs
     const int64_t each = columns->frequencies, width = columns->periodic_width - 1;
     const et_init fitting = { ET_INIT_UNIFORM, 1 / sqrtf((float)each) };
     const et_shape all = et_shape_1(numbers * each);
+    const et_init turn = { ET_INIT_UNIFORM, (float)PI };
     et_node *parts[1024];
     et_assert(width >= 1 && width <= 1024);
-    et_node *x = cosines(scope, inputs, columns);
+    et_node *x = cosines(scope, inputs, columns, turn);
     for (int64_t k = 0; k < width; k++) {
         et_node *y = et_mul(x, et_param(et_at(scope, "output", (int)k), "weight", all, fitting));
         parts[k] = et_row_sum(et_reshape(y, et_shape_2(rows * numbers, each)));
@@ -294,7 +298,7 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
     int count = 0;
     if (!parts)
         return et_graph_out_of_memory(et_scope_graph(scope));
-    if (inputs->numbers)
+    if (inputs->numbers && columns->numbers != ET_TABULAR_NUMBERS_COSINE)
         parts[count++] = inputs->numbers;
     if (bins)
         parts[count++] = encode(et_in(scope, "bins"), inputs, bins);
@@ -305,7 +309,8 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
     if (inputs->ids)
         parts[count++] = encode_ids(scope, inputs, columns);
     for (int k = 0; k < inputs->text_count; k++)
-        parts[count++] = et_tabular_words(inputs->model, inputs->encoder, k, TEXT_WIDTH);
+        parts[count++] =
+            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, TEXT_WIDTH);
     et_node *y = et_concatenate_columns(parts, count);
     et_free(parts);
     return y;

@@ -19,6 +19,7 @@ typedef struct et_tabular_inputs {
     int text_count;            /* free texts, see tabular_words.h */
     const et_encoder *encoder; /* borrowed */
     et_scope *model;           /* the scope of the whole model */
+    et_scope *learned;         /* where vectors of texts are: the model, or a part of it */
 } et_tabular_inputs;
 
 /* The inputs of a model from the graph's batches, without targets, other fields, and features whose

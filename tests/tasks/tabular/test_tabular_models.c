@@ -846,8 +846,9 @@ static void choose_members(et_tabular_pack *pack, char text[2][8], const char *o
     pack->only = (et_strings){ .items = only, .count = 2 };
 }
 
-/* Logits of a member from its weights below "member_3/" or "best/member_3/": numbers, their
- * cosines, a column of few values one-hot, the other one embedded. */
+/* Logits of a member from its weights below "member_3/" or "best/member_3/": numbers and their
+ * cosines, each with a factor and an offset, a column of few values one-hot, the other one
+ * embedded. */
 static void pack_member(const fixture *f, const char *below, int member, int row, double *y)
 {
     const et_pack_member m = et_pack_member_at(&f->options.model.pack, member);
@@ -861,10 +862,11 @@ static void pack_member(const fixture *f, const char *below, int member, int row
     for (int i = 0; i < all; i++) {
         const double turns = x[i / each] * (double)part(f, columns, "cosine/frequency", all)[i];
         const double phase = (double)part(f, columns, "cosine/phase", all)[i];
-        x[count++] = cos(2 * 3.14159265358979323846 * turns + phase) *
-                         (double)part(f, columns, "cosine/weight", all)[i] +
-                     (double)part(f, columns, "cosine/bias", all)[i];
+        x[count++] = cos(2 * 3.14159265358979323846 * turns + phase);
     }
+    for (int i = 0; i < count; i++)
+        x[i] = x[i] * (double)part(f, columns, "cosine/weight", count)[i] +
+               (double)part(f, columns, "cosine/bias", count)[i];
     x[count + f->rows.s[row][0]] = 1;
     count += ids_of[0];
     for (int i = 0; i < usual[1]; i++)

@@ -9,13 +9,15 @@
 #include "base/numbers/philox.h"
 
 /* Elements of a member's draws, in this order. */
-enum { LAYERS, HAS_DROPOUT, DROPOUT, FREQUENCIES, SCALE, MATRIX_RATE, RATE, DECAY };
+enum { LAYERS, HAS_DROPOUT, DROPOUT, WIDTH, SCALE, MATRIX_RATE, RATE, DECAY };
 
-#define LAYERS_MOST       3
-#define DROPOUT_MOST      0.5
-#define FREQUENCIES_LEAST 8
-#define FREQUENCIES_STEP  4
-#define FREQUENCIES_STEPS 7 /* up to 32 */
+#define LAYERS_MOST  3
+#define DROPOUT_MOST 0.5
+
+/* Columns of a number: itself, and cosines. */
+#define WIDTH_LEAST 8
+#define WIDTH_STEP  4
+#define WIDTH_STEPS 7 /* up to 32 */
 
 int64_t et_pack_count(const et_tabular_pack *pack)
 {
@@ -73,8 +75,7 @@ et_pack_member et_pack_member_at(const et_tabular_pack *pack, int64_t i)
         .dropout = u[HAS_DROPOUT] < 0.5 ? 0 : between(u[DROPOUT], 0, DROPOUT_MOST),
         .columns = { .numbers = ET_TABULAR_NUMBERS_COSINE,
                      .frequencies =
-                         FREQUENCIES_LEAST +
-                         FREQUENCIES_STEP * (int64_t)(u[FREQUENCIES] * FREQUENCIES_STEPS),
+                         WIDTH_LEAST + WIDTH_STEP * (int64_t)(u[WIDTH] * WIDTH_STEPS) - 1,
                      .frequency_scale = log_between(u[SCALE], 0.01, 10),
                      .one_hot_levels = pack->one_hot_levels },
         .matrix_rate = log_between(u[MATRIX_RATE], 1e-3, 0.1),

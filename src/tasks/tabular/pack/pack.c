@@ -1,5 +1,7 @@
 #include "tasks/tabular/pack/pack.h"
 
+#include <math.h>
+
 #include <etude/pass.h>
 
 #include "base/alloc.h"
@@ -8,20 +10,36 @@
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/pack/members.h"
 
+/* Biases are drawn like weights, in the limit 1 / sqrt(inputs): encoded columns begin as zeros, of
+ * which relu would let nothing through. */
+static et_node *dense(et_scope *scope, et_node *x, int64_t units)
+{
+    const et_shape in = et_node_shape(x);
+    const int64_t inputs = in.rank == 2 ? in.size[1] : 1;
+    const et_init drawn = { ET_INIT_UNIFORM, 1 / sqrtf((float)inputs) };
+    et_node *weight = et_param(scope, "weight", et_shape_2(inputs, units), drawn);
+    et_node *bias = et_param(scope, "bias", et_shape_1(units), drawn);
+    return et_matmul(x, weight, bias, NULL);
+}
+
+/* Texts have vectors of each member, so that none depends on another. */
 static et_node *member(et_scope *scope, const et_pack_member *m, const et_tabular_pack *pack,
                        const et_tabular_inputs *inputs, int64_t outputs)
 {
-    et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &m->columns);
+    et_tabular_inputs own = *inputs;
+    own.learned = scope;
+    et_node *x = et_tabular_flatten(et_in(scope, "columns"), &own, &m->columns);
     for (int i = 0; i < m->num_layers; i++) {
         et_scope *layer = et_at(scope, ET_PACK_LAYER, i);
-        x = et_relu(et_tabular_dense(layer, x, pack->width));
+        x = et_relu(dense(layer, x, pack->width));
         x = et_dropout(layer, x, (float)m->dropout);
     }
-    return et_tabular_dense(et_in(scope, "logits"), x, outputs);
+    return dense(et_in(scope, "logits"), x, outputs);
 }
 
-et_node *et_pack_build(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
-                       int64_t outputs, const bool *which)
+/* Members below a scope of the model's. */
+static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *model,
+                      const et_encoder *encoder, int64_t outputs, const bool *which)
 {
     const et_tabular_pack *pack = &model->pack;
     const int64_t all = et_pack_count(pack);
@@ -30,30 +48,30 @@ et_node *et_pack_build(et_scope *scope, const et_tabular_model *model, const et_
     int count = 0;
     if (!parts)
         return et_graph_out_of_memory(et_scope_graph(scope));
-    et_tabular_inputs_open(&inputs, scope, encoder, &model->ignored_features);
-    /* A text's vectors belong to the whole model, so members would not be independent. */
-    const bool texts = inputs.text_count > 0;
-    for (int64_t i = 0; i < all && !texts; i++) {
+    et_tabular_inputs_open(&inputs, root, encoder, &model->ignored_features);
+    for (int64_t i = 0; i < all; i++) {
         const et_pack_member m = et_pack_member_at(pack, i);
         if (!which || which[i])
             parts[count++] =
                 member(et_at(scope, ET_PACK_MEMBER, (int)m.number), &m, pack, &inputs, outputs);
     }
-    et_node *y = count   ? et_concatenate_columns(parts, count)
-                 : texts ? et_graph_poison(et_scope_graph(scope),
-                                           "a pack cannot learn free texts yet: choose another "
-                                           "experiment, such as tabular/tabm, or leave them out "
-                                           "with a features file (type words)")
-                         : et_graph_poison(et_scope_graph(scope), "a pack without members");
+    et_node *y = count ? et_concatenate_columns(parts, count)
+                       : et_graph_poison(et_scope_graph(scope), "a pack without members");
     et_tabular_inputs_release(&inputs);
     et_free(parts);
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 
+et_node *et_pack_build(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
+                       int64_t outputs, const bool *which)
+{
+    return build(scope, scope, model, encoder, outputs, which);
+}
+
 et_node *et_pack_build_best(et_scope *scope, const et_tabular_model *model,
                             const et_encoder *encoder, int64_t outputs, const bool *which)
 {
-    return et_pack_build(et_in_fixed(scope, ET_PACK_BEST), model, encoder, outputs, which);
+    return build(scope, et_in_fixed(scope, ET_PACK_BEST), model, encoder, outputs, which);
 }
 
 /* ---- the ensemble ---- */

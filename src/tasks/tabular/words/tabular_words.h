@@ -17,9 +17,10 @@
 /* How many texts a row has. */
 int et_tabular_words_count(const et_encoder *encoder);
 
-/* Text number k, [rows, width] act. model: the scope of the whole model; call it once for a text.
- */
-et_node *et_tabular_words(et_scope *model, const et_encoder *encoder, int k, int64_t width);
+/* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i;
+ * learned: the scope that has the t_i, the model's or that of a part that learns for itself. */
+et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *encoder, int k,
+                          int64_t width);
 
 /* Sets the variables from the training rows. */
 int et_tabular_words_fit(et_params *params, const et_encoder *encoder, et_samples *samples,
